@@ -1,0 +1,192 @@
+//! Drivers of the second shape: a reliable, ordered byte ring in one peer's memory.
+//!
+//! A lane is raw: it writes at ring offsets that its caller chooses, and makes a record visible with `publish`. Which
+//! offsets are free is the caller's business (the `ring` protocol keeps positions and credits), so that credits can
+//! ride on the caller's own records and a lane needs no second message for them.
+//!
+//! A record starts at a multiple of [`RECORD_ALIGN`], never crosses the end of the ring, and begins with
+//! [`RECORD_HEADER_BYTES`] that belong to the lane: they are the record's own publication flag. Each ring holds the
+//! records of one direction; the memory of the ring that a process reads is that process's own.
+//!
+//! Large payloads do not pass through the ring. The driver lends [`Loan`]s from memory that peers can read, and a
+//! sender passes a [`BlockDescriptor`] in a record.
+
+use core::time::Duration;
+use std::os::fd::RawFd;
+
+use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError};
+
+/// Records start at multiples of this: a cache line.
+pub const RECORD_ALIGN: usize = 64;
+
+/// The first bytes of each record, reserved for the lane's publication flag.
+pub const RECORD_HEADER_BYTES: usize = 8;
+
+/// Bytes beyond the end of a record that must be free when it is published: the lane clears the flags of the lines
+/// that come next. Callers keep this much of the ring unused, in addition to their own reserve.
+pub const RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
+
+/// Names a lane of one driver. Numbers are not used again while the driver lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaneId(pub u32);
+
+/// What a lane driver can do. Fixed for the life of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneLimits {
+    /// Bytes in the ring that peers write into; a power of two.
+    pub ring_bytes: usize,
+    /// The longest [`Loan`], in bytes.
+    pub loan_bytes_max: usize,
+}
+
+/// One end of a connection: a ring towards the peer and a ring from the peer.
+pub trait Lane {
+    /// Bytes in the ring towards the peer; a power of two. The ring from the peer has this driver's own
+    /// [`LaneLimits::ring_bytes`].
+    fn send_ring_bytes(&self) -> usize;
+
+    /// The memory of a record that is being written: `length` bytes at `offset` of the ring towards the peer.
+    ///
+    /// `offset` must be a multiple of [`RECORD_ALIGN`] and the record must end within the ring (both are checked).
+    /// The first [`RECORD_HEADER_BYTES`] are not part of the returned slice.
+    fn record(&mut self, offset: usize, length: usize) -> &mut [u8];
+
+    /// Makes the record of `length` bytes at `offset` visible to the peer, all at once.
+    ///
+    /// `next_offset` is where the following record will start (the end of this one, or 0 after a wrap).
+    fn publish(&mut self, offset: usize, length: usize, next_offset: usize);
+
+    /// Everything after the lane's header of the record at `offset` of the ring from the peer, when it is there.
+    fn peek(&self, offset: usize) -> Result<Option<&[u8]>, LaneFault>;
+
+    /// Makes sure that a peer which went to sleep sees what was published: one doorbell for all of it.
+    fn ring_doorbell(&mut self);
+}
+
+/// A fabric that gives each pair of peers a [`Lane`].
+pub trait LaneDriver: Send {
+    /// The driver's kind of lane.
+    type Lane: Lane;
+
+    /// The name in transport strings and messages, such as `shm`.
+    fn name(&self) -> &'static str;
+
+    /// What this driver can do.
+    fn limits(&self) -> LaneLimits;
+
+    /// Where other processes reach this driver.
+    fn address(&self) -> Address;
+
+    /// Starts to connect. `hello` reaches the peer with its [`LaneEvent::Accepted`]; the outcome comes as
+    /// [`LaneEvent::Connected`] or [`LaneEvent::Down`]. At most [`HELLO_BYTES_MAX`] bytes.
+    fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, ConnectError>;
+
+    /// The bytes that answer every accepted connection's hello, in the connector's [`LaneEvent::Connected`].
+    fn set_welcome(&mut self, welcome: &[u8]);
+
+    /// The next thing that happened to a connection. Costs one load when nothing did.
+    fn poll_event(&mut self) -> Option<LaneEvent>;
+
+    /// A lane that is up; `None` when it is not (yet, or any more).
+    fn lane(&mut self, lane: LaneId) -> Option<&mut Self::Lane>;
+
+    /// Tears a lane down; its peer sees [`LaneEvent::Down`]. Blocks lent to the peer come home.
+    fn close(&mut self, lane: LaneId);
+
+    /// Lends `bytes` bytes of memory that peers can read: write into it, then send it without a copy.
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
+
+    /// Passes a loan to the peer of `lane`; it stays lent until the peer's return arrives at `take_back`.
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor;
+
+    /// Ends the lending of a block, because the peer of `lane` says so. A fault when it has no such block.
+    fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault>;
+
+    /// The block that the peer of `lane` lent us, readable in place. Dropping it makes it due for return.
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault>;
+
+    /// The next block of `lane` that was dropped here and whose return the peer must be told.
+    fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor>;
+
+    /// Announces that the caller is about to block. Records published by peers from now on make one of the
+    /// `wait_descriptors` readable; the caller must poll once more before it really blocks.
+    fn prepare_wait(&mut self);
+
+    /// Ends what `prepare_wait` announced.
+    fn finish_wait(&mut self);
+
+    /// File descriptors that become readable when there is something to poll.
+    fn wait_descriptors(&self) -> Vec<RawFd>;
+}
+
+/// The longest hello or welcome, in bytes.
+pub const HELLO_BYTES_MAX: usize = 256;
+
+/// What happened to a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LaneEvent {
+    /// A lane that we asked for is up; `welcome` is what the peer set.
+    Connected {
+        /// The lane that `connect` named.
+        lane: LaneId,
+        /// The peer's welcome.
+        welcome: Vec<u8>,
+    },
+    /// A peer connected to us; `hello` is what it passed to `connect`.
+    Accepted {
+        /// A new lane, up.
+        lane: LaneId,
+        /// The peer's hello.
+        hello: Vec<u8>,
+    },
+    /// A lane is gone, or never came up. Every block of it has come home.
+    Down {
+        /// The lane, whose number is not used again.
+        lane: LaneId,
+        /// Why.
+        fault: LaneFault,
+    },
+}
+
+/// Why a connection cannot even be started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The address is not this driver's.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The operating system refused a resource.
+    #[error("cannot connect: {reason}")]
+    Refused {
+        /// The system's own words.
+        reason: String,
+    },
+}
+
+/// Why a lane ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaneFault {
+    /// Nobody listens at the address: the peer is not there (any more).
+    #[error("no process listens at the peer's address")]
+    NotThere,
+    /// The peer's process ended, or closed the lane.
+    #[error("the peer closed the connection or its process ended")]
+    PeerGone,
+    /// The peer did not finish connecting in time.
+    #[error("the peer did not answer the connection in time")]
+    TimedOut,
+    /// The peer wrote what no correct peer writes. Only this lane is lost.
+    #[error("the peer broke the lane's rules: {what}")]
+    Corrupt {
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// The peer runs under another user, speaks another version or offered unusable memory.
+    #[error("the peer was refused: {why}")]
+    Unacceptable {
+        /// What was wrong with it.
+        why: String,
+    },
+    /// We closed it.
+    #[error("the connection was closed here")]
+    Closed,
+}

@@ -1,0 +1,19 @@
+//! The driver seam: how farcall's protocols reach a fabric.
+//!
+//! Fabrics come in two shapes, because the hardware has two. A [`Datagram`] driver moves unreliable packets; a
+//! [`LaneDriver`] gives each peer a reliable byte ring in the other's memory. Protocols are written against these
+//! traits only, and decorators (count, trace, capture, fault) wrap any implementation without it knowing.
+
+mod address;
+mod block;
+pub mod clock;
+mod datagram;
+mod lane;
+
+pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
+pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
+pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendQueueFull, SendError};
+pub use lane::{
+    ConnectError, HELLO_BYTES_MAX, Lane, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, RECORD_ALIGN,
+    RECORD_HEADER_BYTES, RUNWAY_BYTES,
+};

@@ -1,0 +1,8 @@
+//! Transports: remote calls over a driver.
+//!
+//! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams. Both implement the one
+//! seam of this crate, [`Transport`].
+
+mod seam;
+
+pub use seam::*;
