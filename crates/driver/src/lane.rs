@@ -1,6 +1,6 @@
 //! Drivers of the second shape: a reliable, ordered byte ring in one peer's memory.
 //!
-//! A lane is raw: it writes at ring offsets that its caller chooses, and makes a record visible with `publish`. Which
+//! A lane is raw: its sender writes at ring offsets that its caller chooses, and makes a record visible with `publish`. Which
 //! offsets are free is the caller's business (the `ring` protocol keeps positions and credits), so that credits can
 //! ride on the caller's own records and a lane needs no second message for them.
 //!
@@ -39,34 +39,94 @@ pub struct LaneLimits {
     pub loan_bytes_max: usize,
 }
 
-/// One end of a connection: a ring towards the peer and a ring from the peer.
-pub trait Lane {
-    /// Bytes in the ring towards the peer; a power of two. The ring from the peer has this driver's own
-    /// [`LaneLimits::ring_bytes`].
-    fn send_ring_bytes(&self) -> usize;
+/// The writing end of a lane: the ring in the peer's memory.
+pub trait LaneSender: Send {
+    /// Bytes in the ring; a power of two.
+    fn ring_bytes(&self) -> usize;
 
-    /// The memory of a record that is being written: `length` bytes at `offset` of the ring towards the peer.
+    /// The memory of a record that is being written: `length` bytes at `offset`, of which the first
+    /// [`RECORD_HEADER_BYTES`] are not part of the returned slice. Contents are unspecified until written.
     ///
-    /// `offset` must be a multiple of [`RECORD_ALIGN`] and the record must end within the ring (both are checked).
-    /// The first [`RECORD_HEADER_BYTES`] are not part of the returned slice.
+    /// # Panics
+    /// When `offset` is not a multiple of [`RECORD_ALIGN`] or the record would cross the end of the ring.
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8];
 
     /// Makes the record of `length` bytes at `offset` visible to the peer, all at once.
     ///
-    /// `next_offset` is where the following record will start (the end of this one, or 0 after a wrap).
+    /// `next_offset` is where the following record will start (the next aligned offset after this one, or 0 after a
+    /// wrap). Records must be published in the order of their positions, and the [`RUNWAY_BYTES`] from `next_offset`
+    /// on must not be in use by the peer.
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize);
-
-    /// Everything after the lane's header of the record at `offset` of the ring from the peer, when it is there.
-    fn peek(&self, offset: usize) -> Result<Option<&[u8]>, LaneFault>;
 
     /// Makes sure that a peer which went to sleep sees what was published: one doorbell for all of it.
     fn ring_doorbell(&mut self);
 }
 
-/// A fabric that gives each pair of peers a [`Lane`].
+/// The reading end of a lane: the ring in this process's memory.
+pub trait LaneReceiver: Send {
+    /// Bytes in the ring; a power of two.
+    fn ring_bytes(&self) -> usize;
+
+    /// The record at `offset`, when it has been published. It stays readable until the peer is told that its place is
+    /// free, which is the caller's business.
+    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault>;
+}
+
+/// A published record without the lane's own header, read in the memory that the peer wrote.
+///
+/// A hostile peer can still write there. Whatever decides about bounds must be read with [`Record::word`], which
+/// reads memory exactly once, and then be checked.
+#[derive(Clone, Copy)]
+pub struct Record<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Wraps the bytes of a record; their address must be a multiple of eight (checked).
+    pub fn new(bytes: &'a [u8]) -> Self {
+        assert!(bytes.as_ptr().addr().is_multiple_of(8), "records are aligned");
+        Self { bytes }
+    }
+
+    /// Bytes in the record.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the record has no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The eight bytes at `at` as a little-endian number, read exactly once; `None` past the end.
+    ///
+    /// # Panics
+    /// When `at` is not a multiple of eight.
+    #[inline]
+    #[expect(unsafe_code, reason = "a volatile read is the only one that the compiler may not repeat")]
+    pub fn word(&self, at: usize) -> Option<u64> {
+        assert!(at.is_multiple_of(8), "words are aligned");
+        if self.bytes.len().checked_sub(8)? < at {
+            return None;
+        }
+        // SAFETY: the eight bytes are inside the slice (checked above) and aligned (the slice is, and `at` is).
+        let word = unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_volatile() };
+        Some(u64::from_le(word))
+    }
+
+    /// The `length` bytes at `at`, in place; `None` past the end.
+    #[inline]
+    pub fn slice(&self, at: usize, length: usize) -> Option<&'a [u8]> {
+        self.bytes.get(at..at.checked_add(length)?)
+    }
+}
+
+/// A fabric that connects each pair of peers by a lane: a [`LaneSender`] and a [`LaneReceiver`] on either side.
 pub trait LaneDriver: Send {
-    /// The driver's kind of lane.
-    type Lane: Lane;
+    /// The writing end of its lanes.
+    type Sender: LaneSender;
+    /// The reading end of its lanes.
+    type Receiver: LaneReceiver;
 
     /// The name in transport strings and messages, such as `shm`.
     fn name(&self) -> &'static str;
@@ -87,8 +147,9 @@ pub trait LaneDriver: Send {
     /// The next thing that happened to a connection. Costs one load when nothing did.
     fn poll_event(&mut self) -> Option<LaneEvent>;
 
-    /// A lane that is up; `None` when it is not (yet, or any more).
-    fn lane(&mut self, lane: LaneId) -> Option<&mut Self::Lane>;
+    /// Both ends of a lane that has just come up; `None` when it is not up or was taken before. They stay usable, to
+    /// no effect, after the lane is down.
+    fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)>;
 
     /// Tears a lane down; its peer sees [`LaneEvent::Down`]. Blocks lent to the peer come home.
     fn close(&mut self, lane: LaneId);
@@ -97,7 +158,13 @@ pub trait LaneDriver: Send {
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 
     /// Passes a loan to the peer of `lane`; it stays lent until the peer's return arrives at `take_back`.
+    ///
+    /// # Panics
+    /// When the loan is another driver's.
     fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor;
+
+    /// Whether `loan` is one of this driver's, so that `lend` takes it.
+    fn owns(&self, loan: &Loan) -> bool;
 
     /// Ends the lending of a block, because the peer of `lane` says so. A fault when it has no such block.
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault>;

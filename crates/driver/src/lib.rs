@@ -12,8 +12,8 @@ mod lane;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
-pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendQueueFull, SendError};
+pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use lane::{
-    ConnectError, HELLO_BYTES_MAX, Lane, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, RECORD_ALIGN,
-    RECORD_HEADER_BYTES, RUNWAY_BYTES,
+    ConnectError, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver,
+    LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
 };

@@ -146,7 +146,7 @@ pub enum CallRefused {
     Down,
 }
 
-/// Why a session ended; every unanswered call of it ends with the same reason.
+/// Why a session ended, and with it every unanswered call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DownReason {
     /// Nobody answers at the peer's address.
@@ -178,7 +178,8 @@ pub enum DownReason {
 /// Takes what goes out. Nothing here blocks; what finds no room waits in a queue whose length the session's limits
 /// bound.
 pub trait Outbox {
-    /// Sends a request. Exactly one of [`Sink::response`] and [`Sink::failed`] follows, unless it is cancelled.
+    /// Sends a request. Exactly one [`Sink::response`] follows, unless it is cancelled or [`Sink::session_down`] comes
+    /// first.
     fn call(
         &mut self,
         session: SessionId,
@@ -191,7 +192,7 @@ pub trait Outbox {
     /// replaced by [`Status::AnswerTooLong`].
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>);
 
-    /// Gives up on a call: neither its response nor its failure will be reported any more.
+    /// Gives up on a call: its response will not be reported any more.
     fn cancel(&mut self, session: SessionId, call: CallId);
 
     /// Memory that can be sent without a copy where the driver can do so.
@@ -201,18 +202,28 @@ pub trait Outbox {
 /// Is told what came in. All methods run inside [`Transport::poll`].
 pub trait Sink {
     /// A request came; it runs at most once, and must be answered once, now or later.
-    fn request(&mut self, outbox: &mut dyn Outbox, request: RequestId, service: Service, payload: Incoming<'_>);
+    fn request(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        request: RequestId,
+        service: Service,
+        payload: Incoming<'_>,
+    );
 
-    /// The response to one of our calls came.
-    fn response(&mut self, outbox: &mut dyn Outbox, call: CallId, status: Status, payload: Incoming<'_>);
-
-    /// One of our calls will get no response. The request may have been executed or not.
-    fn failed(&mut self, outbox: &mut dyn Outbox, call: CallId, reason: &DownReason);
+    /// The response to one of our calls came over `session`. The receiver must check that it has such a call there.
+    fn response(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        call: CallId,
+        status: Status,
+        payload: Incoming<'_>,
+    );
 
     /// A session that we asked for, or that a peer opened, is ready.
     fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity);
 
-    /// A session ended; its unanswered calls have been reported as failed already.
+    /// A session ended. None of its unanswered calls will get a response; whether their requests ran is unknown.
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason);
 }
 
@@ -236,7 +247,7 @@ pub trait Transport: Outbox + Send {
     /// Starts a session with the transport at `to`. Calls can be made at once; they wait until it is up.
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError>;
 
-    /// Ends a session: the peer is told, unanswered calls fail with [`DownReason::Closed`] at the next poll.
+    /// Ends a session: the peer is told, and [`Sink::session_down`] follows with [`DownReason::Closed`].
     fn close(&mut self, session: SessionId, now: Instant);
 
     /// Receives, reports to `sink`, and transmits what the sink and the timers produced. Never blocks.
