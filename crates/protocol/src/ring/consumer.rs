@@ -1,0 +1,58 @@
+//! The receiving side's view of a ring: where the next record will be, and what the peer must be told is free.
+
+use super::{LINE_BYTES, Violation};
+
+/// Positions of the ring that we read.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    capacity: u64,
+    /// Where the next record will start.
+    head: u64,
+    /// The position that the peer was last told to be free up to.
+    returned: u64,
+}
+
+impl Consumer {
+    /// A ring of `capacity` bytes (a power of two) in which nothing has been read.
+    pub fn new(capacity: u64) -> Self {
+        assert!(
+            capacity.is_power_of_two() && capacity >= 4096,
+            "a ring has a power of two of bytes, 4096 or more"
+        );
+        Self { capacity, head: 0, returned: 0 }
+    }
+
+    /// The offset of the next record.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        (self.head & (self.capacity - 1)) as usize
+    }
+
+    /// The record of `bytes` bytes at the head has been read.
+    pub fn advance(&mut self, bytes: u64) -> Result<(), Violation> {
+        let bytes = bytes.next_multiple_of(LINE_BYTES);
+        if self.head + bytes > self.returned + self.capacity {
+            return Err(Violation("more was sent than there was credit for"));
+        }
+        self.head += bytes;
+        Ok(())
+    }
+
+    /// A wrap record was read: the next one is at the start of the ring.
+    pub fn advance_to_start(&mut self) {
+        self.head = (self.head + 1).next_multiple_of(self.capacity);
+    }
+
+    /// Whether so much has been read since the last return that a record just for credits is worth its cost.
+    #[inline]
+    pub fn credit_is_due(&self) -> bool {
+        self.head - self.returned >= self.capacity / 4
+    }
+
+    /// The credit to put into an outgoing header; counts as returned.
+    #[inline]
+    pub fn take_credit(&mut self) -> u32 {
+        self.returned = self.head;
+        (self.head / LINE_BYTES) as u32
+    }
+}

@@ -1,0 +1,37 @@
+//! The ring protocol: remote calls through a byte ring in the peer's memory.
+//!
+//! Each direction of a session is a ring that the sender writes and the receiver reads in place. What is sent between
+//! two flushes travels as one *record*: a batch header and entries. The header returns credits for the other
+//! direction, so that in a conversation flow control costs no message of its own. The fabric below is reliable and
+//! ordered; therefore the protocol has no timers and no retransmission, and a request runs at most once because it
+//! arrives at most once.
+//!
+//! The parts: [`Producer`] decides where a record may be written, [`Consumer`] knows where the next one will be and
+//! which credits are due, [`BatchHeader`] and [`EntryHeader`] are the wire format, [`Hello`] the handshake. The format
+//! is specified in `docs/protocol/ring.md`.
+
+mod consumer;
+mod hello;
+mod producer;
+mod wire;
+
+pub use consumer::Consumer;
+pub use hello::{HELLO_BYTES, Hello, HelloError, VERSION};
+pub use producer::{Producer, Reservation};
+pub use wire::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, WORD_BYTES, padded};
+
+/// Records start at multiples of this many bytes, and positions are counted in it on the wire.
+pub const LINE_BYTES: u64 = 64;
+
+/// The peer wrote what no correct peer writes; the session must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Violation(pub &'static str);
+
+/// The largest record in a ring of `ring_bytes`: a quarter, so that a wrap can never make a record unsendable.
+pub const fn record_bytes_max(ring_bytes: u64) -> u64 {
+    ring_bytes / 4
+}
+
+#[cfg(test)]
+mod tests;

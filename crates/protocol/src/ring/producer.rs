@@ -1,0 +1,124 @@
+//! The sending side's view of a ring: where the next record goes and how much room the peer has left us.
+//!
+//! Positions are 64-bit and never wrap; their remainder modulo the ring's size is the offset. The invariant is
+//! `tail + reserve <= released + capacity`, where the reserve holds one record that only returns credits: two
+//! full rings can therefore always tell each other about the room they have made, and cannot deadlock.
+
+use super::{LINE_BYTES, Violation, record_bytes_max};
+
+/// Positions and credit of the ring that we write.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    capacity: u64,
+    /// Bytes at the end of the free space that the fabric needs for itself.
+    runway: u64,
+    /// Where the next record starts.
+    tail: u64,
+    /// Everything before this position has been read by the peer.
+    released: u64,
+}
+
+/// The answer to a wish for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// A record of up to `bytes` bytes may be written at `offset`.
+    At {
+        /// Offset in the ring.
+        offset: usize,
+        /// The most bytes that the record may have; at least those asked for.
+        bytes: usize,
+    },
+    /// The room is at the start of the ring: write a wrap record at `offset`, `advance_to_start`, and ask again.
+    WrapAt {
+        /// Offset in the ring.
+        offset: usize,
+    },
+    /// The peer has not read enough yet.
+    Full,
+}
+
+impl Producer {
+    /// A ring of `capacity` bytes, all free, of which the fabric needs `runway` to stay unused.
+    ///
+    /// # Panics
+    /// When the capacity is not a power of two of at least 4096 bytes, or the runway is more than an eighth of it.
+    pub fn new(capacity: u64, runway: u64) -> Self {
+        assert!(
+            capacity.is_power_of_two() && capacity >= 4096,
+            "a ring has a power of two of bytes, 4096 or more"
+        );
+        assert!(
+            runway <= capacity / 8 && runway.is_multiple_of(LINE_BYTES),
+            "the runway is small and aligned"
+        );
+        Self { capacity, runway, tail: 0, released: 0 }
+    }
+
+    /// Room for a record of at least `bytes_min` bytes, leaving the reserve for credit returns alone.
+    ///
+    /// # Panics
+    /// When `bytes_min` is over [`record_bytes_max`]: such a record might never fit.
+    pub fn reserve(&self, bytes_min: u64) -> Reservation {
+        assert!(bytes_min <= record_bytes_max(self.capacity), "records are at most a quarter of the ring");
+        self.reserve_within(bytes_min, self.free().saturating_sub(LINE_BYTES))
+    }
+
+    /// Room for the one-line record that only returns credits; may use the reserve.
+    pub fn reserve_credit_return(&self) -> Reservation {
+        self.reserve_within(LINE_BYTES, self.free())
+    }
+
+    /// The offset that follows the record of `bytes` bytes at the tail, and the tail moves there.
+    pub fn advance(&mut self, bytes: u64) -> usize {
+        self.tail += bytes.next_multiple_of(LINE_BYTES);
+        debug_assert!(
+            self.tail + self.runway <= self.released + self.capacity,
+            "records stay within the credit"
+        );
+        self.offset(self.tail)
+    }
+
+    /// Moves the tail to the start of the ring, after a wrap record.
+    pub fn advance_to_start(&mut self) {
+        self.tail = (self.tail + 1).next_multiple_of(self.capacity);
+    }
+
+    /// Takes a credit return: the peer has read everything before the position whose low 32 bits, in lines, are
+    /// `released_lines`.
+    pub fn credit(&mut self, released_lines: u32) -> Result<(), Violation> {
+        let current_lines = (self.released / LINE_BYTES) as u32;
+        let gained = u64::from(released_lines.wrapping_sub(current_lines)) * LINE_BYTES;
+        if gained > self.tail - self.released {
+            return Err(Violation("a credit return beyond what was sent"));
+        }
+        self.released += gained;
+        Ok(())
+    }
+
+    /// Whether the peer has read everything.
+    pub fn is_idle(&self) -> bool {
+        self.tail == self.released
+    }
+
+    fn free(&self) -> u64 {
+        (self.released + self.capacity).saturating_sub(self.tail + self.runway)
+    }
+
+    fn reserve_within(&self, bytes_min: u64, free: u64) -> Reservation {
+        let offset = self.offset(self.tail);
+        let to_end = self.capacity - offset as u64;
+        let bytes_min = bytes_min.next_multiple_of(LINE_BYTES);
+        if bytes_min <= to_end && bytes_min <= free {
+            let bytes = to_end.min(free).min(record_bytes_max(self.capacity)) & !(LINE_BYTES - 1);
+            return Reservation::At { offset, bytes: bytes as usize };
+        }
+        if bytes_min > to_end && to_end + bytes_min <= free {
+            return Reservation::WrapAt { offset };
+        }
+        Reservation::Full
+    }
+
+    fn offset(&self, position: u64) -> usize {
+        (position & (self.capacity - 1)) as usize
+    }
+}

@@ -1,0 +1,189 @@
+//! The ring against an oracle: a queue that cannot fill up wrongly.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::Identity;
+
+const RUNWAY: u64 = 256;
+
+/// A ring in which both sides are here: what is between them is a queue of (position, bytes, wrap).
+struct Model {
+    producer: Producer,
+    consumer: Consumer,
+    capacity: u64,
+    in_flight: VecDeque<(usize, u64, bool)>,
+}
+
+impl Model {
+    fn new(capacity: u64) -> Self {
+        Self {
+            producer: Producer::new(capacity, RUNWAY),
+            consumer: Consumer::new(capacity),
+            capacity,
+            in_flight: VecDeque::new(),
+        }
+    }
+
+    /// Sends a record if there is room, wrapping when told to.
+    fn send(&mut self, bytes: u64) -> bool {
+        loop {
+            match self.producer.reserve(bytes) {
+                Reservation::At { offset, bytes: room } => {
+                    assert!(room as u64 >= bytes && offset as u64 + room as u64 <= self.capacity);
+                    self.assert_free(offset as u64, bytes);
+                    self.in_flight.push_back((offset, bytes, false));
+                    self.producer.advance(bytes);
+                    return true;
+                }
+                Reservation::WrapAt { offset } => {
+                    self.in_flight.push_back((offset, LINE_BYTES, true));
+                    self.producer.advance_to_start();
+                }
+                Reservation::Full => return false,
+            }
+        }
+    }
+
+    /// No record in flight may overlap with a new one.
+    fn assert_free(&self, offset: u64, bytes: u64) {
+        let end = offset + bytes.next_multiple_of(LINE_BYTES);
+        for &(start, length, _) in &self.in_flight {
+            let (start, stop) = (start as u64, start as u64 + length.next_multiple_of(LINE_BYTES));
+            assert!(end <= start || stop <= offset, "{offset}..{end} overlaps {start}..{stop}");
+        }
+    }
+
+    fn receive(&mut self) -> bool {
+        let Some((offset, bytes, wrap)) = self.in_flight.pop_front() else { return false };
+        assert_eq!(self.consumer.offset(), offset, "the consumer looks where the producer wrote");
+        if wrap {
+            self.consumer.advance_to_start();
+        } else {
+            self.consumer.advance(bytes).expect("an honest producer stays within its credit");
+        }
+        true
+    }
+
+    fn return_credit(&mut self) {
+        let lines = self.consumer.take_credit();
+        self.producer.credit(lines).expect("an honest consumer returns what it read");
+    }
+}
+
+proptest! {
+    #[test]
+    fn records_never_overlap_and_arrive_where_they_are_expected(
+        capacity_log2 in 12u32..16,
+        steps in proptest::collection::vec((0u8..3, 1u64..1024), 1..2000),
+    ) {
+        let mut model = Model::new(1 << capacity_log2);
+        for (kind, bytes) in steps {
+            match kind {
+                0 => { model.send(bytes); }
+                1 => { model.receive(); }
+                _ => model.return_credit(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_drained_ring_takes_the_largest_record_even_while_small_credits_are_withheld(
+        sizes in proptest::collection::vec(1u64..1025, 1..500),
+    ) {
+        let mut model = Model::new(4096);
+        for bytes in sizes {
+            prop_assert!(model.send(bytes), "a ring whose reader keeps up is never full");
+            while model.receive() {}
+            if model.consumer.credit_is_due() {
+                model.return_credit();
+            }
+        }
+    }
+
+    #[test]
+    fn headers_survive_the_wire(call: u32, selector: u16, length in 0u16..8192, kind in 0u64..8, released: u32, entries: u16) {
+        let word = u64::from(call) | u64::from(selector) << 32 | u64::from(length) << 48 | kind << 61;
+        match EntryHeader::from_word(word) {
+            Ok(header) => prop_assert_eq!(header.to_word(), word),
+            Err(_) => prop_assert!(kind > 4),
+        }
+        let header = BatchHeader { released_lines: released, entries, wrap: false };
+        prop_assert_eq!(BatchHeader::from_word(header.to_word()), Ok(header));
+    }
+}
+
+#[test]
+fn two_full_rings_can_still_return_credits() {
+    let mut model = Model::new(4096);
+    while model.send(64) {}
+    assert_eq!(model.producer.reserve(1), Reservation::Full);
+    assert!(matches!(model.producer.reserve_credit_return(), Reservation::At { .. }), "the reserve is there");
+    model.producer.advance(LINE_BYTES);
+    assert_eq!(model.producer.reserve_credit_return(), Reservation::Full, "the runway is not");
+}
+
+#[test]
+fn credit_for_what_was_never_sent_is_a_violation() {
+    let mut producer = Producer::new(4096, RUNWAY);
+    assert!(producer.credit(1).is_err());
+    producer.advance(64);
+    assert!(producer.credit(1).is_ok());
+    assert!(producer.credit(0).is_err(), "credit cannot go back");
+}
+
+#[test]
+fn sending_beyond_the_credit_is_a_violation() {
+    let mut consumer = Consumer::new(4096);
+    for _ in 0..4 {
+        consumer.advance(1024).expect("within the ring");
+    }
+    assert!(consumer.advance(64).is_err());
+    consumer.take_credit();
+    assert!(consumer.advance(64).is_ok());
+}
+
+#[test]
+fn unknown_flags_and_kinds_are_violations() {
+    assert!(BatchHeader::from_word(2 << 48).is_err());
+    assert!(BatchHeader::from_word(1 << 48 | 1 << 32).is_err(), "a wrap record has no entries");
+    assert!(EntryHeader::from_word(7 << 61).is_err());
+}
+
+fn hello() -> Hello {
+    Hello {
+        identity: Identity { incarnation: 0x0807_0605_0403_0201, rank: 0x0c0b_0a09, endpoint: 0x100f_0e0d },
+        message_bytes_max: 8 << 20,
+        calls_max: 4096,
+    }
+}
+
+#[test]
+fn golden_words_and_hello() {
+    let batch = BatchHeader { released_lines: 0x0403_0201, entries: 0x0605, wrap: false };
+    assert_eq!(batch.to_word().to_le_bytes(), [1, 2, 3, 4, 5, 6, 0, 0]);
+    let wrap = BatchHeader { released_lines: 9, entries: 0, wrap: true };
+    assert_eq!(wrap.to_word().to_le_bytes(), [9, 0, 0, 0, 0, 0, 1, 0]);
+    let entry =
+        EntryHeader { kind: EntryKind::ResponseBlock, call: 0x0403_0201, selector: 0x0605, length: 16 };
+    assert_eq!(entry.to_word().to_le_bytes(), [1, 2, 3, 4, 5, 6, 16, 0x60]);
+    let mut golden = Vec::from(*b"fRNG\x01\x01\0\0");
+    golden.extend(1..=16);
+    golden.extend([0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(hello().encode().as_slice(), golden);
+}
+
+#[test]
+fn a_hello_is_checked() {
+    let bytes = hello().encode();
+    assert_eq!(Hello::decode(&bytes), Ok(hello()));
+    assert_eq!(Hello::decode(&bytes[..39]), Err(HelloError::Malformed));
+    let mut other = bytes;
+    (other[4], other[5]) = (2, 3);
+    assert_eq!(Hello::decode(&other), Err(HelloError::Version { oldest: 2, newest: 3 }));
+    let mut newer = bytes;
+    newer[5] = 9;
+    assert_eq!(Hello::decode(&newer), Ok(hello()), "a peer that also speaks our version is fine");
+}

@@ -1,0 +1,110 @@
+//! The words of a record: one batch header, then entries.
+//!
+//! All are little-endian 64-bit words, so that a receiver reads each from shared memory exactly once.
+
+use super::Violation;
+
+/// Bytes of a word.
+pub const WORD_BYTES: usize = 8;
+
+/// The longest payload inside an entry, in bytes; longer ones travel as blocks.
+pub const ENTRY_LENGTH_MAX: usize = (1 << 13) - 1;
+
+/// `length` rounded up to whole words: what a payload occupies in a record.
+#[inline]
+pub const fn padded(length: usize) -> usize {
+    (length + WORD_BYTES - 1) & !(WORD_BYTES - 1)
+}
+
+/// The first word of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// The sender has read everything before this position of the other ring; in lines, low 32 bits.
+    pub released_lines: u32,
+    /// How many entries follow; 0 in a record that only returns credits.
+    pub entries: u16,
+    /// The next record is at the start of the ring; there are no entries.
+    pub wrap: bool,
+}
+
+impl BatchHeader {
+    /// The header as a word.
+    #[inline]
+    pub const fn to_word(self) -> u64 {
+        self.released_lines as u64 | (self.entries as u64) << 32 | (self.wrap as u64) << 48
+    }
+
+    /// The header that a word means.
+    #[inline]
+    pub const fn from_word(word: u64) -> Result<Self, Violation> {
+        let wrap = match word >> 48 {
+            0 => false,
+            1 => true,
+            _ => return Err(Violation("unknown flags in a batch header")),
+        };
+        let entries = (word >> 32) as u16;
+        if wrap && entries != 0 {
+            return Err(Violation("a wrap record with entries"));
+        }
+        Ok(Self { released_lines: word as u32, entries, wrap })
+    }
+}
+
+/// What an entry carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A request with its payload.
+    Request,
+    /// A response with its payload.
+    Response,
+    /// A request whose payload is a block; the entry holds its descriptor.
+    RequestBlock,
+    /// A response whose payload is a block; the entry holds its descriptor.
+    ResponseBlock,
+    /// A block of the receiver's that the sender does not read any more; the entry holds its descriptor.
+    BlockReturn,
+}
+
+/// The first word of an entry; the payload follows, padded to whole words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryHeader {
+    /// What follows.
+    pub kind: EntryKind,
+    /// The caller's number of the call; 0 in a block return.
+    pub call: u32,
+    /// The service of a request or the status of a response; 0 in a block return.
+    pub selector: u16,
+    /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`].
+    pub length: u16,
+}
+
+impl EntryHeader {
+    /// The header as a word.
+    #[inline]
+    pub const fn to_word(self) -> u64 {
+        debug_assert!(self.length as usize <= ENTRY_LENGTH_MAX);
+        let kind = match self.kind {
+            EntryKind::Request => 0,
+            EntryKind::Response => 1,
+            EntryKind::RequestBlock => 2,
+            EntryKind::ResponseBlock => 3,
+            EntryKind::BlockReturn => 4,
+        };
+        self.call as u64 | (self.selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
+    }
+
+    /// The header that a word means.
+    #[inline]
+    pub const fn from_word(word: u64) -> Result<Self, Violation> {
+        let kind = match word >> 61 {
+            0 => EntryKind::Request,
+            1 => EntryKind::Response,
+            2 => EntryKind::RequestBlock,
+            3 => EntryKind::ResponseBlock,
+            4 => EntryKind::BlockReturn,
+            _ => return Err(Violation("an entry of unknown kind")),
+        };
+        let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
+        Ok(Self { kind, call: word as u32, selector: (word >> 32) as u16, length })
+    }
+}
