@@ -147,7 +147,11 @@ impl Block {
     /// # Safety
     /// `bytes` must be readable for `descriptor.length` bytes for as long as `home` lives.
     #[expect(unsafe_code, reason = "the loan of a driver's memory is what this type is for")]
-    pub unsafe fn from_raw(bytes: NonNull<u8>, descriptor: BlockDescriptor, home: Arc<dyn BlockHome>) -> Self {
+    pub unsafe fn from_raw(
+        bytes: NonNull<u8>,
+        descriptor: BlockDescriptor,
+        home: Arc<dyn BlockHome>,
+    ) -> Self {
         Self { bytes, descriptor, home }
     }
 }

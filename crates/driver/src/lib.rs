@@ -7,11 +7,16 @@
 mod address;
 mod block;
 pub mod clock;
+pub mod counters;
 mod datagram;
 mod lane;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
+pub use counters::{
+    Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
+    Snapshot,
+};
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use lane::{
     ConnectError, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver,
