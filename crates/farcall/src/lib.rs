@@ -1,1 +1,4 @@
 //! Placeholder
+
+pub mod bootstrap;
+pub mod parameters;

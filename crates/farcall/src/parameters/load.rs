@@ -1,0 +1,170 @@
+//! Settings from defaults, a file, the environment and the command line, each overruling those before it.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value as TomlValue};
+
+use super::nearest::nearest;
+use super::parameter::ENVIRONMENT_PREFIX;
+use super::{Invalid, Origin, PARAMETERS, Parameter, Settings, SettingsError};
+use crate::bootstrap::LAUNCH_VARIABLES;
+
+/// The environment variable that names the configuration file.
+pub const CONFIG_VARIABLE: &str = "FARCALL_CONFIG";
+
+/// Variables with this prefix are nobody's parameters: programs and tests may use them as they like.
+const FREE_PREFIX: &str = "FARCALL_TEST_";
+
+/// What settings are made of, beside the defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The configuration file's name and content.
+    pub file: Option<(PathBuf, String)>,
+    /// Environment variables; those that are not farcall's are ignored.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Assignments `name=value`, in order; the last one wins.
+    pub assignments: Vec<String>,
+}
+
+impl Sources {
+    /// The sources of this process: its environment, the file that [`CONFIG_VARIABLE`] names, and `assignments`.
+    pub fn of_process(assignments: impl IntoIterator<Item = String>) -> Result<Self, SettingsError> {
+        let file = std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from).map(read_file).transpose()?;
+        let assignments = assignments.into_iter().collect();
+        Ok(Self { file, environment: std::env::vars_os().collect(), assignments })
+    }
+}
+
+impl Settings {
+    /// The settings of this process; `assignments` are those of the command line.
+    pub fn load(assignments: impl IntoIterator<Item = String>) -> Result<Self, SettingsError> {
+        Self::from_sources(&Sources::of_process(assignments)?)
+    }
+
+    /// The settings that `sources` give: default, then file, then environment, then assignments.
+    pub fn from_sources(sources: &Sources) -> Result<Self, SettingsError> {
+        let mut settings = Self::default();
+        if let Some((path, content)) = &sources.file {
+            settings.apply_file(path, content)?;
+        }
+        for (variable, text) in &sources.environment {
+            settings.apply_variable(variable, text)?;
+        }
+        for assignment in &sources.assignments {
+            settings.assign(assignment)?;
+        }
+        Ok(settings)
+    }
+
+    /// Sets one parameter from `name=value`.
+    pub fn assign(&mut self, assignment: &str) -> Result<(), SettingsError> {
+        let not_an_assignment = || SettingsError::NotAnAssignment { argument: assignment.to_owned() };
+        let (name, text) = assignment.split_once('=').ok_or_else(not_an_assignment)?;
+        self.set_from(Origin::Argument, name.trim(), text)
+    }
+
+    /// Every parameter with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Parameter, super::Value)> + '_ {
+        PARAMETERS.iter().map(|parameter| (parameter, parameter.value(self)))
+    }
+
+    fn apply_file(&mut self, path: &Path, content: &str) -> Result<(), SettingsError> {
+        let malformed = |error: toml::de::Error| SettingsError::FileMalformed {
+            path: path.to_owned(),
+            reason: error.to_string().trim_end().to_owned(),
+        };
+        let table: Table = content.parse().map_err(malformed)?;
+        self.apply_table(path, "", &table)
+    }
+
+    fn apply_table(&mut self, path: &Path, prefix: &str, table: &Table) -> Result<(), SettingsError> {
+        for (key, value) in table {
+            let name = format!("{prefix}{key}");
+            let text = match value {
+                TomlValue::Table(inner) => {
+                    self.apply_table(path, &format!("{name}."), inner)?;
+                    continue;
+                }
+                TomlValue::String(text) => text.clone(),
+                TomlValue::Integer(number) => number.to_string(),
+                TomlValue::Boolean(yes) => yes.to_string(),
+                other => {
+                    let found = other.type_str();
+                    return Err(SettingsError::FileValue { path: path.to_owned(), name, found });
+                }
+            };
+            self.set_from(Origin::File(path.to_owned()), &name, &text)?;
+        }
+        Ok(())
+    }
+
+    fn apply_variable(&mut self, variable: &OsString, text: &OsString) -> Result<(), SettingsError> {
+        let name = variable.to_string_lossy();
+        let ours = name.starts_with(ENVIRONMENT_PREFIX) && !name.starts_with(FREE_PREFIX);
+        let reserved = || LAUNCH_VARIABLES.iter().chain([&CONFIG_VARIABLE]);
+        if !ours || reserved().any(|other| *other == name) {
+            return Ok(());
+        }
+        let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.environment() == name) else {
+            let known = PARAMETERS.iter().map(Parameter::environment);
+            let nearest = nearest(&name, known.chain(reserved().map(|other| (*other).to_owned())));
+            return Err(SettingsError::Unknown {
+                origin: Origin::Environment,
+                name: name.into_owned(),
+                nearest,
+            });
+        };
+        match text.to_str() {
+            Some(text) => self.set_parameter(parameter, Origin::Environment, &name, text),
+            None => Err(SettingsError::NotText { variable: name.into_owned() }),
+        }
+    }
+
+    fn set_from(&mut self, origin: Origin, name: &str, text: &str) -> Result<(), SettingsError> {
+        match PARAMETERS.iter().find(|parameter| parameter.name == name) {
+            Some(parameter) => self.set_parameter(parameter, origin, name, text),
+            None => {
+                let nearest = nearest(name, PARAMETERS.iter().map(|parameter| parameter.name)).to_owned();
+                Err(SettingsError::Unknown { origin, name: name.to_owned(), nearest })
+            }
+        }
+    }
+
+    /// `name` is the parameter as it was written: with dots, or as an environment variable.
+    fn set_parameter(
+        &mut self,
+        parameter: &'static Parameter,
+        origin: Origin,
+        name: &str,
+        text: &str,
+    ) -> Result<(), SettingsError> {
+        let domain = &parameter.domain;
+        let (name, text) = (name.to_owned(), text.trim().to_owned());
+        match domain.parse(&text) {
+            Ok(value) => {
+                (parameter.set)(self, value);
+                Ok(())
+            }
+            Err(Invalid::OutOfRange { nearest }) => {
+                Err(SettingsError::OutOfRange { origin, name, text, nearest })
+            }
+            Err(Invalid::NotPowerOfTwo { nearest }) => {
+                Err(SettingsError::NotPowerOfTwo { origin, name, text, nearest })
+            }
+            Err(Invalid::NotAChoice { nearest }) => {
+                Err(SettingsError::NotAChoice { origin, name, text, domain, nearest })
+            }
+            Err(Invalid::WrongKind) => {
+                Err(SettingsError::WrongKind { origin, name, text, domain, default: parameter.default })
+            }
+        }
+    }
+}
+
+fn read_file(path: PathBuf) -> Result<(PathBuf, String), SettingsError> {
+    match std::fs::read_to_string(&path) {
+        Ok(content) => Ok((path, content)),
+        Err(error) => Err(SettingsError::FileUnreadable { path, reason: error.to_string() }),
+    }
+}

@@ -1,0 +1,59 @@
+//! The table of all parameters: the one place to add one, in one line.
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use super::choice::choice;
+use super::declare::parameters;
+use super::domain::Domain;
+use super::quantity::{G, K, M};
+
+choice! {
+    /// What an endpoint does while there is nothing to do.
+    Idle {
+        Spin = "spin", "Polls without a pause: the least latency, and a core of its own.";
+        Yield = "yield", "Polls, and lets other threads run in between.";
+        Block = "block", "Polls for a while, then sleeps until a peer wakes it.";
+    }
+}
+
+const MICROSECOND: Duration = Duration::from_micros(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+parameters! {
+    "The `ring` transport: batches through a byte ring in the peer's memory."
+    ring: RingSettings {
+        ring_bytes: usize = "256K", Domain::power_of_two(4 * K, 64 * M), Endpoint, "Bytes in the ring that each peer writes into.";
+        inline_bytes: usize = "8184", Domain::size(0, 8184), Endpoint, "Longest payload that is copied through the ring; longer ones are lent as blocks.";
+        batch_bytes: usize = "16K", Domain::size(64, M), Endpoint, "Most bytes put into one record before it is published.";
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+    }
+    "The `shm` driver: memory shared by the processes of one machine."
+    shm: ShmSettings {
+        block_bytes: usize = "64M", Domain::size(64 * K, 16 * G), Endpoint, "Memory from which one endpoint lends large payloads to its peers.";
+    }
+    "The `basic` transport: unscheduled bytes first, grants for the rest."
+    basic: BasicSettings {
+        rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant: about link rate times round trip.";
+        resend_interval: Duration = "10ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+        checksum: bool = "true", Domain::boolean(), Session, "Whether packets carry a checksum of their own.";
+    }
+    "The `udp` driver: packets through the kernel's sockets."
+    udp: UdpSettings {
+        mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
+        bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to receive at; auto takes the one that reaches the other ranks.";
+    }
+    "Endpoints, whatever their transport."
+    endpoint: EndpointSettings {
+        call_timeout: Duration = "10s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a call fails unless it was given a deadline of its own.";
+        peer_timeout: Duration = "1s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Silence after which a peer counts as dead.";
+        idle: Idle = "block", Domain::choice::<Idle>(), Endpoint, "What a waiting endpoint does when there is nothing to do.";
+        spin_polls: u32 = "1000", Domain::integer(0, 1_000_000_000, "polls"), Endpoint, "Empty polls in a row before a blocking endpoint may sleep.";
+        spin_time: Duration = "20us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time without events before a blocking endpoint may sleep.";
+    }
+}
