@@ -1,1 +1,25 @@
-//! Placeholder
+//! Packets over UDP sockets: the datagram driver that every Linux machine has.
+//!
+//! One non-blocking, unconnected socket per driver. What is queued between two flushes leaves in one system call,
+//! and equal packets to one peer as one segmented buffer where the kernel can; what arrived is fetched in bursts
+//! when it arrives in bursts, and by the cheapest single call otherwise. No memory is allocated per packet.
+#![allow(unsafe_code, reason = "a driver: socket calls on raw memory, each with its proof")]
+
+mod address;
+mod arena;
+mod config;
+mod counters;
+mod driver;
+mod interface;
+mod name;
+mod peers;
+mod receive;
+mod send;
+mod socket;
+
+pub use address::address_of;
+pub use config::{BIND_MTU_BYTES_MAX, UdpConfig};
+pub use counters::UdpCounters;
+pub use driver::UdpDriver;
+pub use peers::LEARNED_PEERS_MAX;
+pub use socket::BindError;

@@ -1,0 +1,228 @@
+//! Sending: small packets are copied to a queue and leave together; long ones leave at once from where they lie.
+//!
+//! A flush of one packet is one `sendto`, the cheapest way there is. A flush of several is one `sendmmsg`, in which
+//! neighbours of equal length for one peer form one message that the kernel cuts (`UDP_SEGMENT`): the network stack
+//! is then walked once for all of them.
+
+use std::io;
+
+use farcall_driver::{Destination, SendError, SendQueueFull};
+
+use crate::UdpCounters;
+use crate::name::Name;
+use crate::peers::Peers;
+use crate::send::burst::Burst;
+use crate::send::queue::SendQueue;
+use crate::socket::Socket;
+
+mod burst;
+mod queue;
+
+/// Parts that a packet can have without being copied together first.
+const PARTS_MAX: usize = 16;
+
+/// The sending half of a driver.
+pub struct Transmitter {
+    queue: SendQueue,
+    burst: Burst,
+    mtu_bytes: usize,
+    copy_bytes_max: usize,
+    /// Where a long packet of very many parts is put together.
+    scratch: Vec<u8>,
+}
+
+/// What became of a packet or burst that was offered to the kernel.
+enum Offer {
+    Taken,
+    /// Its buffer is full; try again later.
+    Blocked,
+    /// It will never take this.
+    Refused,
+}
+
+impl Transmitter {
+    /// A transmitter that queues at most `queue_packets` packets of up to `copy_bytes_max` bytes.
+    pub fn new(queue_packets: usize, burst_packets: usize, copy_bytes_max: usize, mtu_bytes: usize) -> Self {
+        let copy_bytes_max = copy_bytes_max.min(mtu_bytes);
+        let queue = SendQueue::new(queue_packets, copy_bytes_max);
+        let scratch = Vec::with_capacity(mtu_bytes);
+        Self { queue, burst: Burst::new(burst_packets), mtu_bytes, copy_bytes_max, scratch }
+    }
+
+    /// How many packets can still be queued.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.queue.room()
+    }
+
+    /// Queues a packet, or sends it when it is long.
+    #[inline]
+    pub fn send(
+        &mut self,
+        socket: &mut Socket,
+        peers: &Peers,
+        counters: &UdpCounters,
+        to: Destination,
+        parts: &[&[u8]],
+    ) -> Result<(), SendError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if bytes > self.mtu_bytes {
+            return Err(SendError::TooLong { bytes, mtu_bytes: self.mtu_bytes });
+        }
+        if bytes > self.copy_bytes_max {
+            return self.send_long(socket, peers, counters, to, parts, bytes);
+        }
+        if !self.queue.push(to, parts, bytes) {
+            counters.queue_full.increment();
+            return Err(SendQueueFull.into());
+        }
+        Ok(())
+    }
+
+    /// Hands the queue to the kernel, as far as it takes it.
+    #[inline]
+    pub fn flush(&mut self, socket: &mut Socket, peers: &Peers, counters: &UdpCounters) {
+        while !self.queue.is_empty() {
+            let (to, packet) = self.queue.get(0);
+            let Some(name) = peers.name(to) else {
+                counters.stale_destinations.increment();
+                self.queue.pop(1);
+                continue;
+            };
+            let blocked = if self.queue.len() == 1 {
+                let (bytes, offer) = (packet.len(), offer_one(socket, name, packet));
+                self.settle(counters, offer, bytes, 1)
+            } else {
+                self.flush_burst(socket, peers, counters)
+            };
+            if blocked {
+                return;
+            }
+        }
+    }
+
+    /// Offers up to a burst of queued packets, of which the first can be sent; true when the kernel is full.
+    fn flush_burst(&mut self, socket: &mut Socket, peers: &Peers, counters: &UdpCounters) -> bool {
+        self.burst.load(&self.queue, peers, socket.segmentation);
+        let error = match self.burst.offer(socket.descriptor()) {
+            Ok(messages) => {
+                self.count_taken(counters, messages);
+                return false;
+            }
+            Err(error) => error,
+        };
+        let first_packets = self.burst.first_packets();
+        if is_blocked(&error) {
+            counters.send_blocked.increment();
+            return true;
+        }
+        if first_packets > 1 && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO)) {
+            // The kernel can cut in general, but not for this route or length: send whole from now on.
+            socket.segmentation = false;
+            return false;
+        }
+        counters.packets_unsendable.add(first_packets as u64);
+        self.queue.pop(first_packets);
+        false
+    }
+
+    fn count_taken(&mut self, counters: &UdpCounters, messages: usize) {
+        let taken = self.burst.taken(messages);
+        counters.send_calls.increment();
+        counters.packets_sent.add(taken.packets as u64);
+        counters.bytes_sent.add(taken.bytes as u64);
+        counters.packets_segmented.add(taken.segmented as u64);
+        self.queue.pop(taken.packets);
+    }
+
+    /// Sends a packet from where its parts lie. What was queued before goes first.
+    fn send_long(
+        &mut self,
+        socket: &mut Socket,
+        peers: &Peers,
+        counters: &UdpCounters,
+        to: Destination,
+        parts: &[&[u8]],
+        bytes: usize,
+    ) -> Result<(), SendError> {
+        self.flush(socket, peers, counters);
+        let Some(name) = peers.name(to) else {
+            counters.stale_destinations.increment();
+            return Ok(());
+        };
+        let offer = if parts.len() <= PARTS_MAX {
+            offer_gathered(socket, name, parts)
+        } else {
+            self.scratch.clear();
+            parts.iter().for_each(|part| self.scratch.extend_from_slice(part));
+            offer_gathered(socket, name, &[&self.scratch])
+        };
+        if self.settle(counters, offer, bytes, 0) {
+            counters.queue_full.increment();
+            return Err(SendQueueFull.into());
+        }
+        Ok(())
+    }
+
+    /// Counts what became of one packet, which leaves the queue (`queued` is 1 or 0) when its fate is known; true when
+    /// the kernel was full.
+    #[inline]
+    fn settle(&mut self, counters: &UdpCounters, offer: Offer, bytes: usize, queued: usize) -> bool {
+        match offer {
+            Offer::Taken => {
+                counters.send_calls.increment();
+                counters.packets_sent.increment();
+                counters.bytes_sent.add(bytes as u64);
+            }
+            Offer::Refused => counters.packets_unsendable.increment(),
+            Offer::Blocked => {
+                counters.send_blocked.increment();
+                return true;
+            }
+        }
+        self.queue.pop(queued);
+        false
+    }
+}
+
+#[inline]
+fn offer_one(socket: &Socket, name: &Name, packet: &[u8]) -> Offer {
+    let name_pointer = core::ptr::from_ref(name).cast();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the kernel reads the packet and the name, both of the lengths given.
+    judge(unsafe {
+        let (packet_pointer, bytes) = (packet.as_ptr().cast(), packet.len());
+        libc::sendto(socket.descriptor(), packet_pointer, bytes, flags, name_pointer, name.bytes())
+    })
+}
+
+fn offer_gathered(socket: &Socket, name: &Name, parts: &[&[u8]]) -> Offer {
+    let mut vectors = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
+    for (vector, part) in vectors.iter_mut().zip(parts) {
+        *vector = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+    }
+    // SAFETY: a header of zeros is valid: null pointers, zero lengths.
+    let mut header: libc::msghdr = unsafe { core::mem::zeroed() };
+    header.msg_name = core::ptr::from_ref(name).cast_mut().cast();
+    header.msg_namelen = name.bytes();
+    header.msg_iov = vectors.as_mut_ptr();
+    header.msg_iovlen = parts.len().min(PARTS_MAX) as _;
+    // SAFETY: the kernel reads the name and the parts, which live until the call returns, and writes nothing.
+    judge(unsafe {
+        libc::sendmsg(socket.descriptor(), &raw const header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    })
+}
+
+#[inline]
+fn judge(result: libc::ssize_t) -> Offer {
+    if result >= 0 {
+        return Offer::Taken;
+    }
+    if is_blocked(&io::Error::last_os_error()) { Offer::Blocked } else { Offer::Refused }
+}
+
+/// The kernel has no room now. `ENOBUFS` is the network card's queue, which drains like any other.
+#[cold]
+fn is_blocked(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR))
+}

@@ -1,0 +1,101 @@
+//! The socket: made once, with everything that the kernel is willing to give.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
+
+use crate::UdpConfig;
+
+/// Why a driver could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// "All interfaces" is no address that a peer can send to: name the address of one.
+    #[error("cannot bind to {address}: peers cannot send to it; give the address of one interface")]
+    Unspecified {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// A value of the configuration is out of its range.
+    #[error("{parameter} is {value}, and must be between {least} and {most}")]
+    OutOfRange {
+        /// The field of [`UdpConfig`].
+        parameter: &'static str,
+        /// Its value.
+        value: usize,
+        /// The least allowed.
+        least: usize,
+        /// The most allowed.
+        most: usize,
+    },
+    /// The system refused: the address is in use or not of this machine, or there is no memory.
+    #[error("cannot use {address}: {source}")]
+    System {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's own reason.
+        source: io::Error,
+    },
+}
+
+/// An open socket and what it can do.
+#[derive(Debug)]
+pub struct Socket {
+    file: OwnedFd,
+    /// Where it is bound, with its real port.
+    pub local: SocketAddr,
+    /// Whether the kernel cuts long buffers into packets (`UDP_SEGMENT`).
+    pub segmentation: bool,
+    /// Whether the kernel joins packets into long buffers (`UDP_GRO`).
+    pub coalescing: bool,
+}
+
+impl Socket {
+    /// Opens and binds. Options that the kernel refuses are done without.
+    pub fn open(config: &UdpConfig) -> io::Result<Self> {
+        let family = if config.bind.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let file = socket_with(family, SocketType::DGRAM, flags, None)?;
+        grow_buffers(&file, config.socket_buffer_bytes);
+        bind(&file, &config.bind)?;
+        let local = SocketAddr::try_from(getsockname(&file)?)?;
+        let busy_poll_us = libc::c_int::try_from(config.busy_poll_us).unwrap_or(libc::c_int::MAX);
+        // Best effort: raising it takes a privilege, and without it a receive only finds what has arrived already.
+        let _ = set_option(&file, libc::SOL_SOCKET, libc::SO_BUSY_POLL, busy_poll_us);
+        let segmentation = config.segmentation && has_option(&file, libc::SOL_UDP, libc::UDP_SEGMENT);
+        let wanted = config.coalescing.unwrap_or(!config.bind.ip().is_loopback());
+        let coalescing = wanted && set_option(&file, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
+        Ok(Self { file, local, segmentation, coalescing })
+    }
+
+    /// The descriptor, for system calls.
+    pub fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+}
+
+/// Asks for more than the system's limit first, which a privileged process gets, then for what everybody gets.
+fn grow_buffers(file: &OwnedFd, bytes: usize) {
+    if sockopt::set_socket_recv_buffer_size_force(file, bytes).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(file, bytes);
+    }
+    if set_option(file, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes as libc::c_int).is_err() {
+        let _ = sockopt::set_socket_send_buffer_size(file, bytes);
+    }
+}
+
+fn set_option(file: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let bytes = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the option reads `bytes` bytes of `value`.
+    let result =
+        unsafe { libc::setsockopt(file.as_raw_fd(), level, option, (&raw const value).cast(), bytes) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn has_option(file: &OwnedFd, level: libc::c_int, option: libc::c_int) -> bool {
+    let mut value: libc::c_int = 0;
+    let mut bytes = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the descriptor is open, and the option writes at most `bytes` bytes of `value`.
+    unsafe { libc::getsockopt(file.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut bytes) == 0 }
+}
