@@ -1,1 +1,30 @@
-//! Placeholder
+//! What this machine can do at best: bare loops that move the same bytes as farcall with nothing around them.
+//!
+//! A latency or a rate means little by itself, least of all on a virtual machine whose cores move. Beside the limit
+//! of the same minute it says how much of the possible is reached. Each function here measures one limit between two
+//! given cores and returns figures; none prints.
+//!
+//! The two sides are threads of one process, each pinned to its core. Threads share the coherence fabric exactly as
+//! processes do: a cache line travels between cores, whatever address spaces map it. Memory is mapped shared, as two
+//! processes would have to map it.
+
+mod bandwidth;
+mod cores;
+mod distance;
+mod effort;
+mod error;
+mod latency;
+mod memory;
+mod message;
+mod pair;
+mod pipe;
+mod ring;
+
+pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, stream};
+pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
+pub use distance::{CoreDistance, core_distance, line_ping_pong};
+pub use effort::Effort;
+pub use error::LimitError;
+pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
+pub use message::{MessagePlan, best_message_plan, ping_pong};
+pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_rate, ring_rate};

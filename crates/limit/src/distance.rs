@@ -1,0 +1,78 @@
+//! How far two cores are apart: the round trip of one cache line.
+//!
+//! On a virtual machine the host may move a core at any time, to where it shares a cache with the other or to where
+//! it does not, and every figure about short messages moves with it. A few milliseconds of ping-pong before and
+//! after a measurement show whether it stood still.
+
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+
+use crate::latency::Rounds;
+use crate::memory::{LINE_PAIR_BYTES, SharedMemory};
+use crate::pair::run_pair;
+use crate::{CorePair, Effort, Latency, LimitError};
+
+/// Long enough for ten thousand round trips, short enough to be done around every block.
+const EFFORT: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(5) };
+
+/// The number that ends the ping-pong.
+const STOPPED: u64 = u64::MAX;
+
+/// The time that one cache line takes to the other core and back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreDistance {
+    /// The median, in nanoseconds, as coarse as the cycle counter.
+    pub p50_nanos: u64,
+    /// The average of the middle four fifths, in nanoseconds: finer.
+    pub trimmed_mean_nanos: f64,
+}
+
+/// Measures the distance of two cores for 5 ms.
+pub fn core_distance(cores: CorePair) -> Result<CoreDistance, LimitError> {
+    let Latency { p50_nanos, trimmed_mean_nanos, .. } = line_ping_pong(cores, EFFORT)?;
+    Ok(CoreDistance { p50_nanos, trimmed_mean_nanos })
+}
+
+/// Measures the round trip of one word: two cache lines, one written by each side, without payload.
+pub fn line_ping_pong(cores: CorePair, effort: Effort) -> Result<Latency, LimitError> {
+    let memory = SharedMemory::new(2 * LINE_PAIR_BYTES)?;
+    let (there, back) = (memory.word(0), memory.word(LINE_PAIR_BYTES));
+    let initiator = || {
+        let mut rounds = Rounds::new(effort);
+        for round in 1.. {
+            there.store(round, Ordering::Release);
+            while back.load(Ordering::Acquire) != round {}
+            if rounds.finished() {
+                break;
+            }
+        }
+        there.store(STOPPED, Ordering::Release);
+        rounds.into_latency()
+    };
+    let responder = || {
+        let mut last = 0;
+        loop {
+            match there.load(Ordering::Acquire) {
+                STOPPED => break,
+                round if round != last => {
+                    back.store(round, Ordering::Release);
+                    last = round;
+                }
+                _ => {}
+            }
+        }
+    };
+    Ok(run_pair(cores, initiator, responder)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_is_that_of_two_cores() {
+        let cores = CorePair::first_allowed().expect("the tests have two cores");
+        let distance = core_distance(cores).expect("the loops run");
+        assert!(distance.p50_nanos > 0 && distance.trimmed_mean_nanos > 0.0);
+    }
+}

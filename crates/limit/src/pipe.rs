@@ -1,0 +1,222 @@
+//! One direction of a byte channel in shared memory, with as little in it as a channel can have.
+//!
+//! A message is cut into chunks, each in a slot of a small ring. A slot begins with its flag: the number of the chunk
+//! that it holds, stored last by the sender and awaited by the receiver, so that flag and first bytes travel in the
+//! same cache line. Where more chunks can be under way than there are slots, the receiver returns credits: the
+//! number of chunks that it has finished with, in a line of its own.
+
+#![expect(unsafe_code, reason = "the bytes of a slot change hands by its flag, which the compiler cannot see")]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::LimitError;
+use crate::memory::{LINE_PAIR_BYTES, SharedMemory};
+
+/// The flag that ends the channel.
+const STOPPED: u64 = u64::MAX;
+
+/// Chunks longer than this start in a line of their own: copies of that length run faster when aligned.
+const UNALIGNED_BYTES_MAX: usize = 1024;
+
+/// How a pipe is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PipeShape {
+    /// The most bytes in a slot.
+    pub chunk_bytes: usize,
+    /// How many slots there are; a power of two.
+    pub slots: usize,
+    /// Whether the receiver returns credits and the sender awaits them.
+    pub credits: bool,
+}
+
+/// The memory of one direction.
+pub(crate) struct Pipe {
+    memory: SharedMemory,
+    shape: PipeShape,
+    header_bytes: usize,
+    stride_bytes: usize,
+}
+
+/// The end that sends; there is one.
+pub(crate) struct Sender<'a> {
+    pipe: &'a Pipe,
+    sent: u64,
+    received: u64,
+}
+
+/// The end that receives; there is one.
+pub(crate) struct Receiver<'a> {
+    pipe: &'a Pipe,
+    received: u64,
+}
+
+impl Pipe {
+    /// Maps the memory.
+    pub(crate) fn new(shape: PipeShape) -> Result<Self, LimitError> {
+        assert!(shape.slots.is_power_of_two() && shape.chunk_bytes > 0, "the ring has slots that hold something");
+        let header_bytes = if shape.chunk_bytes <= UNALIGNED_BYTES_MAX { 8 } else { 64 };
+        let stride_bytes = (header_bytes + shape.chunk_bytes).next_multiple_of(LINE_PAIR_BYTES);
+        let memory = SharedMemory::new(stride_bytes * shape.slots + 2 * LINE_PAIR_BYTES)?;
+        Ok(Self { memory, shape, header_bytes, stride_bytes })
+    }
+
+    /// The two ends. That a pipe lends them by `&mut` makes them the only ones.
+    pub(crate) fn ends(&mut self) -> (Sender<'_>, Receiver<'_>) {
+        (Sender { pipe: self, sent: 0, received: 0 }, Receiver { pipe: self, received: 0 })
+    }
+
+    fn slot(&self, chunk: u64) -> usize {
+        (chunk as usize & (self.shape.slots - 1)) * self.stride_bytes
+    }
+
+    fn flag(&self, chunk: u64) -> &AtomicU64 {
+        self.memory.word(self.slot(chunk))
+    }
+
+    fn payload(&self, chunk: u64) -> *mut u8 {
+        self.memory.bytes_at(self.slot(chunk) + self.header_bytes, self.shape.chunk_bytes)
+    }
+
+    fn credit(&self) -> &AtomicU64 {
+        self.memory.word(self.stride_bytes * self.shape.slots + LINE_PAIR_BYTES)
+    }
+}
+
+impl Sender<'_> {
+    /// Copies a message in, chunk by chunk.
+    ///
+    /// # Safety
+    /// On a pipe without credits, all chunks but the last `slots` (those of this message included) must have been
+    /// received, as an answer to the message before shows.
+    #[inline(always)]
+    pub(crate) unsafe fn send(&mut self, message: &[u8]) {
+        let chunk_bytes = self.pipe.shape.chunk_bytes;
+        let mut rest = message;
+        loop {
+            let (chunk, later) = rest.split_at(rest.len().min(chunk_bytes));
+            if self.pipe.shape.credits {
+                self.await_credit();
+            }
+            // SAFETY: the payload holds `chunk_bytes` bytes, and the receiver does not look at the slot between its
+            // return of the credit (or the answer that the caller promises) and the store of the flag below.
+            unsafe { self.pipe.payload(self.sent).copy_from_nonoverlapping(chunk.as_ptr(), chunk.len()) };
+            self.pipe.flag(self.sent).store(self.sent + 1, Ordering::Release);
+            self.sent += 1;
+            if later.is_empty() {
+                return;
+            }
+            rest = later;
+        }
+    }
+
+    /// Ends the channel once every chunk that was sent has been received.
+    ///
+    /// # Safety
+    /// As for [`Sender::send`].
+    pub(crate) unsafe fn stop(&mut self) {
+        if self.pipe.shape.credits {
+            self.await_credit();
+        }
+        self.pipe.flag(self.sent).store(STOPPED, Ordering::Release);
+    }
+
+    /// Waits until the receiver has everything. On a pipe with credits only.
+    pub(crate) fn drain(&mut self) {
+        debug_assert!(self.pipe.shape.credits, "only credits tell what was received");
+        while self.pipe.credit().load(Ordering::Acquire) < self.sent {
+            core::hint::spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn await_credit(&mut self) {
+        while self.sent - self.received >= self.pipe.shape.slots as u64 {
+            self.received = self.pipe.credit().load(Ordering::Acquire);
+        }
+    }
+}
+
+impl Receiver<'_> {
+    /// Waits for a message of `into.len()` bytes and copies it out; `false` when the channel has ended.
+    #[inline(always)]
+    pub(crate) fn receive(&mut self, into: &mut [u8]) -> bool {
+        let mut offset = 0;
+        self.read(into.len(), |chunk| {
+            into[offset..offset + chunk.len()].copy_from_slice(chunk);
+            offset += chunk.len();
+        })
+    }
+
+    /// Waits for a message of `bytes` bytes and shows its chunks in place; `false` when the channel has ended.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, bytes: usize, mut look: impl FnMut(&[u8])) -> bool {
+        let mut rest = bytes;
+        loop {
+            let length = rest.min(self.pipe.shape.chunk_bytes);
+            if !self.await_chunk() {
+                return false;
+            }
+            // SAFETY: the flag says that the sender wrote the chunk, which has this length because both sides cut
+            // messages of one length in the same way; it does not write there again before it learns of our progress.
+            look(unsafe { core::slice::from_raw_parts(self.pipe.payload(self.received), length) });
+            self.received += 1;
+            if self.pipe.shape.credits {
+                self.pipe.credit().store(self.received, Ordering::Release);
+            }
+            rest -= length;
+            if rest == 0 {
+                return true;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn await_chunk(&self) -> bool {
+        let flag = self.pipe.flag(self.received);
+        loop {
+            match flag.load(Ordering::Acquire) {
+                number if number == self.received + 1 => return true,
+                STOPPED => return false,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends `messages` through a pipe and checks that they come out as they went in.
+    fn passes(shape: PipeShape, lengths: &[usize]) {
+        let mut pipe = Pipe::new(shape).expect("memory can be mapped");
+        let (mut sender, mut receiver) = pipe.ends();
+        let bytes = |length: usize| (0..length).map(|i| (i * 31 + length) as u8).collect::<Vec<u8>>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for &length in lengths {
+                    // SAFETY: the pipe has credits.
+                    unsafe { sender.send(&bytes(length)) };
+                }
+                // SAFETY: the pipe has credits.
+                unsafe { sender.stop() };
+            });
+            for &length in lengths {
+                let mut into = vec![0; length];
+                assert!(receiver.receive(&mut into));
+                assert_eq!(into, bytes(length));
+            }
+            assert!(!receiver.receive(&mut [0]), "the channel ends after the last message");
+        });
+    }
+
+    #[test]
+    fn messages_of_many_chunks_arrive_whole() {
+        passes(PipeShape { chunk_bytes: 4096, slots: 4, credits: true }, &[1, 4096, 4097, 1 << 20, 100]);
+    }
+
+    #[test]
+    fn messages_reuse_a_single_slot() {
+        passes(PipeShape { chunk_bytes: 56, slots: 1, credits: true }, &[56, 0, 1, 1000]);
+    }
+}
