@@ -16,7 +16,8 @@ pub struct UdpConfig {
     /// Packets that wait for a flush at most.
     pub send_queue_packets: usize,
     /// Packets up to this length are copied to the queue and leave in bursts; longer ones leave at once from the
-    /// caller's memory.
+    /// caller's memory. On loopback a stream of 8000-byte packets runs half as fast again when they are copied, because
+    /// they then leave in segmented bursts.
     pub copy_bytes_max: usize,
     /// Receive buffers: how many received packets can be held before the socket's own buffer must take the rest.
     pub receive_buffers: usize,
@@ -27,7 +28,7 @@ pub struct UdpConfig {
     /// Send equal packets to one peer as one buffer that the kernel or the network card cuts (`UDP_SEGMENT`).
     pub segmentation: bool,
     /// Receive several packets of one peer as one buffer (`UDP_GRO`). Serves bulk at small MTUs and costs small
-    /// packets some 4 % of a loopback round trip each way. `None` turns it on except on loopback.
+    /// packets some 6 % of a loopback round trip. `None` turns it on except on loopback.
     pub coalescing: Option<bool>,
     /// How long a receive may poll the network card itself, in microseconds (`SO_BUSY_POLL`); best effort.
     pub busy_poll_us: u32,
@@ -39,7 +40,7 @@ impl Default for UdpConfig {
             bind: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             mtu_bytes: None,
             send_queue_packets: 256,
-            copy_bytes_max: 4096,
+            copy_bytes_max: 9216,
             receive_buffers: 1024,
             burst_packets: 64,
             socket_buffer_bytes: 8 << 20,
