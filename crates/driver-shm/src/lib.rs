@@ -1,1 +1,20 @@
-//! Placeholder
+//! Shared memory between the processes of one machine.
+//!
+//! [`ShmLanes`] connects two processes by a ring in each one's memory and lends blocks for large payloads. Memory is
+//! anonymous (memfds passed over a Unix socket in the abstract namespace), so a killed process leaves nothing behind;
+//! who may connect is decided by the user of the process at the other end. A thread of the driver sleeps on the
+//! sockets and notices the death of a peer; the thread that moves messages makes no system calls.
+#![allow(unsafe_code, reason = "shared memory is what this crate is for; every block has its proof")]
+
+mod blocks;
+mod buddy;
+mod conductor;
+mod connections;
+mod flags;
+mod handshake;
+mod lane;
+mod ring;
+mod segment;
+
+pub use lane::{ShmConfig, ShmLanes};
+pub use ring::{ShmReceiver, ShmSender};

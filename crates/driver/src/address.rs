@@ -43,6 +43,12 @@ pub enum AddressError {
         /// The length met.
         bytes: usize,
     },
+    /// The transport has no place for another peer: close some sessions first.
+    #[error("this endpoint already has {peers_max} peers, the limit")]
+    TooManyPeers {
+        /// The limit.
+        peers_max: usize,
+    },
     /// Of another fabric, or damaged: use the transport that the peer uses.
     #[error("the address is not one of driver `{driver}`")]
     WrongKind {

@@ -139,7 +139,7 @@ pub trait LaneDriver: Send {
 
     /// Starts to connect. `hello` reaches the peer with its [`LaneEvent::Accepted`]; the outcome comes as
     /// [`LaneEvent::Connected`] or [`LaneEvent::Down`]. At most [`HELLO_BYTES_MAX`] bytes.
-    fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, ConnectError>;
+    fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, AddressError>;
 
     /// The bytes that answer every accepted connection's hello, in the connector's [`LaneEvent::Connected`].
     fn set_welcome(&mut self, welcome: &[u8]);
@@ -151,7 +151,8 @@ pub trait LaneDriver: Send {
     /// no effect, after the lane is down.
     fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)>;
 
-    /// Tears a lane down; its peer sees [`LaneEvent::Down`]. Blocks lent to the peer come home.
+    /// Tears a lane down; its peer sees [`LaneEvent::Down`], and so does the caller. Blocks lent to the peer come home
+    /// when it has let go of them.
     fn close(&mut self, lane: LaneId);
 
     /// Lends `bytes` bytes of memory that peers can read: write into it, then send it without a copy.
@@ -206,26 +207,12 @@ pub enum LaneEvent {
         /// The peer's hello.
         hello: Vec<u8>,
     },
-    /// A lane is gone, or never came up. Every block of it has come home.
+    /// A lane is gone, or never came up.
     Down {
         /// The lane, whose number is not used again.
         lane: LaneId,
         /// Why.
         fault: LaneFault,
-    },
-}
-
-/// Why a connection cannot even be started.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectError {
-    /// The address is not this driver's.
-    #[error(transparent)]
-    Address(#[from] AddressError),
-    /// The operating system refused a resource.
-    #[error("cannot connect: {reason}")]
-    Refused {
-        /// The system's own words.
-        reason: String,
     },
 }
 
@@ -235,9 +222,12 @@ pub enum LaneFault {
     /// Nobody listens at the address: the peer is not there (any more).
     #[error("no process listens at the peer's address")]
     NotThere,
-    /// The peer's process ended, or closed the lane.
-    #[error("the peer closed the connection or its process ended")]
+    /// The peer's process ended.
+    #[error("the peer's process ended")]
     PeerGone,
+    /// The peer closed the lane.
+    #[error("the peer closed the connection")]
+    PeerClosed,
     /// The peer did not finish connecting in time.
     #[error("the peer did not answer the connection in time")]
     TimedOut,

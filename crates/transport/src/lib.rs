@@ -3,6 +3,8 @@
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams. Both implement the one
 //! seam of this crate, [`Transport`].
 
+mod ring;
 mod seam;
 
+pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;

@@ -29,18 +29,23 @@ impl Consumer {
     }
 
     /// The record of `bytes` bytes at the head has been read.
+    #[inline]
     pub fn advance(&mut self, bytes: u64) -> Result<(), Violation> {
-        let bytes = bytes.next_multiple_of(LINE_BYTES);
-        if self.head + bytes > self.returned + self.capacity {
-            return Err(Violation("more was sent than there was credit for"));
-        }
-        self.head += bytes;
-        Ok(())
+        self.advance_to(self.head + bytes.next_multiple_of(LINE_BYTES))
     }
 
     /// A wrap record was read: the next one is at the start of the ring.
-    pub fn advance_to_start(&mut self) {
-        self.head = (self.head + 1).next_multiple_of(self.capacity);
+    pub fn advance_to_start(&mut self) -> Result<(), Violation> {
+        self.advance_to((self.head + 1).next_multiple_of(self.capacity))
+    }
+
+    #[inline]
+    fn advance_to(&mut self, head: u64) -> Result<(), Violation> {
+        if head > self.returned + self.capacity {
+            return Err(Violation("more was sent than there was credit for"));
+        }
+        self.head = head;
+        Ok(())
     }
 
     /// Whether so much has been read since the last return that a record just for credits is worth its cost.

@@ -59,11 +59,8 @@ impl Model {
     fn receive(&mut self) -> bool {
         let Some((offset, bytes, wrap)) = self.in_flight.pop_front() else { return false };
         assert_eq!(self.consumer.offset(), offset, "the consumer looks where the producer wrote");
-        if wrap {
-            self.consumer.advance_to_start();
-        } else {
-            self.consumer.advance(bytes).expect("an honest producer stays within its credit");
-        }
+        let advanced = if wrap { self.consumer.advance_to_start() } else { self.consumer.advance(bytes) };
+        advanced.expect("an honest producer stays within its credit");
         true
     }
 

@@ -1,0 +1,129 @@
+//! The publication flags of a ring: how a record becomes visible with one store.
+//!
+//! The first word of each record is its own flag. It is zero until the record is published; the publishing store
+//! writes the record's length into it. A reader that finds zero at the place of the next record knows that there is
+//! none, so the word at the place of the *next* record must be zero before a record is published. The writer clears
+//! it, and a few lines more, right after the previous record: off the critical path, and with the welcome effect
+//! that the lines of the next small record are already in the writer's cache.
+//!
+//! The words are reached through [`Words`], so that the same algorithm runs in shared memory and in a model checker.
+
+use core::sync::atomic::Ordering;
+
+use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
+
+/// Marks a flag as one of ours: a record published by a broken peer has hardly the same upper half.
+const MARK: u64 = 0xfa2c_a11d;
+
+/// The first words of the lines of a ring.
+pub trait Words {
+    /// Reads the word at a byte offset, which is a multiple of [`RECORD_ALIGN`].
+    fn load(&self, offset: usize, order: Ordering) -> u64;
+    /// Writes the word at a byte offset, which is a multiple of [`RECORD_ALIGN`].
+    fn store(&self, offset: usize, value: u64, order: Ordering);
+}
+
+/// The writer's memory of which flags it has cleared: those from `start` on, [`RUNWAY_BYTES`] far, modulo the ring.
+#[derive(Clone, Debug)]
+pub struct Runway {
+    ring_bytes: usize,
+    start: usize,
+}
+
+impl Runway {
+    /// The runway of a ring of `ring_bytes` zero bytes (a power of two).
+    pub fn new(ring_bytes: usize) -> Self {
+        Self { ring_bytes, start: 0 }
+    }
+
+    /// Publishes the record of `length` bytes at `offset`; the next one will start at `next_offset`.
+    #[inline]
+    pub fn publish(&mut self, words: &impl Words, offset: usize, length: usize, next_offset: usize) {
+        if !self.covers(next_offset) {
+            words.store(next_offset, 0, Ordering::Relaxed);
+        }
+        // Release: whoever sees the flag also sees the record and the cleared flag after it.
+        words.store(offset, MARK << 32 | length as u64, Ordering::Release);
+        self.extend_to(words, next_offset);
+    }
+
+    /// Clears the flags of the lines that were not clear yet, so that the runway starts at `next_offset`.
+    #[inline]
+    fn extend_to(&mut self, words: &impl Words, next_offset: usize) {
+        for distance in (RECORD_ALIGN..RUNWAY_BYTES).step_by(RECORD_ALIGN) {
+            let line = (next_offset + distance) & (self.ring_bytes - 1);
+            if !self.covers(line) {
+                words.store(line, 0, Ordering::Relaxed);
+            }
+        }
+        self.start = next_offset;
+    }
+
+    #[inline]
+    fn covers(&self, offset: usize) -> bool {
+        offset.wrapping_sub(self.start) & (self.ring_bytes - 1) < RUNWAY_BYTES
+    }
+}
+
+/// The length of the record at `offset`, if one has been published: `Err` when the flag is none of ours.
+#[inline]
+pub fn published(words: &impl Words, offset: usize) -> Result<Option<usize>, BadFlag> {
+    match words.load(offset, Ordering::Acquire) {
+        0 => Ok(None),
+        flag if flag >> 32 == MARK => Ok(Some(flag as u32 as usize)),
+        _ => Err(BadFlag),
+    }
+}
+
+/// A publication flag that no correct peer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadFlag;
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    struct Plain(Vec<Cell<u64>>);
+
+    impl Words for Plain {
+        fn load(&self, offset: usize, _: Ordering) -> u64 {
+            self.0[offset / RECORD_ALIGN].get()
+        }
+        fn store(&self, offset: usize, value: u64, _: Ordering) {
+            self.0[offset / RECORD_ALIGN].set(value);
+        }
+    }
+
+    /// Records of all sizes, filled with what would be flags if a reader looked there.
+    #[test]
+    fn the_flag_after_the_last_record_is_always_clear() {
+        let lines = 64;
+        let ring_bytes = lines * RECORD_ALIGN;
+        let words = Plain((0..lines).map(|_| Cell::new(0)).collect());
+        let mut runway = Runway::new(ring_bytes);
+        let mut offset = 0;
+        for step in 0..10_000usize {
+            let record_lines = 1 + step * 7 % 11;
+            let next = if offset + record_lines * RECORD_ALIGN >= ring_bytes - 12 * RECORD_ALIGN {
+                0
+            } else {
+                offset + record_lines * RECORD_ALIGN
+            };
+            for line in 0..record_lines {
+                words.0[offset / RECORD_ALIGN + line].set(if line == 0 { 0 } else { u64::MAX });
+            }
+            runway.publish(&words, offset, record_lines * RECORD_ALIGN, next);
+            assert_eq!(published(&words, offset), Ok(Some(record_lines * RECORD_ALIGN)));
+            assert_eq!(published(&words, next), Ok(None), "step {step}");
+            offset = next;
+        }
+    }
+
+    #[test]
+    fn a_foreign_flag_is_refused() {
+        let words = Plain(vec![Cell::new(77)]);
+        assert_eq!(published(&words, 0), Err(BadFlag));
+    }
+}

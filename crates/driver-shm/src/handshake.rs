@@ -1,0 +1,164 @@
+//! The messages that set up a lane: one each way over a Unix socket, with the memory attached.
+//!
+//! The socket keeps message boundaries, so an offer is one `sendmsg` with three descriptors: the ring that the
+//! receiver of the offer will write into, the block memory that it may read, and the descriptor that wakes the sender.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use farcall_driver::{HELLO_BYTES_MAX, LaneFault};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
+
+use crate::ring::CONTROL_BYTES;
+use crate::segment::{Mapping, PeerAccess};
+
+const MAGIC: [u8; 4] = *b"fSHM";
+const REFUSAL: u8 = b'R';
+const GOODBYE: u8 = b'D';
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 26;
+const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + HELLO_BYTES_MAX;
+
+/// The smallest ring, in bytes.
+pub const RING_BYTES_MIN: usize = 4096;
+/// The largest ring, in bytes.
+pub const RING_BYTES_MAX: usize = 1 << 30;
+/// The largest block memory, in bytes.
+pub const BLOCK_BYTES_MAX: usize = 1 << 40;
+
+/// What one side offers to the other.
+pub struct Offer<'a> {
+    /// The ring that we read.
+    pub ring: BorrowedFd<'a>,
+    /// Bytes in that ring, without its control page.
+    pub ring_bytes: usize,
+    /// The memory that we lend.
+    pub blocks: BorrowedFd<'a>,
+    /// Bytes in that memory.
+    pub block_bytes: usize,
+    /// What wakes us.
+    pub doorbell: BorrowedFd<'a>,
+    /// Whether we ever sleep, so that the doorbell must be looked after.
+    pub may_sleep: bool,
+    /// The hello or welcome of the layer above.
+    pub hello: &'a [u8],
+}
+
+/// What the other side offered, checked and mapped.
+pub struct Accepted {
+    /// The peer's ring, for writing.
+    pub ring: Arc<Mapping>,
+    /// The peer's block memory, for reading.
+    pub blocks: Mapping,
+    /// What wakes the peer; `None` if it never sleeps.
+    pub doorbell: Option<Arc<OwnedFd>>,
+    /// The hello or welcome.
+    pub hello: Vec<u8>,
+}
+
+/// Sends an offer.
+pub fn send_offer(socket: impl AsFd, offer: &Offer<'_>) -> io::Result<()> {
+    let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
+    message.extend(MAGIC);
+    message.extend([VERSION, u8::from(offer.may_sleep), 0, 0]);
+    message.extend((offer.ring_bytes as u64).to_le_bytes());
+    message.extend((offer.block_bytes as u64).to_le_bytes());
+    message.extend((offer.hello.len() as u16).to_le_bytes());
+    message.extend(offer.hello);
+    let descriptors = [offer.ring, offer.blocks, offer.doorbell];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)),
+        "the space is that of three descriptors"
+    );
+    sendmsg(socket, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives, checks and maps the peer's offer; `None` when it has not come yet.
+pub fn receive_offer(socket: impl AsFd) -> Result<Option<Accepted>, LaneFault> {
+    let mut message = [0; MESSAGE_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = match recvmsg(socket, &mut [IoSliceMut::new(&mut message)], &mut ancillary, flags) {
+        Ok(received) if received.bytes == 0 => return Err(LaneFault::PeerGone),
+        Ok(received) => received,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(None),
+        Err(_) => return Err(LaneFault::PeerGone),
+    };
+    let descriptors: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|part| match part {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    accept_offer(&message[..received.bytes], descriptors).map(Some)
+}
+
+/// Tells the peer why its offer was refused.
+pub fn send_refusal(socket: impl AsFd, why: &str) {
+    let mut message = vec![REFUSAL];
+    message.extend(&why.as_bytes()[..why.len().min(HELLO_BYTES_MAX)]);
+    // A peer that is gone needs no explanation.
+    let _peer_gone = send(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+/// Tells the peer that the lane is down, while blocks of its memory may still be read here.
+pub fn send_goodbye(socket: impl AsFd) {
+    // A peer that is gone knows.
+    let _peer_gone = send(socket, &[GOODBYE], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+fn accept_offer(message: &[u8], descriptors: Vec<OwnedFd>) -> Result<Accepted, LaneFault> {
+    if let [REFUSAL, why @ ..] = message {
+        return Err(refuse(format!("it refused us: {}", String::from_utf8_lossy(why))));
+    }
+    let (header, hello) =
+        message.split_first_chunk::<HEADER_BYTES>().ok_or_else(|| refuse("a short offer"))?;
+    if header[..4] != MAGIC {
+        return Err(refuse("it does not speak farcall's shared-memory handshake"));
+    }
+    if header[4] != VERSION {
+        return Err(refuse(format!(
+            "it speaks version {} of the handshake, this program {VERSION}",
+            header[4]
+        )));
+    }
+    let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+    let ring_bytes = usize::try_from(number(8)).unwrap_or(usize::MAX);
+    let block_bytes = usize::try_from(number(16)).unwrap_or(usize::MAX);
+    if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
+        return Err(refuse(format!("its ring of {ring_bytes} bytes is not a power of two from 4K to 1G")));
+    }
+    if block_bytes > BLOCK_BYTES_MAX {
+        return Err(refuse("its block memory is larger than 1T"));
+    }
+    if usize::from(u16::from_le_bytes([header[24], header[25]])) != hello.len() {
+        return Err(refuse("a damaged offer"));
+    }
+    let [ring, blocks, doorbell]: [OwnedFd; 3] =
+        descriptors.try_into().map_err(|_| refuse("an offer without its memory"))?;
+    let ring =
+        Mapping::of_peer(ring.as_fd(), CONTROL_BYTES + ring_bytes, PeerAccess::Write).map_err(refuse)?;
+    let blocks = Mapping::of_peer(blocks.as_fd(), block_bytes, PeerAccess::Read).map_err(refuse)?;
+    let may_sleep = header[5] != 0;
+    Ok(Accepted {
+        ring: Arc::new(ring),
+        blocks,
+        doorbell: may_sleep.then(|| Arc::new(doorbell)),
+        hello: hello.to_vec(),
+    })
+}
+
+fn refuse(why: impl ToString) -> LaneFault {
+    LaneFault::Unacceptable { why: why.to_string() }
+}

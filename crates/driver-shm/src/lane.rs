@@ -1,0 +1,229 @@
+//! The lane driver: connections between processes of one machine through shared memory.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use farcall_driver::{
+    Address, AddressError, Block, BlockDescriptor, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId,
+    LaneLimits, Loan, LoanError, LoanHome,
+};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::blocks::{OwnBlocks, PeerBlocks};
+use crate::buddy::BLOCK_BYTES_MIN;
+use crate::conductor::{Command, Conductor, Established, Notice, Terms, drain};
+use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
+use crate::ring::{ShmReceiver, ShmSender, announce_sleep};
+use crate::segment::{Mapping, PeerAccess, Segment};
+
+/// The first byte of this driver's addresses; the rest is the abstract name of a Unix socket.
+const ADDRESS_TAG: u8 = b'S';
+
+/// How many callers may wait for the conductor to accept them.
+const BACKLOG: i32 = 128;
+
+/// How a shared-memory lane driver is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShmConfig {
+    /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
+    pub ring_bytes: usize,
+    /// Bytes of memory for loans, shared by all peers; a power of two from 4K to 1T. Only what is used costs memory.
+    pub block_bytes: usize,
+    /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
+    pub may_sleep: bool,
+}
+
+/// Shared-memory lanes to other processes of this machine and user.
+pub struct ShmLanes {
+    config: ShmConfig,
+    address: Address,
+    conductor: Conductor,
+    blocks: Arc<OwnBlocks>,
+    block_home: Arc<dyn LoanHome>,
+    lanes: BTreeMap<LaneId, LaneState>,
+}
+
+/// What the driver keeps of a lane that is up.
+struct LaneState {
+    /// Until the transport takes them.
+    ends: Option<(ShmSender, ShmReceiver)>,
+    /// Our ring, for announcing that we sleep.
+    ring: Arc<Mapping>,
+    peer_blocks: Arc<PeerBlocks>,
+}
+
+impl ShmLanes {
+    /// Starts the driver and its listening thread.
+    pub fn new(config: ShmConfig) -> io::Result<Self> {
+        check(&config)?;
+        let (listener, address) = listen_somewhere()?;
+        let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
+        let blocks = Arc::new(OwnBlocks::new(mapping));
+        let terms = Terms {
+            ring_bytes: config.ring_bytes,
+            blocks: segment,
+            block_bytes: config.block_bytes,
+            may_sleep: config.may_sleep,
+            doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        };
+        let conductor = Conductor::start(terms, listener)?;
+        let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
+        Ok(Self { config, address, conductor, blocks, block_home, lanes: BTreeMap::new() })
+    }
+
+    fn doorbell(&self) -> &OwnedFd {
+        &self.conductor.shared().terms.doorbell
+    }
+
+    fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
+        let Established { peer, ring, link } = established;
+        let sender = ShmSender::new(peer.ring, peer.doorbell);
+        let receiver = ShmReceiver::new(Arc::clone(&ring));
+        let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
+        self.lanes.insert(lane, LaneState { ends: Some((sender, receiver)), ring, peer_blocks });
+        peer.hello
+    }
+}
+
+impl LaneDriver for ShmLanes {
+    type Sender = ShmSender;
+    type Receiver = ShmReceiver;
+
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn limits(&self) -> LaneLimits {
+        LaneLimits { ring_bytes: self.config.ring_bytes, loan_bytes_max: self.blocks.loan_bytes_max() }
+    }
+
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, AddressError> {
+        assert!(hello.len() <= HELLO_BYTES_MAX, "hellos are short");
+        let [ADDRESS_TAG, name @ ..] = to.as_bytes() else {
+            return Err(AddressError::WrongKind { driver: "shm" });
+        };
+        let lane = self.conductor.shared().new_lane();
+        let (name, hello) = (name.to_vec(), hello.to_vec());
+        self.conductor.command(Command::Connect { lane, name, hello, within });
+        Ok(lane)
+    }
+
+    fn set_welcome(&mut self, welcome: &[u8]) {
+        assert!(welcome.len() <= HELLO_BYTES_MAX, "welcomes are short");
+        self.conductor.command(Command::SetWelcome(welcome.to_vec()));
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LaneEvent> {
+        loop {
+            match self.conductor.take_notice()? {
+                Notice::Connected(lane, established) => {
+                    let welcome = self.lane_up(lane, established);
+                    return Some(LaneEvent::Connected { lane, welcome });
+                }
+                Notice::Accepted(lane, established) => {
+                    let hello = self.lane_up(lane, established);
+                    return Some(LaneEvent::Accepted { lane, hello });
+                }
+                Notice::Down(lane, fault) => {
+                    self.lanes.remove(&lane);
+                    return Some(LaneEvent::Down { lane, fault });
+                }
+                Notice::Released(lane) => self.blocks.take_all_back(lane),
+            }
+        }
+    }
+
+    fn take(&mut self, lane: LaneId) -> Option<(ShmSender, ShmReceiver)> {
+        self.lanes.get_mut(&lane)?.ends.take()
+    }
+
+    fn close(&mut self, lane: LaneId) {
+        self.conductor.command(Command::Close(lane));
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.blocks.loan(&self.block_home, bytes)
+    }
+
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
+        let descriptor = loan.into_descriptor();
+        self.blocks.lend(descriptor, lane);
+        descriptor
+    }
+
+    fn owns(&self, loan: &Loan) -> bool {
+        loan.is_of(&self.block_home)
+    }
+
+    fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
+        self.blocks.take_back(block, lane)
+    }
+
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault> {
+        let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
+        state.peer_blocks.borrow(block)
+    }
+
+    fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
+        self.lanes.get(&lane)?.peer_blocks.due_return()
+    }
+
+    fn prepare_wait(&mut self) {
+        for state in self.lanes.values() {
+            announce_sleep(&state.ring, true);
+        }
+    }
+
+    fn finish_wait(&mut self) {
+        for state in self.lanes.values() {
+            announce_sleep(&state.ring, false);
+        }
+        drain(self.doorbell().as_fd());
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        vec![self.doorbell().as_raw_fd()]
+    }
+}
+
+impl fmt::Debug for ShmLanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShmLanes({:?}, {} lanes)", self.address, self.lanes.len())
+    }
+}
+
+fn check(config: &ShmConfig) -> io::Result<()> {
+    let in_range = |bytes: usize, least, most| bytes.is_power_of_two() && (least..=most).contains(&bytes);
+    if !in_range(config.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX) {
+        return Err(io::Error::other("a ring has a power of two of bytes, from 4K to 1G"));
+    }
+    if !in_range(config.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX) {
+        return Err(io::Error::other("block memory has a power of two of bytes, from 4K to 1T"));
+    }
+    Ok(())
+}
+
+/// A listening socket with a random abstract name: it is in no directory, so a killed process leaves no file.
+fn listen_somewhere() -> io::Result<(OwnedFd, Address)> {
+    let mut random = [0; 16];
+    getrandom(&mut random, GetRandomFlags::empty())?;
+    let name = format!("farcall-{:032x}", u128::from_le_bytes(random));
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    listen(&socket, BACKLOG)?;
+    let address = Address::new([&[ADDRESS_TAG], name.as_bytes()].concat()).map_err(io::Error::other)?;
+    Ok((socket, address))
+}

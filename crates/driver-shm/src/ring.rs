@@ -1,0 +1,177 @@
+//! The two ends of a shared-memory lane.
+//!
+//! A ring lives in a segment of the process that reads it. Behind a control line the segment holds nothing but the
+//! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
+//! written by both, except the sleeper's flag in the control line.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use farcall_driver::{LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
+
+use crate::flags::{Runway, Words, published};
+use crate::segment::Mapping;
+
+/// Bytes before the ring in its segment: a page, so that the ring is page-aligned.
+pub const CONTROL_BYTES: usize = 4096;
+
+/// The ring inside its segment.
+#[derive(Clone, Debug)]
+struct RingMemory {
+    mapping: Arc<Mapping>,
+    bytes: usize,
+}
+
+impl RingMemory {
+    fn new(mapping: Arc<Mapping>) -> Self {
+        let bytes = mapping.len() - CONTROL_BYTES;
+        assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
+        Self { mapping, bytes }
+    }
+
+    /// The owner's announcement that it sleeps, in the control line.
+    fn sleeper(&self) -> &AtomicU32 {
+        // SAFETY: aligned, inside the mapping, and only ever accessed as an atomic.
+        unsafe { self.mapping.at(0, 4).cast().as_ref() }
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset < self.bytes && offset.is_multiple_of(RECORD_ALIGN));
+        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the mapping and aligned;
+        // flag words are only ever accessed as atomics while the other side may access them.
+        unsafe { self.mapping.at(CONTROL_BYTES, 0).add(offset & (self.bytes - 1)).cast().as_ref() }
+    }
+}
+
+impl Words for RingMemory {
+    #[inline]
+    fn load(&self, offset: usize, order: Ordering) -> u64 {
+        self.word(offset).load(order)
+    }
+
+    #[inline]
+    fn store(&self, offset: usize, value: u64, order: Ordering) {
+        self.word(offset).store(value, order);
+    }
+}
+
+/// The writing end: the ring in the peer's segment.
+#[derive(Debug)]
+pub struct ShmSender {
+    ring: RingMemory,
+    runway: Runway,
+    /// The peer's wake-up descriptor, if it may sleep at all.
+    doorbell: Option<Arc<OwnedFd>>,
+}
+
+impl ShmSender {
+    pub(crate) fn new(mapping: Arc<Mapping>, doorbell: Option<Arc<OwnedFd>>) -> Self {
+        let ring = RingMemory::new(mapping);
+        let runway = Runway::new(ring.bytes);
+        Self { ring, runway, doorbell }
+    }
+}
+
+impl LaneSender for ShmSender {
+    fn ring_bytes(&self) -> usize {
+        self.ring.bytes
+    }
+
+    #[inline]
+    fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
+        let ring_bytes = self.ring.bytes;
+        assert!(
+            offset.is_multiple_of(RECORD_ALIGN)
+                && length >= RECORD_HEADER_BYTES
+                && offset < ring_bytes
+                && length <= ring_bytes - offset,
+            "a record outside the ring"
+        );
+        // SAFETY: inside the mapping (checked above), which lives as long as `self`; `&mut self` is the only writer in
+        // this process. A correct peer does not touch a record that is not published; a hostile one can change what
+        // we write, which only spoils its own input, since nothing here is read back.
+        unsafe {
+            let start = self.ring.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES);
+            core::slice::from_raw_parts_mut(start.as_ptr(), length - RECORD_HEADER_BYTES)
+        }
+    }
+
+    #[inline]
+    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.runway.publish(&self.ring, offset, length, next_offset);
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self) {
+        if let Some(doorbell) = &self.doorbell {
+            wake_sleeper(self.ring.sleeper(), doorbell);
+        }
+    }
+}
+
+/// Wakes the peer if it sleeps. The fence orders our publication before the look at its announcement, as the peer's
+/// orders its announcement before its last look at the ring: one of the two sees the other.
+fn wake_sleeper(sleeper: &AtomicU32, doorbell: &OwnedFd) {
+    fence(Ordering::SeqCst);
+    if sleeper.load(Ordering::Relaxed) != 0 && sleeper.swap(0, Ordering::Relaxed) != 0 {
+        // The write fails only when the counter is full, and then the peer is awake.
+        let _already_awake = rustix::io::write(doorbell, &1u64.to_ne_bytes());
+    }
+}
+
+/// The reading end: the ring in our own segment.
+#[derive(Debug)]
+pub struct ShmReceiver {
+    ring: RingMemory,
+}
+
+impl ShmReceiver {
+    pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
+        Self { ring: RingMemory::new(mapping) }
+    }
+}
+
+impl LaneReceiver for ShmReceiver {
+    fn ring_bytes(&self) -> usize {
+        self.ring.bytes
+    }
+
+    #[inline]
+    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+        assert!(
+            offset < self.ring.bytes && offset.is_multiple_of(RECORD_ALIGN),
+            "an offset outside the ring"
+        );
+        let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
+        else {
+            return Ok(None);
+        };
+        if length < RECORD_HEADER_BYTES || length > self.ring.bytes - offset {
+            return Err(bad("a record that leaves the ring"));
+        }
+        // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not write to a
+        // published record; what a hostile one could change is documented at `Record`.
+        let bytes = unsafe {
+            let start = self.ring.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES);
+            core::slice::from_raw_parts(start.as_ptr(), length - RECORD_HEADER_BYTES)
+        };
+        Ok(Some(Record::new(bytes)))
+    }
+}
+
+#[cold]
+fn bad(what: &'static str) -> LaneFault {
+    LaneFault::Corrupt { what }
+}
+
+/// Announces in the ring's control line that its owner sleeps, or that it is awake.
+pub fn announce_sleep(mapping: &Mapping, asleep: bool) {
+    // SAFETY: as in `RingMemory::sleeper`.
+    let sleeper: &AtomicU32 = unsafe { mapping.at(0, 4).cast().as_ref() };
+    sleeper.store(u32::from(asleep), Ordering::Relaxed);
+    if asleep {
+        fence(Ordering::SeqCst);
+    }
+}

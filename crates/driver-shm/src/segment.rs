@@ -1,0 +1,129 @@
+//! Shared memory: sealed memfds and their mappings.
+//!
+//! A memfd has no name, so nothing is left behind when a process is killed. The creator seals its size, so that no
+//! peer can shrink it and make our accesses fault; whoever receives one checks the seal and the size before mapping.
+
+use core::ptr::NonNull;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A memfd of ours, to be passed to peers.
+#[derive(Debug)]
+pub struct Segment {
+    file: OwnedFd,
+}
+
+/// Who may write to a segment besides its creator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerAccess {
+    /// Peers may read only; enforced by the kernel.
+    Read,
+    /// Peers may read and write.
+    Write,
+}
+
+impl Segment {
+    /// Creates and maps a segment of `bytes` zero bytes.
+    pub fn create(name: &str, bytes: usize, peers: PeerAccess) -> io::Result<(Self, Mapping)> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, bytes as u64)?;
+        // The mapping comes first: the seal against future writers spares those that exist.
+        let mapping = Mapping::new(file.as_fd(), bytes, PeerAccess::Write)?;
+        let mut seals = SealFlags::SHRINK | SealFlags::GROW;
+        if peers == PeerAccess::Read {
+            seals |= SealFlags::FUTURE_WRITE;
+        }
+        fcntl_add_seals(&file, seals | SealFlags::SEAL)?;
+        Ok((Self { file }, mapping))
+    }
+
+    /// The descriptor to pass to a peer.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// A mapped segment; unmapped when dropped.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is only an address range that stays valid until the drop; all access to it is unsafe by itself.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps a segment that a peer passed, after checking that it has `bytes` bytes and cannot shrink.
+    pub fn of_peer(file: BorrowedFd<'_>, bytes: usize, access: PeerAccess) -> io::Result<Self> {
+        let size = fstat(file)?.st_size;
+        if size != bytes as i64 {
+            return Err(io::Error::other(format!("the peer's memory has {size} bytes instead of {bytes}")));
+        }
+        if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK | SealFlags::GROW) {
+            return Err(io::Error::other("the peer's memory is not sealed against shrinking"));
+        }
+        Self::new(file, bytes, access)
+    }
+
+    fn new(file: BorrowedFd<'_>, bytes: usize, access: PeerAccess) -> io::Result<Self> {
+        let protection = match access {
+            PeerAccess::Read => ProtFlags::READ,
+            PeerAccess::Write => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)? };
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Self { start, bytes })
+    }
+
+    /// The size in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// The address of byte `offset`.
+    ///
+    /// # Panics
+    /// When fewer than `bytes` bytes follow it in the mapping.
+    pub fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "an access outside the segment");
+        // SAFETY: the result is inside the mapping or one past its end.
+        unsafe { self.start.add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours since `new`; whatever points into it holds a reference to this mapping.
+        let outcome = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        debug_assert!(outcome.is_ok(), "unmapping a mapping of ours cannot fail");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_keeps_its_size_and_its_readers_cannot_write() {
+        let (segment, _mapping) = Segment::create("farcall-test", 8192, PeerAccess::Read).expect("memfd");
+        assert!(ftruncate(&segment.file, 4096).is_err(), "sealed");
+        assert!(Mapping::of_peer(segment.as_fd(), 8192, PeerAccess::Read).is_ok());
+        assert!(Mapping::of_peer(segment.as_fd(), 8192, PeerAccess::Write).is_err());
+    }
+
+    #[test]
+    fn a_peers_segment_of_another_size_or_without_seals_is_refused() {
+        let (segment, _mapping) = Segment::create("farcall-test", 8192, PeerAccess::Write).expect("memfd");
+        assert!(Mapping::of_peer(segment.as_fd(), 4096, PeerAccess::Write).is_err());
+        let loose = memfd_create("farcall-test", MemfdFlags::CLOEXEC).expect("memfd");
+        ftruncate(&loose, 4096).expect("size");
+        assert!(Mapping::of_peer(loose.as_fd(), 4096, PeerAccess::Read).is_err());
+    }
+}

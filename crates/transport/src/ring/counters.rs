@@ -1,0 +1,19 @@
+//! What a ring transport counts.
+
+farcall_driver::declare_counters! {
+    /// The traffic of one ring transport and what held it up.
+    pub struct RingCounters {
+        calls_sent: "calls" => "Requests handed to the transport",
+        requests_received: "calls" => "Requests that arrived",
+        responses_received: "calls" => "Responses that arrived",
+        records_sent: "records" => "Records published: batches, wraps and credit returns",
+        records_received: "records" => "Records read",
+        credit_records_sent: "records" => "Records that only returned credits",
+        wrap_records_sent: "records" => "Records that only skipped to the start of a ring",
+        blocks_sent: "blocks" => "Payloads sent as blocks",
+        blocks_received: "blocks" => "Payloads received as blocks",
+        ring_full: "times" => "Messages that had to wait for room in a ring or for block memory",
+        backlog: "messages" => "Messages that wait for room now",
+        violations: "sessions" => "Sessions ended because the peer broke the protocol",
+    }
+}

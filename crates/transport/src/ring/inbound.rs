@@ -1,0 +1,158 @@
+//! Receiving: records out of rings, entries to the sink.
+//!
+//! Everything is read in place. What decides about bounds is read once and checked; a peer that breaks a rule loses
+//! its session and nothing else.
+
+use farcall_driver::{Block, BlockDescriptor, LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
+
+use super::outbound::Outbound;
+use super::session::{DESCRIPTOR_BYTES, reason_of};
+use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
+
+/// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
+const RECORDS_PER_POLL: usize = 16;
+
+const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
+
+impl<D: LaneDriver> Outbound<D> {
+    /// Hands the records that a peer has published to the sink; returns how many.
+    #[inline]
+    pub fn receive(&mut self, slot: usize, receiver: &D::Receiver, sink: &mut dyn Sink) -> usize {
+        let mut records = 0;
+        while records < RECORDS_PER_POLL {
+            let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
+                Ok(None) => break,
+                Ok(Some(record)) => record,
+                Err(fault) => {
+                    self.doom(slot, reason_of(fault));
+                    return records;
+                }
+            };
+            records += 1;
+            if let Err(reason) = self.deliver(slot, record, sink) {
+                self.doom(slot, reason);
+                return records;
+            }
+        }
+        if records > 0 {
+            self.counters.records_received.add(records as u64);
+            self.return_credit_if_due(slot);
+        }
+        records
+    }
+
+    #[inline]
+    fn deliver(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> Result<(), DownReason> {
+        let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
+        let session = &mut self.sessions[slot];
+        session.producer.credit(header.released_lines)?;
+        if header.wrap {
+            return Ok(session.consumer.advance_to_start()?);
+        }
+        let mut at = WORD_BYTES;
+        for _ in 0..header.entries {
+            let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+            self.deliver_entry(slot, entry, record, at + WORD_BYTES, sink)?;
+            at += WORD_BYTES + padded(usize::from(entry.length));
+        }
+        let session = &mut self.sessions[slot];
+        Ok(session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?)
+    }
+
+    #[inline]
+    fn deliver_entry(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        record: Record<'_>,
+        at: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
+        match entry.kind {
+            EntryKind::Request => self.deliver_request(slot, entry, Incoming::Borrowed(payload), sink),
+            EntryKind::Response => self.deliver_response(slot, entry, Incoming::Borrowed(payload), sink),
+            EntryKind::RequestBlock => {
+                let block = self.borrow(slot, entry, record, at)?;
+                self.deliver_request(slot, entry, Incoming::Block(block), sink)
+            }
+            EntryKind::ResponseBlock => {
+                let block = self.borrow(slot, entry, record, at)?;
+                self.deliver_response(slot, entry, Incoming::Block(block), sink)
+            }
+            EntryKind::BlockReturn => {
+                let block = descriptor(entry, record, at)?;
+                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)
+            }
+        }
+    }
+
+    #[inline]
+    fn deliver_request(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        payload: Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let session = &mut self.sessions[slot];
+        if session.unanswered_requests >= session.calls_max {
+            return Err(Violation("more unanswered calls than agreed").into());
+        }
+        session.unanswered_requests += 1;
+        self.counters.requests_received.increment();
+        let request = RequestId { session: session.id, token: u64::from(entry.call) };
+        sink.request(self, request, Service(entry.selector), payload);
+        Ok(())
+    }
+
+    #[inline]
+    fn deliver_response(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        payload: Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let status =
+            Status::from_wire(entry.selector).ok_or(Violation("a response with an unknown status"))?;
+        let session = &mut self.sessions[slot];
+        let Some(unanswered) = session.unanswered_calls.checked_sub(1) else {
+            return Err(Violation("a response to no call").into());
+        };
+        session.unanswered_calls = unanswered;
+        self.counters.responses_received.increment();
+        let id = session.id;
+        sink.response(self, id, CallId(entry.call), status, payload);
+        Ok(())
+    }
+
+    fn borrow(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        record: Record<'_>,
+        at: usize,
+    ) -> Result<Block, DownReason> {
+        let block = descriptor(entry, record, at)?;
+        let session = &mut self.sessions[slot];
+        if block.length > session.message_bytes_max as u64 {
+            return Err(Violation("a message over the agreed limit").into());
+        }
+        let block = self.driver.borrow(session.lane, block).map_err(reason_of)?;
+        session.borrowed_blocks += 1;
+        self.note_need();
+        self.counters.blocks_received.increment();
+        Ok(block)
+    }
+}
+
+fn descriptor(entry: EntryHeader, record: Record<'_>, at: usize) -> Result<BlockDescriptor, DownReason> {
+    if usize::from(entry.length) != DESCRIPTOR_BYTES {
+        return Err(Violation("a block descriptor of the wrong length").into());
+    }
+    let offset = record.word(at).ok_or(CUT_SHORT)?;
+    let length = record.word(at + WORD_BYTES).ok_or(CUT_SHORT)?;
+    Ok(BlockDescriptor { offset, length })
+}

@@ -1,0 +1,219 @@
+//! The `ring` transport: remote calls through byte rings in the peers' memory.
+//!
+//! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink produced:
+//! one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here they meet a driver.
+//!
+//! The state is in two parts so that a handler can send while it reads: [`Outbound`] has all that sending needs, the
+//! receiving ends of the lanes lie beside it.
+
+mod counters;
+mod inbound;
+mod outbound;
+mod session;
+
+use core::time::Duration;
+use std::os::fd::RawFd;
+
+use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, Loan, LoanError};
+use farcall_protocol::ring::Hello;
+use farcall_protocol::{Identity, Instant};
+
+pub use counters::RingCounters;
+use outbound::Outbound;
+use session::{SESSIONS_MAX, Stage, reason_of};
+
+use crate::{
+    CallId, CallRefused, DownReason, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+    Transport, TransportLimits,
+};
+
+/// How a ring transport is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingConfig {
+    /// Payloads up to this many bytes travel inside the ring, longer ones as blocks. What a small ring cannot take is
+    /// cut to what it can.
+    pub inline_bytes: usize,
+    /// Bytes after which a record is published even though more could follow.
+    pub batch_bytes: usize,
+    /// The longest message that we take, in bytes.
+    pub message_bytes_max: usize,
+    /// The most unanswered calls of a session, each way.
+    pub calls_max: usize,
+    /// How long a peer may take to come up.
+    pub connect_timeout: Duration,
+}
+
+/// Calls over the lanes of one driver.
+pub struct Ring<D: LaneDriver> {
+    /// The reading ends, by session slot.
+    receivers: Vec<Option<D::Receiver>>,
+    outbound: Outbound<D>,
+}
+
+impl<D: LaneDriver> Ring<D> {
+    /// A transport over `driver` that introduces itself as `identity` and counts under `label`.
+    pub fn new(
+        mut driver: D,
+        identity: Identity,
+        config: RingConfig,
+        counters: &CounterFile,
+        label: &str,
+    ) -> Self {
+        let hello = Hello {
+            identity,
+            message_bytes_max: config.message_bytes_max as u64,
+            calls_max: u32::try_from(config.calls_max).unwrap_or(u32::MAX),
+        };
+        driver.set_welcome(&hello.encode());
+        let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
+        Self { receivers: Vec::new(), outbound }
+    }
+
+    /// Learns which sessions came up and which ended.
+    fn take_events(&mut self, sink: &mut dyn Sink) {
+        while let Some(event) = self.outbound.driver.poll_event() {
+            match event {
+                LaneEvent::Connected { lane, welcome } => {
+                    if let Some(slot) = self.outbound.slot_of_lane(lane) {
+                        self.session_up(slot, &welcome, sink);
+                    }
+                }
+                LaneEvent::Accepted { lane, hello } => match self.outbound.open_session(lane) {
+                    Some(slot) => self.session_up(slot, &hello, sink),
+                    None => self.outbound.driver.close(lane),
+                },
+                LaneEvent::Down { lane, fault } => {
+                    if let Some(slot) = self.outbound.slot_of_lane(lane) {
+                        self.session_down(slot, &reason_of(fault), sink);
+                    }
+                }
+            }
+        }
+    }
+
+    fn session_up(&mut self, slot: usize, hello: &[u8], sink: &mut dyn Sink) {
+        let lane = self.outbound.sessions[slot].lane;
+        let ends = self.outbound.driver.take(lane);
+        let (Ok(peer), Some((sender, receiver))) = (Hello::decode(hello), ends) else {
+            let why = Hello::decode(hello).err().map_or("the lane is gone".into(), |error| error.to_string());
+            self.outbound.driver.close(lane);
+            return self.session_down(slot, &DownReason::Refused { why }, sink);
+        };
+        if self.receivers.len() <= slot {
+            self.receivers.resize_with(slot + 1, || None);
+        }
+        let ring_bytes = farcall_driver::LaneReceiver::ring_bytes(&receiver);
+        self.receivers[slot] = Some(receiver);
+        self.outbound.session_up(slot, sender, ring_bytes, &peer);
+        let session = self.outbound.sessions[slot].id;
+        sink.session_up(&mut self.outbound, session, peer.identity);
+        self.outbound.send_backlog(slot);
+    }
+
+    fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
+        let session = self.outbound.sessions[slot].id;
+        if let Some(receiver) = self.receivers.get_mut(slot) {
+            *receiver = None;
+        }
+        self.outbound.forget_session(slot);
+        sink.session_down(&mut self.outbound, session, reason);
+    }
+
+    /// Ends the sessions whose peers broke the rules, or that were closed here.
+    fn end_doomed_sessions(&mut self, sink: &mut dyn Sink) {
+        while let Some((slot, reason)) = self.outbound.next_doomed() {
+            self.outbound.driver.close(self.outbound.sessions[slot].lane);
+            self.session_down(slot, &reason, sink);
+        }
+    }
+}
+
+impl<D: LaneDriver> Transport for Ring<D> {
+    fn limits(&self) -> TransportLimits {
+        let config = &self.outbound.config;
+        TransportLimits { message_bytes_max: config.message_bytes_max, calls_max: config.calls_max }
+    }
+
+    fn address(&self) -> Address {
+        self.outbound.driver.address()
+    }
+
+    fn connect(&mut self, to: &Address, _now: Instant) -> Result<SessionId, AddressError> {
+        let hello = self.outbound.hello.encode();
+        let lane = self.outbound.driver.connect(to, &hello, self.outbound.config.connect_timeout)?;
+        let slot =
+            self.outbound.open_session(lane).ok_or(AddressError::TooManyPeers { peers_max: SESSIONS_MAX })?;
+        Ok(self.outbound.sessions[slot].id)
+    }
+
+    fn close(&mut self, session: SessionId, _now: Instant) {
+        if let Some(slot) = self.outbound.slot_of(session) {
+            self.outbound.doom(slot, DownReason::Closed);
+        }
+    }
+
+    fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
+        self.take_events(sink);
+        let mut received = 0;
+        for (slot, receiver) in self.receivers.iter().enumerate() {
+            if let Some(receiver) = receiver {
+                received += self.outbound.receive(slot, receiver, sink);
+            }
+        }
+        self.end_doomed_sessions(sink);
+        self.outbound.flush();
+        received
+    }
+
+    fn flush(&mut self, _now: Instant) {
+        self.outbound.flush();
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None // lanes are reliable: nothing is ever sent again
+    }
+
+    fn prepare_wait(&mut self) {
+        self.outbound.driver.prepare_wait();
+    }
+
+    fn finish_wait(&mut self) {
+        self.outbound.driver.finish_wait();
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        self.outbound.driver.wait_descriptors()
+    }
+}
+
+impl<D: LaneDriver> Outbox for Ring<D> {
+    fn call(
+        &mut self,
+        to: SessionId,
+        call: CallId,
+        service: Service,
+        payload: Outgoing<'_>,
+    ) -> Result<(), CallRefused> {
+        self.outbound.call(to, call, service, payload)
+    }
+
+    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        self.outbound.reply(request, status, payload);
+    }
+
+    fn cancel(&mut self, session: SessionId, call: CallId) {
+        self.outbound.cancel(session, call);
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.outbound.loan(bytes)
+    }
+}
+
+/// Sessions that are opening or up.
+impl<D: LaneDriver> Ring<D> {
+    /// How many sessions there are, for tests and reports.
+    pub fn sessions(&self) -> usize {
+        self.outbound.sessions.iter().filter(|session| session.stage != Stage::Vacant).count()
+    }
+}

@@ -1,0 +1,177 @@
+//! One peer of a ring transport.
+
+use std::collections::VecDeque;
+
+use farcall_driver::{BlockDescriptor, LaneFault, LaneId, Loan};
+use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
+
+use crate::{DownReason, Outgoing, SessionId};
+
+/// The most sessions of one transport at a time.
+pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
+
+const SLOT_BITS: u32 = 12;
+
+/// Where a session stands. Vacant → Opening → Up → Vacant, or Opening → Vacant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The slot is free.
+    Vacant,
+    /// The lane is not up yet; calls wait in the backlog.
+    Opening,
+    /// Messages flow.
+    Up,
+}
+
+/// The record that is being filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Batch {
+    /// Offset in the ring.
+    pub offset: usize,
+    /// Bytes used so far, headers included; 0 when no record is open.
+    pub used: usize,
+    /// Bytes that may be used.
+    pub room: usize,
+    /// Entries so far.
+    pub entries: u16,
+    /// Whether the session is listed for the next flush.
+    pub listed: bool,
+}
+
+/// A message without its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    pub direction: Direction,
+    pub call: u32,
+    /// The service or the status.
+    pub selector: u16,
+}
+
+/// A message that waits for room.
+pub struct Waiting {
+    pub message: Message,
+    pub payload: WaitingPayload,
+}
+
+/// Whether a message asks or answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Request,
+    Response,
+}
+
+impl Direction {
+    /// The kind of an entry with the payload inside.
+    pub fn inline_kind(self) -> EntryKind {
+        match self {
+            Self::Request => EntryKind::Request,
+            Self::Response => EntryKind::Response,
+        }
+    }
+
+    /// The kind of an entry that names a block.
+    pub fn block_kind(self) -> EntryKind {
+        match self {
+            Self::Request => EntryKind::RequestBlock,
+            Self::Response => EntryKind::ResponseBlock,
+        }
+    }
+}
+
+/// The payload of a message that waits.
+pub enum WaitingPayload {
+    Bytes(Vec<u8>),
+    Loan(Loan),
+}
+
+impl From<Outgoing<'_>> for WaitingPayload {
+    fn from(payload: Outgoing<'_>) -> Self {
+        match payload {
+            Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
+            Outgoing::Loan(loan) => Self::Loan(loan),
+        }
+    }
+}
+
+/// The sending side of a session, and the limits that both sides agreed on.
+pub struct Session<S> {
+    pub id: SessionId,
+    pub lane: LaneId,
+    pub stage: Stage,
+    pub sender: Option<S>,
+    pub producer: Producer,
+    pub consumer: Consumer,
+    pub batch: Batch,
+    /// Bounded by `calls_max` each for our calls and for the peer's, which are all that can wait.
+    pub backlog: VecDeque<Waiting>,
+    /// Our calls that have no response yet.
+    pub unanswered_calls: usize,
+    /// The peer's calls that we have not answered yet.
+    pub unanswered_requests: usize,
+    /// The peer's blocks that we hold or whose return is due.
+    pub borrowed_blocks: usize,
+    pub calls_max: usize,
+    pub message_bytes_max: usize,
+    /// Payloads up to this travel inside the ring.
+    pub inline_bytes: usize,
+}
+
+impl<S> Session<S> {
+    /// A free slot.
+    pub fn vacant(slot: usize) -> Self {
+        Self {
+            id: SessionId(slot as u32),
+            lane: LaneId(0),
+            stage: Stage::Vacant,
+            sender: None,
+            producer: Producer::new(4096, 0),
+            consumer: Consumer::new(4096),
+            batch: Batch::default(),
+            backlog: VecDeque::new(),
+            unanswered_calls: 0,
+            unanswered_requests: 0,
+            borrowed_blocks: 0,
+            calls_max: 0,
+            message_bytes_max: 0,
+            inline_bytes: 0,
+        }
+    }
+
+    /// A free slot whose next session has another number.
+    pub fn vacant_again(slot: usize, last: SessionId) -> Self {
+        Self { id: SessionId(last.0.wrapping_add(1 << SLOT_BITS)), ..Self::vacant(slot) }
+    }
+}
+
+/// The slot of a session number.
+pub fn slot_of(session: SessionId) -> usize {
+    session.0 as usize & (SESSIONS_MAX - 1)
+}
+
+/// Bytes of a block's descriptor in an entry.
+pub const DESCRIPTOR_BYTES: usize = 2 * WORD_BYTES;
+
+/// A descriptor as the payload of an entry.
+pub fn encode_descriptor(block: BlockDescriptor) -> [u8; DESCRIPTOR_BYTES] {
+    let mut bytes = [0; DESCRIPTOR_BYTES];
+    bytes[..WORD_BYTES].copy_from_slice(&block.offset.to_le_bytes());
+    bytes[WORD_BYTES..].copy_from_slice(&block.length.to_le_bytes());
+    bytes
+}
+
+/// What the end of a lane means for its session.
+pub fn reason_of(fault: LaneFault) -> DownReason {
+    match fault {
+        LaneFault::NotThere | LaneFault::TimedOut => DownReason::Unreachable,
+        LaneFault::PeerGone => DownReason::Dead,
+        LaneFault::PeerClosed | LaneFault::Closed => DownReason::Closed,
+        LaneFault::Corrupt { what } => DownReason::Violation { what },
+        LaneFault::Unacceptable { why } => DownReason::Refused { why },
+    }
+}
+
+impl From<Violation> for DownReason {
+    fn from(violation: Violation) -> Self {
+        Self::Violation { what: violation.0 }
+    }
+}
