@@ -70,7 +70,9 @@ pub fn best_bandwidth_plan(
 ) -> Result<BandwidthPlan, LimitError> {
     let chunks: Vec<usize> = match copies {
         Copies::One => vec![message_bytes],
-        Copies::Two => CHUNKS_BYTES.into_iter().filter(|&c| c < message_bytes).chain([message_bytes]).collect(),
+        Copies::Two => {
+            CHUNKS_BYTES.into_iter().filter(|&c| c < message_bytes).chain([message_bytes]).collect()
+        }
     };
     let mut best: Option<(f64, BandwidthPlan)> = None;
     for (&chunk_bytes, slots) in chunks.iter().flat_map(|chunk| SLOTS.map(|slots| (chunk, slots))) {
@@ -89,7 +91,8 @@ pub fn best_bandwidth_plan(
 /// Streams messages and measures the rate at which they are consumed.
 pub fn stream(cores: CorePair, plan: BandwidthPlan, effort: Effort) -> Result<Bandwidth, LimitError> {
     LimitError::check_size("a streamed message", plan.message_bytes, MESSAGE_BYTES)?;
-    let shape = PipeShape { chunk_bytes: plan.chunk_bytes, slots: plan.slots, credits: true };
+    let shape =
+        PipeShape { chunk_bytes: plan.chunk_bytes, slots: plan.slots, credits: true, claims_ahead: false };
     let mut pipe = Pipe::new(shape)?;
     let (mut sender, mut receiver) = pipe.ends();
     let producer = move || {
@@ -145,7 +148,8 @@ mod tests {
     #[test]
     fn messages_stream_in_pieces_and_whole() {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
-        for (message_bytes, chunk_bytes) in [(64, 64), (10_240, 4096), (1 << 20, 1 << 20), (100_000, 65_536)] {
+        for (message_bytes, chunk_bytes) in [(64, 64), (10_240, 4096), (1 << 20, 1 << 20), (100_000, 65_536)]
+        {
             for copies in [Copies::One, Copies::Two] {
                 let plan = BandwidthPlan { message_bytes, copies, chunk_bytes, slots: 4 };
                 let bandwidth = stream(cores, plan, SHORT).expect("the loops run");

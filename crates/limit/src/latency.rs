@@ -49,7 +49,14 @@ impl Rounds {
         let nanos = vec![1; SAMPLES_MAX];
         let clock = Clock::new();
         let now = clock.now();
-        Self { clock, start: now + effort.warmup, end: now + effort.warmup + effort.measure, last: now, nanos, taken: 0 }
+        Self {
+            clock,
+            start: now + effort.warmup,
+            end: now + effort.warmup + effort.measure,
+            last: now,
+            nanos,
+            taken: 0,
+        }
     }
 
     /// Ends a round: records its time after the warm-up, and says whether it was the last.
@@ -139,7 +146,10 @@ mod tests {
     fn few_samples_have_no_99th_percentile() {
         assert_eq!(summarise(vec![5; P99_SAMPLES_MIN - 1]).p99_nanos, None);
         assert_eq!(summarise(vec![5; P99_SAMPLES_MIN]).p99_nanos, Some(5));
-        assert!(0.99_f64.powi(P99_SAMPLES_MIN as i32 - 1) > 0.05 && 0.99_f64.powi(P99_SAMPLES_MIN as i32) <= 0.051);
+        assert!(
+            0.99_f64.powi(P99_SAMPLES_MIN as i32 - 1) > 0.05
+                && 0.99_f64.powi(P99_SAMPLES_MIN as i32) <= 0.051
+        );
     }
 
     #[test]

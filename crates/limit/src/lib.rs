@@ -27,4 +27,4 @@ pub use effort::Effort;
 pub use error::LimitError;
 pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use message::{MessagePlan, best_message_plan, ping_pong};
-pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_rate, ring_rate};
+pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_variant, ring_rate};

@@ -9,6 +9,10 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::LimitError;
 
+/// A cache line.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const LINE_BYTES: usize = 64;
+
 /// Lines that the prefetcher fetches together: what must not be disturbed by another word keeps this distance.
 pub(crate) const LINE_PAIR_BYTES: usize = 128;
 

@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn both_sides_run_where_they_should() {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
-        let (initiator, responder) = run_pair(cores, allowed_cores, allowed_cores).expect("both can be pinned");
+        let (initiator, responder) =
+            run_pair(cores, allowed_cores, allowed_cores).expect("both can be pinned");
         assert_eq!(initiator, Ok(vec![cores.initiator]));
         assert_eq!(responder, Ok(vec![cores.responder]));
     }
@@ -66,8 +67,11 @@ mod tests {
             CorePair { initiator: nowhere, responder: allowed },
             CorePair { initiator: allowed, responder: nowhere },
         ] {
-            let outcome = run_pair(cores, || unreachable!("must not start"), || unreachable!("must not start"));
-            assert!(matches!(outcome, Err(LimitError::Cores(CoresError::NotAllowed { core, .. })) if core == nowhere));
+            let outcome =
+                run_pair(cores, || unreachable!("must not start"), || unreachable!("must not start"));
+            assert!(
+                matches!(outcome, Err(LimitError::Cores(CoresError::NotAllowed { core, .. })) if core == nowhere)
+            );
         }
     }
 }

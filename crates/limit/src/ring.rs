@@ -5,7 +5,10 @@
 //! packed, and the producer publishes its position once a batch. Which one is faster depends on the length of the
 //! payload and on the machine, so both are measured and the better one is the limit.
 
-#![expect(unsafe_code, reason = "the bytes of a slot change hands by a flag or a position that the compiler cannot see")]
+#![expect(
+    unsafe_code,
+    reason = "the bytes of a slot change hands by a flag or a position that the compiler cannot see"
+)]
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -19,14 +22,17 @@ use crate::{CorePair, Effort, LimitError};
 /// The lengths of payloads for which the rate is known.
 pub const RING_PAYLOADS_BYTES: [usize; 4] = [8, 16, 32, 64];
 
-/// Slots in either ring: enough for the two sides to drift apart, few enough to stay in the first-level cache.
-const SLOTS: u64 = 1024;
+/// Slots in either ring: enough for the two sides to drift apart while a line is on its way between distant cores.
+const SLOTS: u64 = 4096;
 
 /// The consumer of the self-flagged ring shows its position once for so many messages.
 const POSITION_EVERY: u64 = 128;
 
 /// The producer reads the clock once for so many messages; a multiple of every batch.
 const CLOCK_EVERY: u64 = 4096;
+
+/// How long each variant is tried before one is chosen.
+const TRIAL: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(10) };
 
 /// The flag or position that ends the stream.
 const STOPPED: u64 = u64::MAX;
@@ -45,8 +51,12 @@ pub enum RingVariant {
 
 impl RingVariant {
     /// All that are worth measuring.
-    pub const ALL: [Self; 4] =
-        [Self::SelfFlagged, Self::Indexed { batch: 1 }, Self::Indexed { batch: 16 }, Self::Indexed { batch: 64 }];
+    pub const ALL: [Self; 4] = [
+        Self::SelfFlagged,
+        Self::Indexed { batch: 1 },
+        Self::Indexed { batch: 16 },
+        Self::Indexed { batch: 64 },
+    ];
 }
 
 /// A rate of messages, one producer to one consumer.
@@ -60,16 +70,16 @@ pub struct RingRate {
     pub messages_per_second: f64,
 }
 
-/// The best rate for payloads of `payload_bytes`, each variant measured for the whole effort.
-pub fn best_ring_rate(cores: CorePair, payload_bytes: usize, effort: Effort) -> Result<RingRate, LimitError> {
-    let mut best = ring_rate(cores, payload_bytes, RingVariant::SelfFlagged, effort)?;
+/// The fastest variant for payloads of `payload_bytes`, found by short trials of all.
+pub fn best_ring_variant(cores: CorePair, payload_bytes: usize) -> Result<RingVariant, LimitError> {
+    let mut best = (0.0, RingVariant::SelfFlagged);
     for variant in RingVariant::ALL {
-        let rate = ring_rate(cores, payload_bytes, variant, effort)?;
-        if rate.messages_per_second > best.messages_per_second {
-            best = rate;
+        let rate = ring_rate(cores, payload_bytes, variant, TRIAL)?.messages_per_second;
+        if rate > best.0 {
+            best = (rate, variant);
         }
     }
-    Ok(best)
+    Ok(best.1)
 }
 
 /// The rate of one variant for payloads of `payload_bytes`, one of [`RING_PAYLOADS_BYTES`]. The producer copies each
@@ -100,9 +110,14 @@ fn rate_of<const WORDS: usize>(
 ) -> Result<(u64, f64), LimitError> {
     let ring = Ring::<WORDS>::new(variant)?;
     let (found, consumed) = match variant {
-        RingVariant::SelfFlagged => run_pair(cores, || ring.produce_flagged(lasting), || ring.consume_flagged())?,
+        RingVariant::SelfFlagged => {
+            run_pair(cores, || ring.produce_flagged(lasting), || ring.consume_flagged())?
+        }
         RingVariant::Indexed { batch } => {
-            assert!(batch.is_power_of_two() && batch <= 64, "a batch divides the ring and the clock interval");
+            assert!(
+                batch.is_power_of_two() && batch <= 64,
+                "a batch divides the ring and the clock interval"
+            );
             run_pair(cores, || ring.produce_indexed(batch, lasting), || ring.consume_indexed())?
         }
     };
@@ -159,7 +174,8 @@ impl<const WORDS: usize> Ring<WORDS> {
     }
 
     fn produce_flagged(&self, lasting: Duration) -> (u64, f64) {
-        let (slots, stream) = (self.slots(), Stream::start(lasting));
+        let (slots, source) = (self.slots(), [1_u64; WORDS]);
+        let stream = Stream::start(lasting);
         let (mut sent, mut seen) = (0, 0);
         while !(sent % CLOCK_EVERY == 0 && sent > 0 && stream.finished()) {
             self.await_room(sent + 1, &mut seen);
@@ -167,7 +183,7 @@ impl<const WORDS: usize> Ring<WORDS> {
             // the producer: the consumer is past it (just awaited) and looks at its payload only after the flag.
             unsafe {
                 let slot = self.slot(slots, sent);
-                slot.add(8).cast::<[u64; WORDS]>().write(black_box([sent; WORDS]));
+                slot.add(8).cast::<[u64; WORDS]>().write(*black_box(&source));
                 AtomicU64::from_ptr(slot.cast()).store(sent + 1, Ordering::Release);
             }
             sent += 1;
@@ -205,14 +221,15 @@ impl<const WORDS: usize> Ring<WORDS> {
     }
 
     fn produce_indexed(&self, batch: u64, lasting: Duration) -> (u64, f64) {
-        let (slots, stream) = (self.slots(), Stream::start(lasting));
+        let (slots, source) = (self.slots(), [1_u64; WORDS]);
+        let stream = Stream::start(lasting);
         let (mut sent, mut seen) = (0, 0);
         while !(sent % CLOCK_EVERY == 0 && sent > 0 && stream.finished()) {
             self.await_room(sent + batch, &mut seen);
             for message in sent..sent + batch {
                 // SAFETY: the slot lies in the ring and belongs to the producer: the consumer is past it (just
                 // awaited) and comes to it again only after the position below has passed it.
-                unsafe { self.slot(slots, message).cast::<[u64; WORDS]>().write(black_box([message; WORDS])) };
+                unsafe { self.slot(slots, message).cast::<[u64; WORDS]>().write(*black_box(&source)) };
             }
             sent += batch;
             self.produced().store(sent, Ordering::Release);
