@@ -1,17 +1,27 @@
 //! How the processes of a cluster start and find each other.
 
+mod directory;
+mod fields;
 mod hosts;
+mod incarnation;
 mod launch;
+mod limits;
+mod messages;
 mod placement;
+mod refusal;
+mod rendezvous;
+mod stream;
 mod variables;
 
+pub use directory::{BarrierError, Directory, JoinError, PublishError, ResolveError};
 pub use hosts::{HostList, HostPort};
+pub use incarnation::random_incarnation;
 pub use launch::{Launch, LaunchError};
+pub use limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, NAME_BYTES_MAX, RANKS_MAX, WAITS_MAX};
 pub use placement::Placement;
+pub use refusal::Refusal;
+pub use rendezvous::{Rendezvous, RendezvousError};
 pub use variables::{
     CORE_VARIABLE, EXTERNAL_VARIABLE, HOSTS_VARIABLE, LAUNCH_VARIABLES, PARENT_VARIABLE, RANK_VARIABLE,
     RENDEZVOUS_VARIABLE, SIZE_VARIABLE,
 };
-
-/// The most ranks of one cluster.
-pub const RANKS_MAX: u32 = 16_384;

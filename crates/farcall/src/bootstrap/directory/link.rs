@@ -1,0 +1,85 @@
+//! A member's connection to the rendezvous: opened, greeted, and read message by message.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::super::fields::Malformed;
+use super::super::limits::FRAME_BYTES_MAX;
+use super::super::messages::{Answer, Ask, Join};
+use super::super::refusal::Refusal;
+use super::super::stream::keep_alive;
+
+/// The longest that one attempt to connect takes; after it the address is tried again.
+pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(1);
+
+/// The longest that a message waits for room in the socket; a rendezvous that does not read has stopped.
+const SEND_MAX: Duration = Duration::from_secs(1);
+
+/// Why no connection was made.
+#[derive(Debug)]
+pub(super) enum LinkError {
+    /// Another attempt may succeed.
+    Unreachable(String),
+    /// No attempt will.
+    Refused(Refusal),
+}
+
+/// Connects and joins, in at most [`ATTEMPT_MAX`] for each of the two and not beyond `deadline`.
+pub(super) fn open(address: SocketAddr, join: &Join, deadline: Instant) -> Result<TcpStream, LinkError> {
+    let unreachable = |error: io::Error| LinkError::Unreachable(describe(&error));
+    let stream = TcpStream::connect_timeout(&address, attempt_time(deadline)).map_err(unreachable)?;
+    match greet(&stream, join, deadline).map_err(unreachable)? {
+        Answer::Welcome => Ok(stream),
+        Answer::Refused(refusal) => Err(LinkError::Refused(refusal)),
+        _ => Err(LinkError::Unreachable(NOT_A_RENDEZVOUS.to_owned())),
+    }
+}
+
+/// Sends one message. After an error the connection is of no more use.
+pub(super) fn send(mut stream: &TcpStream, ask: &Ask) -> io::Result<()> {
+    stream.write_all(&ask.to_frame())
+}
+
+/// Waits for the next message. After an error the connection is of no more use.
+pub(super) fn receive(mut stream: &TcpStream) -> io::Result<Answer> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err(invalid());
+    }
+    let mut message = vec![0; length];
+    stream.read_exact(&mut message)?;
+    Answer::decode(&message).map_err(|Malformed(_)| invalid())
+}
+
+const NOT_A_RENDEZVOUS: &str = "what listens there is no rendezvous";
+
+fn greet(stream: &TcpStream, join: &Join, deadline: Instant) -> io::Result<Answer> {
+    stream.set_nodelay(true)?;
+    keep_alive(stream)?;
+    stream.set_write_timeout(Some(SEND_MAX))?;
+    stream.set_read_timeout(Some(attempt_time(deadline)))?;
+    send(stream, &Ask::Join(join.clone()))?;
+    let answer = receive(stream)?;
+    stream.set_read_timeout(None)?;
+    Ok(answer)
+}
+
+/// A time limit of zero would mean none to the system.
+fn attempt_time(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), ATTEMPT_MAX)
+}
+
+fn invalid() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, NOT_A_RENDEZVOUS)
+}
+
+fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".to_owned(),
+        io::ErrorKind::UnexpectedEof => "the connection was closed before an answer".to_owned(),
+        _ => error.to_string(),
+    }
+}

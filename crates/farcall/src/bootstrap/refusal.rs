@@ -1,0 +1,44 @@
+//! Why the rendezvous does not let a process in.
+
+use super::messages::VERSION;
+
+/// Why a process cannot be a member of the cluster. Trying again does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Different builds meet.
+    #[error(
+        "the rendezvous speaks version {rendezvous} of its protocol and this process version {VERSION}; \
+         run the same build everywhere"
+    )]
+    Version {
+        /// What the rendezvous speaks.
+        rendezvous: u16,
+    },
+    /// The processes were started for clusters of different sizes.
+    #[error(
+        "this process was started for {asked} ranks and the rendezvous for {size}; start all for the same number"
+    )]
+    Size {
+        /// The number of ranks this process was started for.
+        asked: u32,
+        /// The number of ranks of the cluster.
+        size: u32,
+    },
+    /// Another process that lives has the rank.
+    #[error(
+        "rank {rank} is already taken by process {process} on {host}; give each process a rank of its own"
+    )]
+    RankTaken {
+        /// The rank.
+        rank: u32,
+        /// The holder's process id.
+        process: u32,
+        /// The holder's machine.
+        host: String,
+    },
+    /// The processes were started with different host lists.
+    #[error(
+        "the host list of this process differs from that of rank 0; start all with the same FARCALL_HOSTS"
+    )]
+    Hosts,
+}

@@ -1,0 +1,133 @@
+//! One connection of the rendezvous: frames out of what arrives, bytes that wait until the socket takes them.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use super::super::limits::FRAME_BYTES_MAX;
+use super::super::messages::Answer;
+use super::super::stream::keep_alive;
+
+/// The most bytes that wait for a member who does not read; a member beyond it has stopped.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+
+/// The most bytes taken from a connection before others have their turn; a frame and its length fit.
+const INPUT_BYTES_MAX: usize = 16 << 10;
+
+/// A connection that does not block.
+pub(super) struct Connection {
+    stream: TcpStream,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    state: State,
+}
+
+/// What a connection may do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It must join before `deadline`.
+    Fresh { deadline: Instant },
+    /// It holds a rank.
+    Member,
+    /// It ends when everything has been sent, at `deadline` at the latest.
+    Refused { deadline: Instant },
+}
+
+/// Why a connection is of no more use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Finished;
+
+impl Connection {
+    /// Takes an accepted connection, which must join before `deadline`.
+    pub(super) fn new(stream: TcpStream, deadline: Instant) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        keep_alive(&stream)?;
+        Ok(Self { stream, input: Vec::new(), output: Vec::new(), state: State::Fresh { deadline } })
+    }
+
+    /// What it may do next.
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Lets it go on as a member.
+    pub(super) fn admit(&mut self) {
+        self.state = State::Member;
+    }
+
+    /// Ends it after what has been queued is sent.
+    pub(super) fn refuse(&mut self, deadline: Instant) {
+        self.state = State::Refused { deadline };
+    }
+
+    /// When it ends at the latest, unless it becomes a member before.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Fresh { deadline } | State::Refused { deadline } => Some(deadline),
+            State::Member => None,
+        }
+    }
+
+    /// Whether bytes wait for the socket to take them.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Reads what has arrived, up to a bound.
+    pub(super) fn fill(&mut self) -> Result<(), Finished> {
+        let mut chunk = [0; 4096];
+        while self.input.len() < INPUT_BYTES_MAX {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(Finished),
+                Ok(length) => self.input.extend_from_slice(&chunk[..length]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(_) => return Err(Finished),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message that has arrived whole, without its length.
+    pub(super) fn next_message(&mut self) -> Result<Option<Vec<u8>>, Finished> {
+        let Some(length) = self.input.first_chunk() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length == 0 || length > FRAME_BYTES_MAX {
+            return Err(Finished);
+        }
+        if self.input.len() < 4 + length {
+            return Ok(None);
+        }
+        let message = self.input[4..4 + length].to_vec();
+        self.input.drain(..4 + length);
+        Ok(Some(message))
+    }
+
+    /// Queues an answer and sends what the socket takes.
+    pub(super) fn send(&mut self, answer: &Answer) -> Result<(), Finished> {
+        self.output.extend_from_slice(&answer.to_frame());
+        if self.output.len() > OUTPUT_BYTES_MAX { Err(Finished) } else { self.flush() }
+    }
+
+    /// Sends what the socket takes; a refused connection is finished when all is sent.
+    pub(super) fn flush(&mut self) -> Result<(), Finished> {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(0) => return Err(Finished),
+                Ok(length) => drop(self.output.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => (),
+                Err(_) => return Err(Finished),
+            }
+        }
+        if matches!(self.state, State::Refused { .. }) { Err(Finished) } else { Ok(()) }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}

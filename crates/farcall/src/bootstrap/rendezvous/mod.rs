@@ -1,0 +1,100 @@
+//! The directory service of a cluster: one address that all processes know, where they learn all others.
+
+mod connection;
+mod registry;
+mod server;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use self::registry::Registry;
+use self::server::Server;
+use super::RANKS_MAX;
+
+/// A running directory service. Dropping it closes the service; members keep what they have resolved.
+#[derive(Debug)]
+pub struct Rendezvous {
+    address: SocketAddr,
+    stop: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why the directory service cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RendezvousError {
+    /// The address is not this machine's, or another process listens there.
+    #[error(
+        "cannot serve the rendezvous at {address}: {reason}; choose an address of this machine with a free port"
+    )]
+    Listen {
+        /// Where it should listen.
+        address: String,
+        /// The system's own words.
+        reason: String,
+    },
+    /// A cluster that cannot be.
+    #[error("a cluster has 1 to {RANKS_MAX} ranks, not {size}")]
+    Size {
+        /// The size asked for.
+        size: u32,
+    },
+    /// No thread or descriptor is left.
+    #[error("cannot start the rendezvous: {reason}; end other processes or raise the limits of this one")]
+    Resources {
+        /// The system's own words.
+        reason: String,
+    },
+}
+
+impl Rendezvous {
+    /// Serves a cluster of `size` ranks at `address`; port 0 takes any free port.
+    pub fn bind(address: impl ToSocketAddrs + ToString, size: u32) -> Result<Self, RendezvousError> {
+        Self::bind_with_hosts(address, size, 0)
+    }
+
+    /// As [`Rendezvous::bind`], for members whose host list has the given fingerprint.
+    pub(super) fn bind_with_hosts(
+        address: impl ToSocketAddrs + ToString,
+        size: u32,
+        hosts_fingerprint: u64,
+    ) -> Result<Self, RendezvousError> {
+        if !(1..=RANKS_MAX).contains(&size) {
+            return Err(RendezvousError::Size { size });
+        }
+        let refused = |error: io::Error| RendezvousError::Listen {
+            address: address.to_string(),
+            reason: error.to_string(),
+        };
+        let listener = TcpListener::bind(&address).map_err(refused)?;
+        Self::serve(listener, Registry::new(size, hosts_fingerprint))
+            .map_err(|error| RendezvousError::Resources { reason: error.to_string() })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn serve(listener: TcpListener, registry: Registry) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let server = Server::new(listener, stop.try_clone()?, registry);
+        let thread = std::thread::Builder::new().name("rendezvous".to_owned()).spawn(|| server.run())?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        // An eventfd takes the number 1 unless it is about to overflow, and then it is readable already.
+        let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
