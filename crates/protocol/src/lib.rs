@@ -5,9 +5,12 @@
 //! network card and, with virtual time, inside a test.
 #![forbid(unsafe_code)]
 
+pub mod basic;
 mod identity;
 pub mod ring;
+pub mod session;
 mod time;
+pub mod wire;
 
 pub use identity::Identity;
 pub use time::Instant;

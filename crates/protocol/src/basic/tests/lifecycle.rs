@@ -1,0 +1,1 @@
+//! Peers that come, go, die and come back.

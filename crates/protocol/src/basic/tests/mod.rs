@@ -1,0 +1,5 @@
+//! The basic protocol in virtual time.
+
+mod calls;
+mod loss;
+mod world;

@@ -1,0 +1,1 @@
+//! Random workloads over random networks.

@@ -1,0 +1,102 @@
+//! What one side of a session is configured with, and how two sides agree.
+
+use core::time::Duration;
+
+use crate::wire::{Offer, RefuseReason};
+
+/// The shortest MTU: every packet without payload fits it, and some payload beside a header.
+pub const MTU_BYTES_MIN: u32 = 256;
+
+/// The highest value of [`SessionConfig::sessions_max`].
+pub const SESSIONS_MAX: u16 = 32_768;
+
+/// The shortest peer timeout; pings go out after a quarter of it.
+pub const PEER_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
+/// What one side can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// The limits to propose.
+    pub offer: Offer,
+    /// The most sessions at a time.
+    pub sessions_max: u16,
+    /// The silence after which a peer counts as dead.
+    pub peer_timeout: Duration,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            offer: Offer {
+                message_bytes_max: 8 << 20,
+                mtu_bytes: 1472,
+                unscheduled_bytes: 64 << 10,
+                calls_max: 256,
+                checksum: true,
+            },
+            sessions_max: 4096,
+            peer_timeout: Duration::from_secs(1),
+        }
+    }
+}
+
+impl SessionConfig {
+    /// Whether the values can be used at all.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let offer = &self.offer;
+        if offer.mtu_bytes < MTU_BYTES_MIN {
+            return Err(ConfigError::MtuTooShort { mtu_bytes: offer.mtu_bytes });
+        }
+        if offer.unscheduled_bytes == 0 || offer.calls_max == 0 {
+            return Err(ConfigError::Zero);
+        }
+        if self.sessions_max == 0 || self.sessions_max > SESSIONS_MAX {
+            return Err(ConfigError::Sessions { sessions_max: self.sessions_max });
+        }
+        if self.peer_timeout < PEER_TIMEOUT_MIN {
+            return Err(ConfigError::PeerTimeout);
+        }
+        Ok(())
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Packets of that length cannot carry messages.
+    #[error("an MTU of {mtu_bytes} bytes is below the minimum of {MTU_BYTES_MIN}")]
+    MtuTooShort {
+        /// The MTU given.
+        mtu_bytes: u32,
+    },
+    /// With none of them nothing could ever be sent.
+    #[error("unscheduled bytes and calls must be at least 1")]
+    Zero,
+    /// Outside of what session numbers can name.
+    #[error("{sessions_max} sessions are outside of 1 to {SESSIONS_MAX}")]
+    Sessions {
+        /// The number given.
+        sessions_max: u16,
+    },
+    /// Signs of life could not arrive in time.
+    #[error("the peer timeout is below the minimum of {PEER_TIMEOUT_MIN:?}")]
+    PeerTimeout,
+    /// Incarnation 0 means "none": draw another number.
+    #[error("incarnation 0 is not allowed")]
+    IncarnationZero,
+}
+
+/// The smaller of both sides' limits; checksums when either side wants them.
+pub(super) fn agree(ours: &Offer, theirs: &Offer) -> Result<Offer, RefuseReason> {
+    let agreed = Offer {
+        message_bytes_max: ours.message_bytes_max.min(theirs.message_bytes_max),
+        mtu_bytes: ours.mtu_bytes.min(theirs.mtu_bytes),
+        unscheduled_bytes: ours.unscheduled_bytes.min(theirs.unscheduled_bytes),
+        calls_max: ours.calls_max.min(theirs.calls_max),
+        checksum: ours.checksum || theirs.checksum,
+    };
+    if agreed.mtu_bytes < MTU_BYTES_MIN || agreed.unscheduled_bytes == 0 || agreed.calls_max == 0 {
+        return Err(RefuseReason::Limits);
+    }
+    Ok(agreed)
+}

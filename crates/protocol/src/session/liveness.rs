@@ -1,0 +1,135 @@
+//! Timers: repeated OPENs, pings, and the death of silent peers.
+//!
+//! A packet only writes down when it came; no timer moves. One sweep over all sessions, due not later than the earliest
+//! deadline, finds out which are really due.
+
+use core::time::Duration;
+
+use crate::Instant;
+use crate::wire::SessionPacket;
+
+use super::{EndReason, Sessions, State};
+
+/// The most RESETs within one [`RESET_INTERVAL`]: restarted servers get heard, floods get no echo.
+const RESETS_PER_INTERVAL: u32 = 32;
+
+const RESET_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A session that is measured to be slower than this is not believed.
+const ROUND_TRIP_NANOS_MAX: u64 = 10_000_000_000;
+
+/// Limits how often strangers get an answer.
+#[derive(Debug, Default)]
+pub(super) struct ResetBudget {
+    since: Instant,
+    taken: u32,
+}
+
+impl ResetBudget {
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        if now.since(self.since) >= RESET_INTERVAL {
+            *self = Self { since: now, taken: 0 };
+        }
+        self.taken += 1;
+        self.taken <= RESETS_PER_INTERVAL
+    }
+}
+
+impl Sessions {
+    /// When [`Sessions::handle_timeout`] must run next.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.sweep_at != Instant::NEVER).then_some(self.sweep_at)
+    }
+
+    /// Does what is due by `now`.
+    #[inline]
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if now >= self.sweep_at {
+            self.sweep(now);
+        }
+    }
+
+    #[cold]
+    fn sweep(&mut self, now: Instant) {
+        self.sweep_at = Instant::NEVER;
+        for index in 0..self.slots.len() as u16 {
+            match self.slots[usize::from(index)].state {
+                State::Vacant => {}
+                State::Opening { since, retry_at, .. } => self.sweep_opening(index, since, retry_at, now),
+                State::HalfOpen { since } if now >= since + self.config.peer_timeout => {
+                    self.end(index, EndReason::Unreachable);
+                }
+                State::HalfOpen { since } => self.wake_by(since + self.config.peer_timeout),
+                State::Up => self.sweep_up(index, now),
+            }
+        }
+    }
+
+    fn sweep_opening(&mut self, index: u16, since: Instant, retry_at: Instant, now: Instant) {
+        let give_up_at = since + self.config.peer_timeout;
+        if now >= give_up_at {
+            return self.end(index, EndReason::Unreachable);
+        }
+        if now >= retry_at {
+            self.slots[usize::from(index)].retry(now, self.config.peer_timeout / 8);
+            self.counters.opens_resent += 1;
+            self.send_open(index);
+        }
+        if let State::Opening { retry_at, .. } = self.slots[usize::from(index)].state {
+            self.wake_by(retry_at.min(give_up_at));
+        }
+    }
+
+    /// The peer is dead after the whole timeout, if it had the chance to answer a ping: when this very process did
+    /// not run for a while, the silence is not the peer's fault.
+    fn sweep_up(&mut self, index: u16, now: Instant) {
+        let slot = &self.slots[usize::from(index)];
+        let (heard_at, pinging_since, pinged_at) = (slot.heard_at, slot.pinging_since, slot.pinged_at);
+        let ping_after = self.ping_after();
+        if pinging_since <= heard_at {
+            if now < heard_at + ping_after {
+                return self.wake_by(heard_at + ping_after);
+            }
+            self.slots[usize::from(index)].pinging_since = now;
+            return self.ping(index, now);
+        }
+        let dead_at = (heard_at + self.config.peer_timeout).max(pinging_since + ping_after);
+        if now >= dead_at {
+            return self.end(index, EndReason::Dead);
+        }
+        if now >= pinged_at + ping_after {
+            self.ping(index, now);
+        }
+        self.wake_by(dead_at.min(self.slots[usize::from(index)].pinged_at + ping_after));
+    }
+
+    /// Asks for a sign of life, and looks for it at the next quarter of the timeout.
+    pub(super) fn ping(&mut self, index: u16, now: Instant) {
+        let slot = &mut self.slots[usize::from(index)];
+        slot.pinged_at = now;
+        let link = slot.link;
+        self.counters.pings_sent += 1;
+        self.queue(link.to, link.remote, SessionPacket::Ping { sent_at_nanos: now.as_nanos() });
+        self.wake_by(now + self.ping_after());
+    }
+
+    /// Smooths the round trip as TCP does (RFC 6298: an eighth of each new sample).
+    pub(super) fn measure(&mut self, index: usize, sent_at_nanos: u64, now: Instant) {
+        let Some(sample) = now.as_nanos().checked_sub(sent_at_nanos) else { return };
+        if sample > ROUND_TRIP_NANOS_MAX {
+            return;
+        }
+        let smoothed = &mut self.slots[index].round_trip_nanos;
+        *smoothed = if *smoothed == 0 { sample } else { *smoothed - *smoothed / 8 + sample / 8 };
+    }
+
+    /// Half-hearted pings would miss the limit when one is lost: there are three within it.
+    pub(super) fn ping_after(&self) -> Duration {
+        self.config.peer_timeout / 4
+    }
+
+    pub(super) fn wake_by(&mut self, at: Instant) {
+        self.sweep_at = self.sweep_at.min(at);
+    }
+}

@@ -1,0 +1,292 @@
+//! Sessions over datagrams: who is at the other end, what both sides can do, and whether it is still alive.
+//!
+//! A session is opened by a handshake of three packets. OPEN carries the opener's identity and limits; ACCEPT the
+//! acceptor's identity and the smaller of both limits; then any packet that carries the number which the acceptor
+//! chose proves that the opener is there *now*, and only then does the session exist for the acceptor. A stray OPEN
+//! of a former life therefore disturbs nothing.
+//!
+//! - Each side numbers the session for packets *to* itself, partly at random. What carries a number of a former
+//!   session is dropped, counted, and answered by RESET, so that its sender learns at once that this process forgot it.
+//! - Sessions have no direction: either side can call over one. When both sides connect at the same time, two
+//!   sessions come to be, and both work.
+//! - A peer that opens a session under the same rank and endpoint but with another incarnation was restarted; its
+//!   older sessions end. Ranks are taken at their word: all processes of a cluster trust each other that far.
+//! - Any packet is a sign of life. After a quarter of the peer timeout without one a side pings, and after the whole of
+//!   it the peer is dead.
+//!
+//! Nothing but RESET, CLOSE and REFUSE ends a session from outside, and each must name a number of 48 random bits.
+
+mod config;
+mod entropy;
+mod handshake;
+mod liveness;
+mod receive;
+mod slot;
+
+use std::collections::VecDeque;
+
+use crate::wire::{Head, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
+use crate::{Identity, Instant};
+
+pub use config::{ConfigError, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
+use entropy::Entropy;
+use liveness::ResetBudget;
+use slot::{Slot, State};
+
+/// A session, as this process numbers it. A number is never used for another session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionId(pub u32);
+
+impl SessionId {
+    /// Where the session is kept; another session can come to be there later.
+    pub const fn index(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+}
+
+/// Where packets go to or come from: a small number that the driver gave to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PeerAddress(pub u32);
+
+/// A session that both sides agreed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Where its packets go to.
+    pub to: PeerAddress,
+    /// The number that they carry.
+    pub remote: WireSession,
+    /// Who is there.
+    pub peer: Identity,
+    /// The limits that hold.
+    pub agreed: Offer,
+}
+
+/// What happened to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// It is ready.
+    Up {
+        /// One that we asked for, or a new one that the peer opened.
+        id: SessionId,
+        /// Who is there.
+        peer: Identity,
+    },
+    /// It is over.
+    Down {
+        /// Which.
+        id: SessionId,
+        /// Why.
+        reason: EndReason,
+    },
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndReason {
+    /// Nobody answered: check the address, or wait for the peer to start.
+    #[error("nobody answers at the peer's address")]
+    Unreachable,
+    /// The peer was silent for the whole of the peer timeout.
+    #[error("the peer was silent for longer than the limit")]
+    Dead,
+    /// The peer's process is another one now: connect again.
+    #[error("the peer was restarted")]
+    Restarted,
+    /// One of the two sides closed it.
+    #[error("the session was closed")]
+    Closed,
+    /// The peer declined.
+    #[error("{0}")]
+    Refused(#[from] RefuseReason),
+    /// A call that waited for the session is longer than the limit agreed with the peer.
+    #[error("a waiting call of {bytes} bytes is over the limit of {bytes_max} agreed with the peer")]
+    WaitingCallTooLong {
+        /// The call's length.
+        bytes: usize,
+        /// The agreed limit.
+        bytes_max: usize,
+    },
+}
+
+/// There are [`SessionConfig::sessions_max`] sessions already: close some first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are {sessions_max} sessions already; close some, or raise the limit")]
+pub struct SessionsFull {
+    /// The limit.
+    pub sessions_max: u16,
+}
+
+/// What happened so far, for whoever wants to know why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionCounters {
+    /// Packets that no correct peer sends.
+    pub malformed: u64,
+    /// Packets that were altered on their way.
+    pub checksum_errors: u64,
+    /// Packets of sessions that are over, or never were.
+    pub unknown_sessions: u64,
+    /// Answers of RESET to them.
+    pub resets_sent: u64,
+    /// Asked for signs of life.
+    pub pings_sent: u64,
+    /// OPENs sent again.
+    pub opens_resent: u64,
+    /// Session packets that found the queue full; each is repeated by a timer.
+    pub queue_full: u64,
+}
+
+/// The most session packets that wait for transmission. What finds no room is repeated by a timer.
+pub const QUEUED_PACKETS_MAX: usize = 1024;
+
+/// All sessions of one endpoint.
+#[derive(Debug)]
+pub struct Sessions {
+    config: SessionConfig,
+    protocol: Protocol,
+    identity: Identity,
+    entropy: Entropy,
+    slots: Vec<Slot>,
+    /// First in, first out, so that a number rests as long as possible before its index is used again.
+    vacant: VecDeque<u16>,
+    outgoing: VecDeque<(PeerAddress, WireSession, SessionPacket)>,
+    events: VecDeque<SessionEvent>,
+    /// Not later than the earliest deadline of any session.
+    sweep_at: Instant,
+    resets: ResetBudget,
+    counters: SessionCounters,
+}
+
+impl Sessions {
+    /// No sessions yet. `seed` must differ between processes: draw it at random, together with the incarnation.
+    pub fn new(
+        config: SessionConfig,
+        protocol: Protocol,
+        identity: Identity,
+        seed: u64,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        if identity.incarnation == 0 {
+            return Err(ConfigError::IncarnationZero);
+        }
+        Ok(Self {
+            config,
+            protocol,
+            identity,
+            entropy: Entropy::new(seed ^ identity.incarnation),
+            slots: Vec::new(),
+            vacant: VecDeque::new(),
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            sweep_at: Instant::NEVER,
+            resets: ResetBudget::default(),
+            counters: SessionCounters::default(),
+        })
+    }
+
+    /// Starts to open a session; the outcome comes as an event.
+    pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
+        let index = self.vacate_or_grow()?;
+        let local = self.entropy.wire_session(index);
+        let slot = &mut self.slots[usize::from(index)];
+        slot.open(local, to, self.config.offer, now);
+        let id = slot.id(index);
+        self.send_open(index);
+        self.wake_by(now + slot::OPEN_RETRY_FIRST);
+        Ok(id)
+    }
+
+    /// Ends a session and tells the peer.
+    pub fn close(&mut self, id: SessionId) {
+        self.end_because(id, EndReason::Closed);
+    }
+
+    /// Ends a session for a reason of the caller's and tells the peer. Nothing happens when it is over already.
+    pub fn end_because(&mut self, id: SessionId, reason: EndReason) {
+        let Some(slot) = self.slot(id) else { return };
+        let (to, remote) = (slot.link.to, slot.link.remote);
+        if remote != WireSession::NONE {
+            self.queue(to, remote, SessionPacket::Close { incarnation: self.identity.incarnation });
+        }
+        self.end(id.index() as u16, reason);
+    }
+
+    /// The session's other end and limits, once it is up.
+    pub fn link(&self, id: SessionId) -> Option<&Link> {
+        self.slot(id).filter(|slot| matches!(slot.state, State::Up)).map(|slot| &slot.link)
+    }
+
+    /// The session's round trip as measured so far, in nanoseconds; 0 before the first measurement.
+    pub fn round_trip_nanos(&self, id: SessionId) -> u64 {
+        self.slot(id).map_or(0, |slot| slot.round_trip_nanos)
+    }
+
+    /// The next packet to send, written into `head`, and where to.
+    pub fn poll_transmit(&mut self, head: &mut Head) -> Option<PeerAddress> {
+        let (to, session, packet) = self.outgoing.pop_front()?;
+        packet.put(session, head);
+        Some(to)
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<SessionEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether [`Sessions::poll_event`] has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Whether [`Sessions::poll_transmit`] has something.
+    #[inline]
+    pub fn wants_transmit(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &SessionCounters {
+        &self.counters
+    }
+
+    /// What this side was configured with.
+    pub fn config(&self) -> &SessionConfig {
+        &self.config
+    }
+
+    fn slot(&self, id: SessionId) -> Option<&Slot> {
+        let slot = self.slots.get(id.index())?;
+        (slot.id(id.index() as u16) == id && !matches!(slot.state, State::Vacant)).then_some(slot)
+    }
+
+    fn vacate_or_grow(&mut self) -> Result<u16, SessionsFull> {
+        if let Some(index) = self.vacant.pop_front() {
+            return Ok(index);
+        }
+        if self.slots.len() >= usize::from(self.config.sessions_max) {
+            return Err(SessionsFull { sessions_max: self.config.sessions_max });
+        }
+        self.slots.push(Slot::vacant());
+        Ok((self.slots.len() - 1) as u16)
+    }
+
+    /// The one way out of a session. An index whose numbers are used up is not used again.
+    fn end(&mut self, index: u16, reason: EndReason) {
+        let slot = &mut self.slots[usize::from(index)];
+        let id = slot.id(index);
+        if !matches!(slot.state, State::HalfOpen { .. }) {
+            self.events.push_back(SessionEvent::Down { id, reason });
+        }
+        if slot.leave() {
+            self.vacant.push_back(index);
+        }
+    }
+
+    fn queue(&mut self, to: PeerAddress, session: WireSession, packet: SessionPacket) {
+        if self.outgoing.len() == QUEUED_PACKETS_MAX {
+            self.counters.queue_full += 1;
+            return;
+        }
+        self.outgoing.push_back((to, session, packet));
+    }
+}

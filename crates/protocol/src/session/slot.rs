@@ -1,0 +1,132 @@
+//! One session, from the handshake to its end.
+//!
+//! ```text
+//! Vacant ──open──▶ Opening ──accepted──▶ Up ──leave──▶ Vacant     the side that connects
+//! Vacant ──offer─▶ HalfOpen ─confirmed─▶ Up ──leave──▶ Vacant     the side that is connected to
+//! ```
+
+use core::time::Duration;
+
+use crate::wire::{Offer, WireSession};
+use crate::{Identity, Instant};
+
+use super::{Link, PeerAddress, SessionId};
+
+/// How long the first OPEN is waited for before it is repeated; doubles each time.
+pub(super) const OPEN_RETRY_FIRST: Duration = Duration::from_millis(5);
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No session is here.
+    Vacant,
+    /// OPEN was sent.
+    Opening { since: Instant, retry_at: Instant, retry_after: Duration },
+    /// ACCEPT was sent; nothing proves yet that the opener is still there.
+    HalfOpen { since: Instant },
+    /// Both sides know that the other is there.
+    Up,
+}
+
+/// The place of one session after another.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// The number that packets to this side carry; [`WireSession::NONE`] while vacant.
+    pub(super) local: WireSession,
+    /// The last sign of life.
+    pub(super) heard_at: Instant,
+    pub(super) state: State,
+    /// Placeholders until the handshake fills them in, except for `to`.
+    pub(super) link: Link,
+    /// When the first ping of the present silence went out; of no meaning unless later than `heard_at`.
+    pub(super) pinging_since: Instant,
+    pub(super) pinged_at: Instant,
+    pub(super) round_trip_nanos: u64,
+    generation: u16,
+}
+
+impl Slot {
+    pub(super) const fn vacant() -> Self {
+        Self {
+            local: WireSession::NONE,
+            heard_at: Instant::ZERO,
+            state: State::Vacant,
+            link: Link {
+                to: PeerAddress(0),
+                remote: WireSession::NONE,
+                peer: Identity { incarnation: 0, rank: 0, endpoint: 0 },
+                agreed: Offer {
+                    message_bytes_max: 0,
+                    mtu_bytes: 0,
+                    unscheduled_bytes: 0,
+                    calls_max: 0,
+                    checksum: true,
+                },
+            },
+            pinging_since: Instant::ZERO,
+            pinged_at: Instant::ZERO,
+            round_trip_nanos: 0,
+            generation: 0,
+        }
+    }
+
+    pub(super) const fn id(&self, index: u16) -> SessionId {
+        SessionId((self.generation as u32) << 16 | index as u32)
+    }
+
+    /// Vacant → Opening.
+    pub(super) fn open(&mut self, local: WireSession, to: PeerAddress, offer: Offer, now: Instant) {
+        debug_assert_eq!(self.state, State::Vacant);
+        self.local = local;
+        self.link.to = to;
+        self.link.agreed = offer;
+        self.state =
+            State::Opening { since: now, retry_at: now + OPEN_RETRY_FIRST, retry_after: OPEN_RETRY_FIRST };
+    }
+
+    /// Opening → Opening, with twice the patience.
+    pub(super) fn retry(&mut self, now: Instant, retry_after_max: Duration) {
+        if let State::Opening { retry_at, retry_after, .. } = &mut self.state {
+            *retry_after = (*retry_after * 2).min(retry_after_max);
+            *retry_at = now + *retry_after;
+        }
+    }
+
+    /// Vacant → HalfOpen.
+    pub(super) fn offered(&mut self, local: WireSession, link: Link, now: Instant) {
+        debug_assert_eq!(self.state, State::Vacant);
+        self.local = local;
+        self.link = link;
+        self.state = State::HalfOpen { since: now };
+    }
+
+    /// Opening → Up.
+    pub(super) fn accepted(&mut self, link: Link, now: Instant) {
+        debug_assert!(matches!(self.state, State::Opening { .. }));
+        self.link = link;
+        self.up(now);
+    }
+
+    /// HalfOpen → Up.
+    pub(super) fn confirmed(&mut self, now: Instant) {
+        debug_assert!(matches!(self.state, State::HalfOpen { .. }));
+        self.up(now);
+    }
+
+    /// Any → Vacant. False when all of its numbers are used up.
+    pub(super) fn leave(&mut self) -> bool {
+        *self = Self { generation: self.generation, ..Self::vacant() };
+        match self.generation.checked_add(1) {
+            Some(next) => {
+                self.generation = next;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn up(&mut self, now: Instant) {
+        self.heard_at = now;
+        self.state = State::Up;
+    }
+}

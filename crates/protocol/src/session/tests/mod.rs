@@ -1,0 +1,1 @@
+//! Sessions without messages.

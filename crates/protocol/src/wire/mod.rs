@@ -1,0 +1,49 @@
+//! Packets as bytes, for the protocols that run on datagrams.
+//!
+//! Every packet starts with the same [`Header`]. It is parsed once, here, into types that can only hold what a correct
+//! peer may send; the state machines never look at raw bytes again. All numbers are little-endian.
+
+mod buffer;
+mod header;
+mod message;
+mod session;
+
+pub use buffer::{HEAD_BYTES_MAX, Head};
+pub use header::{CallKey, Flags, HEADER_BYTES, Header, Opcode, SEQUENCE_MAX, WireSession, checksum_matches};
+pub use message::{
+    CALLS_PER_ACK_MAX, FRAGMENT_HEADER_BYTES, KeyList, MessagePacket, RANGES_PER_RESEND_MAX, RangeList,
+    WHOLE_HEADER_BYTES, put_acknowledge, put_bare, put_fragment, put_grant, put_resend, put_whole,
+};
+pub use session::{Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION};
+
+/// A packet, or a part of one, that no correct peer sends. Drop the packet and count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed packet: {what}")]
+pub struct Malformed {
+    /// What was wrong.
+    pub what: &'static str,
+}
+
+pub(crate) const fn malformed<T>(what: &'static str) -> Result<T, Malformed> {
+    Err(Malformed { what })
+}
+
+/// The `N` bytes at `offset`, when there are so many.
+pub(crate) fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N], Malformed> {
+    match bytes.get(offset..).and_then(|rest| rest.first_chunk::<N>()) {
+        Some(found) => Ok(*found),
+        None => malformed("too short"),
+    }
+}
+
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Result<u16, Malformed> {
+    bytes_at(bytes, offset).map(u16::from_le_bytes)
+}
+
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Result<u32, Malformed> {
+    bytes_at(bytes, offset).map(u32::from_le_bytes)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Result<u64, Malformed> {
+    bytes_at(bytes, offset).map(u64::from_le_bytes)
+}
