@@ -9,7 +9,11 @@ mod block;
 pub mod clock;
 pub mod counters;
 mod datagram;
+pub mod decorate;
 mod lane;
+mod wait;
+mod random;
+pub mod trace;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
@@ -22,3 +26,5 @@ pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver,
     LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
 };
+pub use random::Random;
+pub use wait::wait_readable;

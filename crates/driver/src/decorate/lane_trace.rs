@@ -1,0 +1,113 @@
+//! Traces what happens on lanes.
+//!
+//! All lanes of a driver write to its one tracer, so their ends must stay on the driver's thread while it is on.
+
+use crate::clock::Clock;
+use crate::decorate::delegate::delegate_lane_driver;
+use crate::decorate::trace::event;
+use crate::trace::Tracer;
+use crate::{LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender, Record};
+
+/// A lane driver that traces, while its tracer is on.
+pub struct LaneTrace<L> {
+    inner: L,
+    tracer: Tracer,
+    clock: Clock,
+}
+
+impl<L: LaneDriver> LaneTrace<L> {
+    /// Traces what `inner` and its lanes do to `tracer`, with the real clock.
+    pub fn new(inner: L, tracer: Tracer) -> Self {
+        Self { inner, tracer, clock: Clock::new() }
+    }
+
+    /// The tracer, to switch and to read.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+}
+
+impl<L: LaneDriver> LaneDriver for LaneTrace<L> {
+    type Sender = TracingEnd<L::Sender>;
+    type Receiver = TracingEnd<L::Receiver>;
+
+    delegate_lane_driver!();
+
+    fn poll_event(&mut self) -> Option<LaneEvent> {
+        let event = self.inner.poll_event()?;
+        if self.tracer.is_on() {
+            let (number, lane) = match &event {
+                LaneEvent::Connected { lane, .. } | LaneEvent::Accepted { lane, .. } => {
+                    (event::LANE_UP, lane)
+                }
+                LaneEvent::Down { lane, .. } => (event::LANE_DOWN, lane),
+            };
+            self.tracer.record(self.clock.now(), number, lane.0, 0);
+        }
+        Some(event)
+    }
+
+    fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)> {
+        let (sender, receiver) = self.inner.take(lane)?;
+        let (tracer, clock) = (self.tracer.clone(), self.clock);
+        let sender = TracingEnd { inner: sender, lane, tracer: tracer.clone(), clock };
+        Some((sender, TracingEnd { inner: receiver, lane, tracer, clock }))
+    }
+}
+
+/// An end of a lane, tracing.
+pub struct TracingEnd<E> {
+    inner: E,
+    lane: LaneId,
+    tracer: Tracer,
+    clock: Clock,
+}
+
+impl<E> TracingEnd<E> {
+    #[inline]
+    fn trace(&self, event: u16, detail: usize) {
+        if self.tracer.is_on() {
+            self.tracer.record(self.clock.now(), event, self.lane.0, detail);
+        }
+    }
+}
+
+impl<S: LaneSender> LaneSender for TracingEnd<S> {
+    #[inline]
+    fn ring_bytes(&self) -> usize {
+        self.inner.ring_bytes()
+    }
+
+    #[inline]
+    fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
+        self.inner.record(offset, length)
+    }
+
+    #[inline]
+    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.inner.publish(offset, length, next_offset);
+        self.trace(event::RECORD_PUBLISHED, length);
+    }
+
+    #[inline]
+    fn ring_doorbell(&mut self) {
+        self.inner.ring_doorbell();
+        self.trace(event::DOORBELL_RUNG, 0);
+    }
+}
+
+impl<R: LaneReceiver> LaneReceiver for TracingEnd<R> {
+    #[inline]
+    fn ring_bytes(&self) -> usize {
+        self.inner.ring_bytes()
+    }
+
+    #[inline]
+    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+        let result = self.inner.peek(offset);
+        if let Ok(Some(record)) = &result {
+            self.trace(event::RECORD_FOUND, record.len());
+        }
+        result
+    }
+}
