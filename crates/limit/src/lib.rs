@@ -19,6 +19,7 @@ mod message;
 mod pair;
 mod pipe;
 mod ring;
+mod udp;
 
 pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, stream};
 pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
@@ -28,3 +29,4 @@ pub use error::LimitError;
 pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use message::{MessagePlan, best_message_plan, ping_pong};
 pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_variant, ring_rate};
+pub use udp::{UDP_RESPONSE_BYTES_MAX, UdpCalls, UdpPlan, best_udp_plan, udp_ping_pong};
