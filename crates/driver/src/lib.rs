@@ -9,6 +9,7 @@ mod block;
 pub mod clock;
 pub mod counters;
 mod datagram;
+mod heap_loan;
 pub mod decorate;
 mod lane;
 mod wait;
@@ -22,6 +23,7 @@ pub use counters::{
     Snapshot,
 };
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
+pub use heap_loan::HeapLoans;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver,
     LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
