@@ -2,6 +2,9 @@
 
 use std::ffi::OsString;
 
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use super::LaunchError;
 use super::variables::{CORE_VARIABLE, PARENT_VARIABLE, read};
 
@@ -30,6 +33,52 @@ impl Placement {
             core: read(&lookup, CORE_VARIABLE, "the number of a core from 0 to 1023", core)?,
         })
     }
+
+    /// Has the kernel kill this process when its parent dies.
+    pub(super) fn tie_to_parent(self) -> Result<(), PlacementError> {
+        let Some(parent) = self.parent else { return Ok(()) };
+        set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| PlacementError::Parent { reason: error.to_string() })?;
+        // Asked after the kernel was told: a parent that dies from here on is noticed.
+        let present = getppid().map(Pid::as_raw_nonzero).map(|process| process.get().unsigned_abs());
+        if present == Some(parent) { Ok(()) } else { Err(PlacementError::ParentGone { parent }) }
+    }
+
+    /// Keeps the calling thread, and those that it will start, on the core that was asked for.
+    pub(super) fn pin(self) -> Result<(), PlacementError> {
+        let Some(core) = self.core else { return Ok(()) };
+        let mut cores = CpuSet::new();
+        cores.set(core as usize);
+        sched_setaffinity(None, &cores)
+            .map_err(|error| PlacementError::Core { core, reason: error.to_string() })
+    }
+}
+
+/// Why a process cannot run as it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// Whoever started this process is gone, or it was started in between by somebody else.
+    #[error(
+        "process {parent}, which FARCALL_PARENT names, is not the parent of this one; unset FARCALL_PARENT"
+    )]
+    ParentGone {
+        /// The process named.
+        parent: u32,
+    },
+    /// The kernel does not tie the processes together.
+    #[error("cannot make this process end with its parent: {reason}; unset FARCALL_PARENT")]
+    Parent {
+        /// The system's own words.
+        reason: String,
+    },
+    /// The core does not exist or is not allowed.
+    #[error("cannot run on core {core}: {reason}; set FARCALL_CORE to a core that this process may use")]
+    Core {
+        /// The core asked for.
+        core: u32,
+        /// The system's own words.
+        reason: String,
+    },
 }
 
 /// Cores that a processor set of the operating system can name.

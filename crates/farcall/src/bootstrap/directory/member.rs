@@ -4,33 +4,25 @@
 //! breaks: same rank, same incarnation, everything published and asked for told again. What has been resolved once
 //! stays known while the rendezvous is away.
 
-use std::collections::BTreeMap;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use farcall_driver::Address;
 
-use super::super::limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, WAITS_MAX};
+use super::super::limits::KEYS_PER_RANK_MAX;
 use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
 use super::backoff::Backoff;
 use super::link::{self, LinkError};
+use super::state::{State, WaitError};
 
 /// Membership in a cluster; dropping it leaves the cluster.
 pub(super) struct Member {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     local: SocketAddr,
-}
-
-/// Why a wait ended without what was waited for.
-pub(super) enum WaitError {
-    TimedOut { connected: bool },
-    TooMany,
-    Occupied,
-    Refused(Refusal),
 }
 
 struct Shared {
@@ -40,32 +32,12 @@ struct Shared {
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    link: Option<TcpStream>,
-    /// Set when the rendezvous refused to take this process back; nothing helps then.
-    refused: Option<Refusal>,
-    stopping: bool,
-    /// Somebody needs the connection now: the pause before the next attempt is skipped.
-    hurried: bool,
-    published: BTreeMap<String, Address>,
-    /// The last answers, by rank and key, for when the rendezvous is away.
-    resolved: BTreeMap<(u32, String), (Address, u64)>,
-    waits: BTreeMap<u64, Wait>,
-    requests_used: u64,
-}
-
-struct Wait {
-    ask: Ask,
-    answer: Option<Answer>,
-}
-
 impl Member {
     /// Goes on with a connection that has just joined.
     pub(super) fn new(stream: TcpStream, join: Join) -> std::io::Result<Self> {
         let (rendezvous, local) = (stream.peer_addr()?, stream.local_addr()?);
         let reading = stream.try_clone()?;
-        let state = Mutex::new(State { link: Some(stream), ..State::default() });
+        let state = Mutex::new(State::connected(stream));
         let shared = Arc::new(Shared { rendezvous, join, state, changed: Condvar::new() });
         let theirs = Arc::clone(&shared);
         let builder = std::thread::Builder::new().name("directory".to_owned());
@@ -263,37 +235,5 @@ impl Shared {
             state.unlink();
         }
         Some(reading)
-    }
-}
-
-impl State {
-    /// Ends the connection, which also wakes the thread that reads it.
-    fn unlink(&mut self) {
-        if let Some(link) = self.link.take() {
-            // It fails only when the connection has ended already.
-            let _ = link.shutdown(Shutdown::Both);
-        }
-    }
-
-    fn begin(&mut self, ask: impl FnOnce(u64) -> Ask) -> Result<u64, WaitError> {
-        let ask = ask(self.requests_used + 1);
-        if let Ask::Barrier { name, .. } = &ask {
-            let barriers = self.waits.values().filter_map(|wait| match &wait.ask {
-                Ask::Barrier { name, .. } => Some(name),
-                _ => None,
-            });
-            if barriers.clone().any(|other| other == name) {
-                return Err(WaitError::Occupied);
-            }
-            if barriers.count() >= BARRIER_WAITS_MAX {
-                return Err(WaitError::TooMany);
-            }
-        }
-        if self.waits.len() >= WAITS_MAX {
-            return Err(WaitError::TooMany);
-        }
-        self.requests_used += 1;
-        self.waits.insert(self.requests_used, Wait { ask, answer: None });
-        Ok(self.requests_used)
     }
 }

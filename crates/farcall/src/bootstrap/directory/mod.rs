@@ -9,6 +9,7 @@ mod backoff;
 mod error;
 mod link;
 mod member;
+mod state;
 
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ pub use self::error::{BarrierError, JoinError, PublishError, ResolveError};
 use self::alone::Alone;
 use self::backoff::Backoff;
 use self::link::LinkError;
-use self::member::{Member, WaitError};
+use self::member::Member;
+use self::state::WaitError;
 use super::hosts::HostPort;
 use super::limits::{NAME_BYTES_MAX, RANKS_MAX};
 use super::messages::Join;

@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::Answer;
 use super::super::stream::keep_alive;
@@ -73,6 +75,12 @@ impl Connection {
     /// Whether bytes wait for the socket to take them.
     pub(super) fn has_output(&self) -> bool {
         !self.output.is_empty()
+    }
+
+    /// Whether the other side has ended the connection, even if bytes from before that are still to be read.
+    pub(super) fn has_hung_up(&self) -> bool {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(poll(&mut [PollFd::new(self, PollFlags::RDHUP)], Some(&at_once)), Ok(1))
     }
 
     /// Reads what has arrived, up to a bound.

@@ -147,6 +147,7 @@ impl Server {
             }
             (State::Member, Ask::Publish { key, address }) => self.registry.publish(link, key, address),
             (State::Member, Ask::Resolve { request, rank, key }) => {
+                self.end_dead_holder(rank);
                 self.registry.resolve(link, request, rank, key)
             }
             (State::Member, Ask::Barrier { request, name }) => self.registry.barrier(link, request, name),
@@ -158,10 +159,7 @@ impl Server {
     }
 
     fn join(&mut self, link: LinkId, join: Join) -> Outgoing {
-        // The holder's end may have arrived and not been looked at yet: nobody is refused for a dead process.
-        if let Some(holder) = self.registry.holder(join.rank) {
-            self.serve(holder);
-        }
+        self.end_dead_holder(join.rank);
         match self.registry.join(link, join) {
             Ok(former) => {
                 if let Some(former) = former {
@@ -173,6 +171,16 @@ impl Server {
                 vec![(link, Answer::Welcome)]
             }
             Err(refusal) => self.refuse(link, refusal),
+        }
+    }
+
+    /// The end of a rank's connection may have arrived and not been looked at yet. It is looked at before somebody is
+    /// refused for, or led to, a dead process.
+    fn end_dead_holder(&mut self, rank: u32) {
+        let holder = self.registry.holder(rank);
+        let connection = holder.and_then(|link| self.connections.get(&link));
+        if let (Some(link), true) = (holder, connection.is_some_and(Connection::has_hung_up)) {
+            self.end(link);
         }
     }
 

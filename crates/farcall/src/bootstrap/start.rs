@@ -1,0 +1,166 @@
+//! The start of a process: from its environment or from a call to a place in a cluster.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::children::{ChildPlan, Children, SpawnError};
+use super::directory::{Directory, JoinError};
+use super::hosts::HostPort;
+use super::incarnation::random_incarnation;
+use super::launch::{Launch, LaunchError};
+use super::placement::{Placement, PlacementError};
+use super::rendezvous::{Rendezvous, RendezvousError};
+
+/// How long a process waits for the rendezvous when nobody says otherwise: the other machines may start later.
+pub const JOIN_WITHIN: Duration = Duration::from_secs(30);
+
+/// A process's place in its cluster.
+#[derive(Debug)]
+pub struct Bootstrap {
+    /// This process's rank, from 0.
+    pub rank: u32,
+    /// The number of ranks.
+    pub size: u32,
+    /// The number of this process's life, never 0.
+    pub incarnation: u64,
+    /// Where the others are.
+    pub directory: Arc<Directory>,
+    /// The processes that [`Bootstrap::local`] started; dropped before the rendezvous that they use.
+    pub children: Option<Children>,
+    /// The directory service, in the process that serves it.
+    pub rendezvous: Option<Rendezvous>,
+}
+
+/// Why a process has no place in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BootstrapError {
+    /// The environment contradicts itself.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The process cannot run where, or as long as, it was asked to.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// The directory cannot be served here.
+    #[error(transparent)]
+    Rendezvous(#[from] RendezvousError),
+    /// The directory cannot be joined.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The other local processes cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// Program and environment disagree.
+    #[error("the program asks for {asked} local ranks and its environment for {size}; make them agree")]
+    SizeDiffers {
+        /// What the program asked for.
+        asked: u32,
+        /// What the environment says.
+        size: u32,
+    },
+}
+
+impl Bootstrap {
+    /// Starts as the launch variables say; alone when there are none.
+    pub fn from_env() -> Result<Self, BootstrapError> {
+        Self::start(Launch::from_env()?, JOIN_WITHIN)
+    }
+
+    /// Starts `size` processes of this program on this machine, with this one as rank 0.
+    ///
+    /// The program runs again with the same arguments for every other rank, and this same call gives each its place
+    /// there. When the environment already gives this process a place, it is taken instead of starting processes.
+    /// Call it early: whatever was done before is done by every rank.
+    pub fn local(size: u32) -> Result<Self, BootstrapError> {
+        match Launch::from_env()? {
+            Launch::Alone if size == 1 => Self::start(Launch::Alone, JOIN_WITHIN),
+            Launch::Alone => Self::with_children(size),
+            launch if launch.size() != size => {
+                Err(BootstrapError::SizeDiffers { asked: size, size: launch.size() })
+            }
+            launch => Self::start(launch, JOIN_WITHIN),
+        }
+    }
+
+    /// A cluster of this process only, whatever the environment says.
+    pub fn alone() -> Self {
+        Self::with_directory(Directory::alone(random_incarnation()), None)
+    }
+
+    /// Joins a rendezvous that somebody serves at `address`, whatever the environment says.
+    pub fn join(address: &HostPort, rank: u32, size: u32, within: Duration) -> Result<Self, BootstrapError> {
+        let directory = Directory::join(address, rank, size, random_incarnation(), within)?;
+        Ok(Self::with_directory(directory, None))
+    }
+
+    /// Starts in the given way, and waits for the rendezvous for at most `within`.
+    pub fn start(launch: Launch, within: Duration) -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
+        let bootstrap = match launch {
+            Launch::Alone => Self::alone(),
+            Launch::Rendezvous { rank, size, address, serves } => {
+                Self::with_rendezvous(&address, rank, size, 0, serves, within)?
+            }
+            Launch::Hosts { rank, hosts } => {
+                let (size, fingerprint) = (hosts.size() as u32, hosts.fingerprint());
+                Self::with_rendezvous(hosts.rendezvous(), rank, size, fingerprint, rank == 0, within)?
+            }
+        };
+        // The threads of the directory run already, and stay free to run on other cores.
+        placement.pin()?;
+        Ok(bootstrap)
+    }
+
+    fn with_rendezvous(
+        address: &HostPort,
+        rank: u32,
+        size: u32,
+        hosts_fingerprint: u64,
+        serves: bool,
+        within: Duration,
+    ) -> Result<Self, BootstrapError> {
+        let serve = || Rendezvous::bind_with_hosts(address.to_string().as_str(), size, hosts_fingerprint);
+        let rendezvous = serves.then(serve).transpose()?;
+        let incarnation = random_incarnation();
+        let directory =
+            Directory::join_with_hosts(address, rank, size, incarnation, hosts_fingerprint, within)?;
+        Ok(Self::with_directory(directory, rendezvous))
+    }
+
+    fn with_children(size: u32) -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
+        let rendezvous = Rendezvous::bind("127.0.0.1:0", size)?;
+        let address = rendezvous.address();
+        let plans = (1..size).map(|rank| ChildPlan::new(rank, this_program())).collect();
+        let children = Children::start(address, size, plans)?;
+        let directory = Directory::join(&address.into(), 0, size, random_incarnation(), JOIN_WITHIN)?;
+        placement.pin()?;
+        Ok(Self { children: Some(children), ..Self::with_directory(directory, Some(rendezvous)) })
+    }
+
+    fn with_directory(directory: Directory, rendezvous: Option<Rendezvous>) -> Self {
+        Self {
+            rank: directory.rank(),
+            size: directory.size(),
+            incarnation: directory.incarnation(),
+            directory: Arc::new(directory),
+            children: None,
+            rendezvous,
+        }
+    }
+}
+
+/// This program with its arguments. The link is followed by the child itself, which still is this program then, so
+/// that a file that was replaced in the meantime does no harm.
+fn this_program() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    let mut arguments = std::env::args_os();
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    command.args(arguments);
+    command
+}
