@@ -7,10 +7,12 @@
 mod address;
 mod block;
 pub mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod counters;
 mod datagram;
-mod heap_loan;
 pub mod decorate;
+mod heap_loan;
 mod lane;
 mod wait;
 mod random;

@@ -1,4 +1,25 @@
-//! Placeholder
+//! Remote calls between the processes of a cluster, in about the time that the hardware needs.
+//!
+//! A process is a [`Node`]; each of its threads that sends or receives has an [`Endpoint`] over a transport that is
+//! chosen by name at run time. An endpoint serves requests with handlers and makes calls that complete as futures,
+//! callbacks or polled events. Every call has a deadline and completes exactly once.
 
 pub mod bootstrap;
+mod connect;
+mod endpoint;
+mod executor;
+mod node;
 pub mod parameters;
+mod transports;
+
+pub use connect::ConnectError;
+pub use endpoint::{
+    Answer, Answering, Call, CallError, Context, ContextCall, Deferred, Endpoint, EndpointCounters, Event,
+    OPERATIONS_MAX, Operation, Outcome, Payload, Peer, Pending, Reply, Request, Response,
+};
+pub use executor::Executor;
+pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
+pub use farcall_protocol::Instant;
+pub use farcall_transport::{CallRefused, DownReason, Outgoing, Service, TransportLimits};
+pub use node::{EndpointError, Node};
+pub use transports::{TransportKind, UnknownTransport};

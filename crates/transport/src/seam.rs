@@ -199,6 +199,30 @@ pub trait Outbox {
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 }
 
+impl<'a> From<&'a [u8]> for Outgoing<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Outgoing<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Outgoing<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl From<Loan> for Outgoing<'_> {
+    fn from(loan: Loan) -> Self {
+        Self::Loan(loan)
+    }
+}
+
 /// Is told what came in. All methods run inside [`Transport::poll`].
 pub trait Sink {
     /// A request came; it runs at most once, and must be answered once, now or later.
@@ -237,7 +261,7 @@ pub struct TransportLimits {
 }
 
 /// Carries calls over one driver. Owned and polled by one thread.
-pub trait Transport: Outbox + Send {
+pub trait Transport: Send {
     /// What this transport can do.
     fn limits(&self) -> TransportLimits;
 
@@ -257,6 +281,15 @@ pub trait Transport: Outbox + Send {
 
     /// Hands to the fabric what was sent since the last poll.
     fn flush(&mut self, now: Instant);
+
+    /// The sending half, as handlers see it.
+    fn outbox(&mut self) -> &mut dyn Outbox;
+
+    /// How many polls may be given the same reading of the clock. A transport without timers of its own needs none
+    /// that is fresh.
+    fn polls_per_clock_reading(&self) -> u32 {
+        1
+    }
 
     /// When `poll` must run next even if nothing arrives.
     fn next_deadline(&self) -> Option<Instant>;

@@ -53,7 +53,7 @@ parameters! {
         call_timeout: Duration = "10s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a call fails unless it was given a deadline of its own.";
         peer_timeout: Duration = "1s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Silence after which a peer counts as dead.";
         idle: Idle = "block", Domain::choice::<Idle>(), Endpoint, "What a waiting endpoint does when there is nothing to do.";
-        spin_polls: u32 = "1000", Domain::integer(0, 1_000_000_000, "polls"), Endpoint, "Empty polls in a row before a blocking endpoint may sleep.";
-        spin_time: Duration = "20us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time without events before a blocking endpoint may sleep.";
+        resolve_timeout: Duration = "10s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that a peer may take to make its endpoint known.";
+        spin_time: Duration = "20us", Domain::duration(Duration::ZERO, SECOND), Endpoint, "Time without events before a waiting endpoint yields or sleeps.";
     }
 }

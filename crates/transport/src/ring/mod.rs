@@ -14,18 +14,15 @@ mod session;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, Loan, LoanError};
+use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent};
 use farcall_protocol::ring::Hello;
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
 use outbound::Outbound;
-use session::{SESSIONS_MAX, Stage, reason_of};
+use session::{SESSIONS_MAX, reason_of};
 
-use crate::{
-    CallId, CallRefused, DownReason, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
-    Transport, TransportLimits,
-};
+use crate::{DownReason, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +166,15 @@ impl<D: LaneDriver> Transport for Ring<D> {
         self.outbound.flush();
     }
 
+    fn outbox(&mut self) -> &mut dyn Outbox {
+        &mut self.outbound
+    }
+
+    /// Time plays no role here but for the deadlines of the layer above.
+    fn polls_per_clock_reading(&self) -> u32 {
+        16
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         None // lanes are reliable: nothing is ever sent again
     }
@@ -183,37 +189,5 @@ impl<D: LaneDriver> Transport for Ring<D> {
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         self.outbound.driver.wait_descriptors()
-    }
-}
-
-impl<D: LaneDriver> Outbox for Ring<D> {
-    fn call(
-        &mut self,
-        to: SessionId,
-        call: CallId,
-        service: Service,
-        payload: Outgoing<'_>,
-    ) -> Result<(), CallRefused> {
-        self.outbound.call(to, call, service, payload)
-    }
-
-    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
-        self.outbound.reply(request, status, payload);
-    }
-
-    fn cancel(&mut self, session: SessionId, call: CallId) {
-        self.outbound.cancel(session, call);
-    }
-
-    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.outbound.loan(bytes)
-    }
-}
-
-/// Sessions that are opening or up.
-impl<D: LaneDriver> Ring<D> {
-    /// How many sessions there are, for tests and reports.
-    pub fn sessions(&self) -> usize {
-        self.outbound.sessions.iter().filter(|session| session.stage != Stage::Vacant).count()
     }
 }

@@ -1,0 +1,140 @@
+//! What handlers and callbacks may do: everything that sends, nothing that waits.
+//!
+//! A handler runs inside a poll, while the request lies in the driver's memory. A [`Context`] gives it the sending
+//! half of the endpoint; the receiving half is not reachable from there, so that a poll inside a poll, and with it
+//! unbounded recursion, cannot be written.
+
+use core::time::Duration;
+
+use farcall_driver::{Loan, LoanError};
+use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, Status};
+
+use super::deferred::Deferred;
+use super::operations::{Callback, Completion, OPERATIONS_MAX};
+use super::outcome::{CallError, Outcome};
+use super::sessions::Peer;
+use super::state::State;
+
+/// The sending half of an endpoint, for the time of a handler or callback.
+pub struct Context<'a> {
+    pub(super) outbox: &'a mut dyn Outbox,
+    pub(super) state: &'a mut State,
+}
+
+/// Names a call that was posted or has a callback, so that it can be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operation(pub(super) CallId);
+
+impl Context<'_> {
+    /// Prepares a call; see [`ContextCall`].
+    pub fn call<'c, 'p>(
+        &'c mut self,
+        peer: Peer,
+        service: Service,
+        payload: impl Into<Outgoing<'p>>,
+    ) -> ContextCall<'c, 'p> {
+        let timeout = self.state.call_timeout;
+        ContextCall {
+            outbox: self.outbox,
+            state: self.state,
+            peer,
+            service,
+            payload: payload.into(),
+            timeout,
+        }
+    }
+
+    /// Answers a request that was deferred.
+    pub fn reply<'p>(&mut self, deferred: Deferred, payload: impl Into<Outgoing<'p>>) {
+        self.outbox.reply(deferred.fulfil(), Status::Ok, payload.into());
+    }
+
+    /// Refuses a request that was deferred, with a code of the handler's own.
+    pub fn refuse(&mut self, deferred: Deferred, code: u8) {
+        self.outbox.reply(deferred.fulfil(), Status::Refused(code), Outgoing::Slice(&[]));
+    }
+
+    /// Memory that can be written in place and sent without a copy.
+    pub fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.outbox.loan(bytes)
+    }
+
+    /// Calls that have not completed.
+    pub fn calls_under_way(&self) -> usize {
+        self.state.operations.under_way()
+    }
+}
+
+/// A call that a handler or callback is about to make.
+pub struct ContextCall<'c, 'p> {
+    outbox: &'c mut dyn Outbox,
+    state: &'c mut State,
+    peer: Peer,
+    service: Service,
+    payload: Outgoing<'p>,
+    timeout: Duration,
+}
+
+impl ContextCall<'_, '_> {
+    /// Sets how long the answer may take, instead of the endpoint's `call_timeout`.
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sends the call; `callback` gets the outcome, once.
+    pub fn then(
+        self,
+        callback: impl FnOnce(&mut Context<'_>, Outcome<'_>) + Send + 'static,
+    ) -> Result<Operation, CallError> {
+        let callback: Callback = Box::new(callback);
+        self.start(Completion::Callback(callback)).map(Operation)
+    }
+
+    /// Sends the call; its end is an event with this token.
+    pub fn post(self, token: u64) -> Result<Operation, CallError> {
+        self.start(Completion::Event(token)).map(Operation)
+    }
+
+    fn start(self, completion: Completion) -> Result<CallId, CallError> {
+        let Self { outbox, state, peer, service, payload, timeout } = self;
+        start(outbox, state, peer, service, payload, timeout, completion)
+    }
+}
+
+/// Adds the operation and sends its request.
+#[inline]
+pub fn start(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    payload: Outgoing<'_>,
+    timeout: Duration,
+    completion: Completion,
+) -> Result<CallId, CallError> {
+    let deadline = state.now + timeout;
+    let call = state
+        .operations
+        .add(peer.session, deadline, completion)
+        .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
+    match outbox.call(peer.session, call, service, payload) {
+        Ok(()) => {
+            state.counters.calls.increment();
+            Ok(call)
+        }
+        Err(refused) => Err(not_sent(state, peer, call, refused)),
+    }
+}
+
+#[cold]
+fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
+    let was_future = matches!(state.operations.cancel(call), Some((_, Completion::Future(_))));
+    if was_future {
+        state.operations.abandon(call);
+    }
+    match (refused, state.sessions.reason_of(peer.session)) {
+        (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),
+        (refused, _) => CallError::NotSent(refused),
+    }
+}

@@ -1,0 +1,16 @@
+//! What an endpoint counts.
+
+farcall_driver::declare_counters! {
+    /// The calls of one endpoint.
+    pub struct EndpointCounters {
+        calls: "calls" => "Calls that were sent",
+        answered: "calls" => "Calls that were answered, whatever the status",
+        timed_out: "calls" => "Calls whose deadline passed",
+        cancelled: "calls" => "Calls that were cancelled or whose future was dropped",
+        late_answers: "answers" => "Answers to calls that had ended before",
+        requests: "calls" => "Requests that arrived and were given to a handler or refused",
+        peers_lost: "sessions" => "Sessions that ended",
+        polls: "polls" => "Turns of the poll loop, counted when the clock is read",
+        sleeps: "times" => "Times that the thread blocked because there was nothing to do",
+    }
+}

@@ -1,0 +1,31 @@
+//! What a poll reports to whoever asked for events.
+
+use farcall_transport::DownReason;
+
+use super::outcome::{CallError, Outcome, Payload};
+use super::sessions::Peer;
+
+/// Something that happened during a poll.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A call that was posted with this token is complete.
+    Completed {
+        /// The token given to `post`.
+        token: u64,
+        /// Its end; the answer is read in place.
+        outcome: Outcome<'a>,
+    },
+    /// A session ended. Its calls have been completed with the same reason.
+    PeerDown {
+        /// The peer.
+        peer: Peer,
+        /// Why.
+        reason: DownReason,
+    },
+}
+
+/// An event that waits for somebody to ask for it.
+pub enum StoredEvent {
+    Completed { token: u64, outcome: Result<Payload, CallError> },
+    PeerDown { peer: Peer, reason: DownReason },
+}

@@ -1,0 +1,341 @@
+//! Endpoints: where one thread makes calls and serves them.
+//!
+//! An [`Endpoint`] belongs to one thread at a time: it can be moved to another and cannot be shared, which the
+//! compiler checks. Everything happens inside [`Endpoint::poll`], which runs to completion: receive, handlers,
+//! transmit. Futures, callbacks and events are three faces of the same slab of operations, in `operations.rs`.
+
+mod call;
+mod context;
+mod counters;
+mod deferred;
+mod event;
+mod idle;
+mod operations;
+mod outcome;
+mod request;
+mod sessions;
+mod state;
+
+use core::cell::{RefCell, RefMut};
+use core::fmt;
+use std::sync::Arc;
+
+use farcall_driver::clock::Clock;
+use farcall_driver::{Loan, LoanError, wait_readable};
+use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
+
+pub use call::{Answering, Call, Pending, Response};
+pub use context::{Context, ContextCall, Operation};
+pub use counters::EndpointCounters;
+pub use deferred::Deferred;
+pub use event::Event;
+use event::StoredEvent;
+use idle::{Idler, SLEEP_MAX, Step};
+pub use operations::OPERATIONS_MAX;
+pub use outcome::{Answer, CallError, Outcome, Payload};
+pub use request::{Reply, Request};
+pub use sessions::Peer;
+use sessions::SessionState;
+use state::{EventSink, State, Turn};
+
+use crate::connect::{ConnectError, Directions};
+use crate::parameters::EndpointSettings;
+
+/// One thread's door to its peers.
+///
+/// Handlers, callbacks and the closures given to [`Endpoint::poll`] must use the [`Context`] that they get; the
+/// endpoint's own methods panic there.
+pub struct Endpoint {
+    core: RefCell<Core>,
+    /// Operations whose futures were dropped inside a poll, to be cancelled at the next.
+    abandoned: RefCell<Vec<CallId>>,
+}
+
+struct Core {
+    transport: Box<dyn Transport>,
+    state: State,
+    clock: Clock,
+    idler: Idler,
+    directions: Arc<Directions>,
+    polls_until_clock: u32,
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        transport: Box<dyn Transport>,
+        settings: &EndpointSettings,
+        counters: EndpointCounters,
+        directions: Arc<Directions>,
+    ) -> Self {
+        let clock = Clock::new();
+        let state = State::new(counters, clock.now(), settings.call_timeout);
+        let idler = Idler::new(settings.idle, settings.spin_time);
+        let core = Core { transport, state, clock, idler, directions, polls_until_clock: 0 };
+        Self { core: RefCell::new(core), abandoned: RefCell::default() }
+    }
+
+    #[inline]
+    fn core(&self) -> RefMut<'_, Core> {
+        self.core
+            .try_borrow_mut()
+            .expect("inside a handler, callback or event use the context, not the endpoint")
+    }
+
+    /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.
+    pub fn serve(&self, service: Service, handler: impl FnMut(Request<'_>, Reply<'_>) + Send + 'static) {
+        let handlers = &mut self.core().state.handlers;
+        let index = usize::from(service.0);
+        if handlers.len() <= index {
+            handlers.resize_with(index + 1, || None);
+        }
+        handlers[index] = Some(Box::new(handler));
+    }
+
+    /// The endpoint of the same transport and number 0 in the process of that rank.
+    ///
+    /// Looks the peer up and starts a session unless there is one. Waits until the peer has published its endpoint,
+    /// at most `peer_timeout`; the session itself comes up during later polls, and calls may be made at once.
+    pub fn peer(&self, rank: u32) -> Result<Peer, ConnectError> {
+        self.peer_endpoint(rank, 0)
+    }
+
+    /// As [`Endpoint::peer`], for the endpoint of the given number.
+    pub fn peer_endpoint(&self, rank: u32, endpoint: u32) -> Result<Peer, ConnectError> {
+        let core = &mut *self.core();
+        if let Some(peer) = core.state.sessions.find(rank, endpoint) {
+            return Ok(peer);
+        }
+        let address = core.directions.find(rank, endpoint)?;
+        let session = core.transport.connect(&address, core.clock.now())?;
+        let peer = Peer { session, rank, endpoint };
+        core.state.sessions.opening(peer);
+        Ok(peer)
+    }
+
+    /// Polls until the session to `peer` is up.
+    pub fn wait_for(&self, peer: Peer) -> Result<(), CallError> {
+        self.poll_until(|state| state.sessions.state_of(peer.session) != Some(&SessionState::Opening));
+        let state = &self.core().state;
+        match state.sessions.state_of(peer.session) {
+            Some(_) => Ok(()),
+            None => Err(state
+                .sessions
+                .reason_of(peer.session)
+                .map_or(CallError::NotSent(farcall_transport::CallRefused::Down), |reason| {
+                    CallError::PeerDown(reason.clone())
+                })),
+        }
+    }
+
+    /// Ends the session to a peer. Its calls complete with [`CallError::PeerDown`].
+    pub fn close(&self, peer: Peer) {
+        let core = &mut *self.core();
+        core.transport.close(peer.session, core.state.now);
+    }
+
+    /// Prepares a call; see [`Call`] for the ways to make it.
+    pub fn call<'p>(&self, peer: Peer, service: Service, payload: impl Into<Outgoing<'p>>) -> Call<'_, 'p> {
+        let timeout = self.core().state.call_timeout;
+        Call { endpoint: self, peer, service, payload: payload.into(), timeout }
+    }
+
+    /// Answers a request that its handler deferred.
+    pub fn reply<'p>(&self, deferred: Deferred, payload: impl Into<Outgoing<'p>>) {
+        self.core().transport.outbox().reply(deferred.fulfil(), Status::Ok, payload.into());
+    }
+
+    /// Cancels a call that was posted or has a callback. It completes now, with [`CallError::Cancelled`], unless it
+    /// has completed before; says whether it did.
+    pub fn cancel(&self, operation: Operation) -> bool {
+        let core = &mut *self.core();
+        let Some((session, how)) = core.state.operations.cancel(operation.0) else { return false };
+        core.state.counters.cancelled.increment();
+        let outbox = core.transport.outbox();
+        outbox.cancel(session, operation.0);
+        let mut turn = Turn { state: &mut core.state, events: None };
+        turn.complete(outbox, operation.0, how, Err(CallError::Cancelled));
+        true
+    }
+
+    /// Memory that can be written in place and sent without a copy.
+    pub fn loan(&self, bytes: usize) -> Result<Loan, LoanError> {
+        self.core().transport.outbox().loan(bytes)
+    }
+
+    /// What the transport can carry.
+    pub fn limits(&self) -> TransportLimits {
+        self.core().transport.limits()
+    }
+
+    /// Calls that have not completed.
+    pub fn calls_under_way(&self) -> usize {
+        self.core().state.operations.under_way()
+    }
+
+    /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
+    ///
+    /// Never blocks. Returns the number of packets, records and events dealt with.
+    pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
+        let core = &mut *self.core();
+        for call in self.abandoned.borrow_mut().drain(..) {
+            core.abandon(call);
+        }
+        core.deliver_stored_events(&mut on_event) + core.turn(Some(&mut on_event))
+    }
+
+    /// One turn without interest in events, followed by what the idle policy says if nothing happened.
+    ///
+    /// Blocks for 100 ms at most, so that a caller can look at conditions of its own.
+    pub fn turn(&self) {
+        self.core().turn_and_idle();
+    }
+
+    /// As [`Endpoint::poll`], followed by what the idle policy says if nothing happened.
+    pub fn poll_idle(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
+        let done = self.poll(&mut on_event);
+        let core = &mut *self.core();
+        if done == 0 {
+            core.idle();
+        } else {
+            core.idler.busy();
+        }
+        done
+    }
+
+    /// Polls and idles for as long as `condition` holds; looks at it at least every 100 ms.
+    pub fn run_while(&self, mut condition: impl FnMut() -> bool) {
+        while condition() {
+            self.turn();
+        }
+    }
+
+    /// Polls and idles until `condition` holds.
+    fn poll_until(&self, condition: impl Fn(&State) -> bool) {
+        let core = &mut *self.core();
+        while !condition(&core.state) {
+            core.turn_and_idle();
+        }
+    }
+
+    /// One turn without interest in events and without idling.
+    pub(crate) fn poll_once(&self) {
+        self.core().turn(None);
+    }
+
+    /// Gives up on the operation of a future that is dropped.
+    fn abandon(&self, call: CallId) {
+        match self.core.try_borrow_mut() {
+            Ok(mut core) => core.abandon(call),
+            Err(_) => self.abandoned.borrow_mut().push(call),
+        }
+    }
+
+    /// Takes the memory of an answer back.
+    fn recycle(&self, payload: Payload) {
+        // Inside a poll it is simply dropped.
+        if let Ok(mut core) = self.core.try_borrow_mut() {
+            core.state.recycle(payload);
+        }
+    }
+}
+
+impl Core {
+    /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
+    #[inline]
+    fn turn(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
+        if self.polls_until_clock == 0 {
+            self.read_clock();
+        }
+        self.polls_until_clock -= 1;
+        let now = self.state.now;
+        self.transport.flush(now);
+        self.answer_dropped_requests();
+        let mut turn = Turn { state: &mut self.state, events };
+        self.transport.poll(now, &mut turn)
+    }
+
+    fn read_clock(&mut self) {
+        let now = self.clock.now();
+        let polls = self.transport.polls_per_clock_reading();
+        self.state.operations.clock_was_read(self.state.now, now);
+        self.state.now = now;
+        self.state.counters.polls.add(u64::from(polls));
+        self.polls_until_clock = polls;
+        if self.state.operations.earliest_deadline() <= now {
+            let outbox = self.transport.outbox();
+            Turn { state: &mut self.state, events: None }.expire(outbox);
+        }
+    }
+
+    fn abandon(&mut self, call: CallId) {
+        if let Some((session, _)) = self.state.operations.cancel(call) {
+            self.state.counters.cancelled.increment();
+            self.transport.outbox().cancel(session, call);
+        }
+        self.state.operations.abandon(call);
+    }
+
+    fn answer_dropped_requests(&mut self) {
+        for request in self.state.dropped_requests.take() {
+            self.transport.outbox().reply(request, Status::Abandoned, Outgoing::Slice(&[]));
+        }
+    }
+
+    fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
+        let mut delivered = 0;
+        while let Some(event) = self.state.stored_events.pop_front() {
+            let outbox = self.transport.outbox();
+            let mut context = Context { outbox, state: &mut self.state };
+            match event {
+                StoredEvent::PeerDown { peer, reason } => {
+                    on_event(&mut context, Event::PeerDown { peer, reason })
+                }
+                StoredEvent::Completed { token, outcome } => {
+                    let outcome = outcome.map(Answer::from_payload);
+                    on_event(&mut context, Event::Completed { token, outcome });
+                }
+            }
+            delivered += 1;
+        }
+        delivered
+    }
+
+    #[inline]
+    fn turn_and_idle(&mut self) {
+        if self.turn(None) > 0 {
+            self.idler.busy();
+        } else {
+            self.idle();
+        }
+    }
+
+    #[inline]
+    fn idle(&mut self) {
+        match self.idler.idle(self.state.now) {
+            Step::Poll => {}
+            Step::Yield => std::thread::yield_now(),
+            Step::Sleep => self.sleep(),
+        }
+    }
+
+    /// Blocks until a peer rings, a deadline comes or [`SLEEP_MAX`] is over.
+    fn sleep(&mut self) {
+        self.transport.prepare_wait();
+        // What was published before the announcement would ring no bell.
+        if self.turn(None) == 0 && self.state.stored_events.is_empty() {
+            self.state.counters.sleeps.increment();
+            let deadline = self.state.operations.earliest_deadline();
+            let deadline = self.transport.next_deadline().map_or(deadline, |other| other.min(deadline));
+            let at_most = (deadline - self.state.now).min(SLEEP_MAX);
+            wait_readable(&self.transport.wait_descriptors(), at_most);
+        }
+        self.transport.finish_wait();
+        self.polls_until_clock = 0;
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Endpoint")
+    }
+}

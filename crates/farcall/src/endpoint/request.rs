@@ -1,0 +1,98 @@
+//! What a handler gets: the request to read and the reply to make.
+
+use farcall_transport::{Incoming, Outgoing, RequestId, Service, Status};
+
+use super::context::Context;
+use super::deferred::Deferred;
+use super::outcome::{Answer, Payload};
+use super::sessions::Peer;
+
+/// A request, read where it arrived.
+#[derive(Debug)]
+pub struct Request<'a> {
+    peer: Peer,
+    service: Service,
+    payload: Incoming<'a>,
+}
+
+impl<'a> Request<'a> {
+    #[inline]
+    pub(super) fn new(peer: Peer, service: Service, payload: Incoming<'a>) -> Self {
+        Self { peer, service, payload }
+    }
+
+    /// The caller; can be called back.
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// The service that was called.
+    pub fn service(&self) -> Service {
+        self.service
+    }
+
+    /// The request's bytes.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        self.payload.as_slice()
+    }
+
+    /// The bytes as memory of one's own; a large payload that lies in the peer's memory is not copied.
+    pub fn take(self) -> Payload {
+        Answer { payload: self.payload }.take()
+    }
+}
+
+/// The one answer that a request must get.
+///
+/// Dropping it without answering tells the caller so ([`CallError::Abandoned`](crate::CallError::Abandoned)).
+pub struct Reply<'a> {
+    /// `None` once the request is answered or deferred.
+    context: Option<Context<'a>>,
+    request: RequestId,
+}
+
+impl<'a> Reply<'a> {
+    #[inline]
+    pub(super) fn new(context: Context<'a>, request: RequestId) -> Self {
+        Self { context: Some(context), request }
+    }
+
+    /// Answers.
+    #[inline]
+    pub fn send<'p>(mut self, payload: impl Into<Outgoing<'p>>) {
+        let request = self.request;
+        self.end().outbox.reply(request, Status::Ok, payload.into());
+    }
+
+    /// Refuses, with a code of the handler's own.
+    pub fn refuse(mut self, code: u8) {
+        let request = self.request;
+        self.end().outbox.reply(request, Status::Refused(code), Outgoing::Slice(&[]));
+    }
+
+    /// Postpones the answer: the duty to give it, and the context for what must happen before.
+    pub fn defer(mut self) -> (Deferred, Context<'a>) {
+        let context = self.end();
+        (Deferred::new(self.request, context.state.dropped_requests.clone()), context)
+    }
+
+    /// The sending half of the endpoint, for loans and calls before the answer.
+    pub fn context(&mut self) -> &mut Context<'a> {
+        self.context.as_mut().expect("the context is there until the reply is consumed")
+    }
+
+    #[inline]
+    fn end(&mut self) -> Context<'a> {
+        self.context.take().expect("the context is there until the reply is consumed")
+    }
+}
+
+impl Drop for Reply<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(context) = &mut self.context {
+            context.outbox.reply(self.request, Status::Abandoned, Outgoing::Slice(&[]));
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Which peers an endpoint has sessions with.
+
+use farcall_protocol::Identity;
+use farcall_transport::{DownReason, SessionId};
+
+/// An endpoint of another process, or of this one, that a session leads to.
+///
+/// The handle belongs to the session: when the peer is restarted, calls to it fail, and [`Endpoint::peer`] gives a
+/// new one.
+///
+/// [`Endpoint::peer`]: crate::Endpoint::peer
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    pub(crate) session: SessionId,
+    pub(crate) rank: u32,
+    pub(crate) endpoint: u32,
+}
+
+impl Peer {
+    /// The rank of the peer's process.
+    pub fn rank(self) -> u32 {
+        self.rank
+    }
+
+    /// The number of the endpoint within that process.
+    pub fn endpoint(self) -> u32 {
+        self.endpoint
+    }
+}
+
+/// Where a session stands, as the endpoint sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// Asked for; calls wait.
+    Opening,
+    /// The peer has been heard of.
+    Up,
+}
+
+/// The sessions that are opening or up, and why the last ones ended.
+#[derive(Default)]
+pub struct Sessions {
+    live: Vec<(Peer, SessionState)>,
+    /// Where in `live` the last search ended: traffic comes in runs.
+    last_found: usize,
+    ended: Vec<(SessionId, DownReason)>,
+}
+
+/// How many ended sessions are remembered, so that a later call can say why it fails.
+const ENDED_MAX: usize = 64;
+
+impl Sessions {
+    /// A session that we asked for.
+    pub fn opening(&mut self, peer: Peer) {
+        self.live.push((peer, SessionState::Opening));
+    }
+
+    /// A session came up: one of those that are opening, or one that the peer opened.
+    pub fn up(&mut self, session: SessionId, identity: Identity) {
+        match self.live.iter_mut().find(|(peer, _)| peer.session == session) {
+            Some((_, state)) => *state = SessionState::Up,
+            None => {
+                let peer = Peer { session, rank: identity.rank, endpoint: identity.endpoint };
+                self.live.push((peer, SessionState::Up));
+            }
+        }
+    }
+
+    /// A session ended; gives the peer it led to.
+    pub fn down(&mut self, session: SessionId, reason: &DownReason) -> Peer {
+        let peer = self.peer_of(session);
+        self.live.retain(|(peer, _)| peer.session != session);
+        if self.ended.len() == ENDED_MAX {
+            self.ended.remove(0);
+        }
+        self.ended.push((session, reason.clone()));
+        peer
+    }
+
+    /// Why a session ended, if that was not too long ago.
+    pub fn reason_of(&self, session: SessionId) -> Option<&DownReason> {
+        self.ended.iter().rev().find(|(ended, _)| *ended == session).map(|(_, reason)| reason)
+    }
+
+    /// The live session to an endpoint; one that is up rather than one that is opening.
+    pub fn find(&self, rank: u32, endpoint: u32) -> Option<Peer> {
+        let leads_there =
+            |entry: &&(Peer, SessionState)| entry.0.rank == rank && entry.0.endpoint == endpoint;
+        let up = self.live.iter().filter(leads_there).find(|(_, state)| *state == SessionState::Up);
+        up.or_else(|| self.live.iter().find(leads_there)).map(|(peer, _)| *peer)
+    }
+
+    /// Where a session stands; `None` when it has ended.
+    pub fn state_of(&self, session: SessionId) -> Option<&SessionState> {
+        self.live.iter().find(|(peer, _)| peer.session == session).map(|(_, state)| state)
+    }
+
+    /// The peer that a session leads to.
+    #[inline]
+    pub fn peer_of(&mut self, session: SessionId) -> Peer {
+        if let Some((peer, _)) = self.live.get(self.last_found)
+            && peer.session == session
+        {
+            return *peer;
+        }
+        match self.live.iter().position(|(peer, _)| peer.session == session) {
+            Some(place) => {
+                self.last_found = place;
+                self.live[place].0
+            }
+            None => Peer { session, rank: u32::MAX, endpoint: u32::MAX },
+        }
+    }
+}

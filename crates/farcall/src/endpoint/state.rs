@@ -1,0 +1,191 @@
+//! What an endpoint knows besides its transport, and what it does with what the transport reports.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use core::time::Duration;
+
+use farcall_protocol::{Identity, Instant};
+use farcall_transport::{
+    CallId, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+};
+
+use super::context::Context;
+use super::counters::EndpointCounters;
+use super::deferred::DroppedRequests;
+use super::event::{Event, StoredEvent};
+use super::operations::{Completion, Operations};
+use super::outcome::{CallError, Outcome, Payload, outcome_of};
+use super::request::{Reply, Request};
+use super::sessions::Sessions;
+
+/// Serves the requests of one service.
+pub type Handler = Box<dyn FnMut(Request<'_>, Reply<'_>) + Send>;
+
+/// Takes events as they happen.
+pub type EventSink<'a> = dyn FnMut(&mut Context<'_>, Event<'_>) + 'a;
+
+/// Buffers kept for the next answers to futures.
+const SPARE_BUFFERS_MAX: usize = 64;
+
+/// The endpoint's own state.
+pub struct State {
+    pub operations: Operations,
+    pub handlers: Vec<Option<Handler>>,
+    pub sessions: Sessions,
+    pub counters: EndpointCounters,
+    /// Events that happened while nobody took them.
+    pub stored_events: VecDeque<StoredEvent>,
+    pub dropped_requests: Arc<DroppedRequests>,
+    /// The clock as last read.
+    pub now: Instant,
+    pub call_timeout: Duration,
+    spare_buffers: Vec<Vec<u8>>,
+}
+
+impl State {
+    pub fn new(counters: EndpointCounters, now: Instant, call_timeout: Duration) -> Self {
+        Self {
+            operations: Operations::new(),
+            handlers: Vec::new(),
+            sessions: Sessions::default(),
+            counters,
+            stored_events: VecDeque::new(),
+            dropped_requests: Arc::default(),
+            now,
+            call_timeout,
+            spare_buffers: Vec::new(),
+        }
+    }
+
+    /// The payload in memory that outlives the poll, from the endpoint's spare buffers where it must be copied.
+    fn keep(&mut self, payload: Incoming<'_>) -> Payload {
+        match payload {
+            Incoming::Borrowed(bytes) => {
+                let mut buffer = self.spare_buffers.pop().unwrap_or_default();
+                buffer.extend_from_slice(bytes);
+                Payload::Bytes(buffer)
+            }
+            Incoming::Assembled(bytes) => Payload::Bytes(bytes),
+            Incoming::Block(block) => Payload::Block(block),
+        }
+    }
+
+    /// Takes back the memory of a payload that is not read any more.
+    pub fn recycle(&mut self, payload: Payload) {
+        if let Payload::Bytes(mut buffer) = payload
+            && self.spare_buffers.len() < SPARE_BUFFERS_MAX
+        {
+            buffer.clear();
+            self.spare_buffers.push(buffer);
+        }
+    }
+
+    fn handler_slot(&mut self, service: Service) -> Option<&mut Option<Handler>> {
+        self.handlers.get_mut(usize::from(service.0))
+    }
+}
+
+/// One turn of the poll loop: the state, and whoever takes events meanwhile.
+pub struct Turn<'a, 'e> {
+    pub state: &'a mut State,
+    pub events: Option<&'a mut EventSink<'e>>,
+}
+
+impl Turn<'_, '_> {
+    /// Completes an operation that has ended.
+    #[inline]
+    pub fn complete(&mut self, outbox: &mut dyn Outbox, call: CallId, how: Completion, outcome: Outcome<'_>) {
+        match how {
+            Completion::Event(token) => self.report(outbox, token, outcome),
+            Completion::Callback(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Future(waker) => {
+                let result = outcome.map(|answer| self.state.keep(answer.payload));
+                self.state.operations.leave_result(call, result);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: Outcome<'_>) {
+        if let Some(events) = &mut self.events {
+            return events(&mut Context { outbox, state: self.state }, Event::Completed { token, outcome });
+        }
+        let outcome = outcome.map(|answer| self.state.keep(answer.payload));
+        self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
+    }
+
+    fn fail(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {
+        if let Some((session, how)) = self.state.operations.cancel(call) {
+            if error == CallError::TimedOut {
+                self.state.counters.timed_out.increment();
+                outbox.cancel(session, call);
+            }
+            self.complete(outbox, call, how, Err(error));
+        }
+    }
+
+    /// Ends the operations whose deadline has passed.
+    pub fn expire(&mut self, outbox: &mut dyn Outbox) {
+        for call in self.state.operations.expired(self.state.now) {
+            self.fail(outbox, call, CallError::TimedOut);
+        }
+    }
+}
+
+impl Sink for Turn<'_, '_> {
+    #[inline]
+    fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: Incoming<'_>) {
+        self.state.counters.requests.increment();
+        // The handler is taken out while it runs, so that it can have the rest of the state.
+        let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) else {
+            return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
+        };
+        let peer = self.state.sessions.peer_of(id.session);
+        handler(Request::new(peer, service, payload), Reply::new(Context { outbox, state: self.state }, id));
+        if let Some(slot) = self.state.handler_slot(service) {
+            *slot = Some(handler);
+        }
+    }
+
+    #[inline]
+    fn response(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        call: CallId,
+        status: Status,
+        payload: Incoming<'_>,
+    ) {
+        match self.state.operations.end(call, session) {
+            Some(how) => {
+                self.state.counters.answered.increment();
+                self.complete(outbox, call, how, outcome_of(status, payload));
+            }
+            None => self.state.counters.late_answers.increment(),
+        }
+    }
+
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
+        self.state.sessions.up(session, peer);
+    }
+
+    fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        let peer = self.state.sessions.down(session, reason);
+        self.state.counters.peers_lost.increment();
+        for call in self.state.operations.of_session(session) {
+            self.fail(outbox, call, CallError::PeerDown(reason.clone()));
+        }
+        let reason = reason.clone();
+        match &mut self.events {
+            Some(events) => {
+                let mut context = Context { outbox, state: self.state };
+                events(&mut context, Event::PeerDown { peer, reason });
+            }
+            None => self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason }),
+        }
+    }
+}

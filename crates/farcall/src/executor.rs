@@ -1,0 +1,123 @@
+//! A small executor: futures of one thread, and the polling of the endpoint that completes them.
+//!
+//! Futures of farcall work in any executor as long as something polls the endpoint. This one does both: it runs the
+//! tasks that were woken, and polls when none was. It needs no thread and no unsafe code.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::task::Wake;
+
+use crate::Endpoint;
+
+/// Runs tasks and polls an endpoint in turn.
+pub struct Executor<'e> {
+    endpoint: &'e Endpoint,
+    /// Tasks spawned since the last round.
+    spawned: RefCell<Vec<Task<'e>>>,
+}
+
+struct Task<'e> {
+    future: Pin<Box<dyn Future<Output = ()> + 'e>>,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+/// Set when a task was woken.
+struct Signal(AtomicBool);
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Signal {
+    /// A signal that is set, and the waker that sets it again.
+    fn set() -> (Arc<Self>, Waker) {
+        let signal = Arc::new(Self(AtomicBool::new(true)));
+        (Arc::clone(&signal), Waker::from(signal))
+    }
+
+    fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Acquire)
+    }
+}
+
+impl<'e> Executor<'e> {
+    /// An executor that polls `endpoint`.
+    pub fn new(endpoint: &'e Endpoint) -> Self {
+        Self { endpoint, spawned: RefCell::default() }
+    }
+
+    /// Adds a task; it starts when `run` or `block_on` is called, or in their next round.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'e) {
+        let (signal, waker) = Signal::set();
+        self.spawned.borrow_mut().push(Task { future: Box::pin(future), signal, waker });
+    }
+
+    /// Runs until all tasks are complete.
+    pub fn run(&self) {
+        let mut tasks = Vec::new();
+        loop {
+            let progress = self.round(&mut tasks);
+            if tasks.is_empty() && self.spawned.borrow().is_empty() {
+                return;
+            }
+            self.poll_endpoint(progress);
+        }
+    }
+
+    /// Runs until `future` is complete, and gives its output; other tasks progress meanwhile, and those that are not
+    /// complete then are dropped.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = core::pin::pin!(future);
+        let (signal, waker) = Signal::set();
+        let mut tasks = Vec::new();
+        loop {
+            let woken = signal.take();
+            if woken && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            let progress = self.round(&mut tasks);
+            self.poll_endpoint(woken || progress);
+        }
+    }
+
+    /// Runs each task that was woken once; says whether there was one.
+    fn round(&self, tasks: &mut Vec<Task<'e>>) -> bool {
+        tasks.append(&mut self.spawned.borrow_mut());
+        let mut progress = false;
+        tasks.retain_mut(|task| {
+            if !task.signal.take() {
+                return true;
+            }
+            progress = true;
+            task.future.as_mut().poll(&mut Context::from_waker(&task.waker)).is_pending()
+        });
+        progress
+    }
+
+    /// After progress there may be more to do at once, so the endpoint is polled but must not sleep.
+    fn poll_endpoint(&self, progress: bool) {
+        if progress {
+            self.endpoint.poll_once();
+        } else {
+            self.endpoint.turn();
+        }
+    }
+}
+
+impl Endpoint {
+    /// Runs a future to its end, polling this endpoint meanwhile.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        Executor::new(self).block_on(future)
+    }
+}
