@@ -1,0 +1,152 @@
+//! Large payloads are lent, read in place and given back.
+
+use super::{connect, next_down, pair};
+use crate::conformance::{made, until};
+use crate::{Block, BlockDescriptor, LaneDriver, LaneFault, LaneId, Loan, LoanError};
+
+/// No driver lends so many blocks of its largest size at a time.
+const LOANS_MAX: usize = 1 << 16;
+
+/// A loan that holds `byte` everywhere.
+fn filled(driver: &mut impl LaneDriver, bytes: usize, byte: u8) -> Loan {
+    let mut loan = driver.loan(bytes).expect("memory to lend");
+    assert_eq!(loan.len(), bytes);
+    loan.fill(byte);
+    loan
+}
+
+/// The next block that was dropped, which its lender must be told of.
+fn due(driver: &mut impl LaneDriver, lane: LaneId) -> BlockDescriptor {
+    until("a dropped block becomes due", || driver.due_return(lane))
+}
+
+/// The whole life of a block, both ways, at several lengths.
+pub fn a_loan_is_read_in_place_and_comes_back<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (mut a, mut b, at_a, at_b) = pair(make);
+    let loan_bytes_max = a.limits().loan_bytes_max;
+    for (round, bytes) in [1, 100, 4096, 5000, loan_bytes_max, 1].into_iter().enumerate() {
+        let loan = filled(&mut a, bytes.min(loan_bytes_max), round as u8);
+        let descriptor = a.lend(at_a.lane, loan);
+        let block = b.borrow(at_b.lane, descriptor).expect("a block that was lent");
+        assert!(block.len() == bytes.min(loan_bytes_max) && block.iter().all(|byte| *byte == round as u8));
+        assert_eq!(b.due_return(at_b.lane), None, "a block that is being read is not due");
+        drop(block);
+        assert_eq!(due(&mut b, at_b.lane), descriptor);
+        assert_eq!(b.due_return(at_b.lane), None, "a block is due once");
+        assert_eq!(a.take_back(at_a.lane, descriptor), Ok(()));
+    }
+}
+
+/// Returning a block twice is what no correct peer does.
+pub fn a_double_return_is_a_fault<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (mut a, _b, at_a, _at_b) = pair(make);
+    let loan = filled(&mut a, 100, 1);
+    let descriptor = a.lend(at_a.lane, loan);
+    assert_eq!(a.take_back(at_a.lane, descriptor), Ok(()));
+    assert!(matches!(a.take_back(at_a.lane, descriptor), Err(LaneFault::Corrupt { .. })));
+}
+
+/// So is returning what was never lent, was lent to another, or is only being written.
+pub fn an_unknown_return_is_a_fault<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let [mut a, mut b] = made(make);
+    let ((first, _keep_first), (second, _keep_second)) = (connect(&mut a, &mut b), connect(&mut a, &mut b));
+    let never = BlockDescriptor { offset: 0, length: 1 };
+    assert!(matches!(a.take_back(first.lane, never), Err(LaneFault::Corrupt { .. })));
+    let loan = filled(&mut a, 100, 1);
+    let unsent = loan.descriptor();
+    assert!(matches!(a.take_back(first.lane, unsent), Err(LaneFault::Corrupt { .. })));
+    let descriptor = a.lend(first.lane, loan);
+    assert!(matches!(a.take_back(second.lane, descriptor), Err(LaneFault::Corrupt { .. })));
+    assert_eq!(a.take_back(first.lane, descriptor), Ok(()));
+}
+
+/// A descriptor that leaves the lender's memory gives no block.
+pub fn a_nonsense_block_is_a_fault<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, mut b, _at_a, at_b) = pair(make);
+    for (offset, length) in [(u64::MAX, 1), (0, u64::MAX), (u64::MAX, u64::MAX), (1 << 60, 1), (1, u64::MAX)]
+    {
+        let nonsense = BlockDescriptor { offset, length };
+        let result = b.borrow(at_b.lane, nonsense);
+        assert!(matches!(result, Err(LaneFault::Corrupt { .. })), "{nonsense:?} gave {result:?}");
+    }
+}
+
+/// A block stays readable when its lane is closed, its lender is gone and its borrower is gone.
+pub fn a_block_outlives_lane_and_driver<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (mut a, mut b, at_a, at_b) = pair(make);
+    let loan = filled(&mut a, 5000, 42);
+    let descriptor = a.lend(at_a.lane, loan);
+    let block = b.borrow(at_b.lane, descriptor).expect("a block that was lent");
+    let intact = |block: &Block| block.len() == 5000 && block.iter().all(|byte| *byte == 42);
+    b.close(at_b.lane);
+    next_down(&mut b, at_b.lane);
+    assert!(intact(&block), "after the lane was closed");
+    drop((a, at_a));
+    assert!(intact(&block), "after the lender was dropped");
+    drop((b, at_b));
+    assert!(intact(&block), "after the borrower was dropped");
+}
+
+/// A loan over the limit is refused as such, and so is one when all memory is lent.
+pub fn loans_have_limits<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let [mut driver] = made(make);
+    let bytes_max = driver.limits().loan_bytes_max;
+    let too_long = LoanError::TooLong { bytes: bytes_max + 1, bytes_max };
+    assert_eq!(driver.loan(bytes_max + 1).err(), Some(too_long));
+    let loans = exhaust(&mut driver);
+    assert!(!loans.is_empty(), "the largest loan is possible");
+    drop(loans);
+    assert!(driver.loan(bytes_max).is_ok(), "memory that came back can be lent again");
+}
+
+/// Takes the largest loans until there are no more.
+fn exhaust(driver: &mut impl LaneDriver) -> Vec<Loan> {
+    let bytes_max = driver.limits().loan_bytes_max;
+    let mut loans = Vec::new();
+    let refusal = loop {
+        match driver.loan(bytes_max) {
+            Ok(loan) => loans.push(loan),
+            Err(refusal) => break refusal,
+        }
+        assert!(loans.len() < LOANS_MAX, "the memory to lend has no bound");
+    };
+    assert_eq!(refusal, LoanError::Exhausted);
+    loans
+}
+
+/// Loans that are dropped unsent, from any thread, leave no gap.
+pub fn unsent_loans_come_back<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let [mut driver] = made(make);
+    let count = exhaust(&mut driver).len();
+    for round in 0..5 {
+        let small: Vec<_> = (1..50).map(|number| driver.loan(number * 10).expect("memory to lend")).collect();
+        std::thread::spawn(move || drop(small)).join().expect("no panic");
+        assert_eq!(exhaust(&mut driver).len(), count, "round {round}");
+    }
+}
+
+/// What a peer held when its lane closed can be lent again when it has let go of it.
+pub fn lent_blocks_come_home_when_the_lane_closes<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (mut a, mut b, at_a, at_b) = pair(make);
+    let loans = exhaust(&mut a);
+    let count = loans.len();
+    let lent: Vec<_> = loans.into_iter().map(|loan| a.lend(at_a.lane, loan)).collect();
+    let block = b.borrow(at_b.lane, lent[0]).expect("a block that was lent");
+    b.close(at_b.lane);
+    next_down(&mut b, at_b.lane);
+    next_down(&mut a, at_a.lane);
+    drop((block, at_b, b));
+    until("the blocks come home", || {
+        while a.poll_event().is_some() {}
+        let loan_bytes_max = a.limits().loan_bytes_max;
+        let loans: Vec<_> = (0..count).map_while(|_| a.loan(loan_bytes_max).ok()).collect();
+        (loans.len() == count).then_some(())
+    });
+}
+
+/// A driver tells its own loans from those of others.
+pub fn loans_know_their_driver<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let [mut a, mut b] = made(make);
+    let (of_a, of_b) = (a.loan(100).expect("memory"), b.loan(100).expect("memory"));
+    assert!(a.owns(&of_a) && b.owns(&of_b) && !a.owns(&of_b) && !b.owns(&of_a));
+}

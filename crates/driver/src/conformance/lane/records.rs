@@ -1,0 +1,180 @@
+//! Records pass through the ring.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::pair;
+use crate::conformance::until;
+use crate::{LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Random};
+
+/// Records of the run between threads.
+const THREADED_RECORDS: u64 = 100_000;
+
+/// Writes and publishes a record.
+pub(super) fn write(sender: &mut impl LaneSender, offset: usize, payload: &[u8], next_offset: usize) {
+    let length = RECORD_HEADER_BYTES + payload.len();
+    let record = sender.record(offset, length);
+    assert_eq!(record.len(), payload.len(), "a record is what was asked for without the lane's header");
+    record.copy_from_slice(payload);
+    sender.publish(offset, length, next_offset);
+}
+
+/// Waits for the record at `offset` and copies it.
+pub(super) fn read(receiver: &impl LaneReceiver, offset: usize) -> Vec<u8> {
+    until("a record arrives", || {
+        let record = receiver.peek(offset).expect("a correct peer")?;
+        Some(record.slice(0, record.len()).expect("the whole record").to_vec())
+    })
+}
+
+/// Where records go: one after the other, from the start again where they would cross the end.
+struct Positions {
+    ring_bytes: usize,
+    offset: usize,
+}
+
+impl Positions {
+    /// The offset of the next record, of `payload_bytes`, and that of the one of `following_bytes` after it.
+    fn next(&mut self, payload_bytes: usize, following_bytes: usize) -> (usize, usize) {
+        let offset = self.offset;
+        let end = (offset + RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(RECORD_ALIGN);
+        let following_end = end + (RECORD_HEADER_BYTES + following_bytes).next_multiple_of(RECORD_ALIGN);
+        self.offset = if following_end > self.ring_bytes { 0 } else { end };
+        (offset, self.offset)
+    }
+}
+
+/// Sends payloads of these lengths in lock step, and checks what arrives.
+fn pass_in_lock_step<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>, lengths: impl Fn(usize) -> Vec<usize>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    let ring_bytes = at_a.sender.ring_bytes();
+    assert_eq!(at_b.receiver.ring_bytes(), ring_bytes, "both ends speak of the same ring");
+    let mut positions = Positions { ring_bytes, offset: 0 };
+    let lengths = lengths(ring_bytes);
+    for (number, pair) in lengths.windows(2).enumerate() {
+        let (offset, next) = positions.next(pair[0], pair[1]);
+        let payload: Vec<u8> = (0..pair[0]).map(|at| (at * 7 + number) as u8).collect();
+        assert!(
+            matches!(at_b.receiver.peek(offset), Ok(None)),
+            "record {number} is there before it was sent"
+        );
+        write(&mut at_a.sender, offset, &payload, next);
+        assert!(read(&at_b.receiver, offset) == payload, "record {number} of {} bytes at {offset}", pair[0]);
+    }
+}
+
+/// What is written is invisible until it is published.
+pub fn nothing_is_there_before_publication<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    assert!(matches!(at_b.receiver.peek(0), Ok(None)));
+    at_a.sender.record(0, 128).fill(0xff);
+    for _ in 0..1000 {
+        assert!(matches!(at_b.receiver.peek(0), Ok(None)), "unpublished bytes are visible");
+    }
+    at_a.sender.publish(0, 128, 128);
+    assert_eq!(read(&at_b.receiver, 0), [0xff; 128 - RECORD_HEADER_BYTES]);
+    assert!(matches!(at_b.receiver.peek(128), Ok(None)), "only what was published is visible");
+}
+
+/// Every length around the alignment passes, empty records and very long ones too.
+pub fn records_of_all_lengths_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    pass_in_lock_step(make, |ring_bytes| {
+        let longest = ring_bytes / 2 - RUNWAY_BYTES - RECORD_HEADER_BYTES;
+        let long = [longest - 1, longest, longest - 63].into_iter().cycle().take(9);
+        (0..200).chain(long).chain([0, 0]).collect()
+    });
+}
+
+/// Records pass at every offset where one can start, over many turns of the ring.
+pub fn records_pass_at_every_offset<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    pass_in_lock_step(make, |ring_bytes| {
+        let mut random = Random::new(0x0ff5e7);
+        let lines = (ring_bytes / RECORD_ALIGN).min(4096);
+        let odd = (0..4 * lines).map(|_| random.below(3 * RECORD_ALIGN as u64) as usize);
+        core::iter::repeat_n(1, 2 * lines).chain(odd).collect()
+    });
+}
+
+/// A record stays where it is until the ring comes round.
+pub fn a_record_can_be_looked_at_again<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    write(&mut at_a.sender, 0, b"first", 64);
+    write(&mut at_a.sender, 64, b"second", 128);
+    for _ in 0..3 {
+        assert_eq!(
+            (read(&at_b.receiver, 64), read(&at_b.receiver, 0)),
+            (b"second".to_vec(), b"first".to_vec())
+        );
+    }
+    let record = at_b.receiver.peek(0).expect("a correct peer").expect("still there");
+    assert_eq!((record.len(), record.is_empty(), record.word(0)), (5, false, None));
+}
+
+/// The two directions of a lane are two rings.
+pub fn both_directions_are_apart<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, mut at_b) = pair(make);
+    write(&mut at_a.sender, 0, b"there", 64);
+    assert!(matches!(at_a.receiver.peek(0), Ok(None)), "a record came back to its sender");
+    write(&mut at_b.sender, 0, b"and back", 64);
+    assert_eq!((read(&at_b.receiver, 0), read(&at_a.receiver, 0)), (b"there".to_vec(), b"and back".to_vec()));
+}
+
+/// A batch of records is all there, each at its place.
+pub fn batches_arrive_in_order<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    let records = (at_a.sender.ring_bytes() - RUNWAY_BYTES) / RECORD_ALIGN - 1;
+    for number in 0..records {
+        write(&mut at_a.sender, number * 64, &(number as u64).to_le_bytes(), (number + 1) * 64);
+    }
+    at_a.sender.ring_doorbell();
+    for number in 0..records {
+        assert_eq!(read(&at_b.receiver, number * 64), (number as u64).to_le_bytes());
+    }
+    assert!(matches!(at_b.receiver.peek(records * 64), Ok(None)), "there is one record too many");
+}
+
+/// Two threads that only share the ring and a count of what was read: no record is lost, torn or early.
+pub fn records_pass_between_threads<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    let ring_bytes = at_a.sender.ring_bytes();
+    let in_flight_max = ((ring_bytes / 4 - RUNWAY_BYTES) / (4 * RECORD_ALIGN)).max(1) as u64;
+    let payload_bytes = |number: u64| (number % 25) as usize * 8;
+    let read_count = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut positions = Positions { ring_bytes, offset: 0 };
+            for number in 0..THREADED_RECORDS {
+                let room = || (number - read_count.load(Ordering::Acquire) < in_flight_max).then_some(());
+                until("the reader makes room", room);
+                let (offset, next) = positions.next(payload_bytes(number), payload_bytes(number + 1));
+                let payload: Vec<u8> =
+                    (0..payload_bytes(number) / 8).flat_map(|_| number.to_le_bytes()).collect();
+                write(&mut at_a.sender, offset, &payload, next);
+            }
+        });
+        let receiver = &at_b.receiver;
+        let mut positions = Positions { ring_bytes, offset: 0 };
+        for number in 0..THREADED_RECORDS {
+            let (offset, _) = positions.next(payload_bytes(number), payload_bytes(number + 1));
+            let record = until("a record arrives", || receiver.peek(offset).expect("a correct peer"));
+            assert_eq!(record.len(), payload_bytes(number), "the length of record {number}");
+            let mut words = (0..record.len()).step_by(8).map(|at| record.word(at));
+            assert!(words.all(|word| word == Some(number)), "record {number} is torn");
+            read_count.store(number + 1, Ordering::Release);
+        }
+    });
+}
+
+/// A record that is not aligned or leaves the ring is a mistake of the caller, who is told.
+pub fn records_outside_the_ring_are_refused<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    let ring_bytes = at_a.sender.ring_bytes();
+    let outside =
+        [(1, 64), (32, 64), (ring_bytes, 64), (ring_bytes - 64, 65), (64, ring_bytes), (0, usize::MAX)];
+    for (offset, length) in outside {
+        let attempt = catch_unwind(AssertUnwindSafe(|| at_a.sender.record(offset, length).len()));
+        assert!(attempt.is_err(), "{length} bytes at {offset} were given");
+    }
+    write(&mut at_a.sender, 0, b"inside", 64);
+    assert_eq!(read(&at_b.receiver, 0), b"inside");
+}
