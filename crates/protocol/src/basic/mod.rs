@@ -83,7 +83,12 @@ impl<B: AsRef<[u8]>> Basic<B> {
 
     /// Ends a session and tells the peer. The end is reported as an event like any other.
     pub fn close(&mut self, session: SessionId) {
-        self.sessions.close(session);
+        self.end_because(session, EndReason::Closed);
+    }
+
+    /// Ends a session for a reason of the caller's, for example a violation that only the caller can see.
+    pub fn end_because(&mut self, session: SessionId, reason: EndReason) {
+        self.sessions.end_because(session, reason);
         self.follow_sessions();
     }
 

@@ -3,7 +3,7 @@
 use super::event::Payload;
 
 /// The longest buffer that a slot keeps for its next message.
-pub const RECYCLED_BUFFER_BYTES_MAX: usize = 16 << 10;
+pub const RECYCLED_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// The most ranges that wait to be sent once more. What finds no room is asked for again.
 const REPEATED_RANGES_MAX: usize = 16;

@@ -98,6 +98,12 @@ pub enum EndReason {
     /// The peer declined.
     #[error("{0}")]
     Refused(#[from] RefuseReason),
+    /// The peer sent what no correct peer sends.
+    #[error("the peer broke the protocol: {what}")]
+    Violation {
+        /// What was wrong.
+        what: &'static str,
+    },
     /// A call that waited for the session is longer than the limit agreed with the peer.
     #[error("a waiting call of {bytes} bytes is over the limit of {bytes_max} agreed with the peer")]
     WaitingCallTooLong {
