@@ -86,8 +86,8 @@ impl LoanHome for Home {
 impl Books {
     /// Memory for `bytes` bytes: a spare that is not much longer, or new.
     fn take(&mut self, bytes: usize) -> Box<[u8]> {
-        let fits = |spare: &Box<[u8]>| spare.len() >= bytes && spare.len() / 2 <= bytes;
-        match self.spares.iter().rposition(fits) {
+        let fits = |length: usize| length >= bytes && length / 2 <= bytes;
+        match self.spares.iter().rposition(|spare| fits(spare.len())) {
             Some(place) => self.spares.swap_remove(place),
             None => vec![0; bytes].into_boxed_slice(),
         }
