@@ -3,8 +3,10 @@
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams. Both implement the one
 //! seam of this crate, [`Transport`].
 
+mod packet;
 mod ring;
 mod seam;
 
+pub use packet::{PacketConfig, PacketCounters, PacketTransport};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;

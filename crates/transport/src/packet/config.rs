@@ -1,0 +1,63 @@
+//! How a packet transport is set up.
+
+use core::time::Duration;
+
+use farcall_protocol::basic::BasicConfig;
+use farcall_protocol::session::SessionConfig;
+use farcall_protocol::wire::Offer;
+
+use crate::PEER_TIMEOUT_DEFAULT;
+
+/// Limits and times. What concerns both sides of a session is negotiated: the smaller value holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketConfig {
+    /// The longest message, in bytes.
+    pub message_bytes_max: u32,
+    /// The most unanswered calls of a session, each way.
+    pub calls_max: u16,
+    /// The most sessions at a time.
+    pub sessions_max: u16,
+    /// How much of a message is sent before its receiver grants more, in bytes: what is under way in a round trip.
+    pub unscheduled_bytes: u32,
+    /// Whether every packet carries a checksum; it does when either side wants it. Turn it off on fabrics that check
+    /// packets themselves.
+    pub checksum: bool,
+    /// The silence after which a peer counts as dead.
+    pub peer_timeout: Duration,
+    /// How often waiting calls are looked at; after two such intervals of silence they ask again.
+    pub resend_interval: Duration,
+    /// The most memory lent at a time, in bytes.
+    pub loan_bytes_max: usize,
+}
+
+impl Default for PacketConfig {
+    fn default() -> Self {
+        let basic = BasicConfig::default();
+        let SessionConfig { offer, sessions_max, .. } = basic.session;
+        Self {
+            message_bytes_max: offer.message_bytes_max,
+            calls_max: offer.calls_max,
+            sessions_max,
+            unscheduled_bytes: offer.unscheduled_bytes,
+            checksum: offer.checksum,
+            peer_timeout: PEER_TIMEOUT_DEFAULT,
+            resend_interval: basic.resend_interval,
+            loan_bytes_max: 256 << 20,
+        }
+    }
+}
+
+impl PacketConfig {
+    /// What the protocol is configured with on a driver whose packets have at most `mtu_bytes`.
+    pub(super) fn basic(&self, mtu_bytes: usize) -> BasicConfig {
+        let offer = Offer {
+            message_bytes_max: self.message_bytes_max,
+            mtu_bytes: u32::try_from(mtu_bytes).unwrap_or(u32::MAX),
+            unscheduled_bytes: self.unscheduled_bytes,
+            calls_max: self.calls_max,
+            checksum: self.checksum,
+        };
+        let session = SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout };
+        BasicConfig { session, resend_interval: self.resend_interval }
+    }
+}

@@ -1,0 +1,45 @@
+//! What packet transports count for other processes to see.
+
+use farcall_protocol::basic::Basic;
+
+farcall_driver::declare_counters! {
+    /// What happened to the packets and calls of one transport.
+    pub struct PacketCounters {
+        calls: "calls" => "Calls made here",
+        retransmissions: "packets" => "Packets with bytes that were sent before",
+        resends_sent: "packets" => "Asked for bytes once more",
+        restarts_sent: "packets" => "Asked for requests from the start",
+        busy_sent: "packets" => "Said to be alive but not there yet",
+        grants_sent: "packets" => "Permitted bytes of long messages",
+        acknowledges_sent: "packets" => "Acknowledged results by packets of their own",
+        stale: "packets" => "Came twice, or too late to matter",
+        malformed: "packets" => "Dropped: no correct peer sends them",
+        checksum_errors: "packets" => "Dropped: altered on their way",
+        unknown_sessions: "packets" => "Dropped: of sessions that are over",
+        resets_sent: "packets" => "Answered packets of sessions that are over",
+        pings_sent: "packets" => "Asked for signs of life",
+        assembly_full: "packets" => "Long messages that had to wait for memory",
+    }
+}
+
+impl PacketCounters {
+    /// Brings the counters up to date with the protocol's own.
+    #[inline]
+    pub(super) fn follow<B: AsRef<[u8]>>(&self, basic: &Basic<B>) {
+        let (messages, sessions) = (basic.counters(), basic.sessions().counters());
+        self.calls.set(messages.calls);
+        self.retransmissions.set(messages.retransmissions);
+        self.resends_sent.set(messages.resends_sent);
+        self.restarts_sent.set(messages.restarts_sent);
+        self.busy_sent.set(messages.busy_sent);
+        self.grants_sent.set(messages.grants_sent);
+        self.acknowledges_sent.set(messages.acknowledges_sent);
+        self.stale.set(messages.stale);
+        self.malformed.set(messages.malformed + sessions.malformed);
+        self.checksum_errors.set(sessions.checksum_errors);
+        self.unknown_sessions.set(sessions.unknown_sessions);
+        self.resets_sent.set(sessions.resets_sent);
+        self.pings_sent.set(sessions.pings_sent);
+        self.assembly_full.set(messages.assembly_full);
+    }
+}

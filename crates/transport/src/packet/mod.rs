@@ -1,0 +1,145 @@
+//! The `packet` transport: remote calls in packets, over any datagram driver.
+//!
+//! One poll takes in a burst of packets, hands the messages that they complete to the sink in place, lets the timers
+//! run, and transmits what came of it. The protocol's rules are in `farcall_protocol::basic`; here they meet a driver.
+//!
+//! The state is in two parts so that a handler can send while it reads: [`Outbound`] has the protocol, the driver that
+//! owns the packet lies beside it.
+
+mod config;
+mod counters;
+mod outbound;
+mod transmit;
+
+use core::time::Duration;
+use std::os::fd::RawFd;
+
+use farcall_driver::{Address, AddressError, CounterFile, Datagram};
+use farcall_protocol::session::{ConfigError, PeerAddress, SessionsFull};
+use farcall_protocol::wire::Offer;
+use farcall_protocol::{Identity, Instant};
+
+pub use config::PacketConfig;
+pub use counters::PacketCounters;
+use outbound::Outbound;
+use transmit::Transmitter;
+
+use crate::{Outbox, SessionId, Sink, Transport, TransportLimits};
+
+/// Calls over one datagram driver.
+pub struct PacketTransport<D: Datagram> {
+    driver: D,
+    outbound: Outbound,
+    transmitter: Transmitter,
+    /// Room for a burst; empty between polls.
+    burst: Vec<farcall_driver::Packet>,
+    counters: PacketCounters,
+}
+
+impl<D: Datagram> PacketTransport<D> {
+    /// A transport over `driver` that introduces itself as `identity` and counts under `label`. `seed` is drawn at
+    /// random by the caller.
+    pub fn new(
+        driver: D,
+        identity: Identity,
+        seed: u64,
+        config: &PacketConfig,
+        counters: &CounterFile,
+        label: &str,
+    ) -> Result<Self, ConfigError> {
+        let outbound = Outbound::new(config, driver.limits().mtu_bytes, identity, seed)?;
+        let burst = Vec::with_capacity(driver.limits().burst_packets);
+        let counters = PacketCounters::new(counters, label);
+        Ok(Self { driver, outbound, transmitter: Transmitter::default(), burst, counters })
+    }
+
+    /// The limits that both sides of a session agreed on, once it is up.
+    pub fn agreed(&self, session: SessionId) -> Option<Offer> {
+        self.outbound.agreed(session)
+    }
+
+    /// The round trip to the peer of a session as measured so far; zero before the first measurement.
+    pub fn round_trip(&self, session: SessionId) -> Duration {
+        self.outbound.round_trip(session)
+    }
+
+    /// What happened so far; brought up to date by every poll that received something.
+    pub fn counters(&self) -> &PacketCounters {
+        &self.counters
+    }
+
+    /// Whether no call, request or unacknowledged result is held anywhere.
+    pub fn is_idle(&self) -> bool {
+        self.outbound.basic.is_idle()
+    }
+
+    /// Takes in one burst. Each packet goes back to the driver as soon as the sink has seen it.
+    #[inline]
+    fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        let received = self.driver.receive(&mut self.burst);
+        for packet in self.burst.drain(..) {
+            let from = PeerAddress(packet.source().0);
+            self.outbound.take_in(from, &packet, now, sink);
+            self.driver.release(packet);
+        }
+        received
+    }
+}
+
+impl<D: Datagram> Transport for PacketTransport<D> {
+    fn limits(&self) -> TransportLimits {
+        self.outbound.limits()
+    }
+
+    fn address(&self) -> Address {
+        self.driver.address()
+    }
+
+    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
+        let to = PeerAddress(self.driver.resolve(to)?.0);
+        let connected = self.outbound.basic.connect(to, now);
+        connected.map(|id| SessionId(id.0)).map_err(|SessionsFull { sessions_max }| {
+            AddressError::TooManyPeers { peers_max: usize::from(sessions_max) }
+        })
+    }
+
+    fn close(&mut self, session: SessionId, _now: Instant) {
+        self.outbound.close(session);
+    }
+
+    fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        let received = self.receive(now, sink);
+        self.outbound.basic.handle_timeout(now);
+        self.outbound.report_sessions(sink);
+        self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, now);
+        if received > 0 {
+            self.counters.follow(&self.outbound.basic);
+        }
+        received
+    }
+
+    #[inline]
+    fn flush(&mut self, now: Instant) {
+        self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, now);
+    }
+
+    fn outbox(&mut self) -> &mut dyn Outbox {
+        &mut self.outbound
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.transmitter.is_blocked() || self.outbound.basic.wants_transmit() {
+            return Some(Instant::ZERO);
+        }
+        self.outbound.basic.next_deadline()
+    }
+
+    /// Nothing to announce: a driver's descriptors are readable for as long as packets wait.
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        self.driver.wait_descriptors()
+    }
+}

@@ -1,0 +1,177 @@
+//! All of a packet transport but its driver: what a handler needs to send while it reads a packet.
+
+use core::time::Duration;
+
+use farcall_driver::{HeapLoans, Loan, LoanError};
+use farcall_protocol::basic::{Basic, CallError, Delivery, Payload, Received, ReplyTooLong};
+use farcall_protocol::session::{self, ConfigError, EndReason, PeerAddress, SessionEvent};
+use farcall_protocol::wire::{CallKey, Offer};
+use farcall_protocol::{Identity, Instant};
+
+use super::PacketConfig;
+use crate::{
+    CallId, CallRefused, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+    TransportLimits,
+};
+
+/// A loan as the protocol keeps it until the peer has its bytes.
+pub struct Lent(Loan);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The protocol and the memory to lend.
+pub struct Outbound {
+    pub basic: Basic<Lent>,
+    loans: HeapLoans,
+}
+
+impl Outbound {
+    pub fn new(
+        config: &PacketConfig,
+        mtu_bytes: usize,
+        identity: Identity,
+        seed: u64,
+    ) -> Result<Self, ConfigError> {
+        let basic = Basic::new(config.basic(mtu_bytes), identity, seed)?;
+        Ok(Self { basic, loans: HeapLoans::new(config.loan_bytes_max) })
+    }
+
+    pub fn limits(&self) -> TransportLimits {
+        let offer = &self.basic.sessions().config().offer;
+        TransportLimits {
+            message_bytes_max: offer.message_bytes_max as usize,
+            calls_max: usize::from(offer.calls_max),
+        }
+    }
+
+    pub fn agreed(&self, session: SessionId) -> Option<Offer> {
+        self.basic.link(to_protocol(session)).map(|link| link.agreed)
+    }
+
+    pub fn round_trip(&self, session: SessionId) -> Duration {
+        self.basic.round_trip(to_protocol(session))
+    }
+
+    pub fn close(&mut self, session: SessionId) {
+        self.basic.close(to_protocol(session));
+    }
+
+    /// Takes a packet in and hands to the sink what it completes.
+    #[inline]
+    pub fn take_in(&mut self, from: PeerAddress, packet: &[u8], now: Instant, sink: &mut dyn Sink) {
+        let delivery = self.basic.handle(from, packet, now);
+        self.report_sessions(sink);
+        match delivery {
+            None => {}
+            Some(Delivery::Request { session, request, service, payload }) => {
+                let request = RequestId { session: from_protocol(session), token: request.to_wire() };
+                sink.request(self, request, Service(service), incoming(payload, packet));
+            }
+            Some(Delivery::Response { session, call, status, payload }) => match Status::from_wire(status) {
+                Some(status) => {
+                    let payload = incoming(payload, packet);
+                    sink.response(self, from_protocol(session), CallId(call), status, payload);
+                }
+                None => {
+                    let what = "a response has a status that does not exist";
+                    self.basic.end_because(session, EndReason::Violation { what });
+                    self.report_sessions(sink);
+                }
+            },
+        }
+    }
+
+    /// Tells the sink which sessions came up and which ended.
+    #[inline]
+    pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
+        while let Some(event) = self.basic.poll_event() {
+            match event {
+                SessionEvent::Up { id, peer } => sink.session_up(self, from_protocol(id), peer),
+                SessionEvent::Down { id, reason } => {
+                    sink.session_down(self, from_protocol(id), &down_reason(reason));
+                }
+            }
+        }
+    }
+}
+
+impl Outbox for Outbound {
+    #[inline]
+    fn call(
+        &mut self,
+        session: SessionId,
+        call: CallId,
+        service: Service,
+        payload: Outgoing<'_>,
+    ) -> Result<(), CallRefused> {
+        let made = self.basic.call(to_protocol(session), call.0, service.0, to_payload(payload));
+        made.map_err(|error| match error {
+            CallError::TooLong { bytes, bytes_max } => CallRefused::TooLong { bytes, bytes_max },
+            CallError::TooMany { calls_max } => CallRefused::TooManyCalls { calls_max },
+            CallError::Down => CallRefused::Down,
+        })
+    }
+
+    #[inline]
+    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        let (session, key) = (to_protocol(request.session), CallKey::from_wire(request.token));
+        let replied = self.basic.reply(session, key, status.to_wire(), to_payload(payload));
+        if let Err(ReplyTooLong { .. }) = replied {
+            let (status, nothing) = (Status::AnswerTooLong.to_wire(), Payload::Slice(&[]));
+            // Cannot be too long: it is empty.
+            let _ = self.basic.reply(session, key, status, nothing);
+        }
+    }
+
+    fn cancel(&mut self, session: SessionId, call: CallId) {
+        self.basic.cancel(to_protocol(session), call.0);
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.loans.loan(bytes)
+    }
+}
+
+#[inline]
+fn incoming(payload: Received, packet: &[u8]) -> Incoming<'_> {
+    match payload {
+        Received::InPlace(range) => Incoming::Borrowed(&packet[range]),
+        Received::Assembled(bytes) => Incoming::Assembled(bytes),
+    }
+}
+
+#[inline]
+fn to_payload(payload: Outgoing<'_>) -> Payload<'_, Lent> {
+    match payload {
+        Outgoing::Slice(bytes) => Payload::Slice(bytes),
+        Outgoing::Loan(loan) => Payload::Owned(Lent(loan)),
+    }
+}
+
+/// Both number their sessions alike, and never use a number again.
+#[inline]
+const fn to_protocol(session: SessionId) -> session::SessionId {
+    session::SessionId(session.0)
+}
+
+#[inline]
+const fn from_protocol(session: session::SessionId) -> SessionId {
+    SessionId(session.0)
+}
+
+fn down_reason(reason: EndReason) -> DownReason {
+    match reason {
+        EndReason::Unreachable => DownReason::Unreachable,
+        EndReason::Dead => DownReason::Dead,
+        EndReason::Restarted => DownReason::Restarted,
+        EndReason::Closed => DownReason::Closed,
+        EndReason::Violation { what } => DownReason::Violation { what },
+        EndReason::Refused(_) | EndReason::WaitingCallTooLong { .. } => {
+            DownReason::Refused { why: reason.to_string() }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Handing the protocol's packets to a driver, as many as it takes.
+//!
+//! The protocol makes a packet only when its turn comes, so what finds no room waits there, as a reference to the call
+//! and not as a packet. The one exception is a packet that the driver declined although it had promised room.
+
+use farcall_driver::{Datagram, Destination};
+use farcall_protocol::Instant;
+use farcall_protocol::basic::Basic;
+use farcall_protocol::wire::Head;
+
+/// The priority of packets that keep others flowing; drivers with fewer levels use their highest.
+const PRIORITY_URGENT: u8 = 7;
+
+const PRIORITY_NORMAL: u8 = 0;
+
+/// Memory for packets under construction.
+#[derive(Default)]
+pub struct Transmitter {
+    head: Head,
+    declined: Option<Declined>,
+}
+
+/// A packet that must go out before all others.
+struct Declined {
+    to: Destination,
+    priority: u8,
+    bytes: Vec<u8>,
+}
+
+impl Transmitter {
+    /// Fills the driver's queue and hands it to the fabric.
+    #[inline]
+    pub fn transmit<B: AsRef<[u8]>, D: Datagram>(
+        &mut self,
+        basic: &mut Basic<B>,
+        driver: &mut D,
+        now: Instant,
+    ) {
+        if !basic.wants_transmit() && self.declined.is_none() {
+            return;
+        }
+        if self.send_declined(driver) {
+            let mut room = driver.send_room();
+            while room > 0 && self.send_next(basic, driver, now) {
+                room -= 1;
+            }
+        }
+        driver.flush();
+    }
+
+    /// Whether a packet waits here for the driver.
+    pub fn is_blocked(&self) -> bool {
+        self.declined.is_some()
+    }
+
+    /// Sends the protocol's next packet. False when there is none, or when the driver declined it.
+    #[inline]
+    fn send_next<B: AsRef<[u8]>, D: Datagram>(
+        &mut self,
+        basic: &mut Basic<B>,
+        driver: &mut D,
+        now: Instant,
+    ) -> bool {
+        let Some(packet) = basic.poll_transmit(now, &mut self.head) else { return false };
+        let to = Destination(packet.to.0);
+        let priority = if packet.urgent { PRIORITY_URGENT } else { PRIORITY_NORMAL };
+        let sent = match packet.payload {
+            [] => driver.send(to, priority, &[packet.head]),
+            payload => driver.send(to, priority, &[packet.head, payload]),
+        };
+        if sent.is_err() {
+            let bytes = [packet.head, packet.payload].concat();
+            self.declined = Some(Declined { to, priority, bytes });
+        }
+        sent.is_ok()
+    }
+
+    /// Tries a declined packet again. False when the driver still has no room.
+    fn send_declined<D: Datagram>(&mut self, driver: &mut D) -> bool {
+        let Some(packet) = &self.declined else { return true };
+        if driver.send(packet.to, packet.priority, &[&packet.bytes]).is_err() {
+            return false;
+        }
+        self.declined = None;
+        true
+    }
+}
