@@ -1,1 +1,14 @@
-//! Placeholder
+//! The measuring side of farcall: statistics, experiment plans, results and their records.
+//!
+//! What is measured here reaches the network through the public `farcall` library only, as its users do.
+
+pub mod blocks;
+pub mod bootstrap;
+pub mod histogram;
+pub mod little;
+mod random;
+pub mod record;
+pub mod regime;
+pub mod table;
+pub mod units;
+pub mod warmup;

@@ -27,16 +27,40 @@ pub struct CoreDistance {
     pub trimmed_mean_nanos: f64,
 }
 
-/// Measures the distance of two cores for 5 ms.
+/// Measures how far two cores are apart, again and again over the same two lines: where in the shared cache a line
+/// has its home makes a difference of its own, which a probe should not see.
+pub struct DistanceProbe {
+    cores: CorePair,
+    lines: SharedMemory,
+}
+
+impl DistanceProbe {
+    /// A probe of the distance between two cores.
+    pub fn new(cores: CorePair) -> Result<Self, LimitError> {
+        Ok(Self { cores, lines: SharedMemory::new(2 * LINE_PAIR_BYTES)? })
+    }
+
+    /// Measures the distance for 5 ms.
+    pub fn measure(&self) -> Result<CoreDistance, LimitError> {
+        let Latency { p50_nanos, trimmed_mean_nanos, .. } = line_round_trip(self.cores, &self.lines, EFFORT)?;
+        Ok(CoreDistance { p50_nanos, trimmed_mean_nanos })
+    }
+}
+
+/// Measures the distance of two cores once, for 5 ms.
 pub fn core_distance(cores: CorePair) -> Result<CoreDistance, LimitError> {
-    let Latency { p50_nanos, trimmed_mean_nanos, .. } = line_ping_pong(cores, EFFORT)?;
-    Ok(CoreDistance { p50_nanos, trimmed_mean_nanos })
+    DistanceProbe::new(cores)?.measure()
 }
 
 /// Measures the round trip of one word: two cache lines, one written by each side, without payload.
 pub fn line_ping_pong(cores: CorePair, effort: Effort) -> Result<Latency, LimitError> {
-    let memory = SharedMemory::new(2 * LINE_PAIR_BYTES)?;
-    let (there, back) = (memory.word(0), memory.word(LINE_PAIR_BYTES));
+    line_round_trip(cores, &SharedMemory::new(2 * LINE_PAIR_BYTES)?, effort)
+}
+
+fn line_round_trip(cores: CorePair, lines: &SharedMemory, effort: Effort) -> Result<Latency, LimitError> {
+    let (there, back) = (lines.word(0), lines.word(LINE_PAIR_BYTES));
+    there.store(0, Ordering::Relaxed);
+    back.store(0, Ordering::Relaxed);
     let initiator = || {
         let mut rounds = Rounds::new(effort);
         for round in 1.. {
@@ -68,6 +92,15 @@ pub fn line_ping_pong(cores: CorePair, effort: Effort) -> Result<Latency, LimitE
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probe_can_be_used_again() {
+        let probe = DistanceProbe::new(CorePair::first_allowed().expect("the tests have two cores"));
+        let probe = probe.expect("memory can be mapped");
+        for _ in 0..3 {
+            assert!(probe.measure().expect("the loops run").p50_nanos > 0);
+        }
+    }
 
     #[test]
     fn the_distance_is_that_of_two_cores() {

@@ -10,9 +10,9 @@ use crate::Effort;
 /// The most samples that one measurement keeps; it ends early when they are taken.
 pub const SAMPLES_MAX: usize = 1 << 20;
 
-/// Fewer samples than this say nothing about the 99th percentile: the largest of 298 is the first to lie above it
-/// with 95 % confidence (0.99^298 < 0.05).
-pub const P99_SAMPLES_MIN: usize = 298;
+/// Fewer samples than this say nothing about the 99th percentile: the largest of 299 lies above it
+/// with 95 % confidence, since 0.99^299 < 0.05 (Wilks, 1941).
+pub const P99_SAMPLES_MIN: usize = 299;
 
 /// What was seen of a time that was measured many times over.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,0 +1,188 @@
+//! Latencies: recorded in a histogram of three digits, summed up with only those percentiles that the number of
+//! samples can support.
+
+use hdrhistogram::Histogram;
+
+/// The digits to which a recorded latency is kept.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Longer latencies count as this long: 100 s.
+const NANOS_MAX: u64 = 100_000_000_000;
+
+/// How sure one must be that the largest sample lies above a percentile before that percentile is reported.
+const CONFIDENCE: f64 = 0.95;
+
+/// The share of samples that a trimmed mean leaves out at either end.
+const TRIMMED_SHARE: f64 = 0.1;
+
+/// The fewest samples from which a percentile may be reported: with fewer, even the largest sample lies above it
+/// with less than 95 % confidence.
+///
+/// The largest of `n` samples lies below the quantile `q` with probability `q^n` (Wilks, "Determination of sample
+/// sizes for setting tolerance limits", 1941): 5 samples for the median, 29 for p90, 299 for p99, 2,995 for p99.9.
+pub fn samples_needed(quantile: f64) -> u64 {
+    ((1.0 - CONFIDENCE).ln() / quantile.ln()).ceil() as u64
+}
+
+/// Takes latencies in.
+#[derive(Clone, Debug)]
+pub struct LatencyHistogram {
+    histogram: Histogram<u64>,
+    min_nanos: u64,
+    max_nanos: u64,
+    sum_nanos: u128,
+}
+
+impl LatencyHistogram {
+    /// An empty histogram. Recording never allocates.
+    pub fn new() -> Self {
+        let histogram =
+            Histogram::new_with_bounds(1, NANOS_MAX, SIGNIFICANT_DIGITS).expect("the bounds are valid");
+        Self { histogram, min_nanos: u64::MAX, max_nanos: 0, sum_nanos: 0 }
+    }
+
+    /// Records one latency. A longer one than 100 s counts as 100 s in percentiles.
+    pub fn record(&mut self, nanos: u64) {
+        self.histogram.saturating_record(nanos.max(1));
+        self.min_nanos = self.min_nanos.min(nanos);
+        self.max_nanos = self.max_nanos.max(nanos);
+        self.sum_nanos += u128::from(nanos);
+    }
+
+    /// Adds what another histogram recorded.
+    pub fn merge(&mut self, other: &Self) {
+        self.histogram.add(&other.histogram).expect("all histograms here have the same bounds");
+        self.min_nanos = self.min_nanos.min(other.min_nanos);
+        self.max_nanos = self.max_nanos.max(other.max_nanos);
+        self.sum_nanos += other.sum_nanos;
+    }
+
+    /// What was recorded, in short; nothing when nothing was.
+    pub fn summary(&self) -> Option<LatencySummary> {
+        let samples = self.histogram.len();
+        let quantile = |quantile: f64| {
+            (samples >= samples_needed(quantile))
+                .then(|| self.histogram.value_at_quantile(quantile).clamp(self.min_nanos, self.max_nanos))
+        };
+        (samples > 0).then(|| LatencySummary {
+            samples,
+            min_nanos: self.min_nanos,
+            max_nanos: self.max_nanos,
+            mean_nanos: self.sum_nanos as f64 / samples as f64,
+            trimmed_mean_nanos: self.trimmed_mean_nanos(),
+            p50_nanos: quantile(0.5),
+            p90_nanos: quantile(0.9),
+            p99_nanos: quantile(0.99),
+            p999_nanos: quantile(0.999),
+        })
+    }
+
+    /// The mean without the shortest and the longest tenth.
+    fn trimmed_mean_nanos(&self) -> f64 {
+        let samples = self.histogram.len();
+        let trimmed = (samples as f64 * TRIMMED_SHARE) as u64;
+        let (first, last) = (trimmed, samples - trimmed);
+        let (mut seen, mut sum) = (0, 0.0);
+        for bucket in self.histogram.iter_recorded() {
+            let (from, to) = (seen, seen + bucket.count_at_value());
+            let counted = to.min(last).saturating_sub(from.max(first));
+            let middle = self.histogram.lowest_equivalent(bucket.value_iterated_to()) as f64
+                + (self.histogram.equivalent_range(bucket.value_iterated_to()) - 1) as f64 / 2.0;
+            sum += counted as f64 * middle;
+            seen = to;
+        }
+        sum / (last - first) as f64
+    }
+}
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is said about a latency, in nanoseconds. Percentiles that the samples do not support are left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LatencySummary {
+    /// How many samples there are.
+    pub samples: u64,
+    /// The shortest, exact.
+    pub min_nanos: u64,
+    /// The longest, exact.
+    pub max_nanos: u64,
+    /// The mean, exact.
+    pub mean_nanos: f64,
+    /// The mean without the shortest and the longest tenth: finer than the clock's steps, deaf to outliers.
+    pub trimmed_mean_nanos: f64,
+    /// The median.
+    pub p50_nanos: Option<u64>,
+    /// The 90th percentile.
+    pub p90_nanos: Option<u64>,
+    /// The 99th percentile.
+    pub p99_nanos: Option<u64>,
+    /// The 99.9th percentile.
+    pub p999_nanos: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(nanos: impl IntoIterator<Item = u64>) -> LatencySummary {
+        let mut histogram = LatencyHistogram::new();
+        nanos.into_iter().for_each(|nanos| histogram.record(nanos));
+        histogram.summary().expect("there are samples")
+    }
+
+    #[test]
+    fn percentiles_need_their_samples() {
+        assert_eq!([0.5, 0.9, 0.99, 0.999].map(samples_needed), [5, 29, 299, 2995]);
+        assert_eq!(of([10; 4]).p50_nanos, None);
+        assert_eq!((of([10; 298]).p90_nanos, of([10; 298]).p99_nanos), (Some(10), None));
+        assert_eq!((of([10; 2994]).p99_nanos, of([10; 2994]).p999_nanos), (Some(10), None));
+        assert_eq!(of([10; 2995]).p999_nanos, Some(10));
+    }
+
+    #[test]
+    fn the_rule_for_the_99th_percentile_is_that_of_the_limits() {
+        assert_eq!(samples_needed(0.99), farcall_limit::P99_SAMPLES_MIN as u64);
+    }
+
+    #[test]
+    fn short_latencies_are_kept_exactly() {
+        let summary = of(1..=1999);
+        assert_eq!((summary.min_nanos, summary.p50_nanos, summary.max_nanos), (1, Some(1000), 1999));
+        assert_eq!(summary.p90_nanos, Some(1800));
+        assert!((summary.mean_nanos - 1000.0).abs() < 1e-9);
+        assert!((summary.trimmed_mean_nanos - 1000.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn long_latencies_are_kept_to_three_digits() {
+        let summary = of([123_456_789; 100]);
+        assert_eq!(summary.p50_nanos, Some(123_456_789), "clamped to what was seen");
+        let summary = of((0..1000).map(|i| 50_000_000 + i * 100_000));
+        let p90 = summary.p90_nanos.expect("enough samples") as f64;
+        assert!((p90 / 139_900_000.0 - 1.0).abs() < 0.001, "{p90}");
+    }
+
+    #[test]
+    fn the_trimmed_mean_ignores_outliers_and_weighs_steps() {
+        let nanos = [1].into_iter().chain([100; 60]).chain([110; 38]).chain([1_000_000]);
+        let expected = (51.0 * 100.0 + 29.0 * 110.0) / 80.0;
+        assert!((of(nanos).trimmed_mean_nanos - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn merged_histograms_hold_all_samples() {
+        let (mut one, mut other) = (LatencyHistogram::new(), LatencyHistogram::new());
+        one.record(5);
+        other.record(70);
+        one.merge(&other);
+        one.merge(&LatencyHistogram::new());
+        let summary = one.summary().expect("there are samples");
+        assert_eq!((summary.samples, summary.min_nanos, summary.max_nanos), (2, 5, 70));
+        assert!((summary.mean_nanos - 37.5).abs() < 1e-9);
+        assert_eq!(LatencyHistogram::new().summary(), None);
+    }
+}

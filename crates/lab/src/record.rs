@@ -1,0 +1,151 @@
+//! One JSON object for each line of a result, as docs/results.md describes them.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// The version of the records. It goes up when a field changes its name, its unit or its meaning.
+pub const SCHEMA: &str = "farcall.result.v1";
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The command that measured it, such as `perf`.
+    pub command: &'static str,
+    /// The test, such as `echo`.
+    pub test: String,
+    /// The transport, or the name of the limit or peer that stands in its place.
+    pub transport: String,
+    /// The name of the row that shows it, such as `echo100.99`.
+    pub name: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
+    /// What the figure says of its samples.
+    pub statistic: Statistic,
+    /// How many samples it rests on.
+    pub samples: u64,
+    /// How many operations were under way at a time, all clients together.
+    pub in_flight: u64,
+    /// What the command adds.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// The units of figures. Records use base units only; tables convert for the eye.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Unit {
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Bytes of payload per second.
+    #[serde(rename = "B/s")]
+    BytesPerSecond,
+    /// Calls or messages per second.
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// One figure over another.
+    #[serde(rename = "1")]
+    Ratio,
+}
+
+/// What a figure says of its samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// The shortest.
+    Min,
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+    /// The longest.
+    Max,
+    /// The mean.
+    Mean,
+    /// The mean without the shortest and longest tenth.
+    TrimmedMean,
+    /// Everything moved over the wall-clock time of the test.
+    OverWallClock,
+    /// The median of the blocks' figures, or the ratio of two such medians.
+    MedianOfBlocks,
+}
+
+/// Writes records, one a line.
+pub struct RecordWriter<W> {
+    out: W,
+}
+
+impl<W: Write> RecordWriter<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    /// Writes one record and its line end, and passes them on at once: a reader sees whole lines while a long
+    /// command is still running.
+    pub fn write(&mut self, record: &Record) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, record)?;
+        self.out.write_all(b"\n")?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        Record {
+            schema: SCHEMA,
+            command: "perf",
+            test: "echo".to_owned(),
+            transport: "ring+shm".to_owned(),
+            name: "echo100.99".to_owned(),
+            value: 131.5,
+            unit: Unit::Nanoseconds,
+            statistic: Statistic::P99,
+            samples: 10_000,
+            in_flight: 1,
+            more: Map::from_iter([("size_bytes".to_owned(), 100.into())]),
+        }
+    }
+
+    #[test]
+    fn a_record_is_one_line_with_the_documented_fields_in_order() {
+        let mut out = Vec::new();
+        let mut writer = RecordWriter::new(&mut out);
+        writer.write(&record()).expect("memory takes everything");
+        writer.write(&record()).expect("memory takes everything");
+        let text = String::from_utf8(out).expect("JSON is UTF-8");
+        let line = r#"{"schema":"farcall.result.v1","command":"perf","test":"echo","transport":"ring+shm","name":"echo100.99","value":131.5,"unit":"ns","statistic":"p99","samples":10000,"in_flight":1,"size_bytes":100}"#;
+        assert_eq!(text, format!("{line}\n{line}\n"));
+    }
+
+    #[test]
+    fn the_documentation_names_every_field_unit_and_statistic() {
+        let documentation = include_str!("../../../docs/results.md");
+        let value = serde_json::to_value(record()).expect("a record is JSON");
+        let fields = value.as_object().expect("a record is an object").keys().cloned();
+        let units = [Unit::Nanoseconds, Unit::BytesPerSecond, Unit::PerSecond, Unit::Ratio]
+            .map(|unit| serde_json::json!(unit));
+        use Statistic::*;
+        let statistics = [Min, P50, P90, P99, P999, Max, Mean, TrimmedMean, OverWallClock, MedianOfBlocks]
+            .map(|s| serde_json::json!(s));
+        let words = units.into_iter().chain(statistics).map(|word| word.as_str().expect("a word").to_owned());
+        for word in fields.chain(words).chain([SCHEMA.to_owned()]) {
+            assert!(
+                documentation.contains(&format!("`{word}`")),
+                "docs/results.md does not say what `{word}` is"
+            );
+        }
+    }
+}
