@@ -86,9 +86,13 @@ impl Pair {
 
 fn main() {
     println!("request answer checksum in_flight  ns/call (median, least of {BLOCKS} blocks of {CALLS})");
-    for (request, answer, checksum, in_flight) in
-        [(30, 100, true, 1), (30, 100, false, 1), (30, 100, true, 64), (100, 1000, true, 1), (100, 1000, false, 1)]
-    {
+    for (request, answer, checksum, in_flight) in [
+        (30, 100, true, 1),
+        (30, 100, false, 1),
+        (30, 100, true, 64),
+        (100, 1000, true, 1),
+        (100, 1000, false, 1),
+    ] {
         let mut pair = Pair::connected(checksum, answer);
         let request_bytes = vec![1; request];
         let mut nanos: Vec<f64> =
@@ -97,7 +101,8 @@ fn main() {
         assert_eq!(pair.completed, BLOCKS as u32 * (CALLS / in_flight * in_flight));
         println!(
             "{request:7} {answer:6} {checksum:8} {in_flight:9}  {:.1}, {:.1}",
-            nanos[BLOCKS / 2], nanos[0]
+            nanos[BLOCKS / 2],
+            nanos[0]
         );
     }
 }

@@ -59,9 +59,9 @@ impl<B> Default for CallerSlot<B> {
 pub(super) enum Relation {
     /// It is the present call.
     Present,
-    /// It is the last one, which is over.
+    /// It is over, and nothing in this slot will tell the server so.
     Over,
-    /// It is an earlier one.
+    /// It is an earlier one, which the present one makes the server forget.
     Former,
     /// It was never made.
     Never,
@@ -120,14 +120,12 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     /// How the call number `key` of a packet relates to this slot.
     #[inline]
     pub(super) fn relation(&self, key: CallKey) -> Relation {
-        if key.sequence() < self.sequence {
-            return Relation::Former;
-        }
         match self.state {
             _ if key.sequence() > self.sequence => Relation::Never,
+            CallerState::Idle | CallerState::Done => Relation::Over,
+            _ if key.sequence() < self.sequence => Relation::Former,
             CallerState::Requesting | CallerState::Receiving(_) => Relation::Present,
             CallerState::Waiting => Relation::Never,
-            CallerState::Idle | CallerState::Done => Relation::Over,
         }
     }
 

@@ -184,7 +184,7 @@ impl<B: AsRef<[u8]>> Channel<B> {
     /// Whether nothing is held for the peer or from it.
     pub(super) fn is_idle(&self) -> bool {
         self.callers.iter().all(|slot| matches!(slot.state, CallerState::Idle))
-            && self.servers.iter().all(|slot| matches!(slot.state, ServerState::Forgotten))
+            && self.servers.iter().all(|slot| !slot.holds_anything())
     }
 
     /// Bytes of messages under construction. Walks all slots: asked for only when a long message begins.

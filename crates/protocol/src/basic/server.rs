@@ -94,6 +94,12 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         self.state = ServerState::Forgotten;
     }
 
+    /// Whether bytes are kept, or a handler is to answer. A call that is only expected may have been cancelled before
+    /// any of its bytes arrived, and costs nothing.
+    pub(super) fn holds_anything(&self) -> bool {
+        !matches!(self.state, ServerState::Forgotten | ServerState::Expected)
+    }
+
     /// Bytes of a request under construction.
     pub(super) fn assembling_bytes(&self) -> usize {
         match &self.state {

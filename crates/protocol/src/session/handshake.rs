@@ -4,6 +4,7 @@ use crate::Instant;
 use crate::wire::{Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
 
 use super::config::agree;
+use super::slot::RETRY_FIRST;
 use super::{EndReason, Link, PeerAddress, SessionEvent, Sessions, State};
 
 impl Sessions {
@@ -45,7 +46,7 @@ impl Sessions {
         };
         let slot = &mut self.slots[usize::from(index)];
         match slot.state {
-            State::Opening { .. } => {
+            State::Opening(_) => {
                 let Ok(agreed) = agree(&self.config.offer, &accept.offer) else {
                     self.counters.malformed += 1;
                     return;
@@ -58,13 +59,13 @@ impl Sessions {
             }
             // Our confirmation was lost.
             State::Up if slot.link.remote == accept.reply_session => self.ping(index, now),
-            State::Up | State::HalfOpen { .. } | State::Vacant => {}
+            State::Up | State::HalfOpen(_) | State::Vacant => {}
         }
     }
 
     pub(super) fn on_refuse(&mut self, session: WireSession, reason: RefuseReason) {
         if let Some(index) = self.index_of(session)
-            && matches!(self.slots[usize::from(index)].state, State::Opening { .. })
+            && matches!(self.slots[usize::from(index)].state, State::Opening(_))
         {
             self.end(index, EndReason::Refused(reason));
         }
@@ -96,7 +97,7 @@ impl Sessions {
     /// The session that this very OPEN, or an earlier copy, led to.
     fn offered_by(&self, open: &OfferPacket) -> Option<u16> {
         let same = |slot: &super::Slot| {
-            matches!(slot.state, State::HalfOpen { .. } | State::Up)
+            matches!(slot.state, State::HalfOpen(_) | State::Up)
                 && slot.link.remote == open.reply_session
                 && slot.link.peer == open.sender
         };
@@ -117,11 +118,11 @@ impl Sessions {
         let link = Link { to: from, remote: open.reply_session, peer: open.sender, agreed };
         let local = self.entropy.wire_session(index);
         self.slots[usize::from(index)].offered(local, link, now);
-        self.wake_by(now + self.config.peer_timeout);
+        self.wake_by(now + RETRY_FIRST);
         Ok(index)
     }
 
-    fn send_accept(&mut self, index: u16) {
+    pub(super) fn send_accept(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
         let (link, local) = (slot.link, slot.local);
         let packet = SessionPacket::Accept(self.offer_packet(local, link.agreed));

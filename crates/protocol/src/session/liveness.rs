@@ -1,4 +1,4 @@
-//! Timers: repeated OPENs, pings, and the death of silent peers.
+//! Timers: repeated handshakes, pings, and the death of silent peers.
 //!
 //! A packet only writes down when it came; no timer moves. One sweep over all sessions, due not later than the earliest
 //! deadline, finds out which are really due.
@@ -56,28 +56,31 @@ impl Sessions {
         for index in 0..self.slots.len() as u16 {
             match self.slots[usize::from(index)].state {
                 State::Vacant => {}
-                State::Opening { since, retry_at, .. } => self.sweep_opening(index, since, retry_at, now),
-                State::HalfOpen { since } if now >= since + self.config.peer_timeout => {
-                    self.end(index, EndReason::Unreachable);
-                }
-                State::HalfOpen { since } => self.wake_by(since + self.config.peer_timeout),
+                State::Opening(_) | State::HalfOpen(_) => self.sweep_handshake(index, now),
                 State::Up => self.sweep_up(index, now),
             }
         }
     }
 
-    fn sweep_opening(&mut self, index: u16, since: Instant, retry_at: Instant, now: Instant) {
-        let give_up_at = since + self.config.peer_timeout;
+    fn sweep_handshake(&mut self, index: u16, now: Instant) {
+        let (timeout, slot) = (self.config.peer_timeout, &mut self.slots[usize::from(index)]);
+        let (State::Opening(handshake) | State::HalfOpen(handshake)) = &mut slot.state else { return };
+        let give_up_at = handshake.since + timeout;
         if now >= give_up_at {
             return self.end(index, EndReason::Unreachable);
         }
-        if now >= retry_at {
-            self.slots[usize::from(index)].retry(now, self.config.peer_timeout / 8);
-            self.counters.opens_resent += 1;
-            self.send_open(index);
+        let due = now >= handshake.retry_at;
+        if due {
+            handshake.retry(now, timeout / 8);
         }
-        if let State::Opening { retry_at, .. } = self.slots[usize::from(index)].state {
-            self.wake_by(retry_at.min(give_up_at));
+        let wake_at = handshake.retry_at.min(give_up_at);
+        self.wake_by(wake_at);
+        if due {
+            self.counters.handshakes_resent += 1;
+            match self.slots[usize::from(index)].state {
+                State::HalfOpen(_) => self.send_accept(index),
+                _ => self.send_open(index),
+            }
         }
     }
 

@@ -135,8 +135,8 @@ pub struct SessionCounters {
     pub resets_sent: u64,
     /// Asked for signs of life.
     pub pings_sent: u64,
-    /// OPENs sent again.
-    pub opens_resent: u64,
+    /// OPENs and ACCEPTs sent again.
+    pub handshakes_resent: u64,
     /// Session packets that found the queue full; each is repeated by a timer.
     pub queue_full: u64,
 }
@@ -197,7 +197,7 @@ impl Sessions {
         slot.open(local, to, self.config.offer, now);
         let id = slot.id(index);
         self.send_open(index);
-        self.wake_by(now + slot::OPEN_RETRY_FIRST);
+        self.wake_by(now + slot::RETRY_FIRST);
         Ok(id)
     }
 
@@ -280,7 +280,7 @@ impl Sessions {
     fn end(&mut self, index: u16, reason: EndReason) {
         let slot = &mut self.slots[usize::from(index)];
         let id = slot.id(index);
-        if !matches!(slot.state, State::HalfOpen { .. }) {
+        if !matches!(slot.state, State::HalfOpen(_)) {
             self.events.push_back(SessionEvent::Down { id, reason });
         }
         if slot.leave() {

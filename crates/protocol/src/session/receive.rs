@@ -34,9 +34,9 @@ impl Sessions {
         }
         match known.state {
             State::Up => known.heard_at = now,
-            State::HalfOpen { .. } => self.confirm(index as u16, now),
+            State::HalfOpen(_) => self.confirm(index as u16, now),
             // Our number, but nobody can have learnt it as that of a working session yet.
-            State::Opening { .. } | State::Vacant => return None,
+            State::Opening(_) | State::Vacant => return None,
         }
         Some(index)
     }

@@ -12,8 +12,8 @@ use crate::{Identity, Instant};
 
 use super::{Link, PeerAddress, SessionId};
 
-/// How long the first OPEN is waited for before it is repeated; doubles each time.
-pub(super) const OPEN_RETRY_FIRST: Duration = Duration::from_millis(5);
+/// How long an answer to the first OPEN or ACCEPT is waited for before it is repeated; doubles each time.
+pub(super) const RETRY_FIRST: Duration = Duration::from_millis(5);
 
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,31 @@ pub(super) enum State {
     /// No session is here.
     Vacant,
     /// OPEN was sent.
-    Opening { since: Instant, retry_at: Instant, retry_after: Duration },
+    Opening(Handshake),
     /// ACCEPT was sent; nothing proves yet that the opener is still there.
-    HalfOpen { since: Instant },
+    HalfOpen(Handshake),
     /// Both sides know that the other is there.
     Up,
+}
+
+/// How long a side has tried, and when it tries again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handshake {
+    pub(super) since: Instant,
+    pub(super) retry_at: Instant,
+    retry_after: Duration,
+}
+
+impl Handshake {
+    fn new(now: Instant) -> Self {
+        Self { since: now, retry_at: now + RETRY_FIRST, retry_after: RETRY_FIRST }
+    }
+
+    /// Tries again, with twice the patience.
+    pub(super) fn retry(&mut self, now: Instant, retry_after_max: Duration) {
+        self.retry_after = (self.retry_after * 2).min(retry_after_max);
+        self.retry_at = now + self.retry_after;
+    }
 }
 
 /// The place of one session after another.
@@ -80,16 +100,7 @@ impl Slot {
         self.local = local;
         self.link.to = to;
         self.link.agreed = offer;
-        self.state =
-            State::Opening { since: now, retry_at: now + OPEN_RETRY_FIRST, retry_after: OPEN_RETRY_FIRST };
-    }
-
-    /// Opening → Opening, with twice the patience.
-    pub(super) fn retry(&mut self, now: Instant, retry_after_max: Duration) {
-        if let State::Opening { retry_at, retry_after, .. } = &mut self.state {
-            *retry_after = (*retry_after * 2).min(retry_after_max);
-            *retry_at = now + *retry_after;
-        }
+        self.state = State::Opening(Handshake::new(now));
     }
 
     /// Vacant → HalfOpen.
@@ -97,19 +108,19 @@ impl Slot {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link = link;
-        self.state = State::HalfOpen { since: now };
+        self.state = State::HalfOpen(Handshake::new(now));
     }
 
     /// Opening → Up.
     pub(super) fn accepted(&mut self, link: Link, now: Instant) {
-        debug_assert!(matches!(self.state, State::Opening { .. }));
+        debug_assert!(matches!(self.state, State::Opening(_)));
         self.link = link;
         self.up(now);
     }
 
     /// HalfOpen → Up.
     pub(super) fn confirmed(&mut self, now: Instant) {
-        debug_assert!(matches!(self.state, State::HalfOpen { .. }));
+        debug_assert!(matches!(self.state, State::HalfOpen(_)));
         self.up(now);
     }
 

@@ -196,3 +196,18 @@ fn retransmissions_say_so() {
     let repeated: Vec<bool> = flags.map(|header| header.flags.has(Flags::RETRANSMISSION)).collect();
     assert_eq!(repeated, [false, true]);
 }
+
+#[test]
+fn a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen() {
+    let mut world = World::pair(27);
+    let (session, _) = world.connected(0, 1);
+    world.call(0, session, 1, ECHO, &request(1, 30, 30));
+    world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
+    world.cut.insert((0, 1));
+    world.call(0, session, 2, ECHO, &request(2, 30, 30));
+    world.nodes[0].basic.cancel(session, 2);
+    world.run_for(Duration::from_millis(20));
+    world.cut.clear();
+    assert!(!world.is_idle());
+    world.run_until(LIMIT, World::is_idle);
+}

@@ -1,5 +1,7 @@
 //! The basic protocol in virtual time.
 
 mod calls;
+mod lifecycle;
 mod loss;
+mod properties;
 mod world;
