@@ -27,4 +27,6 @@ pub use pcap::Pcap;
 pub use trace::{DRIVER_EVENTS, Trace, event};
 
 #[cfg(test)]
+mod lane_scripted;
+#[cfg(test)]
 mod loopback;

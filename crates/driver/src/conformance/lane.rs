@@ -20,8 +20,8 @@ const WITHIN: Duration = Duration::from_secs(20);
 
 /// Makes a test of every case of the lane seam in a module `$name`; `$factory` is a `Fn(usize) -> Vec<L>`.
 ///
-/// Drivers should have at least 4 KiB of ring and memory for a few loans of [`LaneLimits::loan_bytes_max`]
-/// (crate::LaneLimits::loan_bytes_max), and be set up so that their owner may block.
+/// Drivers should have at least 4 KiB of ring, memory for a few loans of the largest size
+/// ([`LaneLimits`](crate::LaneLimits)), and be set up so that their owner may block.
 #[macro_export]
 macro_rules! lane_conformance {
     ($name:ident, $factory:expr) => {

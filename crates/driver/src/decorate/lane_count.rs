@@ -147,3 +147,34 @@ impl<R: LaneReceiver> LaneReceiver for CountingReceiver<R> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decorate::lane_scripted::{Scripted, connected};
+
+    #[test]
+    fn lanes_records_and_looks_are_counted() {
+        let mut driver = LaneCount::new(Scripted::default(), "lane-count-test");
+        let (lane, mut sender, receiver) = connected(&mut driver);
+        sender.publish(0, 24, 64);
+        sender.publish(64, 100, 192);
+        sender.ring_doorbell();
+        let sent = sender.counters();
+        assert_eq!(
+            (sent.records_published.get(), sent.bytes_published.get(), sent.doorbells.get()),
+            (2, 124, 1)
+        );
+        let found = [0, 64, 128].map(|offset| receiver.peek(offset).is_ok_and(|record| record.is_some()));
+        assert_eq!(found, [true, false, false]);
+        let read = receiver.counters();
+        assert_eq!((read.looks.get(), read.looks_empty.get(), read.faults.get()), (3, 1, 1));
+        driver.close(lane);
+        assert!(matches!(driver.poll_event(), Some(LaneEvent::Down { .. })));
+        let lanes = driver.counters();
+        assert_eq!(
+            (lanes.lanes_connected.get(), lanes.lanes_accepted.get(), lanes.lanes_down.get()),
+            (1, 0, 1)
+        );
+    }
+}

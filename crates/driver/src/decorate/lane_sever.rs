@@ -87,3 +87,32 @@ impl<S: LaneSender> LaneSender for SeveredSender<S> {
         self.inner.ring_doorbell();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LaneFault;
+    use crate::decorate::lane_scripted::{Scripted, connected};
+
+    /// How many of 100 records get through before the lane breaks.
+    fn records_through(seed: u64) -> usize {
+        let scripted = Scripted::default();
+        let published = scripted.published();
+        let mut driver = LaneSever::new(scripted, seed, 50);
+        let (lane, mut sender, _receiver) = connected(&mut driver);
+        (0..100).for_each(|number| sender.publish(number * 64, 64, number * 64 + 64));
+        assert_eq!(driver.poll_event(), Some(LaneEvent::Down { lane, fault: LaneFault::Closed }));
+        assert_eq!(driver.poll_event(), None, "a lane goes down once");
+        let published = published.lock().expect("no panic");
+        assert!(published.iter().enumerate().all(|(number, offset)| *offset == number * 64), "{published:?}");
+        published.len()
+    }
+
+    #[test]
+    fn a_lane_breaks_where_the_seed_says_and_passes_nothing_after() {
+        let through: Vec<_> = (0..20).map(records_through).collect();
+        assert!(through.iter().all(|records| *records <= 50), "{through:?}");
+        assert_eq!(through, (0..20).map(records_through).collect::<Vec<_>>());
+        assert!(through.iter().any(|records| records != &through[0]), "all seeds break at {}", through[0]);
+    }
+}

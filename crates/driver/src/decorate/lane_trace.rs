@@ -111,3 +111,27 @@ impl<R: LaneReceiver> LaneReceiver for TracingEnd<R> {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decorate::lane_scripted::{Scripted, connected};
+
+    #[test]
+    fn what_happens_on_a_lane_is_traced_with_its_number() {
+        let mut driver = LaneTrace::new(Scripted::default(), Tracer::new(16));
+        driver.tracer().switch(true);
+        let (lane, mut sender, receiver) = connected(&mut driver);
+        sender.publish(0, 48, 64);
+        sender.ring_doorbell();
+        assert!(receiver.peek(0).is_ok() && receiver.peek(64).is_ok());
+        driver.close(lane);
+        driver.poll_event();
+        let records = driver.tracer().records();
+        let seen: Vec<_> = records.iter().map(|record| (record.event, record.detail)).collect();
+        let (published, found) = ((event::RECORD_PUBLISHED, 48), (event::RECORD_FOUND, 24));
+        let (up, down) = ((event::LANE_UP, 0), (event::LANE_DOWN, 0));
+        assert_eq!(seen, [up, published, (event::DOORBELL_RUNG, 0), found, down]);
+        assert!(records.iter().all(|record| record.operation == lane.0));
+    }
+}
