@@ -2,7 +2,7 @@
 //!
 //! Two endpoints on one core hand packets to each other through a buffer. The figures bound what the protocol adds to a
 //! round trip: `cargo bench -p farcall-protocol`.
-#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark reads the clock")]
 
 use std::hint::black_box;
 

@@ -19,6 +19,7 @@ mod caller;
 mod channel;
 mod config;
 mod event;
+mod fuzz;
 mod ready;
 mod receive;
 mod sending;
@@ -42,6 +43,8 @@ pub use assembly::ASSEMBLY_BYTES_MAX;
 use channel::Channel;
 pub use config::BasicConfig;
 pub use event::{CallError, Counters, Delivery, Payload, Received, ReplyTooLong, Transmit};
+#[doc(hidden)]
+pub use fuzz::{fuzz_basic, fuzz_session};
 use ready::Ready;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
 

@@ -210,7 +210,13 @@ impl Header {
 #[inline]
 pub fn checksum_matches(packet: &[u8]) -> bool {
     match packet.split_first_chunk::<CHECKSUM_BYTES>() {
-        Some((sum, covered)) => crc32c::crc32c(covered) == u32::from_le_bytes(*sum),
+        Some((sum, covered)) => checksum_of(covered) == u32::from_le_bytes(*sum),
         None => false,
     }
+}
+
+/// The checksum of everything that follows it in a packet.
+#[inline]
+pub(crate) fn checksum_of(covered: &[u8]) -> u32 {
+    crc32c::crc32c(covered)
 }

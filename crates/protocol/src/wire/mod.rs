@@ -9,6 +9,7 @@ mod message;
 mod session;
 
 pub use buffer::{HEAD_BYTES_MAX, Head};
+pub(crate) use header::checksum_of;
 pub use header::{CallKey, Flags, HEADER_BYTES, Header, Opcode, SEQUENCE_MAX, WireSession, checksum_matches};
 pub use message::{
     CALLS_PER_ACK_MAX, FRAGMENT_HEADER_BYTES, KeyList, MessagePacket, RANGES_PER_RESEND_MAX, RangeList,

@@ -210,9 +210,9 @@ fn two_sides_that_connect_at_once_get_two_working_sessions() {
     let mut world = World::pair(42);
     let sessions = [world.connect(0, 1), world.connect(1, 0)];
     world.run_until(LIMIT, |world| world.nodes.iter().all(|node| node.ups.len() == 2));
-    for node in 0..2 {
+    for (node, session) in sessions.into_iter().enumerate() {
         let all: Vec<SessionId> = world.nodes[node].ups.iter().map(|up| up.0).collect();
-        assert!(all.contains(&sessions[node]));
+        assert!(all.contains(&session));
         for (operation, session) in all.into_iter().enumerate() {
             let operation = operation as u32;
             world.call(node, session, operation, ECHO, &request(operation, 30, 30));

@@ -125,3 +125,11 @@ fn many_calls_complete_while_one_packet_in_ten_is_altered() {
     assert!(world.nodes[1].ran.values().all(|count| *count == 1));
     assert!(world.nodes[1].basic.sessions().counters().checksum_errors > 1000);
 }
+
+proptest! {
+    #[test]
+    fn hostile_packets_cost_nobody_but_their_sender(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        crate::basic::fuzz_basic(&bytes);
+        crate::basic::fuzz_session(&bytes);
+    }
+}
