@@ -15,11 +15,11 @@ mod transports;
 pub use connect::ConnectError;
 pub use endpoint::{
     Answer, Answering, Call, CallError, Context, ContextCall, Deferred, Endpoint, EndpointCounters, Event,
-    OPERATIONS_MAX, Operation, Outcome, Payload, Peer, Pending, Reply, Request, Response,
+    OPERATIONS_MAX, Operation, Outcome, Peer, Pending, Reply, Request, Response,
 };
 pub use executor::Executor;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
 pub use farcall_protocol::Instant;
-pub use farcall_transport::{CallRefused, DownReason, Outgoing, Service, TransportLimits};
+pub use farcall_transport::{CallRefused, DownReason, Outgoing, Payload, Service, TransportLimits};
 pub use node::{EndpointError, Node};
 pub use transports::{TransportKind, UnknownTransport};

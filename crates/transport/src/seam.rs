@@ -5,8 +5,10 @@
 //! gets the outbox with every event, so that a request can be answered, and new calls made, while the request's
 //! bytes are still being read in place.
 
+use core::ops::Deref;
 use core::time::Duration;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use farcall_driver::{Address, AddressError, Block, Loan, LoanError};
 use farcall_protocol::{Identity, Instant};
@@ -103,24 +105,64 @@ impl Outgoing<'_> {
 }
 
 /// A payload that arrived, in whatever memory it arrived in.
+///
+/// It is handed on by reference: on the path of small messages even a copy of these few words would be felt.
 #[derive(Debug)]
 pub enum Incoming<'a> {
     /// In the driver's memory, valid while the sink looks at it.
     Borrowed(&'a [u8]),
-    /// Put together from several packets.
-    Assembled(Vec<u8>),
-    /// In the sender's memory, valid until dropped.
-    Block(Block),
+    /// In memory that can be kept.
+    Owned(Payload),
 }
 
 impl Incoming<'_> {
     /// The bytes.
+    #[inline]
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
-            Self::Assembled(bytes) => bytes,
+            Self::Owned(payload) => payload,
+        }
+    }
+
+    /// The payload in memory that can be kept; copied only if it lies in the driver's.
+    pub fn take(&self) -> Payload {
+        match self {
+            Self::Borrowed(bytes) => Payload::from(bytes.to_vec()),
+            Self::Owned(payload) => payload.clone(),
+        }
+    }
+}
+
+/// A received payload in memory that its holders keep; clones share it.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// Bytes in this process.
+    Bytes(Arc<Vec<u8>>),
+    /// The sender's memory; the sender has it back when the last clone is dropped.
+    Block(Arc<Block>),
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
             Self::Block(block) => block,
         }
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(Arc::new(bytes))
+    }
+}
+
+impl From<Block> for Payload {
+    fn from(block: Block) -> Self {
+        Self::Block(Arc::new(block))
     }
 }
 
@@ -231,7 +273,7 @@ pub trait Sink {
         outbox: &mut dyn Outbox,
         request: RequestId,
         service: Service,
-        payload: Incoming<'_>,
+        payload: &Incoming<'_>,
     );
 
     /// The response to one of our calls came over `session`. The receiver must check that it has such a call there.
@@ -241,7 +283,7 @@ pub trait Sink {
         session: SessionId,
         call: CallId,
         status: Status,
-        payload: Incoming<'_>,
+        payload: &Incoming<'_>,
     );
 
     /// A session that we asked for, or that a peer opened, is ready.

@@ -8,12 +8,12 @@ use core::time::Duration;
 use core::fmt;
 use core::ops::Deref;
 
-use farcall_transport::{CallId, Outgoing, Service};
+use farcall_transport::{CallId, Outgoing, Payload, Service};
 
 use super::Endpoint;
 use super::context::{Context, Operation, start};
 use super::operations::Completion;
-use super::outcome::{CallError, Outcome, Payload};
+use super::outcome::{CallError, Kept, Outcome};
 use super::sessions::Peer;
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.
@@ -51,7 +51,7 @@ impl<'e> Call<'e, '_> {
     /// Sends the call; `callback` gets the outcome, once, during a later poll.
     pub fn then(
         self,
-        callback: impl FnOnce(&mut Context<'_>, Outcome<'_>) + Send + 'static,
+        callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
         self.begin(Completion::Callback(Box::new(callback))).map(Operation)
     }
@@ -145,14 +145,14 @@ impl Drop for Pending<'_> {
 /// The answer to a call, kept until it is dropped.
 pub struct Response<'e> {
     /// `None` only while it is dropped or taken.
-    payload: Option<Payload>,
+    payload: Option<Kept>,
     endpoint: &'e Endpoint,
 }
 
 impl Response<'_> {
     /// The answer as memory of one's own, independent of the endpoint.
     pub fn take(mut self) -> Payload {
-        self.payload.take().expect("it is there until it is taken")
+        self.payload.take().expect("it is there until it is taken").into()
     }
 }
 

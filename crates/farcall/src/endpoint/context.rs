@@ -27,6 +27,7 @@ pub struct Operation(pub(super) CallId);
 
 impl Context<'_> {
     /// Prepares a call; see [`ContextCall`].
+    #[inline(always)]
     pub fn call<'c, 'p>(
         &'c mut self,
         peer: Peer,
@@ -77,6 +78,7 @@ pub struct ContextCall<'c, 'p> {
 
 impl ContextCall<'_, '_> {
     /// Sets how long the answer may take, instead of the endpoint's `call_timeout`.
+    #[inline(always)]
     pub fn within(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -85,25 +87,28 @@ impl ContextCall<'_, '_> {
     /// Sends the call; `callback` gets the outcome, once.
     pub fn then(
         self,
-        callback: impl FnOnce(&mut Context<'_>, Outcome<'_>) + Send + 'static,
+        callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
         let callback: Callback = Box::new(callback);
         self.start(Completion::Callback(callback)).map(Operation)
     }
 
     /// Sends the call; its end is an event with this token.
+    #[inline(always)]
     pub fn post(self, token: u64) -> Result<Operation, CallError> {
         self.start(Completion::Event(token)).map(Operation)
     }
 
+    #[inline(always)]
     fn start(self, completion: Completion) -> Result<CallId, CallError> {
         let Self { outbox, state, peer, service, payload, timeout } = self;
         start(outbox, state, peer, service, payload, timeout, completion)
     }
 }
 
-/// Adds the operation and sends its request.
-#[inline]
+/// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be moved
+/// through memory several times.
+#[inline(always)]
 pub fn start(
     outbox: &mut dyn Outbox,
     state: &mut State,

@@ -2,7 +2,7 @@
 
 use farcall_transport::DownReason;
 
-use super::outcome::{CallError, Outcome, Payload};
+use super::outcome::{CallError, Kept, Outcome};
 use super::sessions::Peer;
 
 /// Something that happened during a poll.
@@ -12,8 +12,8 @@ pub enum Event<'a> {
     Completed {
         /// The token given to `post`.
         token: u64,
-        /// Its end; the answer is read in place.
-        outcome: Outcome<'a>,
+        /// Its end; the answer is read in place, and taken from there if it must outlive the event.
+        outcome: &'a Outcome<'a>,
     },
     /// A session ended. Its calls have been completed with the same reason.
     PeerDown {
@@ -26,6 +26,6 @@ pub enum Event<'a> {
 
 /// An event that waits for somebody to ask for it.
 pub enum StoredEvent {
-    Completed { token: u64, outcome: Result<Payload, CallError> },
+    Completed { token: u64, outcome: Result<Kept, CallError> },
     PeerDown { peer: Peer, reason: DownReason },
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError, wait_readable};
-use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Incoming, Outgoing, Service, Status, Transport, TransportLimits};
 
 pub use call::{Answering, Call, Pending, Response};
 pub use context::{Context, ContextCall, Operation};
@@ -32,7 +32,8 @@ pub use event::Event;
 use event::StoredEvent;
 use idle::{Idler, SLEEP_MAX, Step};
 pub use operations::OPERATIONS_MAX;
-pub use outcome::{Answer, CallError, Outcome, Payload};
+use outcome::Kept;
+pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
@@ -153,7 +154,7 @@ impl Endpoint {
         let outbox = core.transport.outbox();
         outbox.cancel(session, operation.0);
         let mut turn = Turn { state: &mut core.state, events: None };
-        turn.complete(outbox, operation.0, how, Err(CallError::Cancelled));
+        turn.complete(outbox, operation.0, how, &Err(CallError::Cancelled));
         true
     }
 
@@ -231,7 +232,7 @@ impl Endpoint {
     }
 
     /// Takes the memory of an answer back.
-    fn recycle(&self, payload: Payload) {
+    fn recycle(&self, payload: Kept) {
         // Inside a poll it is simply dropped.
         if let Ok(mut core) = self.core.try_borrow_mut() {
             core.state.recycle(payload);
@@ -291,8 +292,12 @@ impl Core {
                     on_event(&mut context, Event::PeerDown { peer, reason })
                 }
                 StoredEvent::Completed { token, outcome } => {
-                    let outcome = outcome.map(Answer::from_payload);
-                    on_event(&mut context, Event::Completed { token, outcome });
+                    let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
+                    let outcome = match &kept {
+                        Ok(payload) => Ok(Answer { payload }),
+                        Err(error) => Err(error.clone()),
+                    };
+                    on_event(&mut context, Event::Completed { token, outcome: &outcome });
                 }
             }
             delivered += 1;

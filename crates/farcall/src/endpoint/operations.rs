@@ -11,13 +11,13 @@ use farcall_protocol::Instant;
 use farcall_transport::{CallId, SessionId};
 
 use super::context::Context;
-use super::outcome::{CallError, Outcome, Payload};
+use super::outcome::{CallError, Kept, Outcome};
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
 
 /// A callback that takes the outcome of one operation.
-pub type Callback = Box<dyn FnOnce(&mut Context<'_>, Outcome<'_>) + Send>;
+pub type Callback = Box<dyn FnOnce(&mut Context<'_>, &Outcome<'_>) + Send>;
 
 /// What happens when an operation completes.
 pub enum Completion {
@@ -34,7 +34,7 @@ enum Slot {
     Vacant,
     Pending(Operation),
     /// Complete; the future has not fetched the result yet.
-    Done(Result<Payload, CallError>),
+    Done(Result<Kept, CallError>),
 }
 
 struct Operation {
@@ -77,8 +77,8 @@ impl Operations {
         self.under_way
     }
 
-    /// Adds an operation; `None` when the slab is full.
-    #[inline]
+    /// Adds an operation; `None` when the slab is full. Always inlined, so that it is built in its slot.
+    #[inline(always)]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -132,16 +132,12 @@ impl Operations {
     }
 
     /// Leaves the result of an operation for its future.
-    pub fn leave_result(&mut self, call: CallId, result: Result<Payload, CallError>) {
+    pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
         self.slots[usize::from(call.0 as u16)].1 = Slot::Done(result);
     }
 
     /// What a future's operation has come to; registers `waker` if it is not complete.
-    pub fn fetch_result(
-        &mut self,
-        call: CallId,
-        waker: Option<&Waker>,
-    ) -> Option<Result<Payload, CallError>> {
+    pub fn fetch_result(&mut self, call: CallId, waker: Option<&Waker>) -> Option<Result<Kept, CallError>> {
         let index = call.0 as u16;
         let (generation, slot) = &mut self.slots[usize::from(index)];
         match slot {

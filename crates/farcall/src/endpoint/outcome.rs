@@ -1,69 +1,59 @@
 //! How a call ends.
 
-use core::fmt;
 use core::ops::Deref;
 
-use farcall_driver::Block;
-use farcall_transport::{CallRefused, DownReason, Incoming, Status};
+use farcall_transport::{CallRefused, DownReason, Incoming, Payload, Status};
 
 /// A call's end: an answer, or the one reason why there is none.
 pub type Outcome<'a> = Result<Answer<'a>, CallError>;
 
 /// The answer to a call, read where it lies: in the peer's memory, the driver's, or a buffer.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
-    pub(super) payload: Incoming<'a>,
+    pub(super) payload: &'a Incoming<'a>,
 }
 
 impl Answer<'_> {
-    pub(super) fn from_payload(payload: Payload) -> Self {
-        let payload = match payload {
-            Payload::Bytes(bytes) => Incoming::Assembled(bytes),
-            Payload::Block(block) => Incoming::Block(block),
-        };
-        Self { payload }
-    }
-
-    /// The answer as memory of one's own: a large one that lies in the peer's memory is not copied.
+    /// The answer in memory of one's own: a large one that lies in the peer's memory is not copied.
     pub fn take(self) -> Payload {
-        match self.payload {
-            Incoming::Borrowed(bytes) => Payload::Bytes(bytes.to_vec()),
-            Incoming::Assembled(bytes) => Payload::Bytes(bytes),
-            Incoming::Block(block) => Payload::Block(block),
-        }
+        self.payload.take()
     }
 }
 
 impl Deref for Answer<'_> {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         self.payload.as_slice()
     }
 }
 
-/// A received payload that its holder owns.
-pub enum Payload {
-    /// Bytes in this process.
-    Bytes(Vec<u8>),
-    /// The sender's memory; the sender has it back when this is dropped.
-    Block(Block),
+/// An answer that the endpoint keeps for whoever will ask for it.
+pub enum Kept {
+    /// A copy, in one of the endpoint's spare buffers.
+    Copy(Vec<u8>),
+    /// Memory that could be kept as it was.
+    Shared(Payload),
 }
 
-impl Deref for Payload {
+impl Deref for Kept {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Block(block) => block,
+            Self::Copy(bytes) => bytes,
+            Self::Shared(payload) => payload,
         }
     }
 }
 
-impl fmt::Debug for Payload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} bytes)", self.len())
+impl From<Kept> for Payload {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Copy(bytes) => bytes.into(),
+            Kept::Shared(payload) => payload,
+        }
     }
 }
 
@@ -106,7 +96,8 @@ pub enum CallError {
 }
 
 /// The outcome that a response means.
-pub(super) fn outcome_of(status: Status, payload: Incoming<'_>) -> Outcome<'_> {
+#[inline]
+pub(super) fn outcome_of<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a> {
     match status {
         Status::Ok => Ok(Answer { payload }),
         Status::UnknownService => Err(CallError::UnknownService),

@@ -1,23 +1,22 @@
 //! What a handler gets: the request to read and the reply to make.
 
-use farcall_transport::{Incoming, Outgoing, RequestId, Service, Status};
+use farcall_transport::{Incoming, Outgoing, Payload, RequestId, Service, Status};
 
 use super::context::Context;
 use super::deferred::Deferred;
-use super::outcome::{Answer, Payload};
 use super::sessions::Peer;
 
 /// A request, read where it arrived.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     peer: Peer,
     service: Service,
-    payload: Incoming<'a>,
+    payload: &'a Incoming<'a>,
 }
 
 impl<'a> Request<'a> {
     #[inline]
-    pub(super) fn new(peer: Peer, service: Service, payload: Incoming<'a>) -> Self {
+    pub(super) fn new(peer: Peer, service: Service, payload: &'a Incoming<'a>) -> Self {
         Self { peer, service, payload }
     }
 
@@ -39,7 +38,7 @@ impl<'a> Request<'a> {
 
     /// The bytes as memory of one's own; a large payload that lies in the peer's memory is not copied.
     pub fn take(self) -> Payload {
-        Answer { payload: self.payload }.take()
+        self.payload.take()
     }
 }
 

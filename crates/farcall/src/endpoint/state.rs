@@ -15,7 +15,7 @@ use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
 use super::event::{Event, StoredEvent};
 use super::operations::{Completion, Operations};
-use super::outcome::{CallError, Outcome, Payload, outcome_of};
+use super::outcome::{Answer, CallError, Kept, Outcome, outcome_of};
 use super::request::{Reply, Request};
 use super::sessions::Sessions;
 
@@ -58,22 +58,28 @@ impl State {
         }
     }
 
-    /// The payload in memory that outlives the poll, from the endpoint's spare buffers where it must be copied.
-    fn keep(&mut self, payload: Incoming<'_>) -> Payload {
-        match payload {
+    /// The answer in memory that outlives the poll, a spare buffer where it must be copied.
+    fn keep(&mut self, answer: Answer<'_>) -> Kept {
+        match answer.payload {
             Incoming::Borrowed(bytes) => {
                 let mut buffer = self.spare_buffers.pop().unwrap_or_default();
                 buffer.extend_from_slice(bytes);
-                Payload::Bytes(buffer)
+                Kept::Copy(buffer)
             }
-            Incoming::Assembled(bytes) => Payload::Bytes(bytes),
-            Incoming::Block(block) => Payload::Block(block),
+            Incoming::Owned(payload) => Kept::Shared(payload.clone()),
         }
     }
 
-    /// Takes back the memory of a payload that is not read any more.
-    pub fn recycle(&mut self, payload: Payload) {
-        if let Payload::Bytes(mut buffer) = payload
+    fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {
+        match outcome {
+            Ok(answer) => Ok(self.keep(*answer)),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// Takes back the memory of an answer that is not read any more.
+    pub fn recycle(&mut self, answer: Kept) {
+        if let Kept::Copy(mut buffer) = answer
             && self.spare_buffers.len() < SPARE_BUFFERS_MAX
         {
             buffer.clear();
@@ -95,12 +101,18 @@ pub struct Turn<'a, 'e> {
 impl Turn<'_, '_> {
     /// Completes an operation that has ended.
     #[inline]
-    pub fn complete(&mut self, outbox: &mut dyn Outbox, call: CallId, how: Completion, outcome: Outcome<'_>) {
+    pub fn complete(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        call: CallId,
+        how: Completion,
+        outcome: &Outcome<'_>,
+    ) {
         match how {
             Completion::Event(token) => self.report(outbox, token, outcome),
             Completion::Callback(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
             Completion::Future(waker) => {
-                let result = outcome.map(|answer| self.state.keep(answer.payload));
+                let result = self.state.keep_outcome(outcome);
                 self.state.operations.leave_result(call, result);
                 if let Some(waker) = waker {
                     waker.wake();
@@ -110,11 +122,11 @@ impl Turn<'_, '_> {
     }
 
     #[inline]
-    fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: Outcome<'_>) {
+    fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: &Outcome<'_>) {
         if let Some(events) = &mut self.events {
             return events(&mut Context { outbox, state: self.state }, Event::Completed { token, outcome });
         }
-        let outcome = outcome.map(|answer| self.state.keep(answer.payload));
+        let outcome = self.state.keep_outcome(outcome);
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
     }
 
@@ -124,7 +136,7 @@ impl Turn<'_, '_> {
                 self.state.counters.timed_out.increment();
                 outbox.cancel(session, call);
             }
-            self.complete(outbox, call, how, Err(error));
+            self.complete(outbox, call, how, &Err(error));
         }
     }
 
@@ -138,7 +150,7 @@ impl Turn<'_, '_> {
 
 impl Sink for Turn<'_, '_> {
     #[inline]
-    fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: Incoming<'_>) {
+    fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
         self.state.counters.requests.increment();
         // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) else {
@@ -158,12 +170,12 @@ impl Sink for Turn<'_, '_> {
         session: SessionId,
         call: CallId,
         status: Status,
-        payload: Incoming<'_>,
+        payload: &Incoming<'_>,
     ) {
         match self.state.operations.end(call, session) {
             Some(how) => {
                 self.state.counters.answered.increment();
-                self.complete(outbox, call, how, outcome_of(status, payload));
+                self.complete(outbox, call, how, &outcome_of(status, payload));
             }
             None => self.state.counters.late_answers.increment(),
         }

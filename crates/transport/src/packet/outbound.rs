@@ -69,12 +69,12 @@ impl Outbound {
             None => {}
             Some(Delivery::Request { session, request, service, payload }) => {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };
-                sink.request(self, request, Service(service), incoming(payload, packet));
+                sink.request(self, request, Service(service), &incoming(payload, packet));
             }
             Some(Delivery::Response { session, call, status, payload }) => match Status::from_wire(status) {
                 Some(status) => {
                     let payload = incoming(payload, packet);
-                    sink.response(self, from_protocol(session), CallId(call), status, payload);
+                    sink.response(self, from_protocol(session), CallId(call), status, &payload);
                 }
                 None => {
                     let what = "a response has a status that does not exist";
@@ -140,7 +140,7 @@ impl Outbox for Outbound {
 fn incoming(payload: Received, packet: &[u8]) -> Incoming<'_> {
     match payload {
         Received::InPlace(range) => Incoming::Borrowed(&packet[range]),
-        Received::Assembled(bytes) => Incoming::Assembled(bytes),
+        Received::Assembled(bytes) => Incoming::Owned(bytes.into()),
     }
 }
 

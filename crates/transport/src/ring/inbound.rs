@@ -71,15 +71,15 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<(), DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
         match entry.kind {
-            EntryKind::Request => self.deliver_request(slot, entry, Incoming::Borrowed(payload), sink),
-            EntryKind::Response => self.deliver_response(slot, entry, Incoming::Borrowed(payload), sink),
+            EntryKind::Request => self.deliver_request(slot, entry, &Incoming::Borrowed(payload), sink),
+            EntryKind::Response => self.deliver_response(slot, entry, &Incoming::Borrowed(payload), sink),
             EntryKind::RequestBlock => {
                 let block = self.borrow(slot, entry, record, at)?;
-                self.deliver_request(slot, entry, Incoming::Block(block), sink)
+                self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)
             }
             EntryKind::ResponseBlock => {
                 let block = self.borrow(slot, entry, record, at)?;
-                self.deliver_response(slot, entry, Incoming::Block(block), sink)
+                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)
             }
             EntryKind::BlockReturn => {
                 let block = descriptor(entry, record, at)?;
@@ -93,7 +93,7 @@ impl<D: LaneDriver> Outbound<D> {
         &mut self,
         slot: usize,
         entry: EntryHeader,
-        payload: Incoming<'_>,
+        payload: &Incoming<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), DownReason> {
         let session = &mut self.sessions[slot];
@@ -112,7 +112,7 @@ impl<D: LaneDriver> Outbound<D> {
         &mut self,
         slot: usize,
         entry: EntryHeader,
-        payload: Incoming<'_>,
+        payload: &Incoming<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), DownReason> {
         let status =

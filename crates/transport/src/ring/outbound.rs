@@ -189,6 +189,18 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
         let session = &self.sessions[slot];
+        if let Outgoing::Slice(bytes) = payload
+            && session.stage == Stage::Up
+            && session.backlog.is_empty()
+            && self.transmit_inline(slot, message, bytes)
+        {
+            return;
+        }
+        self.submit_slowly(slot, message, payload);
+    }
+
+    fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
+        let session = &self.sessions[slot];
         let must_wait = session.stage != Stage::Up || !session.backlog.is_empty();
         let refused = if must_wait { Some(payload) } else { self.transmit(slot, message, payload).err() };
         if let Some(payload) = refused {
@@ -200,24 +212,32 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Puts a message into the open record; gives the payload back when there is no room.
-    #[inline]
     fn transmit<'p>(
         &mut self,
         slot: usize,
         message: Message,
         payload: Outgoing<'p>,
     ) -> Result<(), Outgoing<'p>> {
-        let length = payload.len();
-        if length > self.sessions[slot].inline_bytes {
+        if payload.len() > self.sessions[slot].inline_bytes {
             return self.transmit_block(slot, message, payload);
         }
+        if self.transmit_inline(slot, message, payload.as_slice()) { Ok(()) } else { Err(payload) }
+    }
+
+    /// Puts a message with its payload into the open record, if it is short enough and there is room.
+    #[inline]
+    fn transmit_inline(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
         let Message { direction, call, selector } = message;
-        let header = EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u16 };
-        if !self.make_room(slot, WORD_BYTES + padded(length)) {
-            return Err(payload);
+        let length = payload.len();
+        if length > self.sessions[slot].inline_bytes || !self.make_room(slot, WORD_BYTES + padded(length)) {
+            return false;
         }
-        self.append(slot, header, payload.as_slice());
-        Ok(())
+        self.append(
+            slot,
+            EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u16 },
+            payload,
+        );
+        true
     }
 
     fn transmit_block<'p>(
@@ -341,11 +361,8 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         }
         session.unanswered_calls += 1;
         self.counters.calls_sent.increment();
-        self.submit(
-            slot,
-            Message { direction: Direction::Request, call: call.0, selector: service.0 },
-            payload,
-        );
+        let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
+        self.submit(slot, message, payload);
         Ok(())
     }
 
@@ -354,11 +371,17 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         let Some(slot) = self.slot_of(request.session) else { return };
         let session = &mut self.sessions[slot];
         session.unanswered_requests -= 1;
-        let fits = payload.len() <= session.message_bytes_max;
-        let (status, payload) =
-            if fits { (status, payload) } else { (Status::AnswerTooLong, Outgoing::Slice(&[])) };
-        let (call, selector) = (request.token as u32, status.to_wire());
-        self.submit(slot, Message { direction: Direction::Response, call, selector }, payload);
+        let call = request.token as u32;
+        if payload.len() > session.message_bytes_max {
+            let selector = Status::AnswerTooLong.to_wire();
+            return self.submit(
+                slot,
+                Message { direction: Direction::Response, call, selector },
+                Outgoing::Slice(&[]),
+            );
+        }
+        let message = Message { direction: Direction::Response, call, selector: status.to_wire() };
+        self.submit(slot, message, payload);
     }
 
     /// A request that has left cannot be called back; one that waits for room can.
