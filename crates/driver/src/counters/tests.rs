@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 use super::layout::{
     GROUP_BYTES, GROUP_COUNTERS, GROUP_LABEL, HEADER_BYTES, HEADER_CAPACITY, HEADER_VERSION, LABEL_BYTES_MAX,
@@ -19,9 +20,13 @@ crate::declare_counters! {
     }
 }
 
-/// A file of this process that is not the one which `open_process` finds.
+/// A file of this process that is not the one which `open_process` finds. It stays for ever, as all of them do, and
+/// within reach, so that leak detectors do not mind.
 fn file_of(capacity: usize) -> CounterFile {
-    CounterFile::create("farcall-counters-test", capacity)
+    static FILES: Mutex<Vec<CounterFile>> = Mutex::new(Vec::new());
+    let file = CounterFile::create("farcall-counters-test", capacity);
+    FILES.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+    file
 }
 
 fn file_behind(counters: &CounterFile) -> File {
