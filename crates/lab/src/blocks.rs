@@ -26,6 +26,43 @@ pub struct Blocks<T> {
 }
 
 impl<T> Blocks<T> {
+    /// None yet.
+    pub fn new() -> Self {
+        Self { kept: Vec::new(), discarded: 0 }
+    }
+
+    /// Runs one block: the arms in the given `order`, each once by `measure`, between two measurements of how far the
+    /// cores are apart.
+    pub fn run<E>(
+        &mut self,
+        order: &[usize],
+        mut distance_nanos: impl FnMut() -> Result<f64, E>,
+        mut measure: impl FnMut(usize) -> Result<T, E>,
+    ) -> Result<(), E> {
+        let before = distance_nanos()?;
+        let mut found = Vec::with_capacity(order.len());
+        for &arm in order {
+            found.push((arm, measure(arm)?));
+        }
+        match regime_between(before, distance_nanos()?) {
+            Some(regime) => self.kept.push(Block { regime, found: in_order_of_arms(found) }),
+            None => self.discarded += 1,
+        }
+        Ok(())
+    }
+
+    /// The regime that most of the kept blocks were in.
+    pub fn main_regime(&self) -> Option<Regime> {
+        let near = self.kept.iter().filter(|block| block.regime == Regime::Near).count();
+        let main = if near * 2 >= self.kept.len() { Regime::Near } else { Regime::Far };
+        (!self.kept.is_empty()).then_some(main)
+    }
+
+    /// What the arm found in each block of the regime.
+    pub fn of_arm(&self, regime: Regime, arm: usize) -> impl Iterator<Item = &T> {
+        self.kept.iter().filter(move |block| block.regime == regime).map(move |block| &block.found[arm])
+    }
+
     /// The results of two arms, paired by block, of the blocks in one regime.
     pub fn pairs<V>(
         &self,
@@ -34,14 +71,14 @@ impl<T> Blocks<T> {
         other: usize,
         value: impl Fn(&T) -> Option<V>,
     ) -> Vec<(V, V)> {
-        let in_regime = self.kept.iter().filter(|block| block.regime == regime);
-        in_regime.filter_map(|block| Some((value(&block.found[one])?, value(&block.found[other])?))).collect()
+        let both = self.of_arm(regime, one).zip(self.of_arm(regime, other));
+        both.filter_map(|(one, other)| Some((value(one)?, value(other)?))).collect()
     }
+}
 
-    /// The regimes in which there are blocks, near first.
-    pub fn regimes(&self) -> Vec<Regime> {
-        let met = |regime: &Regime| self.kept.iter().any(|block| block.regime == *regime);
-        [Regime::Near, Regime::Far].into_iter().filter(met).collect()
+impl<T> Default for Blocks<T> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -67,27 +104,6 @@ impl Plan {
                 order.clone()
             })
             .collect()
-    }
-
-    /// Runs the experiment: `distance_nanos` measures how far the cores are apart, `measure` runs one arm.
-    pub fn run<T, E>(
-        &self,
-        mut distance_nanos: impl FnMut() -> Result<f64, E>,
-        mut measure: impl FnMut(usize) -> Result<T, E>,
-    ) -> Result<Blocks<T>, E> {
-        let mut blocks = Blocks { kept: Vec::new(), discarded: 0 };
-        for order in self.orders() {
-            let before = distance_nanos()?;
-            let mut found = Vec::with_capacity(self.arms);
-            for arm in order {
-                found.push((arm, measure(arm)?));
-            }
-            match regime_between(before, distance_nanos()?) {
-                Some(regime) => blocks.kept.push(Block { regime, found: in_order_of_arms(found) }),
-                None => blocks.discarded += 1,
-            }
-        }
-        Ok(blocks)
     }
 }
 
@@ -117,30 +133,42 @@ mod tests {
         assert_ne!(plan.orders(), Plan { seed: 5, ..plan }.orders());
     }
 
-    #[test]
-    fn blocks_in_which_the_cores_moved_are_discarded_and_counted() {
-        let mut distances = [100.0, 110.0, 110.0, 400.0, 400.0, 390.0].into_iter();
-        let plan = Plan { arms: 2, blocks: 3, seed: 1 };
+    /// A block of two arms in which the distance was first `before`, then `after`.
+    fn block(blocks: &mut Blocks<usize>, before: f64, after: f64) {
+        let mut distances = [before, after].into_iter();
         let distance = || Ok::<_, Infallible>(distances.next().expect("two a block"));
-        let Ok(blocks) = plan.run(distance, |arm| Ok(arm * 10));
-        assert_eq!(blocks.discarded, 1);
-        let kept: Vec<_> = blocks.kept.iter().map(|block| (block.regime, block.found.clone())).collect();
-        assert_eq!(kept, [(Regime::Near, vec![0, 10]), (Regime::Far, vec![0, 10])]);
-        assert_eq!(blocks.regimes(), [Regime::Near, Regime::Far]);
-        assert_eq!(blocks.pairs(Regime::Far, 1, 0, |&value| Some(value)), [(10, 0)]);
+        let Ok(()) = blocks.run(&[1, 0], distance, |arm| Ok(arm * 10));
     }
 
     #[test]
-    fn a_failure_ends_the_experiment() {
-        let plan = Plan { arms: 2, blocks: 3, seed: 1 };
-        let mut measured = 0;
-        let outcome = plan.run(
-            || Ok(100.0),
-            |_| {
-                measured += 1;
-                if measured == 3 { Err("broken") } else { Ok(()) }
-            },
+    fn blocks_in_which_the_cores_moved_are_discarded_and_counted() {
+        let mut blocks = Blocks::new();
+        block(&mut blocks, 100.0, 110.0);
+        block(&mut blocks, 110.0, 400.0);
+        block(&mut blocks, 400.0, 390.0);
+        block(&mut blocks, 400.0, 390.0);
+        assert_eq!(blocks.discarded, 1);
+        assert_eq!(
+            blocks.kept[0],
+            Block { regime: Regime::Near, found: vec![0, 10] },
+            "in the order of the arms"
         );
-        assert_eq!((outcome, measured), (Err("broken"), 3));
+        assert_eq!(blocks.main_regime(), Some(Regime::Far));
+        assert_eq!(blocks.pairs(Regime::Far, 1, 0, |&value| Some(value)), [(10, 0), (10, 0)]);
+        assert_eq!(blocks.of_arm(Regime::Near, 1).collect::<Vec<_>>(), [&10]);
+    }
+
+    #[test]
+    fn nothing_kept_has_no_regime() {
+        let mut blocks = Blocks::new();
+        block(&mut blocks, 100.0, 400.0);
+        assert_eq!((blocks.main_regime(), blocks.discarded), (None, 1));
+    }
+
+    #[test]
+    fn a_failure_ends_the_block() {
+        let mut blocks = Blocks::<()>::new();
+        let outcome = blocks.run(&[0, 1], || Ok(100.0), |arm| if arm == 1 { Err("broken") } else { Ok(()) });
+        assert_eq!((outcome, blocks.kept.len()), (Err("broken"), 0));
     }
 }

@@ -2,6 +2,7 @@
 //! samples can support.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// The digits to which a recorded latency is kept.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -57,6 +58,28 @@ impl LatencyHistogram {
         self.sum_nanos += other.sum_nanos;
     }
 
+    /// What was recorded, to be carried to another process.
+    pub fn to_counts(&self) -> LatencyCounts {
+        let counts =
+            self.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
+        LatencyCounts {
+            counts: counts.collect(),
+            min_nanos: self.min_nanos,
+            max_nanos: self.max_nanos,
+            sum_nanos: u64::try_from(self.sum_nanos).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Adds what was recorded in another process.
+    pub fn add_counts(&mut self, counts: &LatencyCounts) {
+        for &(nanos, count) in &counts.counts {
+            self.histogram.saturating_record_n(nanos, count);
+        }
+        self.min_nanos = self.min_nanos.min(counts.min_nanos);
+        self.max_nanos = self.max_nanos.max(counts.max_nanos);
+        self.sum_nanos += u128::from(counts.sum_nanos);
+    }
+
     /// What was recorded, in short; nothing when nothing was.
     pub fn summary(&self) -> Option<LatencySummary> {
         let samples = self.histogram.len();
@@ -99,6 +122,16 @@ impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// A histogram on its way between processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyCounts {
+    /// Latencies in nanoseconds, to three digits, and how often each was recorded.
+    counts: Vec<(u64, u64)>,
+    min_nanos: u64,
+    max_nanos: u64,
+    sum_nanos: u64,
 }
 
 /// What is said about a latency, in nanoseconds. Percentiles that the samples do not support are left out.
@@ -171,6 +204,16 @@ mod tests {
         let nanos = [1].into_iter().chain([100; 60]).chain([110; 38]).chain([1_000_000]);
         let expected = (51.0 * 100.0 + 29.0 * 110.0) / 80.0;
         assert!((of(nanos).trimmed_mean_nanos - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_histogram_survives_its_way_between_processes() {
+        let mut histogram = LatencyHistogram::new();
+        (0..5000).for_each(|i| histogram.record(100 + i * i));
+        let text = serde_json::to_string(&histogram.to_counts()).expect("counts are JSON");
+        let mut other = LatencyHistogram::new();
+        other.add_counts(&serde_json::from_str(&text).expect("it was written that way"));
+        assert_eq!(other.summary(), histogram.summary());
     }
 
     #[test]

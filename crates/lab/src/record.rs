@@ -37,7 +37,7 @@ pub struct Record {
 }
 
 /// The units of figures. Records use base units only; tables convert for the eye.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
@@ -51,6 +51,9 @@ pub enum Unit {
     /// One figure over another.
     #[serde(rename = "1")]
     Ratio,
+    /// Events that a counter counted; the counter's own unit.
+    #[serde(untagged)]
+    Counted(String),
 }
 
 /// What a figure says of its samples.
@@ -77,6 +80,8 @@ pub enum Statistic {
     OverWallClock,
     /// The median of the blocks' figures, or the ratio of two such medians.
     MedianOfBlocks,
+    /// How many there have been.
+    Count,
 }
 
 /// Writes records, one a line.

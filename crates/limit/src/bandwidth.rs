@@ -115,7 +115,9 @@ pub fn stream(cores: CorePair, plan: BandwidthPlan, effort: Effort) -> Result<Ba
         Bandwidth { messages, bytes_per_second: (messages * plan.message_bytes as u64) as f64 / seconds }
     };
     let consumer = move || match plan.copies {
-        Copies::One => while receiver.read(plan.message_bytes, |chunk| _ = black_box(sum(chunk))) {},
+        Copies::One => {
+            while receiver.read(plan.message_bytes, |chunk| _ = black_box(read_every_word(chunk))) {}
+        }
         Copies::Two => {
             let mut message = vec![0; plan.message_bytes];
             while receiver.receive(&mut message) {
@@ -126,8 +128,9 @@ pub fn stream(cores: CorePair, plan: BandwidthPlan, effort: Effort) -> Result<Ba
     Ok(run_pair(cores, producer, consumer)?.0)
 }
 
-/// Looks at every word of some bytes, in a form that compiles to vector instructions.
-fn sum(bytes: &[u8]) -> u64 {
+/// Looks at every word of some bytes, in a form that compiles to vector instructions: what a consumer does that reads
+/// a message in place. Returns their sum.
+pub fn read_every_word(bytes: &[u8]) -> u64 {
     let (lines, rest) = bytes.as_chunks::<64>();
     let mut sums = [0_u64; 8];
     for line in lines {
@@ -170,7 +173,7 @@ mod tests {
         let mut bytes = vec![0; 201];
         for at in [0, 63, 64, 199, 200] {
             bytes[at] = 1;
-            assert_ne!(sum(&bytes), 0, "byte {at} counts");
+            assert_ne!(read_every_word(&bytes), 0, "byte {at} counts");
             bytes[at] = 0;
         }
     }

@@ -21,7 +21,7 @@ mod pipe;
 mod ring;
 mod udp;
 
-pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, stream};
+pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, read_every_word, stream};
 pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
 pub use distance::{CoreDistance, DistanceProbe, core_distance, line_ping_pong};
 pub use effort::Effort;
