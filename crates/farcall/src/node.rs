@@ -6,40 +6,58 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use std::io;
 use std::sync::Arc;
 
 use farcall_driver::CounterFile;
 use farcall_protocol::Identity;
 
-use crate::bootstrap::{BarrierError, Directory, PublishError};
+use crate::bootstrap::{BarrierError, Bootstrap, BootstrapError, PublishError};
 use crate::connect::Directions;
 use crate::endpoint::{Endpoint, EndpointCounters};
-use crate::parameters::Settings;
+use crate::parameters::{Settings, SettingsError};
 use crate::transports::{TransportKind, UnknownTransport};
 
 /// This process as a member of its cluster.
 pub struct Node {
-    directory: Arc<Directory>,
+    bootstrap: Bootstrap,
     settings: Settings,
     /// How many endpoints of each kind there have been.
     endpoints: [AtomicU32; TransportKind::ALL.len()],
 }
 
 impl Node {
-    /// A member of the cluster that `directory` leads to, with these settings for its endpoints.
-    pub fn new(directory: Directory, settings: Settings) -> Self {
-        Self { directory: Arc::new(directory), settings, endpoints: Default::default() }
+    /// A process of the cluster that the environment describes (a rendezvous address or a list of hosts), with the
+    /// settings of the environment; alone when it describes none.
+    pub fn from_env() -> Result<Self, NodeError> {
+        Ok(Self::new(Bootstrap::from_env()?, Settings::load([])?))
+    }
+
+    /// One of `size` processes of this program on this machine, with the settings of the environment.
+    ///
+    /// The first process starts the others, which run the same program with the same arguments and get their ranks
+    /// from this same call. They end with the first.
+    pub fn local(size: u32) -> Result<Self, NodeError> {
+        Ok(Self::new(Bootstrap::local(size)?, Settings::load([])?))
+    }
+
+    /// A cluster of this process only, with the settings of the environment.
+    pub fn alone() -> Result<Self, NodeError> {
+        Ok(Self::new(Bootstrap::alone(), Settings::load([])?))
+    }
+
+    /// A process with the given place in a cluster, and these settings for its endpoints.
+    pub fn new(bootstrap: Bootstrap, settings: Settings) -> Self {
+        Self { bootstrap, settings, endpoints: Default::default() }
     }
 
     /// This process's rank, from 0.
     pub fn rank(&self) -> u32 {
-        self.directory.rank()
+        self.bootstrap.rank
     }
 
     /// The number of ranks.
     pub fn size(&self) -> u32 {
-        self.directory.size()
+        self.bootstrap.size
     }
 
     /// The settings of its endpoints.
@@ -49,7 +67,7 @@ impl Node {
 
     /// Returns when every rank has called it with the same name.
     pub fn barrier(&self, name: &str, within: Duration) -> Result<(), BarrierError> {
-        self.directory.barrier(name, within)
+        self.bootstrap.directory.barrier(name, within)
     }
 
     /// A new endpoint over the transport of that name, such as `ring+shm`, and known to the other ranks.
@@ -60,12 +78,13 @@ impl Node {
     /// A new endpoint with settings of its own.
     pub fn endpoint_with(&self, kind: TransportKind, settings: &Settings) -> Result<Endpoint, EndpointError> {
         let endpoint = self.endpoints[kind as usize].fetch_add(1, Ordering::Relaxed);
-        let identity = Identity { incarnation: self.directory.incarnation(), rank: self.rank(), endpoint };
+        let Bootstrap { rank, incarnation, directory, .. } = &self.bootstrap;
+        let identity = Identity { incarnation: *incarnation, rank: *rank, endpoint };
         let within = settings.endpoint.resolve_timeout;
-        let directions = Directions::new(Arc::clone(&self.directory), kind.name(), within);
+        let directions = Directions::new(Arc::clone(directory), kind.name(), within);
         let label = directions.key(endpoint);
         let transport = kind
-            .build(identity, settings, &label)
+            .build(identity, settings, directory.local_ip(), &label)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(endpoint, transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
@@ -98,8 +117,13 @@ pub enum EndpointError {
     Publish(#[from] PublishError),
 }
 
-impl From<EndpointError> for io::Error {
-    fn from(error: EndpointError) -> Self {
-        io::Error::other(error)
-    }
+/// Why this process is no node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// A parameter has an unusable value.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The process has no place in its cluster.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
 }

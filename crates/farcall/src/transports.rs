@@ -1,14 +1,16 @@
 //! The transports that this program has, by name.
 
 use core::fmt;
+use core::net::{IpAddr, SocketAddr};
 use core::str::FromStr;
-use std::io;
 
 use farcall_driver::CounterFile;
 use farcall_driver_shm::{ShmConfig, ShmLanes};
+use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
-use farcall_transport::{Ring, RingConfig, Transport};
+use farcall_transport::{PacketConfig, PacketTransport, Ring, RingConfig, Transport};
 
+use crate::bootstrap::random_incarnation;
 use crate::parameters::{Idle, Settings};
 
 /// A transport and the driver that carries it.
@@ -16,16 +18,19 @@ use crate::parameters::{Idle, Settings};
 pub enum TransportKind {
     /// The ring protocol over shared memory.
     RingShm,
+    /// The basic protocol over UDP.
+    BasicUdp,
 }
 
 impl TransportKind {
     /// All of them.
-    pub const ALL: &'static [Self] = &[Self::RingShm];
+    pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp];
 
     /// The name: protocol and driver.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RingShm => "ring+shm",
+            Self::BasicUdp => "basic+udp",
         }
     }
 
@@ -33,25 +38,31 @@ impl TransportKind {
     pub const fn description(self) -> &'static str {
         match self {
             Self::RingShm => "rings in shared memory, between processes of one machine",
+            Self::BasicUdp => "receiver-granted packets over the kernel's UDP sockets",
         }
     }
 
-    /// Builds the transport for the endpoint that `identity` names, counting under `label`.
+    /// Builds the transport for the endpoint that `identity` names, counting under `label`; `local` is this machine's
+    /// address towards the other ranks.
     pub(crate) fn build(
         self,
         identity: Identity,
         settings: &Settings,
+        local: IpAddr,
         label: &str,
-    ) -> io::Result<Box<dyn Transport>> {
-        match self {
-            Self::RingShm => Ok(Box::new(Ring::new(
-                ShmLanes::new(shm_config(settings))?,
-                identity,
-                ring_config(settings),
-                CounterFile::process(),
-                label,
-            ))),
-        }
+    ) -> Result<Box<dyn Transport>, Box<dyn core::error::Error>> {
+        let counters = CounterFile::process();
+        Ok(match self {
+            Self::RingShm => {
+                let driver = ShmLanes::new(shm_config(settings))?;
+                Box::new(Ring::new(driver, identity, ring_config(settings), counters, label))
+            }
+            Self::BasicUdp => {
+                let driver = UdpDriver::bind(&udp_config(settings, local))?;
+                let (seed, config) = (random_incarnation(), packet_config(settings));
+                Box::new(PacketTransport::new(driver, identity, seed, &config, counters, label)?)
+            }
+        })
     }
 }
 
@@ -100,5 +111,24 @@ fn ring_config(settings: &Settings) -> RingConfig {
         message_bytes_max: settings.ring.message_bytes_max,
         calls_max: settings.ring.calls_max,
         connect_timeout: settings.endpoint.peer_timeout,
+    }
+}
+
+fn udp_config(settings: &Settings, local: IpAddr) -> UdpConfig {
+    let address = settings.udp.bind_address.unwrap_or(local);
+    UdpConfig { bind: SocketAddr::new(address, 0), mtu_bytes: settings.udp.mtu_bytes, ..UdpConfig::default() }
+}
+
+/// The ranges of the parameters keep the conversions from failing.
+fn packet_config(settings: &Settings) -> PacketConfig {
+    let basic = &settings.basic;
+    PacketConfig {
+        message_bytes_max: basic.message_bytes_max as u32,
+        calls_max: basic.calls_max as u16,
+        unscheduled_bytes: basic.rtt_bytes as u32,
+        checksum: basic.checksum,
+        peer_timeout: settings.endpoint.peer_timeout,
+        resend_interval: basic.resend_interval,
+        ..PacketConfig::default()
     }
 }
