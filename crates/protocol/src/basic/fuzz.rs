@@ -94,7 +94,7 @@ impl Arena {
         let Some((&[opcode, flags, slot, sequence], body)) = body.split_first_chunk::<4>() else { return };
         let link = self.sessions[ABUSED].and_then(|id| self.ends[ABUSED].link(id));
         let Some(remote) = link.map(|link| link.remote) else { return };
-        let mut packet = vec![0, 0, 0, 0, 19 + opcode % 9, flags % 16 | 8];
+        let mut packet = vec![0, 0, 0, 0, 19 + opcode % 9, (flags % 16) | 8];
         packet.extend_from_slice(&remote.0.to_le_bytes());
         packet.extend_from_slice(&(u64::from(sequence) << 16 | u64::from(slot % 10)).to_le_bytes());
         packet.extend_from_slice(body);

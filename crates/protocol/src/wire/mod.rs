@@ -7,6 +7,8 @@ mod buffer;
 mod header;
 mod message;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub use buffer::{HEAD_BYTES_MAX, Head};
 pub(crate) use header::checksum_of;

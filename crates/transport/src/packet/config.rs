@@ -57,7 +57,8 @@ impl PacketConfig {
             calls_max: self.calls_max,
             checksum: self.checksum,
         };
-        let session = SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout };
+        let session =
+            SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout };
         BasicConfig { session, resend_interval: self.resend_interval }
     }
 }

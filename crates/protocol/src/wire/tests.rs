@@ -1,0 +1,161 @@
+//! Packets byte by byte, as `docs/protocol` shows them.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::Identity;
+
+const SESSION_DOC: &str = include_str!("../../../../docs/protocol/session.md");
+const BASIC_DOC: &str = include_str!("../../../../docs/protocol/basic.md");
+
+const SESSION: WireSession = WireSession(0x1122_3344_5566_0007);
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+fn offer_packet() -> OfferPacket {
+    OfferPacket {
+        protocol: Protocol::Basic as u8,
+        reply_session: WireSession(0x99aa_bbcc_ddee_0001),
+        sender: Identity { incarnation: 0x0102_0304_0506_0708, rank: 3, endpoint: 1 },
+        offer: Offer {
+            message_bytes_max: 8 << 20,
+            mtu_bytes: 1472,
+            unscheduled_bytes: 64 << 10,
+            calls_max: 256,
+            checksum: true,
+        },
+    }
+}
+
+fn session_packets() -> Vec<(&'static str, WireSession, SessionPacket)> {
+    let incarnation = 0x0102_0304_0506_0708;
+    vec![
+        ("OPEN", WireSession::NONE, SessionPacket::Open(offer_packet())),
+        ("ACCEPT", SESSION, SessionPacket::Accept(offer_packet())),
+        ("REFUSE (version)", SESSION, SessionPacket::Refuse(RefuseReason::Version { theirs: 1 })),
+        ("REFUSE (protocol)", SESSION, SessionPacket::Refuse(RefuseReason::Protocol { theirs: 2 })),
+        ("REFUSE (full)", SESSION, SessionPacket::Refuse(RefuseReason::Full)),
+        ("REFUSE (limits)", SESSION, SessionPacket::Refuse(RefuseReason::Limits)),
+        ("CLOSE", SESSION, SessionPacket::Close { incarnation }),
+        ("RESET", SESSION, SessionPacket::Reset { incarnation }),
+        ("PING", SESSION, SessionPacket::Ping { sent_at_nanos: 1_000_000_007 }),
+        ("PONG", SESSION, SessionPacket::Pong { sent_at_nanos: 1_000_000_007 }),
+    ]
+}
+
+type Put = fn(&mut Head, Flags, CallKey);
+
+/// Name, flags beside the checksum, payload, and how the head is written.
+fn message_packets() -> Vec<(&'static str, Flags, &'static [u8], Put)> {
+    let (caller, server) = (Flags::FROM_CALLER, Flags::NONE);
+    let again = server.with(Flags::RETRANSMISSION);
+    vec![
+        ("WHOLE (request)", caller, b"hello", |head, flags, key| put_whole(head, flags, SESSION, key, 17)),
+        ("WHOLE (response, again)", again, b"", |head, flags, key| {
+            put_whole(head, flags, SESSION, key, 0x109)
+        }),
+        ("FRAGMENT", caller, b"last", |head, flags, key| {
+            put_fragment(head, flags, SESSION, key, 17, (2884, 2880));
+        }),
+        ("GRANT", server, b"", |head, flags, key| put_grant(head, flags, SESSION, key, 100_000)),
+        ("RESEND", server, b"", |head, flags, key| {
+            put_resend(head, flags, SESSION, key, [(0, 1440), (4320, 2880)]);
+        }),
+        ("RESEND (restart)", server.with(Flags::RESTART), b"", |head, flags, key| {
+            put_resend(head, flags, SESSION, key, [(0, 65_536)]);
+        }),
+        ("BUSY", server, b"", |head, flags, key| put_bare(head, Opcode::Busy, flags, SESSION, key)),
+        ("ACKNOWLEDGE", caller, b"", |head, flags, key| put_acknowledge(head, flags, SESSION, [key, key])),
+    ]
+}
+
+/// The lines `name: bytes` of all blocks of golden packets in a document.
+fn documented(document: &str) -> BTreeMap<String, String> {
+    let blocks = document.split("```golden\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines).filter_map(|line| line.split_once(": "));
+    lines.map(|(name, bytes)| (name.trim().to_owned(), bytes.trim().to_owned())).collect()
+}
+
+#[test]
+fn session_packets_are_as_documented_and_read_back() {
+    let mut built = BTreeMap::new();
+    for (name, session, packet) in session_packets() {
+        let mut head = Head::new();
+        packet.put(session, &mut head);
+        let bytes = head.as_bytes();
+        assert!(checksum_matches(bytes));
+        let header = Header::parse(bytes).expect("it has a header");
+        assert_eq!((header.session, SessionPacket::parse(&header, bytes)), (session, Ok(packet)));
+        built.insert(name.to_owned(), hex(bytes));
+    }
+    assert_eq!(built, documented(SESSION_DOC));
+}
+
+#[test]
+fn message_packets_are_as_documented_and_read_back() {
+    let mut built = BTreeMap::new();
+    let key = CallKey::new(5, 0x0102_0304);
+    for (name, flags, payload, put) in message_packets() {
+        let mut head = Head::new();
+        put(&mut head, flags.with(Flags::CHECKSUM), key);
+        head.seal(payload);
+        let bytes = [head.as_bytes(), payload].concat();
+        assert!(checksum_matches(&bytes));
+        let header = Header::parse(&bytes).expect("it has a header");
+        assert!(MessagePacket::parse(&header, &bytes).is_ok(), "{name} is read back");
+        assert!(header.call == key || header.opcode == Opcode::Acknowledge);
+        built.insert(name.to_owned(), hex(&bytes));
+    }
+    assert_eq!(built, documented(BASIC_DOC));
+}
+
+#[test]
+fn lists_and_pieces_are_read_back_as_they_were_written() {
+    let (key, mut head) = (CallKey::new(5, 9), Head::new());
+    put_resend(&mut head, Flags::NONE, SESSION, key, [(0, 1440), (4320, 2880)]);
+    let header = Header::parse(head.as_bytes()).expect("it has a header");
+    let Ok(MessagePacket::Resend { ranges }) = MessagePacket::parse(&header, head.as_bytes()) else {
+        panic!("a RESEND")
+    };
+    assert_eq!(ranges.iter().collect::<Vec<_>>(), [(0, 1440), (4320, 2880)]);
+    put_acknowledge(&mut head, Flags::NONE, SESSION, (0..40).map(|slot| CallKey::new(slot, 9)));
+    let header = Header::parse(head.as_bytes()).expect("it has a header");
+    let Ok(MessagePacket::Acknowledge { calls }) = MessagePacket::parse(&header, head.as_bytes()) else {
+        panic!("an ACKNOWLEDGE")
+    };
+    assert_eq!(calls.iter().count(), CALLS_PER_ACK_MAX);
+    put_fragment(&mut head, Flags::NONE, SESSION, key, 17, (2884, 2880));
+    let bytes = [head.as_bytes(), b"last"].concat();
+    let header = Header::parse(&bytes).expect("it has a header");
+    let piece = MessagePacket::Fragment { tag: 17, total: 2884, offset: 2880, payload: b"last" };
+    assert_eq!(MessagePacket::parse(&header, &bytes), Ok(piece));
+}
+
+#[test]
+fn what_no_correct_peer_sends_is_refused() {
+    let (key, mut head) = (CallKey::new(5, 9), Head::new());
+    let refused = |bytes: &[u8]| match Header::parse(bytes) {
+        Ok(header) if header.opcode.is_of_session() => SessionPacket::parse(&header, bytes).is_err(),
+        Ok(header) => MessagePacket::parse(&header, bytes).is_err(),
+        Err(_) => true,
+    };
+    for (_, session, packet) in session_packets() {
+        packet.put(session, &mut head);
+        (0..head.as_bytes().len()).for_each(|end| assert!(refused(&head.as_bytes()[..end])));
+    }
+    put_fragment(&mut head, Flags::NONE, SESSION, key, 17, (2884, 2880));
+    assert!(refused(head.as_bytes()), "an empty piece");
+    assert!(refused(&[head.as_bytes(), b"too long"].concat()), "a piece beyond the end");
+    put_grant(&mut head, Flags::NONE, SESSION, key, 1);
+    assert!(refused(&[head.as_bytes(), &[0]].concat()), "a byte too many");
+    put_resend(&mut head, Flags::NONE, SESSION, key, []);
+    assert!(refused(head.as_bytes()), "an empty list");
+    for (at, byte) in [(4, 0), (4, 8), (4, 99), (5, 16), (5, 128)] {
+        put_whole(&mut head, Flags::NONE, SESSION, key, 17);
+        let mut bytes = head.as_bytes().to_vec();
+        bytes[at] = byte;
+        assert!(refused(&bytes), "opcode or flag {byte}");
+    }
+}

@@ -1,0 +1,254 @@
+//! The packet transport over UDP sockets, honest ones and ones that break packets.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use farcall_driver::clock::Clock;
+use farcall_driver::decorate::{Fault, FaultConfig};
+use farcall_driver::{CounterFile, Datagram};
+use farcall_driver_udp::{UdpConfig, UdpDriver};
+use farcall_protocol::Identity;
+use farcall_transport::{
+    CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
+    SessionId, Sink, Status, Transport,
+};
+
+/// Answers with the same bytes.
+const ECHO: Service = Service(1);
+/// Answers with a loan of the bytes, reversed.
+const REVERSE: Service = Service(2);
+/// Answers with more than any session carries.
+const TOO_MUCH: Service = Service(3);
+/// Makes a call back to the caller before it answers.
+const CALL_BACK: Service = Service(4);
+
+/// How long a test waits for something that must happen, before it fails. Not a measure of speed.
+const HANG_LIMIT: Duration = Duration::from_secs(100);
+
+/// Serves, and keeps what came.
+#[derive(Default)]
+struct Log {
+    ups: Vec<(SessionId, Identity)>,
+    downs: Vec<(SessionId, DownReason)>,
+    responses: BTreeMap<u32, (Status, Vec<u8>)>,
+    served: u32,
+}
+
+impl Sink for Log {
+    fn request(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        request: RequestId,
+        service: Service,
+        payload: &Incoming<'_>,
+    ) {
+        self.served += 1;
+        match service {
+            ECHO => outbox.reply(request, Status::Ok, Outgoing::Slice(payload.as_slice())),
+            REVERSE => {
+                let mut loan = outbox.loan(payload.as_slice().len()).expect("there is memory to lend");
+                loan.copy_from_slice(payload.as_slice());
+                loan.reverse();
+                outbox.reply(request, Status::Refused(9), Outgoing::Loan(loan));
+            }
+            TOO_MUCH => outbox.reply(request, Status::Ok, Outgoing::Slice(&vec![0; 9 << 20])),
+            CALL_BACK => {
+                let called =
+                    outbox.call(request.session, CallId(77), ECHO, Outgoing::Slice(payload.as_slice()));
+                called.expect("sessions have no direction");
+                outbox.reply(request, Status::Ok, Outgoing::Slice(&[]));
+            }
+            _ => outbox.reply(request, Status::UnknownService, Outgoing::Slice(&[])),
+        }
+    }
+
+    fn response(
+        &mut self,
+        _outbox: &mut dyn Outbox,
+        _session: SessionId,
+        call: CallId,
+        status: Status,
+        payload: &Incoming<'_>,
+    ) {
+        let before = self.responses.insert(call.0, (status, payload.as_slice().to_vec()));
+        assert!(before.is_none(), "call {call:?} completed twice");
+    }
+
+    fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {
+        self.ups.push((session, peer));
+    }
+
+    fn session_down(&mut self, _outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        self.downs.push((session, reason.clone()));
+    }
+}
+
+struct End<D: Datagram> {
+    transport: PacketTransport<D>,
+    log: Log,
+}
+
+fn identity(rank: u32) -> Identity {
+    Identity { incarnation: 100 + u64::from(rank), rank, endpoint: 0 }
+}
+
+fn udp(mtu_bytes: usize) -> UdpDriver {
+    let config = UdpConfig { mtu_bytes: Some(mtu_bytes), ..UdpConfig::default() };
+    UdpDriver::bind(&config).expect("a socket on the loopback interface")
+}
+
+fn end<D: Datagram>(driver: D, rank: u32) -> End<D> {
+    let config = PacketConfig::default();
+    let file = CounterFile::process();
+    let transport = PacketTransport::new(driver, identity(rank), 5, &config, file, &format!("test {rank}"));
+    End { transport: transport.expect("the default configuration is valid"), log: Log::default() }
+}
+
+struct Pair<D: Datagram> {
+    ends: [End<D>; 2],
+    clock: Clock,
+}
+
+impl<D: Datagram> Pair<D> {
+    fn new(drivers: [D; 2]) -> Self {
+        let [first, second] = drivers;
+        Self { ends: [end(first, 0), end(second, 1)], clock: Clock::new() }
+    }
+
+    fn connect(&mut self) -> SessionId {
+        let to = self.ends[1].transport.address();
+        let now = self.clock.now();
+        self.ends[0].transport.connect(&to, now).expect("the address is one of UDP")
+    }
+
+    #[track_caller]
+    fn poll_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        let started = self.clock.now();
+        while !done(self) {
+            let now = self.clock.now();
+            assert!(now.since(started) < HANG_LIMIT, "it did not happen");
+            for end in &mut self.ends {
+                end.transport.poll(now, &mut end.log);
+            }
+        }
+    }
+
+    fn call(&mut self, session: SessionId, call: u32, service: Service, payload: &[u8]) {
+        let outbox = self.ends[0].transport.outbox();
+        outbox.call(session, CallId(call), service, Outgoing::Slice(payload)).expect("the call is accepted");
+    }
+
+    fn answer_to(&mut self, session: SessionId, service: Service, payload: &[u8]) -> (Status, Vec<u8>) {
+        self.call(session, 1, service, payload);
+        self.poll_until(|pair| pair.ends[0].log.responses.contains_key(&1));
+        self.ends[0].log.responses.remove(&1).expect("it is there")
+    }
+}
+
+fn pattern(seed: u32, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at as u32).wrapping_mul(seed | 1).to_le_bytes()[1] ^ seed as u8).collect()
+}
+
+#[test]
+fn messages_of_all_lengths_come_back_as_they_went() {
+    for mtu_bytes in [1472, 9000, 60_000] {
+        let mut pair = Pair::new([udp(mtu_bytes), udp(mtu_bytes)]);
+        let session = pair.connect();
+        for bytes in [0, 1, 100, mtu_bytes - 24, mtu_bytes - 23, 100_000, 8 << 20] {
+            let payload = pattern(7, bytes);
+            assert!(pair.answer_to(session, ECHO, &payload) == (Status::Ok, payload), "{bytes} bytes");
+        }
+        pair.poll_until(|pair| pair.ends.iter().all(|end| end.transport.is_idle()));
+    }
+}
+
+#[test]
+fn both_ends_are_introduced() {
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    let session = pair.connect();
+    pair.poll_until(|pair| pair.ends.iter().all(|end| end.log.ups.len() == 1));
+    assert_eq!(pair.ends[0].log.ups, [(session, identity(1))]);
+    assert_eq!(pair.ends[1].log.ups[0].1, identity(0));
+    assert_eq!(pair.ends[0].transport.agreed(session).map(|offer| offer.mtu_bytes), Some(1472));
+}
+
+#[test]
+fn loans_and_statuses_travel() {
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    let session = pair.connect();
+    for bytes in [100, 100_000] {
+        let mut reversed = pattern(3, bytes);
+        reversed.reverse();
+        assert!(pair.answer_to(session, REVERSE, &pattern(3, bytes)) == (Status::Refused(9), reversed));
+    }
+    assert_eq!(pair.answer_to(session, Service(99), &[]), (Status::UnknownService, Vec::new()));
+    assert_eq!(pair.answer_to(session, TOO_MUCH, &[]), (Status::AnswerTooLong, Vec::new()));
+}
+
+#[test]
+fn handlers_call_while_the_request_is_read_in_place() {
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    let session = pair.connect();
+    assert_eq!(pair.answer_to(session, CALL_BACK, b"who is there"), (Status::Ok, Vec::new()));
+    pair.poll_until(|pair| pair.ends[1].log.responses.contains_key(&77));
+    assert_eq!(pair.ends[1].log.responses[&77], (Status::Ok, b"who is there".to_vec()));
+}
+
+#[test]
+fn a_closed_session_is_down_on_both_sides() {
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    let session = pair.connect();
+    pair.answer_to(session, ECHO, &[]);
+    let now = pair.clock.now();
+    pair.ends[0].transport.close(session, now);
+    pair.poll_until(|pair| pair.ends.iter().all(|end| !end.log.downs.is_empty()));
+    assert_eq!(pair.ends[0].log.downs, [(session, DownReason::Closed)]);
+    assert_eq!(pair.ends[1].log.downs[0].1, DownReason::Closed);
+}
+
+#[test]
+fn a_restarted_server_is_noticed() {
+    let server = udp(1472);
+    let bind = server.local();
+    let mut pair = Pair::new([udp(1472), server]);
+    let session = pair.connect();
+    pair.answer_to(session, ECHO, &[]);
+    // The old socket must be gone before the new one can have its port.
+    pair.ends[1] = end(udp(1472), 1);
+    let config = UdpConfig { bind, mtu_bytes: Some(1472), ..UdpConfig::default() };
+    pair.ends[1] = end(UdpDriver::bind(&config).expect("the port is free again"), 2);
+    pair.call(session, 2, ECHO, &[]);
+    pair.poll_until(|pair| !pair.ends[0].log.downs.is_empty());
+    assert_eq!(pair.ends[0].log.downs, [(session, DownReason::Restarted)]);
+}
+
+#[test]
+fn all_calls_complete_once_with_the_right_bytes_over_a_fabric_that_breaks_packets() {
+    let faults = |seed| FaultConfig {
+        drop: 0.02,
+        duplicate: 0.02,
+        reorder: 0.02,
+        corrupt: 0.1,
+        truncate: 0.01,
+        ..FaultConfig::none(seed)
+    };
+    let broken = |seed: u64| Fault::new(udp(1472), faults(seed), &format!("fault {seed}"));
+    let mut pair = Pair::new([broken(1), broken(2)]);
+    let session = pair.connect();
+    let (calls, window) = (100_000, 200);
+    let length = |call: u32| if call % 100 == 0 { 5000 } else { call as usize % 120 };
+    let mut made = 0;
+    pair.poll_until(|pair| {
+        while made < calls && made < pair.ends[0].log.responses.len() as u32 + window {
+            pair.call(session, made, ECHO, &pattern(made, length(made)));
+            made += 1;
+        }
+        pair.ends[0].log.responses.len() as u32 == calls
+    });
+    for (call, (status, bytes)) in &pair.ends[0].log.responses {
+        assert!(*status == Status::Ok && *bytes == pattern(*call, length(*call)), "call {call} was altered");
+    }
+    assert_eq!(pair.ends[1].log.served, calls, "each request ran once");
+    assert!(pair.ends.iter().all(|end| end.log.downs.is_empty()));
+    assert!(pair.ends[1].transport.counters().checksum_errors.get() > u64::from(calls) / 20);
+}
