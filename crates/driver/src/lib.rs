@@ -14,9 +14,9 @@ mod datagram;
 pub mod decorate;
 mod heap_loan;
 mod lane;
-mod wait;
 mod random;
 pub mod trace;
+mod wait;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
@@ -27,8 +27,8 @@ pub use counters::{
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use heap_loan::HeapLoans;
 pub use lane::{
-    HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver,
-    LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
+    HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
 };
 pub use random::Random;
 pub use wait::wait_readable;
