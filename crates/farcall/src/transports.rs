@@ -4,14 +4,16 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::str::FromStr;
 
-use farcall_driver::CounterFile;
+use farcall_driver::decorate::{Fault, FaultConfig};
+use farcall_driver::{CounterFile, Datagram};
 use farcall_driver_shm::{ShmConfig, ShmLanes};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
+use farcall_protocol::session::ConfigError;
 use farcall_transport::{PacketConfig, PacketTransport, Ring, RingConfig, Transport};
 
 use crate::bootstrap::random_incarnation;
-use crate::parameters::{Idle, Settings};
+use crate::parameters::{FaultSettings, Idle, Settings};
 
 /// A transport and the driver that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,8 +61,7 @@ impl TransportKind {
             }
             Self::BasicUdp => {
                 let driver = UdpDriver::bind(&udp_config(settings, local))?;
-                let (seed, config) = (random_incarnation(), packet_config(settings));
-                Box::new(PacketTransport::new(driver, identity, seed, &config, counters, label)?)
+                packet(driver, identity, settings, label)?
             }
         })
     }
@@ -95,6 +96,36 @@ impl fmt::Display for UnknownTransport {
 }
 
 impl core::error::Error for UnknownTransport {}
+
+/// The packet transport over a driver, with faults in between if the settings ask for any.
+fn packet<D: Datagram + 'static>(
+    driver: D,
+    identity: Identity,
+    settings: &Settings,
+    label: &str,
+) -> Result<Box<dyn Transport>, ConfigError> {
+    let (seed, config) = (random_incarnation(), packet_config(settings));
+    let counters = CounterFile::process();
+    let faults = fault_config(&settings.fault);
+    if faults == FaultConfig::none(faults.seed) {
+        return Ok(Box::new(PacketTransport::new(driver, identity, seed, &config, counters, label)?));
+    }
+    let driver = Fault::new(driver, faults, &format!("fault {label}"));
+    Ok(Box::new(PacketTransport::new(driver, identity, seed, &config, counters, label)?))
+}
+
+fn fault_config(faults: &FaultSettings) -> FaultConfig {
+    let probability = |permille: u16| f64::from(permille) / 1000.0;
+    FaultConfig {
+        drop: probability(faults.drop_permille),
+        duplicate: probability(faults.duplicate_permille),
+        reorder: probability(faults.reorder_permille),
+        delay: probability(faults.delay_permille),
+        corrupt: probability(faults.corrupt_permille),
+        truncate: probability(faults.truncate_permille),
+        ..FaultConfig::none(faults.seed)
+    }
+}
 
 fn shm_config(settings: &Settings) -> ShmConfig {
     ShmConfig {

@@ -23,7 +23,8 @@ pub use error::{Origin, SettingsError};
 pub use load::{CONFIG_VARIABLE, Sources};
 pub use parameter::{Parameter, Scope};
 pub use table::{
-    BasicSettings, EndpointSettings, Idle, PARAMETERS, RingSettings, Settings, ShmSettings, UdpSettings,
+    BasicSettings, EndpointSettings, FaultSettings, Idle, PARAMETERS, RingSettings, Settings, ShmSettings,
+    UdpSettings,
 };
 pub use value::Value;
 

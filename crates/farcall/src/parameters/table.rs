@@ -48,6 +48,16 @@ parameters! {
         mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
         bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to receive at; auto takes the one that reaches the other ranks.";
     }
+    "Faults injected into the packets that an endpoint sends, for tests and experiments."
+    fault: FaultSettings {
+        drop_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets lost.";
+        duplicate_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets sent twice.";
+        reorder_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets overtaken by later ones.";
+        delay_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets kept back for some turns of the poll loop.";
+        corrupt_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets with flipped bits.";
+        truncate_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets that lose their end.";
+        seed: u64 = "1", Domain::integer(0, u64::MAX, ""), Endpoint, "Where the draws of the faults begin.";
+    }
     "Endpoints, whatever their transport."
     endpoint: EndpointSettings {
         call_timeout: Duration = "10s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a call fails unless it was given a deadline of its own.";

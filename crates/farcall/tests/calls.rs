@@ -1,0 +1,263 @@
+//! What calls promise, over every transport: all forms, all endings, all sizes.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{LONG, Pair, pattern, settings};
+use farcall::{CallError, CallRefused, Deferred, Endpoint, Event, Executor, Service, TransportKind};
+
+const ECHO: Service = Service(1);
+const ADD_ONE: Service = Service(2);
+const REFUSE: Service = Service(3);
+const ABANDON: Service = Service(4);
+const NEVER: Service = Service(5);
+const RELAY: Service = Service(6);
+const LOANED: Service = Service(7);
+const TOO_LONG: Service = Service(8);
+const UNKNOWN: Service = Service(99);
+
+/// The limit on messages in these tests: small enough to be tried.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+
+fn serve(endpoint: &Endpoint) {
+    endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
+    endpoint.serve(ADD_ONE, |request, reply| {
+        let number = u64::from_le_bytes(request.payload().try_into().expect("eight bytes"));
+        reply.send(&(number + 1).to_le_bytes());
+    });
+    endpoint.serve(REFUSE, |request, reply| reply.refuse(request.payload()[0]));
+    endpoint.serve(ABANDON, |_, reply| drop(reply));
+    let kept: Arc<Mutex<Vec<Deferred>>> = Arc::default();
+    endpoint.serve(NEVER, move |_, reply| {
+        let (deferred, _) = reply.defer();
+        kept.lock().expect("one thread").push(deferred);
+    });
+    endpoint.serve(RELAY, |request, reply| {
+        let (caller, payload) = (request.peer(), request.payload().to_vec());
+        let (deferred, mut context) = reply.defer();
+        let relayed = context.call(caller, ECHO, &payload).then(move |context, outcome| {
+            context.reply(deferred, &outcome.as_ref().expect("the caller serves echo")[..]);
+        });
+        relayed.expect("the caller can be called");
+    });
+    endpoint.serve(LOANED, |request, mut reply| {
+        let length = u32::from_le_bytes(request.payload().try_into().expect("four bytes"));
+        let mut page = reply.context().loan(length as usize).expect("memory to lend");
+        page.copy_from_slice(&pattern(9, length as usize));
+        reply.send(page);
+    });
+    endpoint.serve(TOO_LONG, |_, reply| reply.send(&vec![0; MESSAGE_BYTES_MAX + 1]));
+}
+
+fn pairs() -> impl Iterator<Item = Pair> {
+    let limit = MESSAGE_BYTES_MAX;
+    let settings = settings(&[
+        &format!("ring.message_bytes_max={limit}"),
+        &format!("basic.message_bytes_max={limit}"),
+        "ring.calls_max=64",
+        "basic.calls_max=64",
+    ]);
+    TransportKind::ALL.iter().map(move |&kind| {
+        println!("over {kind}");
+        Pair::new(kind, settings.clone(), serve)
+    })
+}
+
+#[test]
+fn payloads_of_all_sizes_come_back_whole() {
+    for pair in pairs() {
+        for length in [0, 1, 7, 8, 63, 64, 100, 1000, 8183, 8184, 8185, 65_536, 100_000, MESSAGE_BYTES_MAX] {
+            let sent = pattern(length as u64, length);
+            let answer = pair.client.call(pair.server, ECHO, &sent).within(LONG).wait().expect("an echo");
+            assert!(*answer == sent[..], "{length} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_message_over_the_limit_is_refused_and_says_the_limit() {
+    for pair in pairs() {
+        pair.client.wait_for(pair.server).expect("up");
+        let long = vec![0; MESSAGE_BYTES_MAX + 1];
+        let refused = pair.client.call(pair.server, ECHO, &long).wait().map(drop);
+        let expected = CallRefused::TooLong { bytes: long.len(), bytes_max: MESSAGE_BYTES_MAX };
+        assert_eq!(refused, Err(CallError::NotSent(expected)));
+        let answer = pair.client.call(pair.server, TOO_LONG, b"").within(LONG).wait().map(drop);
+        assert_eq!(answer, Err(CallError::AnswerTooLong));
+    }
+}
+
+#[test]
+fn every_refusal_has_its_own_error() {
+    for pair in pairs() {
+        let call = |service, payload: &[u8]| {
+            pair.client.call(pair.server, service, payload).within(LONG).wait().map(drop)
+        };
+        assert_eq!(call(UNKNOWN, b""), Err(CallError::UnknownService));
+        assert_eq!(call(REFUSE, &[42]), Err(CallError::Refused { code: 42 }));
+        assert_eq!(call(ABANDON, b"x"), Err(CallError::Abandoned));
+        assert_eq!(call(ECHO, b"still here"), Ok(()));
+    }
+}
+
+#[test]
+fn a_deadline_ends_a_call_that_is_never_answered_and_others_go_on() {
+    for pair in pairs() {
+        let never =
+            pair.client.call(pair.server, NEVER, b"").within(Duration::from_millis(20)).wait().map(drop);
+        assert_eq!(never, Err(CallError::TimedOut));
+        assert!(pair.client.call(pair.server, ECHO, b"x").within(LONG).wait().is_ok());
+        assert_eq!(pair.client.calls_under_way(), 0);
+    }
+}
+
+#[test]
+fn futures_complete_in_any_order_under_the_small_executor() {
+    for pair in pairs() {
+        let sum = std::cell::Cell::new(0);
+        let executor = Executor::new(&pair.client);
+        for number in 0..50u64 {
+            let (pair, sum) = (&pair, &sum);
+            executor.spawn(async move {
+                let answer = pair.client.call(pair.server, ADD_ONE, &number.to_le_bytes()).within(LONG).await;
+                let answer = answer.expect("an answer");
+                sum.set(sum.get() + u64::from_le_bytes(answer[..].try_into().expect("eight bytes")));
+            });
+        }
+        executor.run();
+        assert_eq!(sum.get(), (1..=50).sum());
+        let answer = pair.client.block_on(async { pair.client.call(pair.server, ECHO, b"one more").await });
+        assert_eq!(&answer.expect("an answer")[..], b"one more");
+    }
+}
+
+#[test]
+fn a_callback_gets_the_outcome_once_and_may_call_again() {
+    for pair in pairs() {
+        let seen: Arc<Mutex<Vec<u64>>> = Arc::default();
+        chain(&pair, Arc::clone(&seen));
+        let watched = Arc::clone(&seen);
+        pair.client.run_while(|| watched.lock().expect("one thread").len() < 100);
+        assert_eq!(*seen.lock().expect("one thread"), (1..=100).collect::<Vec<_>>());
+        assert_eq!(pair.client.calls_under_way(), 0);
+    }
+}
+
+/// Calls ADD_ONE on its own answers until 100 have come.
+fn chain(pair: &Pair, seen: Arc<Mutex<Vec<u64>>>) {
+    fn next(
+        context: &mut farcall::Context<'_>,
+        peer: farcall::Peer,
+        number: u64,
+        seen: Arc<Mutex<Vec<u64>>>,
+    ) {
+        let again = move |context: &mut farcall::Context<'_>, outcome: &farcall::Outcome<'_>| {
+            let answer = outcome.as_ref().expect("an answer");
+            let number = u64::from_le_bytes(answer[..].try_into().expect("eight bytes"));
+            seen.lock().expect("one thread").push(number);
+            if number < 100 {
+                next(context, peer, number, seen);
+            }
+        };
+        context.call(peer, ADD_ONE, &number.to_le_bytes()).within(LONG).then(again).expect("sent");
+    }
+    let peer = pair.server;
+    let start =
+        move |context: &mut farcall::Context<'_>, _: &farcall::Outcome<'_>| next(context, peer, 0, seen);
+    pair.client.call(pair.server, ECHO, b"").within(LONG).then(start).expect("sent");
+}
+
+#[test]
+fn posted_calls_come_back_as_events_with_their_tokens() {
+    for pair in pairs() {
+        for token in 0..64u64 {
+            pair.client
+                .call(pair.server, ADD_ONE, &token.to_le_bytes())
+                .within(LONG)
+                .post(token)
+                .expect("sent");
+        }
+        let mut tokens = Vec::new();
+        while tokens.len() < 64 {
+            pair.client.poll_idle(|_, event| {
+                let Event::Completed { token, outcome } = event else { panic!("{event:?}") };
+                let answer = outcome.as_ref().expect("an answer");
+                assert_eq!(answer[..], (token + 1).to_le_bytes());
+                tokens.push(token);
+            });
+        }
+        tokens.sort_unstable();
+        assert_eq!(tokens, (0..64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_limit_on_unanswered_calls_is_reported_and_lifts() {
+    for pair in pairs() {
+        pair.client.wait_for(pair.server).expect("up");
+        let pending: Vec<_> = (0..64)
+            .map(|_| pair.client.call(pair.server, NEVER, b"").within(LONG).start().expect("under the limit"))
+            .collect();
+        let refused = pair.client.call(pair.server, ECHO, b"").wait().map(drop);
+        assert_eq!(refused, Err(CallError::NotSent(CallRefused::TooManyCalls { calls_max: 64 })));
+        drop(pending);
+        assert_eq!(pair.client.calls_under_way(), 0, "dropping a future cancels its call");
+    }
+}
+
+#[test]
+fn a_cancelled_call_completes_as_cancelled_and_its_late_answer_is_dropped() {
+    for pair in pairs() {
+        let operation = pair.client.call(pair.server, ECHO, b"late").within(LONG).post(7).expect("sent");
+        assert!(pair.client.cancel(operation));
+        assert!(!pair.client.cancel(operation), "it completes once");
+        let mut events = 0;
+        pair.client.poll(|_, event| {
+            assert!(
+                matches!(event, Event::Completed { token: 7, outcome: Err(CallError::Cancelled) }),
+                "{event:?}"
+            );
+            events += 1;
+        });
+        assert!(pair.client.call(pair.server, ECHO, b"next").within(LONG).wait().is_ok());
+        pair.client.poll(|_, event| panic!("{event:?}"));
+        assert_eq!(events, 1);
+    }
+}
+
+#[test]
+fn a_handler_may_call_its_caller_before_it_answers() {
+    for pair in pairs() {
+        pair.client.serve(ECHO, |request, reply| reply.send(request.payload()));
+        let answer = pair.client.call(pair.server, RELAY, b"there and back").within(LONG).wait();
+        assert_eq!(&answer.expect("an answer")[..], b"there and back");
+    }
+}
+
+#[test]
+fn loans_arrive_as_they_were_written_and_their_memory_comes_back() {
+    for pair in pairs() {
+        let length = 300_000;
+        for round in 0..500u64 {
+            let mut page = pair.client.loan(length).expect("loans come back");
+            page.copy_from_slice(&pattern(round, length));
+            let answer = pair.client.call(pair.server, ECHO, page).within(LONG).wait().expect("an echo");
+            assert!(*answer == pattern(round, length)[..]);
+            let lent =
+                pair.client.call(pair.server, LOANED, &(length as u32).to_le_bytes()).within(LONG).wait();
+            assert!(*lent.expect("a loan") == pattern(9, length)[..]);
+        }
+    }
+}
+
+#[test]
+fn an_answer_can_be_kept_beyond_the_endpoint() {
+    for pair in pairs() {
+        let sent = pattern(3, 200_000);
+        let kept = pair.client.call(pair.server, ECHO, &sent).within(LONG).wait().expect("an echo").take();
+        drop(pair);
+        assert!(*kept == sent[..]);
+    }
+}

@@ -1,0 +1,75 @@
+//! A server and a client in one process, on two threads, over any transport.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Node, Peer, TransportKind};
+
+/// Generous: reached only when something hangs.
+pub const LONG: Duration = Duration::from_secs(60);
+
+/// A cluster of two in this process; rank 0 serves on a thread of its own.
+pub struct Pair {
+    pub client: Endpoint,
+    pub server: Peer,
+    pub node: Node,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _rendezvous: Rendezvous,
+}
+
+impl Pair {
+    /// A pair over `kind`, with handlers that `serve` installs.
+    pub fn new(
+        kind: TransportKind,
+        settings: Settings,
+        serve: impl FnOnce(&Endpoint) + Send + 'static,
+    ) -> Self {
+        let rendezvous = Rendezvous::bind("127.0.0.1:0", 2).expect("a rendezvous on loopback");
+        let address = HostPort::from(rendezvous.address());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, server_address, server_settings) =
+            (Arc::clone(&stop), address.clone(), settings.clone());
+        let thread = std::thread::spawn(move || {
+            let bootstrap = Bootstrap::join(&server_address, 0, 2, LONG).expect("rank 0 joins");
+            let node = Node::new(bootstrap, server_settings.clone());
+            let endpoint = node.endpoint_with(kind, &server_settings).expect("the server's endpoint");
+            serve(&endpoint);
+            endpoint.run_while(|| !stopped.load(Ordering::Relaxed));
+        });
+        let node = Node::new(Bootstrap::join(&address, 1, 2, LONG).expect("rank 1 joins"), settings.clone());
+        let client = node.endpoint_with(kind, &settings).expect("the client's endpoint");
+        let server = client.peer(0).expect("the server is known");
+        Self { client, server, node, stop, thread: Some(thread), _rendezvous: rendezvous }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let outcome = thread.join();
+            assert!(outcome.is_ok() || std::thread::panicking(), "the server thread panicked");
+        }
+    }
+}
+
+/// Settings from assignments.
+pub fn settings(assignments: &[&str]) -> Settings {
+    let mut settings = Settings::default();
+    for assignment in assignments {
+        settings.assign(assignment).expect("a valid assignment");
+    }
+    settings
+}
+
+/// Bytes that depend on their place and on a seed.
+pub fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    (0..length as u64).map(|at| (seed.wrapping_mul(0x9e37_79b9).wrapping_add(at * 31) >> 3) as u8).collect()
+}
