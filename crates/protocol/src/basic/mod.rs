@@ -89,6 +89,12 @@ impl<B: AsRef<[u8]>> Basic<B> {
         self.end_because(session, EndReason::Closed);
     }
 
+    /// Ends all sessions and tells the peers.
+    pub fn close_all(&mut self) {
+        let ids: Vec<SessionId> = self.channels.iter().flatten().map(|channel| channel.id).collect();
+        ids.into_iter().for_each(|id| self.close(id));
+    }
+
     /// Ends a session for a reason of the caller's, for example a violation that only the caller can see.
     pub fn end_because(&mut self, session: SessionId, reason: EndReason) {
         self.sessions.end_because(session, reason);

@@ -40,9 +40,7 @@ impl Sessions {
     ) {
         let Some(index) = self.index_of(header.session) else {
             // A repeated OPEN of ours outlived its session; its acceptor need not wait for us.
-            self.counters.unknown_sessions += 1;
-            self.queue(from, header.session, SessionPacket::Reset { incarnation: self.identity.incarnation });
-            return;
+            return self.answer_unknown(from, header.session, now);
         };
         let slot = &mut self.slots[usize::from(index)];
         match slot.state {

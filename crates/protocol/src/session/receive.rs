@@ -1,7 +1,7 @@
 //! What packets do to sessions.
 
 use crate::Instant;
-use crate::wire::{Flags, Header, Opcode, SessionPacket, WireSession, checksum_matches};
+use crate::wire::{Flags, Header, SessionPacket, WireSession, checksum_matches};
 
 use super::{EndReason, PeerAddress, Sessions, State};
 
@@ -83,14 +83,16 @@ impl Sessions {
             self.counters.checksum_errors += 1;
             return None;
         }
-        self.counters.unknown_sessions += 1;
-        let answered = !matches!(header.opcode, Opcode::Reset | Opcode::Close | Opcode::Refuse);
-        if answered && header.session != WireSession::NONE && self.resets.take(now) {
-            self.counters.resets_sent += 1;
-            let incarnation = self.identity.incarnation;
-            self.queue(from, header.session, SessionPacket::Reset { incarnation });
-        }
+        self.answer_unknown(from, header.session, now);
         None
+    }
+
+    pub(super) fn answer_unknown(&mut self, from: PeerAddress, session: WireSession, now: Instant) {
+        self.counters.unknown_sessions += 1;
+        if session != WireSession::NONE && self.resets.take(now) {
+            self.counters.resets_sent += 1;
+            self.queue(from, session, SessionPacket::Reset { incarnation: self.identity.incarnation });
+        }
     }
 
     fn on_ping(&mut self, from: PeerAddress, header: &Header, packet: &[u8], now: Instant) {

@@ -86,6 +86,14 @@ impl<D: Datagram> PacketTransport<D> {
     }
 }
 
+/// An orderly end: the peers need not find out by themselves.
+impl<D: Datagram> Drop for PacketTransport<D> {
+    fn drop(&mut self) {
+        self.outbound.basic.close_all();
+        self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, Instant::ZERO);
+    }
+}
+
 impl<D: Datagram> Transport for PacketTransport<D> {
     fn limits(&self) -> TransportLimits {
         self.outbound.limits()
