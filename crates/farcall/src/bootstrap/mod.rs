@@ -27,7 +27,7 @@ pub use launch::{Launch, LaunchError};
 pub use limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, NAME_BYTES_MAX, RANKS_MAX, WAITS_MAX};
 pub use placement::{Placement, PlacementError};
 pub use refusal::Refusal;
-pub use rendezvous::{Rendezvous, RendezvousError};
+pub use rendezvous::{Rendezvous, RendezvousError, fuzz_rendezvous};
 pub use start::{Bootstrap, BootstrapError, JOIN_WITHIN};
 pub use variables::{
     CORE_VARIABLE, EXTERNAL_VARIABLE, HOSTS_VARIABLE, LAUNCH_VARIABLES, PARENT_VARIABLE, RANK_VARIABLE,

@@ -1,6 +1,7 @@
 //! The directory service of a cluster: one address that all processes know, where they learn all others.
 
 mod connection;
+mod fuzz;
 mod registry;
 mod server;
 
@@ -11,6 +12,7 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+pub use self::fuzz::fuzz_rendezvous;
 use self::registry::Registry;
 use self::server::Server;
 use super::RANKS_MAX;

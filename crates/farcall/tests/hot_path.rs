@@ -1,0 +1,150 @@
+//! The path of a small message over shared memory costs no allocation and no system call.
+//!
+//! Allocations are counted by the test's own allocator. System calls are forbidden by a filter of the kernel that
+//! ends the process at the first one, in a child process on both of its threads.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+mod common;
+
+use common::{LONG, Pair, settings};
+use farcall::{Endpoint, Event, Peer, Service, TransportKind};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+
+const ECHO: Service = Service(1);
+const SEAL: Service = Service(2);
+
+/// Calls made while allocations or system calls are watched.
+const CALLS: usize = 100_000;
+
+/// Set in the child that runs without system calls.
+const CHILD_VARIABLE: &str = "FARCALL_TEST_WITHOUT_SYSTEM_CALLS";
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static WATCHING: AtomicBool = AtomicBool::new(false);
+
+#[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
+// SAFETY: every request is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(u64::from(WATCHING.load(Ordering::Relaxed)), Ordering::Relaxed);
+        // SAFETY: the caller's promise is the system allocator's condition.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `System.alloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn spinning_pair() -> Pair {
+    // Spinning endpoints never sleep, so neither side may need the kernel at all.
+    Pair::new(TransportKind::RingShm, settings(&["endpoint.idle=spin"]), |endpoint| {
+        endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
+        endpoint.serve(SEAL, |_, reply| {
+            forbid_system_calls();
+            reply.send(b"sealed");
+        });
+    })
+}
+
+/// One call at a time, then a window of calls as events.
+fn converse(client: &Endpoint, server: Peer, calls: usize) {
+    for _ in 0..calls / 2 {
+        let answer = client.call(server, ECHO, b"thirty bytes of a small request").within(LONG).wait();
+        assert_eq!(answer.expect("an echo").len(), 31);
+    }
+    let (mut sent, mut done) = (0, 0);
+    while done < calls / 2 {
+        while sent < calls / 2 && sent - done < 64 {
+            client.call(server, ECHO, b"eight ..").within(LONG).post(sent as u64).expect("sent");
+            sent += 1;
+        }
+        client.poll(|_, event| {
+            assert!(matches!(event, Event::Completed { outcome: Ok(_), .. }));
+            done += 1;
+        });
+    }
+}
+
+/// The tests of this file must not count each other's allocations.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+#[test]
+fn small_calls_allocate_nothing() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let pair = spinning_pair();
+    converse(&pair.client, pair.server, 10_000);
+    WATCHING.store(true, Ordering::SeqCst);
+    converse(&pair.client, pair.server, CALLS);
+    WATCHING.store(false, Ordering::SeqCst);
+    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), 0, "allocations in {CALLS} calls");
+}
+
+#[test]
+fn small_calls_make_no_system_call() {
+    if std::env::var_os(CHILD_VARIABLE).is_some() {
+        return run_without_system_calls();
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let this_test = ["--exact", "small_calls_make_no_system_call", "--nocapture"];
+    let child = |value: &str| {
+        let program = std::env::current_exe().expect("the test's own path");
+        Command::new(program).args(this_test).env(CHILD_VARIABLE, value).status().expect("a child runs")
+    };
+    let status = child("converse");
+    assert!(status.success(), "a system call ended the child: {status}");
+    let status = child("yield");
+    assert_eq!(status.signal(), Some(SIGSYS), "the filter must catch a system call, or it proves nothing");
+}
+
+/// The number of the signal that the filter sends.
+const SIGSYS: i32 = 31;
+
+fn run_without_system_calls() {
+    let yields = std::env::var(CHILD_VARIABLE).is_ok_and(|value| value == "yield");
+    let pair = Arc::new(spinning_pair());
+    converse(&pair.client, pair.server, 10_000);
+    let sealed = pair.client.call(pair.server, SEAL, b"").within(LONG).wait().expect("sealed");
+    assert_eq!(&sealed[..], b"sealed");
+    drop(sealed);
+    // Ending a process takes more system calls than ending well should allow, so another thread does it.
+    std::thread::spawn(|| {
+        while !DONE.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        std::process::exit(0);
+    });
+    forbid_system_calls();
+    converse(&pair.client, pair.server, CALLS);
+    if yields {
+        std::thread::yield_now();
+    }
+    DONE.store(true, Ordering::Release);
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+/// Set when the conversation without system calls is over.
+static DONE: AtomicBool = AtomicBool::new(false);
+
+/// From now on the first system call of this thread ends the process.
+fn forbid_system_calls() {
+    let target = TargetArch::try_from(std::env::consts::ARCH).expect("a known processor");
+    let filter =
+        SeccompFilter::new(BTreeMap::new(), SeccompAction::KillProcess, SeccompAction::Allow, target);
+    let program = BpfProgram::try_from(filter.expect("a filter")).expect("a program");
+    seccompiler::apply_filter(&program).expect("the kernel takes filters");
+}
