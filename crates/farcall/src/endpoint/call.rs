@@ -8,11 +8,12 @@ use core::time::Duration;
 use core::fmt;
 use core::ops::Deref;
 
-use farcall_transport::{CallId, Outgoing, Payload, Service};
+use farcall_protocol::Instant;
+use farcall_transport::{CallId, Outgoing, Payload, Service, SessionId};
 
 use super::Endpoint;
 use super::context::{Context, Operation, start};
-use super::operations::Completion;
+use super::operations::{Callback, Completion, Operations};
 use super::outcome::{CallError, Kept, Outcome};
 use super::sessions::Peer;
 
@@ -44,7 +45,9 @@ impl<'e> Call<'e, '_> {
     /// Sends the call now; the future that is returned completes with it.
     pub fn start(self) -> Result<Pending<'e>, CallError> {
         let endpoint = self.endpoint;
-        let call = self.begin(Completion::Future(None))?;
+        let call = self.begin(|operations, session, deadline| {
+            operations.add(session, deadline, Completion::Future(None))
+        })?;
         Ok(Pending { endpoint, call, fetched: false })
     }
 
@@ -53,19 +56,28 @@ impl<'e> Call<'e, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
-        self.begin(Completion::Callback(Box::new(callback))).map(Operation)
+        let callback: Callback = Box::new(callback);
+        let add = |operations: &mut Operations, session, deadline| {
+            operations.add(session, deadline, Completion::Callback(callback))
+        };
+        self.begin(add).map(Operation)
     }
 
     /// Queues the call for the next poll; its end is an event with this token.
     pub fn post(self, token: u64) -> Result<Operation, CallError> {
-        self.begin(Completion::Event(token)).map(Operation)
+        let add =
+            |operations: &mut Operations, session, deadline| operations.add_event(session, deadline, token);
+        self.begin(add).map(Operation)
     }
 
     #[inline]
-    fn begin(self, completion: Completion) -> Result<CallId, CallError> {
+    fn begin(
+        self,
+        add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
+    ) -> Result<CallId, CallError> {
         let core = &mut *self.endpoint.core();
         let outbox = core.transport.outbox();
-        start(outbox, &mut core.state, self.peer, self.service, self.payload, self.timeout, completion)
+        start(outbox, &mut core.state, self.peer, self.service, self.payload, self.timeout, add)
     }
 }
 

@@ -7,10 +7,11 @@
 use core::time::Duration;
 
 use farcall_driver::{Loan, LoanError};
-use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, Status};
+use farcall_protocol::Instant;
+use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status};
 
 use super::deferred::Deferred;
-use super::operations::{Callback, Completion, OPERATIONS_MAX};
+use super::operations::{Callback, Completion, OPERATIONS_MAX, Operations};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 use super::state::State;
@@ -90,23 +91,28 @@ impl ContextCall<'_, '_> {
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
         let callback: Callback = Box::new(callback);
-        self.start(Completion::Callback(callback)).map(Operation)
+        self.start(|operations, session, deadline| {
+            operations.add(session, deadline, Completion::Callback(callback))
+        })
     }
 
     /// Sends the call; its end is an event with this token.
     #[inline(always)]
     pub fn post(self, token: u64) -> Result<Operation, CallError> {
-        self.start(Completion::Event(token)).map(Operation)
+        self.start(|operations, session, deadline| operations.add_event(session, deadline, token))
     }
 
     #[inline(always)]
-    fn start(self, completion: Completion) -> Result<CallId, CallError> {
+    fn start(
+        self,
+        add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
+    ) -> Result<Operation, CallError> {
         let Self { outbox, state, peer, service, payload, timeout } = self;
-        start(outbox, state, peer, service, payload, timeout, completion)
+        start(outbox, state, peer, service, payload, timeout, add).map(Operation)
     }
 }
 
-/// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be moved
+/// Adds the operation, which `add` knows how to, and sends its request. Always inlined, because the parts of the call would otherwise be moved
 /// through memory several times.
 #[inline(always)]
 pub fn start(
@@ -116,12 +122,10 @@ pub fn start(
     service: Service,
     payload: Outgoing<'_>,
     timeout: Duration,
-    completion: Completion,
+    add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
 ) -> Result<CallId, CallError> {
     let deadline = state.now + timeout;
-    let call = state
-        .operations
-        .add(peer.session, deadline, completion)
+    let call = add(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
     match outbox.call(peer.session, call, service, payload) {
         Ok(()) => {

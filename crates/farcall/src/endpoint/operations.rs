@@ -29,25 +29,52 @@ pub enum Completion {
     Event(u64),
 }
 
-/// Vacant → Pending → Vacant; the slot of a future goes Vacant → Pending → Done → Vacant.
-enum Slot {
+/// Where a slot stands. Vacant → Pending → Vacant; the slot of a future goes Vacant → Pending → Done → Vacant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
     Vacant,
-    Pending(Operation),
-    /// Complete; the future has not fetched the result yet.
-    Done(Result<Kept, CallError>),
+    /// The operation becomes an event; nothing is attached.
+    PendingEvent,
+    /// A callback or the waker of a future is attached.
+    Pending,
+    /// The result for a future is attached.
+    Done,
 }
 
-struct Operation {
+/// What a slot holds beside its numbers. Most operations never touch it.
+enum Attachment {
+    Nothing,
+    Completion(Completion),
+    Result(Result<Kept, CallError>),
+}
+
+struct Slot {
+    stage: Stage,
+    generation: u16,
     session: SessionId,
-    deadline: Instant,
     /// The reading of the clock that the deadline was computed from.
     clock_reading: u32,
-    completion: Completion,
+    deadline: Instant,
+    token: u64,
+    attachment: Attachment,
+}
+
+impl Slot {
+    fn is_pending(&self) -> bool {
+        matches!(self.stage, Stage::PendingEvent | Stage::Pending)
+    }
+
+    /// Takes what is attached off the slot, which is vacant from now on.
+    fn vacate(&mut self) -> Attachment {
+        self.stage = Stage::Vacant;
+        self.generation = self.generation.wrapping_add(1);
+        core::mem::replace(&mut self.attachment, Attachment::Nothing)
+    }
 }
 
 /// The slab.
 pub struct Operations {
-    slots: Vec<(u16, Slot)>,
+    slots: Vec<Slot>,
     free: Vec<u16>,
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
@@ -77,25 +104,50 @@ impl Operations {
         self.under_way
     }
 
-    /// Adds an operation; `None` when the slab is full. Always inlined, so that it is built in its slot.
-    #[inline(always)]
+    /// Adds an operation that becomes an event; `None` when the slab is full.
+    #[inline]
+    pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
+        let (index, slot) = self.occupy(session, deadline)?;
+        slot.stage = Stage::PendingEvent;
+        slot.token = token;
+        Some(call_id(slot.generation, index))
+    }
+
+    /// Adds an operation with a callback or for a future; `None` when the slab is full.
+    #[inline]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
+        let (index, slot) = self.occupy(session, deadline)?;
+        slot.stage = Stage::Pending;
+        slot.attachment = Attachment::Completion(completion);
+        Some(call_id(slot.generation, index))
+    }
+
+    #[inline]
+    fn occupy(&mut self, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.grow()?,
         };
-        let operation = Operation { session, deadline, clock_reading: self.clock_reading, completion };
-        let (generation, slot) = &mut self.slots[usize::from(index)];
-        *slot = Slot::Pending(operation);
         self.earliest_deadline = self.earliest_deadline.min(deadline);
         self.added_since = true;
         self.under_way += 1;
-        Some(CallId(u32::from(*generation) << 16 | u32::from(index)))
+        let slot = &mut self.slots[usize::from(index)];
+        (slot.session, slot.deadline, slot.clock_reading) = (session, deadline, self.clock_reading);
+        Some((index, slot))
     }
 
+    #[cold]
     fn grow(&mut self) -> Option<u16> {
         let index = u16::try_from(self.slots.len()).ok()?;
-        self.slots.push((0, Slot::Vacant));
+        self.slots.push(Slot {
+            stage: Stage::Vacant,
+            generation: 0,
+            session: SessionId(0),
+            clock_reading: 0,
+            deadline: Instant::NEVER,
+            token: 0,
+            attachment: Attachment::Nothing,
+        });
         Some(index)
     }
 
@@ -103,75 +155,88 @@ impl Operations {
     /// one of `session`. One that a future waits for keeps its slot until the future has fetched the result.
     #[inline]
     pub fn end(&mut self, call: CallId, session: SessionId) -> Option<Completion> {
-        match self.slot(call)? {
-            Slot::Pending(operation) if operation.session == session => {}
-            _ => return None,
+        let slot = self.slot_mut(call)?;
+        if !slot.is_pending() || slot.session != session {
+            return None;
         }
         Some(self.remove_pending(call))
     }
 
     /// Ends an operation whatever its session; gives the session too.
     pub fn cancel(&mut self, call: CallId) -> Option<(SessionId, Completion)> {
-        let Slot::Pending(operation) = self.slot(call)? else { return None };
-        let session = operation.session;
+        let slot = self.slot_mut(call)?;
+        if !slot.is_pending() {
+            return None;
+        }
+        let session = slot.session;
         Some((session, self.remove_pending(call)))
     }
 
+    #[inline]
     fn remove_pending(&mut self, call: CallId) -> Completion {
         self.under_way -= 1;
         let index = call.0 as u16;
-        let (generation, slot) = &mut self.slots[usize::from(index)];
-        let Slot::Pending(operation) = core::mem::replace(slot, Slot::Vacant) else {
-            unreachable!("the caller has seen that it is pending")
+        let slot = &mut self.slots[usize::from(index)];
+        if slot.stage == Stage::PendingEvent {
+            slot.stage = Stage::Vacant;
+            slot.generation = slot.generation.wrapping_add(1);
+            let token = slot.token;
+            self.free.push(index);
+            return Completion::Event(token);
+        }
+        self.detach(index)
+    }
+
+    fn detach(&mut self, index: u16) -> Completion {
+        let slot = &mut self.slots[usize::from(index)];
+        let attachment = core::mem::replace(&mut slot.attachment, Attachment::Nothing);
+        let Attachment::Completion(completion) = attachment else {
+            unreachable!("pending slots have a completion")
         };
-        if !matches!(operation.completion, Completion::Future(_)) {
-            *generation = generation.wrapping_add(1);
+        if !matches!(completion, Completion::Future(_)) {
+            slot.vacate();
             self.free.push(index);
         }
-        operation.completion
+        completion
     }
 
     /// Leaves the result of an operation for its future.
     pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
-        self.slots[usize::from(call.0 as u16)].1 = Slot::Done(result);
+        let slot = &mut self.slots[usize::from(call.0 as u16)];
+        slot.stage = Stage::Done;
+        slot.attachment = Attachment::Result(result);
     }
 
     /// What a future's operation has come to; registers `waker` if it is not complete.
     pub fn fetch_result(&mut self, call: CallId, waker: Option<&Waker>) -> Option<Result<Kept, CallError>> {
         let index = call.0 as u16;
-        let (generation, slot) = &mut self.slots[usize::from(index)];
-        match slot {
-            Slot::Done(_) => {
-                let Slot::Done(result) = core::mem::replace(slot, Slot::Vacant) else { unreachable!() };
-                *generation = generation.wrapping_add(1);
-                self.free.push(index);
-                Some(result)
-            }
-            Slot::Pending(Operation { completion: Completion::Future(waiting), .. }) => {
-                if let Some(waker) = waker {
-                    match waiting {
-                        Some(known) if known.will_wake(waker) => {}
-                        _ => *waiting = Some(waker.clone()),
-                    }
-                }
-                None
-            }
-            _ => unreachable!("a future fetches its result once"),
+        let slot = &mut self.slots[usize::from(index)];
+        if slot.stage == Stage::Done {
+            let Attachment::Result(result) = slot.vacate() else { unreachable!("done slots have a result") };
+            self.free.push(index);
+            return Some(result);
         }
+        let Attachment::Completion(Completion::Future(known)) = &mut slot.attachment else {
+            unreachable!("a future fetches its result once")
+        };
+        if let Some(waker) = waker
+            && known.as_ref().is_none_or(|known| !known.will_wake(waker))
+        {
+            *known = Some(waker.clone());
+        }
+        None
     }
 
     /// Whether the operation of a future is complete.
     #[inline]
     pub fn is_done(&self, call: CallId) -> bool {
-        matches!(self.slots[usize::from(call.0 as u16)].1, Slot::Done(_))
+        self.slots[usize::from(call.0 as u16)].stage == Stage::Done
     }
 
     /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
     pub fn abandon(&mut self, call: CallId) {
         let index = call.0 as u16;
-        let (generation, slot) = &mut self.slots[usize::from(index)];
-        *slot = Slot::Vacant;
-        *generation = generation.wrapping_add(1);
+        self.slots[usize::from(index)].vacate();
         self.free.push(index);
     }
 
@@ -211,26 +276,23 @@ impl Operations {
         self.calls_where(|operation| operation.session == session)
     }
 
-    fn calls_where(&self, condition: impl Fn(&Operation) -> bool) -> Vec<CallId> {
-        let calls = self.slots.iter().enumerate().filter_map(|(index, (generation, slot))| match slot {
-            Slot::Pending(operation) if condition(operation) => {
-                Some(CallId(u32::from(*generation) << 16 | index as u32))
-            }
-            _ => None,
-        });
-        calls.collect()
+    fn calls_where(&self, condition: impl Fn(&Slot) -> bool) -> Vec<CallId> {
+        let pending = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_pending() && condition(slot));
+        pending.map(|(index, slot)| call_id(slot.generation, index as u16)).collect()
     }
 
-    fn pending_mut(&mut self) -> impl Iterator<Item = &mut Operation> {
-        self.slots.iter_mut().filter_map(|(_, slot)| match slot {
-            Slot::Pending(operation) => Some(operation),
-            _ => None,
-        })
+    fn pending_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut().filter(|slot| slot.is_pending())
     }
 
     #[inline]
-    fn slot(&self, call: CallId) -> Option<&Slot> {
-        let (generation, slot) = self.slots.get(usize::from(call.0 as u16))?;
-        (u32::from(*generation) == call.0 >> 16).then_some(slot)
+    fn slot_mut(&mut self, call: CallId) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
+        (u32::from(slot.generation) == call.0 >> 16).then_some(slot)
     }
+}
+
+#[inline]
+fn call_id(generation: u16, index: u16) -> CallId {
+    CallId(u32::from(generation) << 16 | u32::from(index))
 }

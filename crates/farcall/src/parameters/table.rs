@@ -38,7 +38,7 @@ parameters! {
     "The `basic` transport: unscheduled bytes first, grants for the rest."
     basic: BasicSettings {
         rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant: about link rate times round trip.";
-        resend_interval: Duration = "10ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
+        resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
         checksum: bool = "true", Domain::boolean(), Session, "Whether packets carry a checksum of their own.";
