@@ -5,7 +5,7 @@
 //! them. After every command the invariants are checked; at the end an honest peer must still be served.
 
 use crate::session::{PeerAddress, SessionEvent, SessionId};
-use crate::wire::{Head, checksum_of};
+use crate::wire::{Head, Opcode, checksum_of};
 use crate::{Identity, Instant};
 
 use super::{Basic, BasicConfig, Delivery, Payload};
@@ -40,6 +40,7 @@ pub fn fuzz_basic(bytes: &[u8]) {
             0 => arena.pass_time(u64::from(length) * 300_000),
             1 => arena.call(u32::from(command)),
             2 => arena.cancel(usize::from(command)),
+            3 => arena.attack_with_piece(body),
             _ => arena.attack_in_session(body),
         }
         arena.check();
@@ -59,7 +60,8 @@ pub fn fuzz_session(bytes: &[u8]) {
         match command % 4 {
             0 => arena.pass_time(u64::from(length) * 300_000),
             1 => arena.deliver(ABUSED, body),
-            _ => arena.deliver(ABUSED, &sealed(body)),
+            2 => arena.deliver(ABUSED, &sealed(body)),
+            _ => arena.attack_session_itself(body),
         }
         arena.check();
     }
@@ -91,12 +93,44 @@ impl Arena {
 
     /// A packet in the abused session: the first bytes choose opcode, flags and call, the rest is its body.
     fn attack_in_session(&mut self, body: &[u8]) {
-        let Some((&[opcode, flags, slot, sequence], body)) = body.split_first_chunk::<4>() else { return };
-        let link = self.sessions[ABUSED].and_then(|id| self.ends[ABUSED].link(id));
-        let Some(remote) = link.map(|link| link.remote) else { return };
-        let mut packet = vec![0, 0, 0, 0, 19 + opcode % 9, (flags % 16) | 8];
-        packet.extend_from_slice(&remote.0.to_le_bytes());
-        packet.extend_from_slice(&(u64::from(sequence) << 16 | u64::from(slot % 10)).to_le_bytes());
+        if let Some((&[opcode, flags, slot, sequence], body)) = body.split_first_chunk::<4>() {
+            self.attack(19 + opcode % 9, flags, u64::from(sequence) << 16 | u64::from(slot % 10), body);
+        }
+    }
+
+    /// A piece of a long message that is likely to fit together with others.
+    fn attack_with_piece(&mut self, body: &[u8]) {
+        let Some(&[flags, slot, sequence, place, length]) = body.first_chunk::<5>() else { return };
+        let fragment_bytes = 1472 - 32;
+        let total = 1449 + 1440 * u32::from(length % 8);
+        let offset = fragment_bytes * u32::from(place % 8);
+        let fitting = fragment_bytes.min(total.saturating_sub(offset));
+        let mut piece = vec![0; 2];
+        piece.extend_from_slice(&total.to_le_bytes());
+        piece.extend_from_slice(&offset.to_le_bytes());
+        piece.resize(piece.len() + fitting as usize + usize::from(length / 250), 7);
+        let call = u64::from(sequence % 4) << 16 | u64::from(slot % 8);
+        self.attack(Opcode::Fragment as u8, flags, call, &piece);
+    }
+
+    /// A packet about the abused session with one of its real numbers.
+    fn attack_session_itself(&mut self, body: &[u8]) {
+        if let Some((&[opcode, flags, incarnation], body)) = body.split_first_chunk::<3>() {
+            let mut session_body = u64::from(incarnation % 4).to_le_bytes().to_vec();
+            session_body.extend_from_slice(body);
+            self.attack(opcode % 9, flags, 0, &session_body);
+        }
+    }
+
+    /// Delivers a packet of the abused session. The number is the target's own, or the other side's for a RESET.
+    fn attack(&mut self, opcode: u8, flags: u8, call: u64, body: &[u8]) {
+        let of_target = self.target_session_with(ABUSED).and_then(|id| self.ends[TARGET].link(id));
+        let of_abused = self.sessions[ABUSED].and_then(|id| self.ends[ABUSED].link(id));
+        let link = if opcode == Opcode::Reset as u8 { of_target } else { of_abused };
+        let Some(number) = link.map(|link| link.remote) else { return };
+        let mut packet = vec![0, 0, 0, 0, opcode, (flags % 16) | 8];
+        packet.extend_from_slice(&number.0.to_le_bytes());
+        packet.extend_from_slice(&call.to_le_bytes());
         packet.extend_from_slice(body);
         self.deliver(ABUSED, &sealed(&packet));
     }
