@@ -58,6 +58,12 @@ impl<T> Blocks<T> {
         (!self.kept.is_empty()).then_some(main)
     }
 
+    /// The regimes in which there are blocks, near first.
+    pub fn regimes(&self) -> Vec<Regime> {
+        let met = |regime: &Regime| self.kept.iter().any(|block| block.regime == *regime);
+        [Regime::Near, Regime::Far].into_iter().filter(met).collect()
+    }
+
     /// What the arm found in each block of the regime.
     pub fn of_arm(&self, regime: Regime, arm: usize) -> impl Iterator<Item = &T> {
         self.kept.iter().filter(move |block| block.regime == regime).map(move |block| &block.found[arm])
@@ -153,6 +159,7 @@ mod tests {
             Block { regime: Regime::Near, found: vec![0, 10] },
             "in the order of the arms"
         );
+        assert_eq!(blocks.regimes(), [Regime::Near, Regime::Far]);
         assert_eq!(blocks.main_regime(), Some(Regime::Far));
         assert_eq!(blocks.pairs(Regime::Far, 1, 0, |&value| Some(value)), [(10, 0), (10, 0)]);
         assert_eq!(blocks.of_arm(Regime::Near, 1).collect::<Vec<_>>(), [&10]);

@@ -2,8 +2,12 @@
 //!
 //! What is measured here reaches the network through the public `farcall` library only, as its users do.
 
+pub mod bench;
 pub mod blocks;
 pub mod bootstrap;
+pub mod compare;
+pub mod echo;
+pub mod exchange;
 pub mod histogram;
 pub mod little;
 mod random;

@@ -97,7 +97,7 @@ impl<W: Write> RecordWriter<W> {
 
     /// Writes one record and its line end, and passes them on at once: a reader sees whole lines while a long
     /// command is still running.
-    pub fn write(&mut self, record: &Record) -> io::Result<()> {
+    pub fn write(&mut self, record: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, record)?;
         self.out.write_all(b"\n")?;
         self.out.flush()

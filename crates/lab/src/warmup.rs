@@ -4,6 +4,8 @@
 //! row stay within a small tolerance of each other. Caches, page tables and branch predictors settle within a few
 //! windows; a machine that never settles is measured all the same after a bound, and the result says so.
 
+use serde::{Deserialize, Serialize};
+
 /// Samples in a window: enough for a stable median.
 pub const WINDOW_SAMPLES: usize = 100;
 
@@ -20,7 +22,7 @@ const CLOCK_STEP_NANOS: u64 = 10;
 pub const WINDOWS_MAX: usize = 200;
 
 /// How a warm-up went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warmup {
     /// How many samples it took.
     pub samples: usize,

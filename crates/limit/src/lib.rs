@@ -29,4 +29,4 @@ pub use error::LimitError;
 pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use message::{MessagePlan, best_message_plan, ping_pong};
 pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_variant, ring_rate};
-pub use udp::{UDP_RESPONSE_BYTES_MAX, UdpCalls, UdpPlan, best_udp_plan, udp_ping_pong};
+pub use udp::{DATAGRAM_BYTES_MAX, UDP_RESPONSE_BYTES_MAX, UdpCalls, UdpPlan, best_udp_plan, udp_ping_pong};

@@ -13,7 +13,9 @@ use core::time::Duration;
 use crate::pair::run_pair;
 use crate::{CorePair, Effort, Latency, LimitError};
 use exchange::Exchange;
-use socket::{SEGMENT_BYTES_MAX, Socket};
+use socket::Socket;
+
+pub use socket::DATAGRAM_BYTES_MAX;
 
 /// The longest response, in bytes.
 pub const UDP_RESPONSE_BYTES_MAX: usize = 1 << 26;
@@ -70,7 +72,7 @@ pub fn best_udp_plan(
 
 /// Measures the round trip of a request and its response over two sockets of the loopback interface.
 pub fn udp_ping_pong(cores: CorePair, plan: UdpPlan, effort: Effort) -> Result<Latency, LimitError> {
-    LimitError::check_size("a segment", plan.segment_bytes, 1..=SEGMENT_BYTES_MAX)?;
+    LimitError::check_size("a segment", plan.segment_bytes, 1..=DATAGRAM_BYTES_MAX)?;
     LimitError::check_size("a request", plan.request_bytes, 1..=plan.segment_bytes)?;
     LimitError::check_size("a response", plan.response_bytes, 1..=UDP_RESPONSE_BYTES_MAX)?;
     let (here, there) = Socket::pair()?;
@@ -95,7 +97,7 @@ mod tests {
     fn responses_of_any_length_arrive_by_all_calls() {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
         for response_bytes in [8, 1472, 1473, 10_240, 102_400, 1 << 20] {
-            for segment_bytes in [1472, SEGMENT_BYTES_MAX] {
+            for segment_bytes in [1472, DATAGRAM_BYTES_MAX] {
                 for calls in UdpCalls::ALL {
                     let plan = UdpPlan { request_bytes: 30, response_bytes, segment_bytes, calls };
                     let latency =

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use crate::LimitError;
 
 /// The longest payload of a datagram over IPv4: 65,535 bytes less the headers of IP and UDP.
-pub(super) const SEGMENT_BYTES_MAX: usize = 65_535 - 20 - 8;
+pub const DATAGRAM_BYTES_MAX: usize = 65_535 - 20 - 8;
 
 /// The most segments that the kernel cuts one send into (`UDP_MAX_SEGMENTS` of older kernels).
 const OFFLOADED_SEGMENTS_MAX: usize = 64;
@@ -60,7 +60,7 @@ impl Socket {
 
     /// The most segments in one send when the kernel cuts them.
     pub(super) fn offloaded_segments_max(segment_bytes: usize) -> usize {
-        (SEGMENT_BYTES_MAX / segment_bytes).min(OFFLOADED_SEGMENTS_MAX)
+        (DATAGRAM_BYTES_MAX / segment_bytes).min(OFFLOADED_SEGMENTS_MAX)
     }
 
     /// Sends one datagram, or one train of segments; retries while the kernel has no room.

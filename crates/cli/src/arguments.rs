@@ -1,0 +1,236 @@
+//! The grammar of the command line. Text becomes typed values here and nowhere else.
+
+use core::time::Duration;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use farcall::TransportKind;
+use farcall::parameters::Settings;
+use farcall_lab::exchange::Buffers;
+use farcall_lab::units::Size;
+
+use crate::failure::Failure;
+use crate::output::Destination;
+
+/// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
+#[derive(Debug, Parser)]
+#[command(name = "farcall", version, about, disable_help_subcommand = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measures calls between processes of this machine, beside what the machine can do at best
+    Perf(Perf),
+    /// Compares farcall with the limit of this machine, interleaved in one run
+    Compare(Compare),
+    /// Lists the transports of this program, and with --parameters everything that can be tuned
+    Info(Info),
+    /// Prints the counters of a running process
+    Stat(Stat),
+}
+
+/// `farcall perf`.
+#[derive(Debug, Args)]
+pub struct Perf {
+    /// Tests to run: echo sends 30 bytes and gets a response of each size [default: all]
+    #[arg(value_name = "TEST")]
+    pub tests: Vec<PerfTest>,
+    /// Transports, separated by commas [default: all that this program has]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub transport: Vec<TransportKind>,
+    /// Lengths of the responses, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "100,1K,10K,100K,1M")]
+    pub sizes: Vec<Size>,
+    /// Calls of each client, for each transport and size
+    #[arg(long, default_value = "10000", value_parser = whole_number::<{ u64::MAX }>)]
+    pub count: u64,
+    /// Seconds after which a transport and size are done, however many calls were made
+    #[arg(long, default_value = "1.5", value_parser = parse_seconds)]
+    pub seconds: Duration,
+    /// The fewest calls before measuring begins; it begins once latencies are steady
+    #[arg(long, default_value = "0", value_name = "CALLS")]
+    pub warmup: u64,
+    /// Calls that each client keeps under way
+    #[arg(long, default_value = "1", value_parser = whole_number::<4096>)]
+    pub concurrent_ops: u64,
+    /// Processes that call
+    #[arg(long, default_value = "1", value_parser = whole_number::<256>)]
+    pub clients: u64,
+    /// Processes that answer; clients call them in turn
+    #[arg(long, default_value = "1", value_parser = whole_number::<256>)]
+    pub servers: u64,
+    /// How payloads are made and looked at
+    #[arg(long, default_value = "copied")]
+    pub buffers: BuffersArgument,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `farcall compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Compares with the bare loops that show what this machine can do at best
+    #[arg(long, required = true)]
+    pub limit: bool,
+    /// Blocks of each row; in a block both sides run once, in random order
+    #[arg(long, default_value = "10", value_parser = whole_number::<1000>)]
+    pub blocks: u64,
+    /// Seconds that each side of a row runs in a block
+    #[arg(long, default_value = "0.1", value_parser = parse_seconds, value_name = "SECONDS")]
+    pub seconds_per_block: Duration,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `farcall info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// Lists every parameter with its value here, range, scope and environment variable
+    #[arg(long)]
+    pub parameters: bool,
+    /// Sets a parameter, so that the listing shows it
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+    /// Writes one JSON object for each line to a file, or to standard output with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
+/// `farcall stat`.
+#[derive(Debug, Args)]
+pub struct Stat {
+    /// The process, by its number
+    #[arg(value_name = "PID", value_parser = whole_number::<{ i32::MAX as u64 }>)]
+    pub process: u64,
+    /// Writes one JSON object for each counter to a file, or to standard output with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
+/// What changes how farcall runs.
+#[derive(Debug, Args)]
+pub struct Tuning {
+    /// Sets a parameter; can be repeated [measured processes spin unless endpoint.idle is set]
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+    /// Decides every random choice
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// Writes one JSON object for each figure to a file, or to standard output (instead of tables) with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+    /// Prints no progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// The tests of `perf`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PerfTest {
+    /// A 30-byte request, a response of each size.
+    Echo,
+}
+
+/// How payloads are made and looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BuffersArgument {
+    /// Sent from the sender's own memory and copied out by the receiver
+    Copied,
+    /// Sent from the sender's own memory and read where they arrive
+    Read,
+    /// Loaned responses, which neither side touches
+    Loaned,
+}
+
+impl From<BuffersArgument> for Buffers {
+    fn from(buffers: BuffersArgument) -> Self {
+        match buffers {
+            BuffersArgument::Copied => Self::Copied,
+            BuffersArgument::Read => Self::Read,
+            BuffersArgument::Loaned => Self::Loaned,
+        }
+    }
+}
+
+/// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking.
+const MEASURED: &str = "endpoint.idle=spin";
+
+impl Tuning {
+    /// The assignments for measured processes, and the settings that they lead to.
+    pub fn load(&self) -> Result<(Vec<String>, Settings), Failure> {
+        let assignments: Vec<String> =
+            [MEASURED.to_owned()].into_iter().chain(self.settings.iter().cloned()).collect();
+        let settings = load_settings(&assignments)?;
+        Ok((assignments, settings))
+    }
+}
+
+/// The settings of this process with these assignments.
+pub fn load_settings(assignments: &[String]) -> Result<Settings, Failure> {
+    Settings::load(assignments.iter().cloned()).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The path of a file, or standard output.
+impl From<&str> for Destination {
+    fn from(text: &str) -> Self {
+        if text == "-" { Self::StandardOutput } else { Self::File(PathBuf::from(text)) }
+    }
+}
+
+/// A whole number from 1 to `MAX`.
+fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX).contains(number));
+    number.ok_or_else(|| match MAX {
+        u64::MAX => format!("`{text}` is not a whole number above 0"),
+        _ => format!("`{text}` is not a whole number from 1 to {MAX}"),
+    })
+}
+
+/// A positive number of seconds, with or without a fraction, of at most a day.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    const SECONDS_MAX: f64 = 86_400.0;
+    let wrong =
+        || format!("`{text}` is not a number of seconds above 0 and up to {SECONDS_MAX}, such as 10 or 0.5");
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    if seconds > 0.0 && seconds <= SECONDS_MAX { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_are_whole_numbers_within_their_bounds() {
+        assert_eq!((whole_number::<64>("1"), whole_number::<64>("64")), (Ok(1), Ok(64)));
+        for text in ["", "0", "65", "-1", "1.5", "1K"] {
+            assert!(whole_number::<64>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_positive_numbers() {
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        for text in ["", "0", "-1", "nan", "inf", "1e9", "10s"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
+        }
+    }
+}

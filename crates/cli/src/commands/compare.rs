@@ -1,0 +1,152 @@
+//! `farcall compare --limit`: the performance budget against the limit of this machine.
+
+use comfy_table::{Table, presets::NOTHING};
+use farcall_lab::bench::Bench;
+use farcall_lab::compare::{Budget, Comparison, RowOutcome, RowRun, rows};
+use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::table::{Row, UNITS_NOTE};
+use serde_json::{Map, Value, json};
+
+use crate::arguments::Compare;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+
+/// Runs all rows, block by block in turn, and prints their table.
+pub fn run(compare: &Compare) -> Result<(), Failure> {
+    let (assignments, settings) = compare.tuning.load()?;
+    let comparison = Comparison {
+        assignments,
+        settings,
+        blocks: compare.blocks as usize,
+        arm_lasting: compare.seconds_per_block,
+        seed: compare.tuning.seed,
+    };
+    let mut report = Report::open(compare.output.json.as_ref())?;
+    let bench = Bench::new().map_err(Failure::run)?;
+    let runs = measure(&comparison, &bench, compare.output.quiet)?;
+    show(&runs, &bench, &mut report)
+}
+
+fn measure(comparison: &Comparison, bench: &Bench, quiet: bool) -> Result<Vec<RowRun>, Failure> {
+    let rows = rows();
+    let progress = Progress::new(rows.len() * comparison.blocks, quiet);
+    progress.begin("limits");
+    let prepared = rows.into_iter().map(|row| RowRun::new(row, comparison, bench));
+    let mut runs = prepared.collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
+    for _ in 0..comparison.blocks {
+        for run in &mut runs {
+            progress.begin(run.row().name());
+            run.block(bench).map_err(Failure::run)?;
+            progress.step();
+        }
+    }
+    Ok(runs)
+}
+
+fn show(runs: &[RowRun], bench: &Bench, report: &mut Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_header([
+        "transport",
+        "row",
+        "farcall",
+        "other",
+        "ratio",
+        "95 % interval",
+        "budget",
+        "verdict",
+        "cores",
+        "blocks",
+        "what",
+    ]);
+    for run in runs {
+        for outcome in run.outcomes() {
+            table.add_row(cells(run, &outcome));
+            report.record(&record(run, &outcome))?;
+        }
+    }
+    report.line(format_args!("# {UNITS_NOTE}"))?;
+    report.line(format_args!(
+        "# servers on core {}, clients on core {}",
+        bench.cores().responder,
+        bench.cores().initiator
+    ))?;
+    report.line(table.trim_fmt())?;
+    let discarded: usize = runs.iter().map(RowRun::discarded).sum();
+    report.line(format_args!("# blocks discarded because the cores moved during them: {discarded}"))
+}
+
+fn cells(run: &RowRun, outcome: &RowOutcome) -> Vec<String> {
+    let row = run.row();
+    let figure = |value| readable(value, &run.unit());
+    let interval = outcome.ratio.and_then(|ratio| ratio.interval);
+    let none = || "-".to_owned();
+    vec![
+        row.transport().to_string(),
+        row.name(),
+        figure(outcome.farcall),
+        outcome.other.map_or_else(none, figure),
+        outcome.ratio.map_or_else(none, |ratio| format!("{:.3}", ratio.ratio)),
+        interval.map_or_else(none, |(low, high)| format!("{low:.3} to {high:.3}")),
+        row.budget().map_or_else(none, |budget| budget_words(budget, &run.unit())),
+        outcome.verdict.to_string(),
+        outcome.regime.to_string(),
+        outcome.blocks.to_string(),
+        row.description(),
+    ]
+}
+
+/// A figure in a unit that suits it.
+fn readable(value: f64, unit: &Unit) -> String {
+    let row = match unit {
+        Unit::BytesPerSecond => Row::bandwidth(String::new(), value, String::new()),
+        Unit::PerSecond => Row::rate(String::new(), value, String::new()),
+        _ => Row::latency(String::new(), value, String::new()),
+    };
+    format!("{:.2} {}", row.value, row.unit)
+}
+
+fn budget_words(budget: Budget, unit: &Unit) -> String {
+    match budget {
+        Budget::RatioAtMost(ratio) => format!("<= {ratio}"),
+        Budget::RatioAtLeast(ratio) => format!(">= {ratio}"),
+        Budget::FigureAtLeast(figure) => format!(">= {}", readable(figure, unit)),
+    }
+}
+
+/// farcall's figure, with everything that it is judged by.
+fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
+    let row = run.row();
+    let interval = outcome.ratio.and_then(|ratio| ratio.interval);
+    let budget = match row.budget() {
+        Some(Budget::RatioAtMost(ratio)) => json!({ "ratio_at_most": ratio }),
+        Some(Budget::RatioAtLeast(ratio)) => json!({ "ratio_at_least": ratio }),
+        Some(Budget::FigureAtLeast(figure)) => json!({ "value_at_least": figure }),
+        None => Value::Null,
+    };
+    let more = [
+        ("description", json!(row.description())),
+        ("other", json!(outcome.other)),
+        ("ratio", json!(outcome.ratio.map(|ratio| ratio.ratio))),
+        ("ratio_low", json!(interval.map(|(low, _)| low))),
+        ("ratio_high", json!(interval.map(|(_, high)| high))),
+        ("budget", budget),
+        ("verdict", json!(outcome.verdict.to_string())),
+        ("regime", json!(outcome.regime.to_string())),
+        ("blocks_discarded", json!(run.discarded())),
+    ];
+    Record {
+        schema: SCHEMA,
+        command: "compare",
+        test: "limit".to_owned(),
+        transport: row.transport().name().to_owned(),
+        name: row.name(),
+        value: outcome.farcall,
+        unit: run.unit(),
+        statistic: Statistic::MedianOfBlocks,
+        samples: outcome.blocks as u64,
+        in_flight: row.in_flight() as u64,
+        more: Map::from_iter(more.map(|(name, value)| (name.to_owned(), value))),
+    }
+}

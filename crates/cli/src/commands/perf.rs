@@ -1,0 +1,185 @@
+//! `farcall perf`: clusterperf's tests, beside the limit of this machine.
+
+use farcall::TransportKind;
+use farcall_lab::bench::Bench;
+use farcall_lab::echo::{EchoLimit, EchoOutcome, EchoTest, REQUEST_BYTES};
+use farcall_lab::exchange::Buffers;
+use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::table::{Row, UNITS_NOTE, latency_rows, row_name};
+use farcall_lab::units::Size;
+use serde_json::{Map, Value, json};
+
+use crate::arguments::{Perf, PerfTest};
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+
+/// Runs the tests for every transport and size.
+pub fn run(perf: &Perf) -> Result<(), Failure> {
+    let (assignments, settings) = perf.tuning.load()?;
+    let test = EchoTest {
+        assignments,
+        settings,
+        buffers: Buffers::from(perf.buffers),
+        calls: perf.count,
+        lasting: perf.seconds,
+        warmup_calls: perf.warmup,
+        in_flight: perf.concurrent_ops as usize,
+        clients: perf.clients as usize,
+        servers: perf.servers as usize,
+        seed: perf.tuning.seed,
+    };
+    let transports = if perf.transport.is_empty() { TransportKind::ALL } else { &perf.transport };
+    let mut report = Report::open(perf.output.json.as_ref())?;
+    let bench = Bench::new().map_err(Failure::run)?;
+    let progress = Progress::new(transports.len() * perf.sizes.len(), perf.output.quiet);
+    report.line(format_args!("# {UNITS_NOTE}"))?;
+    for test_name in tests(perf) {
+        match test_name {
+            PerfTest::Echo => echo(&test, transports, &perf.sizes, &bench, &mut report, &progress)?,
+        }
+    }
+    Ok(())
+}
+
+/// The tests asked for, each once; all when none is.
+fn tests(perf: &Perf) -> Vec<PerfTest> {
+    let mut tests = perf.tests.clone();
+    tests.dedup();
+    if tests.is_empty() { vec![PerfTest::Echo] } else { tests }
+}
+
+fn echo(
+    test: &EchoTest,
+    transports: &[TransportKind],
+    sizes: &[Size],
+    bench: &Bench,
+    report: &mut Report,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    for &transport in transports {
+        progress.suspend(|| report.line(header(test, transport)))?;
+        for &size in sizes {
+            progress.begin(format_args!("{transport} echo{size}"));
+            let outcome = test.run(bench, transport, size).map_err(Failure::run)?;
+            progress.step();
+            progress.suspend(|| show(test, &outcome, report))?;
+        }
+    }
+    Ok(())
+}
+
+fn header(test: &EchoTest, transport: TransportKind) -> String {
+    let under_way = test.in_flight * test.clients;
+    let (clients, servers) = (counted(test.clients, "client"), counted(test.servers, "server"));
+    let buffers = buffers_word(test.buffers);
+    format!("\n# {transport}: {under_way} in flight, {clients}, {servers}, payloads {buffers}")
+}
+
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+fn buffers_word(buffers: Buffers) -> &'static str {
+    match buffers {
+        Buffers::Copied => "copied",
+        Buffers::Read => "read",
+        Buffers::Loaned => "loaned",
+    }
+}
+
+fn show(test: &EchoTest, outcome: &EchoOutcome, report: &mut Report) -> Result<(), Failure> {
+    let size = outcome.size;
+    for row in latency_rows(&outcome.latency) {
+        let name = row_name("echo", size, row.suffix);
+        let what = format!("send {REQUEST_BYTES} B, receive {size}, {}", row.words);
+        report.line(Row::latency(name.clone(), row.nanos, what))?;
+        report.record(&record(test, outcome, name, row.nanos, Unit::Nanoseconds, row.statistic))?;
+    }
+    let name = row_name("echoBw", size, "");
+    let bandwidth = outcome.received_bytes_per_second;
+    let what = format!("bytes received over wall-clock time, {} in flight", outcome.in_flight);
+    report.line(Row::bandwidth(name.clone(), bandwidth, what))?;
+    report.record(&record(test, outcome, name, bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock))?;
+    if let Some(limit) = &outcome.limit {
+        show_limit(test, outcome, limit, report)?;
+    }
+    for warning in warnings(outcome) {
+        report.line(format_args!("# echo{size}: {warning}"))?;
+    }
+    Ok(())
+}
+
+fn show_limit(
+    test: &EchoTest,
+    outcome: &EchoOutcome,
+    limit: &EchoLimit,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let (size, ratio) = (outcome.size, limit.ratio);
+    let name = row_name("echo", size, ".limit");
+    report.line(Row::latency(name.clone(), limit.p50_nanos, format!("{}, median", limit.words)))?;
+    let statistic = Statistic::MedianOfBlocks;
+    let blocks = outcome.blocks as u64;
+    let limit_record = record(test, outcome, name, limit.p50_nanos, Unit::Nanoseconds, statistic);
+    report.record(&Record { samples: blocks, ..limit_record })?;
+    let name = row_name("echo", size, ".ratio");
+    let what = format!("median over limit, cores {}, {}", outcome.regime, counted(outcome.blocks, "block"));
+    report.line(Row { name: name.clone(), value: ratio.ratio, unit: "x", description: what })?;
+    let ratio_record = record(test, outcome, name, ratio.ratio, Unit::Ratio, statistic);
+    report.record(&Record { samples: blocks, ..ratio_record })
+}
+
+/// What a reader should know before believing the figures.
+fn warnings(outcome: &EchoOutcome) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !outcome.warm {
+        warnings.push("latencies never became steady".to_owned());
+    }
+    if !outcome.little.holds() {
+        let (implied, in_flight) = (outcome.little.implied, outcome.in_flight);
+        warnings.push(format!(
+            "throughput and latency imply {implied:.2} calls in flight instead of {in_flight}"
+        ));
+    }
+    if outcome.blocks_discarded > 0 {
+        warnings.push(format!("{} left out because cores moved", counted(outcome.blocks_discarded, "block")));
+    }
+    warnings
+}
+
+fn record(
+    test: &EchoTest,
+    outcome: &EchoOutcome,
+    name: String,
+    value: f64,
+    unit: Unit,
+    statistic: Statistic,
+) -> Record {
+    let more: Vec<(&str, Value)> = vec![
+        ("size_bytes", outcome.size.0.into()),
+        ("request_bytes", REQUEST_BYTES.into()),
+        ("clients", test.clients.into()),
+        ("servers", test.servers.into()),
+        ("buffers", json!(buffers_word(test.buffers))),
+        ("regime", json!(outcome.regime.to_string())),
+        ("blocks", outcome.blocks.into()),
+        ("blocks_discarded", outcome.blocks_discarded.into()),
+        ("calls_per_second", outcome.calls_per_second.into()),
+        ("implied_in_flight", outcome.little.implied.into()),
+        ("warm", outcome.warm.into()),
+    ];
+    Record {
+        schema: SCHEMA,
+        command: "perf",
+        test: "echo".to_owned(),
+        transport: outcome.transport.name().to_owned(),
+        name,
+        value,
+        unit,
+        statistic,
+        samples: outcome.calls,
+        in_flight: outcome.in_flight,
+        more: Map::from_iter(more.into_iter().map(|(name, value)| (name.to_owned(), value))),
+    }
+}

@@ -1,0 +1,42 @@
+//! How a command fails: one sentence, and an exit status that says whose fault it was.
+
+use core::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The command line makes no sense: correct it.
+    Usage(String),
+    /// It did, but something went wrong.
+    Run(String),
+}
+
+impl Failure {
+    /// The result cannot be written where it should go.
+    pub fn output(error: io::Error) -> Self {
+        Self::Run(format!("cannot write the result: {error}"))
+    }
+
+    /// Something went wrong.
+    pub fn run(error: impl fmt::Display) -> Self {
+        Self::Run(error.to_string())
+    }
+
+    /// 2 for usage, 1 for everything else.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            Self::Run(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Usage(sentence) | Self::Run(sentence)) = self;
+        // One line, whatever the cause had to say.
+        f.write_str(&sentence.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}

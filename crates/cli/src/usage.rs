@@ -1,0 +1,73 @@
+//! What is wrong with a command line, in one sentence.
+
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use std::error::Error as _;
+
+/// The sentence for an error of the argument parser.
+pub fn sentence(error: &Error) -> String {
+    let context = |kind| error.get(kind).and_then(first);
+    let argument = plain(&context(ContextKind::InvalidArg).unwrap_or_default());
+    match error.kind() {
+        // The value's own parser has said it best.
+        ErrorKind::ValueValidation => match error.source() {
+            Some(cause) => format!("{argument}: {cause}"),
+            None => format!("{argument} does not take that value"),
+        },
+        ErrorKind::InvalidValue => invalid_value(error, &argument),
+        ErrorKind::UnknownArgument => match context(ContextKind::SuggestedArg) {
+            Some(nearest) => format!("there is no option `{argument}`; did you mean `{nearest}`?"),
+            None => format!("there is no option `{argument}`; see `farcall --help`"),
+        },
+        ErrorKind::InvalidSubcommand => {
+            let command = context(ContextKind::InvalidSubcommand).unwrap_or_default();
+            match context(ContextKind::SuggestedSubcommand) {
+                Some(nearest) => format!("there is no command `{command}`; did you mean `{nearest}`?"),
+                None => format!("there is no command `{command}`; see `farcall --help`"),
+            }
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "name a command, such as `farcall perf`; see `farcall --help`".to_owned()
+        }
+        ErrorKind::MissingRequiredArgument => format!("{argument} is missing; see `farcall --help`"),
+        ErrorKind::ArgumentConflict => match context(ContextKind::PriorArg) {
+            Some(other) if plain(&other) != argument => {
+                format!("{argument} and {other} cannot be given together")
+            }
+            _ => format!("{argument} may be given only once"),
+        },
+        _ => first_line(error),
+    }
+}
+
+fn invalid_value(error: &Error, argument: &str) -> String {
+    let value = error.get(ContextKind::InvalidValue).and_then(first).unwrap_or_default();
+    let valid = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(valid)) if !valid.is_empty() => valid.join(", "),
+        _ => return format!("{argument} needs a value"),
+    };
+    if value.is_empty() {
+        return format!("{argument} needs a value, one of {valid}");
+    }
+    format!("`{value}` is no value of {argument}; choose from {valid}")
+}
+
+/// An argument as one writes it: `--sizes <SIZES>` is `--sizes`, and `[TEST]...` is `TEST`.
+fn plain(argument: &str) -> String {
+    let word = argument.split_whitespace().next().unwrap_or_default();
+    word.trim_matches(['<', '>', '[', ']', '.']).to_owned()
+}
+
+fn first(value: &ContextValue) -> Option<String> {
+    match value {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        ContextValue::StyledStr(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+fn first_line(error: &Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    format!("{}; see `farcall --help`", line.strip_prefix("error: ").unwrap_or(line))
+}

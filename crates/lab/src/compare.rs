@@ -1,0 +1,120 @@
+//! farcall against what the machine can do: the rows of the performance budget that rest on a limit.
+//!
+//! Each row has two arms. In every block of a row both run once, in random order, between two measurements of the
+//! cores' distance; the row's figure is the ratio of the medians of the blocks in one regime, with its interval.
+
+mod arm;
+mod rows;
+mod verdict;
+
+use core::time::Duration;
+
+use farcall::parameters::Settings;
+
+use crate::bench::{Bench, BenchError};
+use crate::blocks::{Blocks, Plan};
+use crate::bootstrap::{Ratio, median, ratio_of_medians};
+use crate::record::Unit;
+use crate::regime::Regime;
+use arm::Arm;
+
+pub use rows::{Budget, Row, rows};
+pub use verdict::Verdict;
+
+/// How the comparison is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Parameters, each as `name=value`.
+    pub assignments: Vec<String>,
+    /// The same, checked.
+    pub settings: Settings,
+    /// Blocks of each row.
+    pub blocks: usize,
+    /// How long each arm runs in a block.
+    pub arm_lasting: Duration,
+    /// Decides orders and resampling.
+    pub seed: u64,
+}
+
+/// What was found for a row while the cores were in one regime.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowOutcome {
+    /// Where the cores were.
+    pub regime: Regime,
+    /// How many blocks the figures rest on.
+    pub blocks: usize,
+    /// farcall's figure, in the row's unit.
+    pub farcall: f64,
+    /// What it is compared with, in the same unit; `None` for rows whose budget is absolute.
+    pub other: Option<f64>,
+    /// farcall's figure over the other.
+    pub ratio: Option<Ratio>,
+    /// Whether the budget is kept.
+    pub verdict: Verdict,
+}
+
+/// A row under measurement: call [`RowRun::block`] as often as there are blocks, best by turns with other rows.
+pub struct RowRun {
+    row: Row,
+    arms: Vec<Arm>,
+    orders: std::vec::IntoIter<Vec<usize>>,
+    blocks: Blocks<f64>,
+    seed: u64,
+}
+
+impl RowRun {
+    /// Prepares a row: finds the fastest way to reach its limit.
+    pub fn new(row: Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
+        let arms = row.arms(comparison, bench)?;
+        let plan = Plan { arms: arms.len(), blocks: comparison.blocks, seed: comparison.seed };
+        Ok(Self {
+            row,
+            arms,
+            orders: plan.orders().into_iter(),
+            blocks: Blocks::new(),
+            seed: comparison.seed,
+        })
+    }
+
+    /// The row.
+    pub fn row(&self) -> &Row {
+        &self.row
+    }
+
+    /// The unit of its figures.
+    pub fn unit(&self) -> Unit {
+        self.row.unit()
+    }
+
+    /// Runs one more block.
+    pub fn block(&mut self, bench: &Bench) -> Result<(), BenchError> {
+        let Some(order) = self.orders.next() else { return Ok(()) };
+        self.blocks.run(&order, || bench.distance_nanos(), |arm| self.arms[arm].measure(bench))
+    }
+
+    /// Blocks during which the cores moved.
+    pub fn discarded(&self) -> usize {
+        self.blocks.discarded
+    }
+
+    /// What was found, for each regime that the cores were in.
+    pub fn outcomes(&self) -> Vec<RowOutcome> {
+        self.blocks.regimes().into_iter().filter_map(|regime| self.outcome(regime)).collect()
+    }
+
+    fn outcome(&self, regime: Regime) -> Option<RowOutcome> {
+        let figures = |arm| self.blocks.of_arm(regime, arm).copied().collect::<Vec<f64>>();
+        let farcall = median(&figures(0))?;
+        let compared = self.arms.len() > 1;
+        let pairs = || self.blocks.pairs(regime, 0, 1, |&figure| Some(figure));
+        let ratio = compared.then(|| ratio_of_medians(&pairs(), self.seed)).flatten();
+        Some(RowOutcome {
+            regime,
+            blocks: figures(0).len(),
+            farcall,
+            other: compared.then(|| median(&figures(1))).flatten(),
+            ratio,
+            verdict: self.row.verdict(&figures(0), ratio, self.seed),
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! One side of a comparison: an exchange between processes or a bare loop, and the figure that is taken from it.
+
+use farcall_limit::{BandwidthPlan, Effort, stream};
+
+use crate::bench::{Bench, BenchError, RoundTripLimit};
+use crate::exchange::{Exchange, ExchangeResult};
+
+/// One side of a comparison.
+pub(super) enum Arm {
+    /// farcall between processes.
+    Exchange { exchange: Exchange, figure: Figure },
+    /// The round trip of a bare loop.
+    RoundTrip { limit: RoundTripLimit, effort: Effort },
+    /// The bandwidth of a bare loop.
+    Stream { plan: BandwidthPlan, effort: Effort },
+}
+
+/// What is taken from an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    /// The median round trip in nanoseconds.
+    MedianNanos,
+    /// Calls per second.
+    CallsPerSecond,
+    /// Bytes of requests per second.
+    SentBytesPerSecond,
+}
+
+impl Arm {
+    /// Runs it once and returns its figure.
+    pub(super) fn measure(&self, bench: &Bench) -> Result<f64, BenchError> {
+        Ok(match self {
+            Self::Exchange { exchange, figure } => figure.of(exchange, &bench.exchange(exchange)?)?,
+            Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.p50_nanos as f64,
+            Self::Stream { plan, effort } => stream(bench.cores(), *plan, *effort)?.bytes_per_second,
+        })
+    }
+}
+
+impl Figure {
+    fn of(self, exchange: &Exchange, result: &ExchangeResult) -> Result<f64, BenchError> {
+        let bytes = exchange.request_bytes.max(exchange.response_bytes);
+        let too_few = || BenchError::TooFewCalls { calls: result.calls, bytes };
+        Ok(match self {
+            Self::MedianNanos => {
+                let summary = result.latencies.summary().ok_or_else(too_few)?;
+                summary.p50_nanos.ok_or_else(too_few)? as f64
+            }
+            Self::CallsPerSecond => result.calls_per_second,
+            Self::SentBytesPerSecond => result.calls_per_second * exchange.request_bytes as f64,
+        })
+    }
+}

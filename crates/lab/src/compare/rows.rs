@@ -1,0 +1,239 @@
+//! The rows of the performance budget that this machine can judge by itself.
+
+use farcall::TransportKind;
+use farcall_limit::{Copies, Effort, best_bandwidth_plan};
+
+use super::Comparison;
+use super::arm::{Arm, Figure};
+use super::verdict::Verdict;
+use crate::bench::{Bench, BenchError, RoundTripLimit};
+use crate::bootstrap::{Ratio, ratio_of_medians};
+use crate::echo::REQUEST_BYTES;
+use crate::exchange::{Buffers, Exchange, Timing};
+use crate::record::Unit;
+use crate::units::Size;
+
+/// Length of the response of the short echo, in bytes.
+const SHORT_BYTES: usize = 100;
+
+/// Calls under way where the rate of calls is measured.
+const RATE_WINDOW: usize = 64;
+
+/// Length of request and response there, in bytes.
+const RATE_BYTES: usize = 8;
+
+/// Bytes under way in a bulk stream, and the bounds of how many messages that may be.
+const BULK_WINDOW_BYTES: usize = 4 << 20;
+const BULK_WINDOW_MESSAGES: core::ops::RangeInclusive<usize> = 2..=32;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The median round trip of 30 bytes and a short response, against the bare loop.
+    Echo,
+    /// Short calls a second, many under way, against an absolute figure.
+    CallRate,
+    /// The round trip of a loaned response that nobody touches, against that of the short echo.
+    Loaned(usize),
+    /// Request and response of this length, copied in and out, against the bare loop.
+    PingPong(usize),
+    /// Long requests sent from the caller's memory and read in place, against the bare stream with one copy.
+    Bulk(usize),
+}
+
+/// What must hold for farcall's figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// Its ratio to the other is at most this.
+    RatioAtMost(f64),
+    /// Its ratio to the other is at least this.
+    RatioAtLeast(f64),
+    /// It is at least this, in the row's unit.
+    FigureAtLeast(f64),
+}
+
+/// A line of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    transport: TransportKind,
+    kind: Kind,
+    budget: Option<Budget>,
+}
+
+/// The rows for the transports that are here.
+pub fn rows() -> Vec<Row> {
+    let row = |transport, kind, budget| Row { transport, kind, budget };
+    let of_memory = |transport| {
+        vec![
+            row(transport, Kind::Echo, Some(Budget::RatioAtMost(1.25))),
+            row(transport, Kind::CallRate, Some(Budget::FigureAtLeast(30e6))),
+            row(transport, Kind::Loaned(1 << 20), Some(Budget::RatioAtMost(2.0))),
+            row(transport, Kind::PingPong(10 << 10), None),
+            row(transport, Kind::PingPong(100 << 10), None),
+            row(transport, Kind::PingPong(1 << 20), None),
+            row(transport, Kind::Bulk(64 << 10), Some(Budget::RatioAtLeast(0.9))),
+            row(transport, Kind::Bulk(256 << 10), Some(Budget::RatioAtLeast(0.9))),
+            row(transport, Kind::Bulk(1 << 20), Some(Budget::RatioAtLeast(0.9))),
+        ]
+    };
+    let rows_of = |transport: &TransportKind| match transport.name() {
+        "ring+shm" => of_memory(*transport),
+        "basic+udp" => vec![row(*transport, Kind::Echo, Some(Budget::RatioAtMost(1.10)))],
+        _ => Vec::new(),
+    };
+    TransportKind::ALL.iter().flat_map(rows_of).collect()
+}
+
+impl Row {
+    /// The transport that is judged.
+    pub fn transport(&self) -> TransportKind {
+        self.transport
+    }
+
+    /// A short name, unique for the transport.
+    pub fn name(&self) -> String {
+        match self.kind {
+            Kind::Echo => format!("echo{}", Size(SHORT_BYTES)),
+            Kind::CallRate => format!("callRate{}", Size(RATE_BYTES)),
+            Kind::Loaned(bytes) => format!("loaned{}", Size(bytes)),
+            Kind::PingPong(bytes) => format!("pingPong{}", Size(bytes)),
+            Kind::Bulk(bytes) => format!("bulk{}", Size(bytes)),
+        }
+    }
+
+    /// What is compared with what.
+    pub fn description(&self) -> String {
+        match self.kind {
+            Kind::Echo => format!("median of {REQUEST_BYTES} B there, {SHORT_BYTES} B back / bare loop"),
+            Kind::CallRate => format!("calls of {RATE_BYTES} B each way, {RATE_WINDOW} under way"),
+            Kind::Loaned(bytes) => {
+                format!("median with a loaned response of {}, untouched / of {SHORT_BYTES} B", Size(bytes))
+            }
+            Kind::PingPong(bytes) => {
+                format!("median of {} each way, copied in and out / bare loop", Size(bytes))
+            }
+            Kind::Bulk(bytes) => format!("requests of {}, copied in, read in place / bare loop", Size(bytes)),
+        }
+    }
+
+    /// The unit of its figures.
+    pub fn unit(&self) -> Unit {
+        match self.kind {
+            Kind::Echo | Kind::Loaned(_) | Kind::PingPong(_) => Unit::Nanoseconds,
+            Kind::CallRate => Unit::PerSecond,
+            Kind::Bulk(_) => Unit::BytesPerSecond,
+        }
+    }
+
+    /// What must hold, if anything must.
+    pub fn budget(&self) -> Option<Budget> {
+        self.budget
+    }
+
+    /// Calls under way at a time.
+    pub fn in_flight(&self) -> usize {
+        match self.kind {
+            Kind::Echo | Kind::Loaned(_) | Kind::PingPong(_) => 1,
+            Kind::CallRate => RATE_WINDOW,
+            Kind::Bulk(bytes) => {
+                (BULK_WINDOW_BYTES / bytes).clamp(*BULK_WINDOW_MESSAGES.start(), *BULK_WINDOW_MESSAGES.end())
+            }
+        }
+    }
+
+    /// Judges the figures of the blocks of one regime.
+    pub(super) fn verdict(&self, farcall: &[f64], ratio: Option<Ratio>, seed: u64) -> Verdict {
+        match self.budget {
+            None => Verdict::NoBudget,
+            Some(budget @ Budget::FigureAtLeast(_)) => {
+                let alone: Vec<(f64, f64)> = farcall.iter().map(|&figure| (figure, 1.0)).collect();
+                Verdict::of(budget, ratio_of_medians(&alone, seed))
+            }
+            Some(budget) => Verdict::of(budget, ratio),
+        }
+    }
+
+    /// The two sides, farcall first; only that one where the budget is absolute.
+    pub(super) fn arms(&self, comparison: &Comparison, bench: &Bench) -> Result<Vec<Arm>, BenchError> {
+        let effort = Effort::lasting(comparison.arm_lasting);
+        let round_trip = |request_bytes, response_bytes| -> Result<Arm, BenchError> {
+            let (transport, settings) = (self.transport, &comparison.settings);
+            let limit = RoundTripLimit::beside(transport, settings, bench, request_bytes, response_bytes)?;
+            Ok(Arm::RoundTrip { limit, effort })
+        };
+        let exchange = |request_bytes, response_bytes, buffers| {
+            let exchange = self.exchange(comparison, request_bytes, response_bytes, buffers);
+            Arm::Exchange { exchange, figure: self.figure() }
+        };
+        Ok(match self.kind {
+            Kind::Echo => vec![
+                exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
+                round_trip(REQUEST_BYTES, SHORT_BYTES)?,
+            ],
+            Kind::CallRate => vec![exchange(RATE_BYTES, RATE_BYTES, Buffers::Read)],
+            Kind::Loaned(bytes) => vec![
+                exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
+                exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
+            ],
+            Kind::PingPong(bytes) => vec![exchange(bytes, bytes, Buffers::Copied), round_trip(bytes, bytes)?],
+            Kind::Bulk(bytes) => {
+                let plan = best_bandwidth_plan(bench.cores(), bytes, Copies::One)?;
+                vec![exchange(bytes, 0, Buffers::Read), Arm::Stream { plan, effort }]
+            }
+        })
+    }
+
+    fn figure(&self) -> Figure {
+        match self.kind {
+            Kind::Echo | Kind::Loaned(_) | Kind::PingPong(_) => Figure::MedianNanos,
+            Kind::CallRate => Figure::CallsPerSecond,
+            Kind::Bulk(_) => Figure::SentBytesPerSecond,
+        }
+    }
+
+    fn exchange(
+        &self,
+        comparison: &Comparison,
+        request_bytes: usize,
+        response_bytes: usize,
+        buffers: Buffers,
+    ) -> Exchange {
+        Exchange {
+            transport: self.transport.name().to_owned(),
+            settings: comparison.assignments.clone(),
+            request_bytes,
+            response_bytes,
+            buffers,
+            timing: if self.figure() == Figure::MedianNanos { Timing::EachCall } else { Timing::Window },
+            in_flight: self.in_flight(),
+            clients: 1,
+            servers: 1,
+            warmup_calls: 0,
+            calls: u64::MAX,
+            lasting: comparison.arm_lasting,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_for_each_transport() {
+        let mut names: Vec<_> = rows().iter().map(|row| (row.transport().name(), row.name())).collect();
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(names.contains(&("ring+shm", "bulk64K".to_owned())), "{names:?}");
+    }
+
+    #[test]
+    fn the_window_of_a_bulk_stream_is_bounded() {
+        let window = |bytes| {
+            Row { transport: TransportKind::RingShm, kind: Kind::Bulk(bytes), budget: None }.in_flight()
+        };
+        assert_eq!((window(1 << 10), window(1 << 20), window(1 << 24)), (32, 4, 2));
+    }
+}

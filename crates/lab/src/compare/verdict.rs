@@ -1,0 +1,73 @@
+//! Whether a budget is kept, as far as the measurement can tell.
+
+use core::fmt;
+
+use super::rows::Budget;
+use crate::bootstrap::Ratio;
+
+/// Whether a budget is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole interval lies on the good side.
+    Met,
+    /// The whole interval lies on the bad side.
+    Missed,
+    /// The interval lies on both sides, or there are too few blocks for one: more blocks may tell.
+    Undecided,
+    /// The row has no budget.
+    NoBudget,
+}
+
+impl Verdict {
+    /// Judges a figure with its interval.
+    pub(super) fn of(budget: Budget, figure: Option<Ratio>) -> Self {
+        let Some((low, high)) = figure.and_then(|figure| figure.interval) else { return Self::Undecided };
+        let (met, missed) = match budget {
+            Budget::RatioAtMost(limit) => (high <= limit, low > limit),
+            Budget::RatioAtLeast(limit) | Budget::FigureAtLeast(limit) => (low >= limit, high < limit),
+        };
+        match (met, missed) {
+            (true, _) => Self::Met,
+            (_, true) => Self::Missed,
+            _ => Self::Undecided,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::Undecided => "undecided",
+            Self::NoBudget => "-",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(budget: Budget, interval: Option<(f64, f64)>) -> Verdict {
+        Verdict::of(budget, Some(Ratio { ratio: 1.0, interval, blocks: 10 }))
+    }
+
+    #[test]
+    fn the_whole_interval_decides() {
+        let most = Budget::RatioAtMost(1.25);
+        assert_eq!(judge(most, Some((1.1, 1.25))), Verdict::Met);
+        assert_eq!(judge(most, Some((1.2, 1.3))), Verdict::Undecided);
+        assert_eq!(judge(most, Some((1.26, 1.3))), Verdict::Missed);
+        let least = Budget::RatioAtLeast(0.9);
+        assert_eq!(judge(least, Some((0.9, 1.0))), Verdict::Met);
+        assert_eq!(judge(least, Some((0.8, 1.0))), Verdict::Undecided);
+        assert_eq!(judge(least, Some((0.7, 0.8))), Verdict::Missed);
+    }
+
+    #[test]
+    fn without_an_interval_nothing_is_decided() {
+        assert_eq!(judge(Budget::RatioAtMost(1.25), None), Verdict::Undecided);
+        assert_eq!(Verdict::of(Budget::FigureAtLeast(1.0), None), Verdict::Undecided);
+    }
+}

@@ -1,0 +1,229 @@
+//! The closed loop of a client: a fixed number of calls under way, each completion starting the next.
+
+use core::time::Duration;
+
+use farcall::{CallError, Clock, Context, Endpoint, Event, Instant, Outcome, Peer};
+
+use super::payload::Receiver;
+use super::{ECHO, Exchange, Timing};
+use crate::histogram::LatencyHistogram;
+use crate::warmup::{Warmup, WarmupDetector};
+
+/// While calls are not timed, the clock is read once for so many completions.
+const CLOCK_EVERY: u64 = 256;
+
+/// The longest warm-up, however slow the calls are.
+const WARMUP_MAX: Duration = Duration::from_secs(1);
+
+/// Why a client could not finish its calls.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// A call failed.
+    #[error("a call failed: {0}")]
+    Call(#[from] CallError),
+    /// A response was not what was asked for.
+    #[error("a response had the wrong length")]
+    WrongLength,
+}
+
+/// What a run of calls was.
+pub(super) struct Run {
+    pub(super) calls: u64,
+    pub(super) begun: Instant,
+    pub(super) ended: Instant,
+    pub(super) latencies: LatencyHistogram,
+}
+
+/// Calls until latencies are steady, and at least as often as the exchange asks for.
+pub(super) fn warm_up(
+    endpoint: &Endpoint,
+    peers: &[Peer],
+    exchange: &Exchange,
+) -> Result<Warmup, ClientError> {
+    let mut detector = WarmupDetector::new();
+    let mut outcome = None;
+    let begin = Clock::new().now();
+    // Calls are timed here in any case: there is nothing else to tell whether they are steady.
+    ClosedLoop::new(exchange, peers, Timing::EachCall).run(endpoint, |calls, now, nanos| {
+        outcome = outcome.or_else(|| nanos.and_then(|nanos| detector.observe(nanos)));
+        (outcome.is_some() && calls >= exchange.warmup_calls) || now - begin >= WARMUP_MAX
+    })?;
+    Ok(outcome.unwrap_or(Warmup { samples: 0, steady: false }))
+}
+
+/// Makes the calls that count.
+pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], exchange: &Exchange) -> Result<Run, ClientError> {
+    let mut latencies = Latencies::new();
+    let begun = Clock::new().now();
+    let (calls, ended) =
+        ClosedLoop::new(exchange, peers, exchange.timing).run(endpoint, |calls, now, nanos| {
+            if let Some(nanos) = nanos {
+                latencies.record(nanos);
+            }
+            calls >= exchange.calls || now - begun >= exchange.lasting
+        })?;
+    Ok(Run { calls, begun, ended, latencies: latencies.into_histogram() })
+}
+
+/// Keeps latencies as they come and counts them later: the histogram would cost some nanoseconds of each round trip.
+struct Latencies {
+    recent: Vec<u32>,
+    kept: usize,
+    histogram: LatencyHistogram,
+}
+
+/// Latencies that are kept before they are counted.
+const RECENT_MAX: usize = 1 << 20;
+
+impl Latencies {
+    fn new() -> Self {
+        // Written once here, so that no page fault falls into the measurement.
+        Self { recent: vec![1; RECENT_MAX], kept: 0, histogram: LatencyHistogram::new() }
+    }
+
+    #[inline]
+    fn record(&mut self, nanos: u64) {
+        self.recent[self.kept] = u32::try_from(nanos).unwrap_or(u32::MAX);
+        self.kept += 1;
+        if self.kept == RECENT_MAX {
+            self.count();
+        }
+    }
+
+    #[cold]
+    fn count(&mut self) {
+        self.recent[..self.kept].iter().for_each(|&nanos| self.histogram.record(nanos.into()));
+        self.kept = 0;
+    }
+
+    fn into_histogram(mut self) -> LatencyHistogram {
+        self.count();
+        self.histogram
+    }
+}
+
+/// The state of a run of calls. Slots are the tokens of its calls: a slot has one call under way at a time.
+struct ClosedLoop<'a> {
+    exchange: &'a Exchange,
+    peers: &'a [Peer],
+    request: Vec<u8>,
+    receiver: Receiver,
+    timing: Timing,
+    clock: Clock,
+    now: Instant,
+    /// When each slot's call began.
+    began: Vec<Instant>,
+    calls: u64,
+    /// When the last call that counts was complete.
+    ended: Option<Instant>,
+    next_peer: usize,
+    failure: Option<ClientError>,
+}
+
+impl<'a> ClosedLoop<'a> {
+    fn new(exchange: &'a Exchange, peers: &'a [Peer], timing: Timing) -> Self {
+        let clock = Clock::new();
+        let now = clock.now();
+        Self {
+            exchange,
+            peers,
+            request: vec![1; exchange.request_bytes],
+            receiver: Receiver::new(exchange.buffers, exchange.response_bytes),
+            timing,
+            clock,
+            now,
+            began: vec![now; exchange.in_flight],
+            calls: 0,
+            ended: None,
+            next_peer: 0,
+            failure: None,
+        }
+    }
+
+    /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time as last read,
+    /// and the latency when calls are timed. Returns the number of calls and when the last of them was complete.
+    fn run(
+        mut self,
+        endpoint: &Endpoint,
+        mut is_last: impl FnMut(u64, Instant, Option<u64>) -> bool,
+    ) -> Result<(u64, Instant), ClientError> {
+        for slot in 0..self.exchange.in_flight {
+            self.now = self.clock.now();
+            self.began[slot] = self.now;
+            let peer = self.turn_of();
+            endpoint.call(peer, ECHO, &self.request).post(slot as u64)?;
+        }
+        // Calls that are under way when the last one completes are waited for; each ends by its deadline at the latest.
+        while endpoint.calls_under_way() > 0 {
+            endpoint.poll(|context, event| {
+                if let Event::Completed { token, outcome } = event {
+                    self.complete(context, token as usize, outcome, &mut is_last);
+                }
+            });
+        }
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok((self.calls, self.ended.unwrap_or(self.now))),
+        }
+    }
+
+    #[inline]
+    fn complete(
+        &mut self,
+        context: &mut Context<'_>,
+        slot: usize,
+        outcome: &Outcome<'_>,
+        is_last: &mut impl FnMut(u64, Instant, Option<u64>) -> bool,
+    ) {
+        if self.ended.is_some() || self.failure.is_some() {
+            return;
+        }
+        match outcome {
+            Ok(answer) if self.receiver.look_at(answer, self.exchange.response_bytes) => {}
+            Ok(_) => return self.failure = Some(ClientError::WrongLength),
+            Err(error) => return self.failure = Some(error.clone().into()),
+        }
+        self.calls += 1;
+        let nanos = self.read_clock(slot);
+        if is_last(self.calls, self.now, nanos) {
+            // The clock may not have been read at this completion.
+            self.now = self.clock.now();
+            self.ended = Some(self.now);
+            return;
+        }
+        let peer = self.turn_of();
+        if let Err(error) = context.call(peer, ECHO, &self.request).post(slot as u64) {
+            self.failure = Some(error.into());
+        }
+    }
+
+    /// Reads the clock if it is time to; gives the latency of the slot's call when calls are timed.
+    #[inline]
+    fn read_clock(&mut self, slot: usize) -> Option<u64> {
+        match self.timing {
+            Timing::EachCall => {
+                self.now = self.clock.now();
+                let nanos = self.now.as_nanos() - self.began[slot].as_nanos();
+                self.began[slot] = self.now;
+                Some(nanos)
+            }
+            Timing::Window => {
+                if self.calls.is_multiple_of(CLOCK_EVERY) {
+                    self.now = self.clock.now();
+                }
+                None
+            }
+        }
+    }
+
+    /// The server whose turn it is.
+    #[inline]
+    fn turn_of(&mut self) -> Peer {
+        let peer = self.peers[self.next_peer];
+        self.next_peer += 1;
+        if self.next_peer == self.peers.len() {
+            self.next_peer = 0;
+        }
+        peer
+    }
+}

@@ -1,0 +1,170 @@
+//! The measuring side: starts the processes, waits for their findings, and puts them together.
+
+use core::time::Duration;
+use std::io::Read;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
+use farcall_limit::{Core, CorePair};
+
+use super::report::WorkerReport;
+use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
+use super::{Exchange, ExchangeResult};
+
+/// On which cores the processes run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    cores: Vec<Core>,
+}
+
+impl Placement {
+    /// Servers from the pair's responder on, clients from its initiator on; more processes take the `others` in turn.
+    pub fn new(pair: CorePair, others: impl IntoIterator<Item = Core>) -> Self {
+        let others = others.into_iter().filter(|core| ![pair.responder, pair.initiator].contains(core));
+        Self { cores: [pair.responder, pair.initiator].into_iter().chain(others).collect() }
+    }
+
+    /// The core of each rank: the first server and the first client have one to themselves as long as there are more
+    /// cores than processes.
+    fn of(&self, exchange: &Exchange) -> Vec<Core> {
+        let (servers, ranks) = (exchange.servers, exchange.servers + exchange.clients);
+        let mut cores = vec![self.cores[0]; ranks];
+        cores[servers] = self.cores[1];
+        let rest = (0..ranks).filter(|&rank| rank != 0 && rank != servers);
+        for (place, rank) in rest.enumerate() {
+            cores[rank] = self.cores[(2 + place) % self.cores.len()];
+        }
+        cores
+    }
+}
+
+/// Why an exchange could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// The processes cannot find each other.
+    #[error(transparent)]
+    Rendezvous(#[from] RendezvousError),
+    /// A process cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// A process could not do its job.
+    #[error("{who} of {transport} failed: {why}")]
+    Failed {
+        /// Which process.
+        who: String,
+        /// Over which transport.
+        transport: String,
+        /// Its own words.
+        why: String,
+    },
+    /// A process neither ended nor reported.
+    #[error("{who} of {transport} did not report within {within:?}; run it again with less other load")]
+    Silent {
+        /// Which process.
+        who: String,
+        /// Over which transport.
+        transport: String,
+        /// The time that it had.
+        within: Duration,
+    },
+}
+
+/// Measures an exchange between processes of this program, which exist for that time only.
+pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult, ExchangeError> {
+    let ranks = exchange.servers + exchange.clients;
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
+    let cores = placement.of(exchange);
+    let plans = cores.iter().enumerate().map(|(rank, core)| plan(exchange, rank as u32, *core)).collect();
+    let mut children = Children::start(rendezvous.address(), ranks as u32, plans)?;
+    let outputs: Vec<_> = (0..ranks as u32).map(|rank| children.take_stdout(rank).map(read_aside)).collect();
+    let mut clients = Vec::with_capacity(exchange.clients);
+    for (rank, output) in outputs.into_iter().enumerate() {
+        match await_report(exchange, rank, output)? {
+            WorkerReport::Client(report) => clients.push(report),
+            WorkerReport::Server => {}
+            WorkerReport::Failed(why) => return Err(failed(exchange, rank, why)),
+        }
+    }
+    Ok(ExchangeResult::new(exchange, &clients))
+}
+
+/// This program as a worker.
+fn plan(exchange: &Exchange, rank: u32, core: Core) -> ChildPlan {
+    let job = serde_json::to_string(exchange).expect("a job is JSON");
+    let mut command = Command::new("/proc/self/exe");
+    command.args([WORKER_COMMAND, &job]).stdin(Stdio::null()).stdout(Stdio::piped());
+    ChildPlan::new(rank, command).on_core(core.0 as u32)
+}
+
+/// Reads a process's output in a thread of its own, so that waiting for it can be given up.
+fn read_aside(mut output: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        // What cannot be read shows as a report that is not whole.
+        let _ = output.read_to_string(&mut text);
+        let _ = sender.send(text);
+    });
+    receiver
+}
+
+fn await_report(
+    exchange: &Exchange,
+    rank: usize,
+    output: Option<Receiver<String>>,
+) -> Result<WorkerReport, ExchangeError> {
+    let within = exchange.lasting + OVERHEAD_MAX * 2;
+    let text = output.map(|output| output.recv_timeout(within)).transpose().map_err(|_| {
+        ExchangeError::Silent { who: role(exchange, rank), transport: exchange.transport.clone(), within }
+    })?;
+    let ended = || failed(exchange, rank, "its process ended without a report".to_owned());
+    serde_json::from_str(text.as_deref().unwrap_or_default()).map_err(|_| ended())
+}
+
+fn failed(exchange: &Exchange, rank: usize, why: String) -> ExchangeError {
+    ExchangeError::Failed { who: role(exchange, rank), transport: exchange.transport.clone(), why }
+}
+
+fn role(exchange: &Exchange, rank: usize) -> String {
+    match rank.checked_sub(exchange.servers) {
+        None => format!("server {rank}"),
+        Some(client) => format!("client {client}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exchange::{Buffers, Timing};
+
+    fn exchange(servers: usize, clients: usize) -> Exchange {
+        Exchange {
+            transport: "ring+shm".to_owned(),
+            settings: Vec::new(),
+            request_bytes: 30,
+            response_bytes: 100,
+            buffers: Buffers::Copied,
+            timing: Timing::EachCall,
+            in_flight: 1,
+            clients,
+            servers,
+            warmup_calls: 0,
+            calls: 1,
+            lasting: Duration::from_secs(1),
+        }
+    }
+
+    #[test]
+    fn processes_get_cores_of_their_own_as_long_as_there_are_enough() {
+        let pair = CorePair { responder: Core(4), initiator: Core(7) };
+        let cores = |others: &[usize], servers, clients| {
+            let placement = Placement::new(pair, others.iter().map(|&core| Core(core)));
+            placement.of(&exchange(servers, clients)).into_iter().map(|core| core.0).collect::<Vec<_>>()
+        };
+        assert_eq!(cores(&[], 1, 1), [4, 7]);
+        assert_eq!(cores(&[4, 5, 6, 7], 2, 2), [4, 5, 7, 6]);
+        assert_eq!(cores(&[], 1, 3), [4, 7, 4, 7]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Requests and responses between real processes, in a closed loop: the workload under most measurements here.
+//!
+//! The measuring process starts this same program again as servers and clients, each pinned to its core, and gives
+//! each the same [`Exchange`] as its job. They exist for one measurement only: between measurements nothing polls, so
+//! that the bare loops of a limit have the cores for themselves, and each measurement sees fresh memory, whose place
+//! in the shared cache makes a difference of its own.
+
+mod client;
+mod cluster;
+mod payload;
+mod report;
+mod server;
+mod worker;
+
+use core::time::Duration;
+
+use farcall::Service;
+use serde::{Deserialize, Serialize};
+
+pub use cluster::{ExchangeError, Placement, run};
+pub use report::{ClientReport, ExchangeResult};
+pub use worker::{WORKER_COMMAND, work};
+
+/// Answers requests.
+const ECHO: Service = Service(1);
+
+/// Answers a client when all clients are warm.
+const READY: Service = Service(2);
+
+/// Is told by each client that it will call no more.
+const FINISHED: Service = Service(3);
+
+/// What is exchanged, how, and for how long. The same for all processes of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// The transport's name, such as `ring+shm`.
+    pub transport: String,
+    /// Parameters, each as `name=value`.
+    pub settings: Vec<String>,
+    /// Length of each request.
+    pub request_bytes: usize,
+    /// Length of each response.
+    pub response_bytes: usize,
+    /// How payloads are made and looked at.
+    pub buffers: Buffers,
+    /// What is timed.
+    pub timing: Timing,
+    /// Calls that each client keeps under way.
+    pub in_flight: usize,
+    /// Processes that call.
+    pub clients: usize,
+    /// Processes that answer; each client calls them in turn.
+    pub servers: usize,
+    /// The fewest calls of each client before the measurement, which begins once latencies are steady.
+    pub warmup_calls: u64,
+    /// The most calls of each client in the measurement.
+    pub calls: u64,
+    /// The longest that the measurement lasts.
+    pub lasting: Duration,
+}
+
+/// How payloads are made by their sender and looked at by their receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Buffers {
+    /// Sent from memory of the sender's own, copied out to memory of the receiver's own.
+    Copied,
+    /// Sent from memory of the sender's own, read where they arrive.
+    Read,
+    /// Responses lie in loaned memory; neither side touches their bytes. Requests are sent from memory of the
+    /// sender's own.
+    Loaned,
+}
+
+/// What a client times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Timing {
+    /// Each call, from the completion before it (or its start) to its own completion.
+    EachCall,
+    /// The measurement as a whole: reading the clock at every call would slow down the fastest of them.
+    Window,
+}
