@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, shutdown};
 
 use crate::connections::Connections;
+use crate::doorbell::Doorbell;
 use crate::handshake::Accepted;
 use crate::segment::{Mapping, Segment};
 
@@ -45,7 +46,15 @@ pub struct Terms {
     /// Whether the driver's owner ever sleeps.
     pub may_sleep: bool,
     /// What wakes it.
-    pub doorbell: OwnedFd,
+    pub doorbell: Doorbell,
+    /// What is to be done as soon as a lane that we asked for is up.
+    pub greeter: Option<Arc<dyn Greeter>>,
+}
+
+/// Makes first use of a lane, on the conductor's thread: the driver's owner may be busy or asleep.
+pub trait Greeter: Send + Sync {
+    /// The peer took our call for `lane` and offered `peer`; the driver has not been told yet.
+    fn connected(&self, lane: LaneId, peer: &Accepted);
 }
 
 /// A lane that is up.
@@ -114,7 +123,7 @@ impl Shared {
         notices.push_back(notice);
         self.notices_waiting.store(notices.len(), Ordering::Release);
         drop(notices);
-        signal(self.terms.doorbell.as_fd());
+        self.terms.doorbell.ring();
     }
 
     /// The commands since the last time.
@@ -186,14 +195,14 @@ impl Drop for Conductor {
     }
 }
 
-/// Makes an event descriptor readable.
-pub fn signal(event: BorrowedFd<'_>) {
+/// Makes an event descriptor of our own readable.
+fn signal(event: BorrowedFd<'_>) {
     // Fails only when the counter is full, and then it is readable.
     let _already_readable = rustix::io::write(event, &1u64.to_ne_bytes());
 }
 
-/// Makes an event descriptor unreadable.
-pub fn drain(event: BorrowedFd<'_>) {
+/// Makes an event descriptor of our own unreadable.
+fn drain(event: BorrowedFd<'_>) {
     // Fails only when it is unreadable already.
     let _already_empty = rustix::io::read(event, &mut [0; 8]);
 }

@@ -21,6 +21,9 @@ use crate::segment::{Mapping, PeerAccess, Segment};
 /// How long a peer that connected to us may take for its offer.
 const OFFER_WITHIN: Duration = Duration::from_secs(5);
 
+/// The most connections at a time, those that are being set up or torn down included. Callers beyond it are refused.
+pub const CONNECTIONS_MAX: usize = 4096;
+
 /// How long to wait before the next try when the peer's queue of connections is full.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
@@ -159,8 +162,9 @@ impl Connections {
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         while let Ok(socket) = accept_with(&self.listener, flags) {
-            if let Err(fault) = same_user(&socket) {
-                send_refusal(&socket, &fault.to_string());
+            let admitted = same_user(&socket).and_then(|()| self.has_room());
+            if let Err(LaneFault::Unacceptable { why }) = admitted {
+                send_refusal(&socket, &why);
                 continue;
             }
             self.table.push(Connection {
@@ -170,6 +174,13 @@ impl Connections {
                 deadline: Instant::now() + OFFER_WITHIN,
             });
         }
+    }
+
+    fn has_room(&self) -> Result<(), LaneFault> {
+        if self.table.len() < CONNECTIONS_MAX {
+            return Ok(());
+        }
+        Err(unusable(format!("it has {CONNECTIONS_MAX} connections, the limit")))
     }
 
     /// Looks after every connection once.
@@ -230,6 +241,9 @@ impl Connections {
         let link = Arc::new(Link { socket: Arc::clone(&connection.socket) });
         let notice = match &connection.phase {
             Phase::Offered { ring } => {
+                if let Some(greeter) = &self.shared.terms.greeter {
+                    greeter.connected(connection.lane, &peer);
+                }
                 Notice::Connected(connection.lane, Established { peer, ring: Arc::clone(ring), link })
             }
             _ => {
@@ -294,7 +308,7 @@ fn offer(shared: &Shared, socket: &OwnedFd, hello: &[u8]) -> Result<Arc<Mapping>
         ring_bytes: terms.ring_bytes,
         blocks: terms.blocks.as_fd(),
         block_bytes: terms.block_bytes,
-        doorbell: terms.doorbell.as_fd(),
+        doorbell: terms.doorbell.for_peers(),
         may_sleep: terms.may_sleep,
         hello,
     };
@@ -305,12 +319,14 @@ fn offer(shared: &Shared, socket: &OwnedFd, hello: &[u8]) -> Result<Arc<Mapping>
 /// Refuses a peer that runs under another user.
 fn same_user(socket: &OwnedFd) -> Result<(), LaneFault> {
     let peer = sockopt::socket_peercred(socket).map_err(unusable)?.uid;
-    let own = rustix::process::geteuid();
+    compare_users(peer.as_raw(), rustix::process::geteuid().as_raw())
+}
+
+fn compare_users(peer: u32, own: u32) -> Result<(), LaneFault> {
     if peer == own {
         return Ok(());
     }
-    let why = format!("it runs as user {}, this process as user {}", peer.as_raw(), own.as_raw());
-    Err(LaneFault::Unacceptable { why })
+    Err(unusable(format!("it runs as user {peer}, this process as user {own}")))
 }
 
 fn unusable(error: impl ToString) -> LaneFault {

@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
 
 /// Marks a flag as one of ours: a record published by a broken peer has hardly the same upper half.
-const MARK: u64 = 0xfa2c_a11d;
+pub const MARK: u64 = 0xfa2c_a11d;
 
 /// The first words of the lines of a ring.
 pub trait Words {

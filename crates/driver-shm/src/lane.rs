@@ -4,29 +4,25 @@ use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
     Address, AddressError, Block, BlockDescriptor, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId,
     LaneLimits, Loan, LoanError, LoanHome,
 };
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::blocks::{OwnBlocks, PeerBlocks};
 use crate::buddy::BLOCK_BYTES_MIN;
-use crate::conductor::{Command, Conductor, Established, Notice, Terms, drain};
+use crate::conductor::{Command, Conductor, Established, Notice, Terms};
+use crate::doorbell::Doorbell;
 use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
+use crate::place;
 use crate::ring::{ShmReceiver, ShmSender, announce_sleep};
 use crate::segment::{Mapping, PeerAccess, Segment};
 
 /// The first byte of this driver's addresses; the rest is the abstract name of a Unix socket.
 const ADDRESS_TAG: u8 = b'S';
-
-/// How many callers may wait for the conductor to accept them.
-const BACKLOG: i32 = 128;
 
 /// How a shared-memory lane driver is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +58,7 @@ impl ShmLanes {
     /// Starts the driver and its listening thread.
     pub fn new(config: ShmConfig) -> io::Result<Self> {
         check(&config)?;
-        let (listener, address) = listen_somewhere()?;
+        let (listener, address) = place::listen_somewhere(ADDRESS_TAG)?;
         let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
         let blocks = Arc::new(OwnBlocks::new(mapping));
         let terms = Terms {
@@ -70,14 +66,15 @@ impl ShmLanes {
             blocks: segment,
             block_bytes: config.block_bytes,
             may_sleep: config.may_sleep,
-            doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            doorbell: Doorbell::new()?,
+            greeter: None,
         };
         let conductor = Conductor::start(terms, listener)?;
         let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
         Ok(Self { config, address, conductor, blocks, block_home, lanes: BTreeMap::new() })
     }
 
-    fn doorbell(&self) -> &OwnedFd {
+    fn doorbell(&self) -> &Doorbell {
         &self.conductor.shared().terms.doorbell
     }
 
@@ -109,9 +106,7 @@ impl LaneDriver for ShmLanes {
 
     fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, AddressError> {
         assert!(hello.len() <= HELLO_BYTES_MAX, "hellos are short");
-        let [ADDRESS_TAG, name @ ..] = to.as_bytes() else {
-            return Err(AddressError::WrongKind { driver: "shm" });
-        };
+        let name = place::name_in(to, ADDRESS_TAG)?;
         let lane = self.conductor.shared().new_lane();
         let (name, hello) = (name.to_vec(), hello.to_vec());
         self.conductor.command(Command::Connect { lane, name, hello, within });
@@ -190,11 +185,11 @@ impl LaneDriver for ShmLanes {
         for state in self.lanes.values() {
             announce_sleep(&state.ring, false);
         }
-        drain(self.doorbell().as_fd());
+        self.doorbell().drain();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        vec![self.doorbell().as_raw_fd()]
+        vec![self.doorbell().descriptor()]
     }
 }
 
@@ -213,17 +208,4 @@ fn check(config: &ShmConfig) -> io::Result<()> {
         return Err(io::Error::other("block memory has a power of two of bytes, from 4K to 1T"));
     }
     Ok(())
-}
-
-/// A listening socket with a random abstract name: it is in no directory, so a killed process leaves no file.
-fn listen_somewhere() -> io::Result<(OwnedFd, Address)> {
-    let mut random = [0; 16];
-    getrandom(&mut random, GetRandomFlags::empty())?;
-    let name = format!("farcall-{:032x}", u128::from_le_bytes(random));
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-    listen(&socket, BACKLOG)?;
-    let address = Address::new([&[ADDRESS_TAG], name.as_bytes()].concat()).map_err(io::Error::other)?;
-    Ok((socket, address))
 }

@@ -10,11 +10,16 @@ mod blocks;
 mod buddy;
 mod conductor;
 mod connections;
+mod doorbell;
 mod flags;
+mod fuzz;
 mod handshake;
 mod lane;
+mod place;
 mod ring;
 mod segment;
+mod sleep;
 
+pub use fuzz::{fuzz_offer, fuzz_ring};
 pub use lane::{ShmConfig, ShmLanes};
 pub use ring::{ShmReceiver, ShmSender};

@@ -4,14 +4,16 @@
 //! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
 //! written by both, except the sleeper's flag in the control line.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::os::fd::OwnedFd;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
 
+use crate::doorbell;
 use crate::flags::{Runway, Words, published};
 use crate::segment::Mapping;
+use crate::sleep;
 
 /// Bytes before the ring in its segment: a page, so that the ring is page-aligned.
 pub const CONTROL_BYTES: usize = 4096;
@@ -28,12 +30,6 @@ impl RingMemory {
         let bytes = mapping.len() - CONTROL_BYTES;
         assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
         Self { mapping, bytes }
-    }
-
-    /// The owner's announcement that it sleeps, in the control line.
-    fn sleeper(&self) -> &AtomicU32 {
-        // SAFETY: aligned, inside the mapping, and only ever accessed as an atomic.
-        unsafe { self.mapping.at(0, 4).cast().as_ref() }
     }
 
     #[inline]
@@ -106,18 +102,8 @@ impl LaneSender for ShmSender {
     #[inline]
     fn ring_doorbell(&mut self) {
         if let Some(doorbell) = &self.doorbell {
-            wake_sleeper(self.ring.sleeper(), doorbell);
+            wake_sleeper(&self.ring.mapping, doorbell);
         }
-    }
-}
-
-/// Wakes the peer if it sleeps. The fence orders our publication before the look at its announcement, as the peer's
-/// orders its announcement before its last look at the ring: one of the two sees the other.
-fn wake_sleeper(sleeper: &AtomicU32, doorbell: &OwnedFd) {
-    fence(Ordering::SeqCst);
-    if sleeper.load(Ordering::Relaxed) != 0 && sleeper.swap(0, Ordering::Relaxed) != 0 {
-        // The write fails only when the counter is full, and then the peer is awake.
-        let _already_awake = rustix::io::write(doorbell, &1u64.to_ne_bytes());
     }
 }
 
@@ -167,7 +153,7 @@ const PREFETCH_LINES_MAX: usize = 16;
 
 /// Starts to fetch the lines of a record after its first: their transfers overlap instead of following each other.
 #[inline]
-fn prefetch(record: &[u8]) {
+pub fn prefetch(record: &[u8]) {
     let end = record.len().min(PREFETCH_LINES_MAX * RECORD_ALIGN);
     for at in (RECORD_ALIGN - RECORD_HEADER_BYTES..end).step_by(RECORD_ALIGN) {
         #[cfg(target_arch = "x86_64")]
@@ -184,12 +170,25 @@ fn bad(what: &'static str) -> LaneFault {
     LaneFault::Corrupt { what }
 }
 
+/// Wakes the owner of a ring if it sleeps; called after publishing something there.
+#[inline]
+pub fn wake_sleeper(mapping: &Mapping, doorbell: &OwnedFd) {
+    if sleep::must_ring(sleeper(mapping)) {
+        doorbell::ring(doorbell.as_fd());
+    }
+}
+
 /// Announces in the ring's control line that its owner sleeps, or that it is awake.
 pub fn announce_sleep(mapping: &Mapping, asleep: bool) {
-    // SAFETY: as in `RingMemory::sleeper`.
-    let sleeper: &AtomicU32 = unsafe { mapping.at(0, 4).cast().as_ref() };
-    sleeper.store(u32::from(asleep), Ordering::Relaxed);
     if asleep {
-        fence(Ordering::SeqCst);
+        sleep::announce(sleeper(mapping));
+    } else {
+        sleep::withdraw(sleeper(mapping));
     }
+}
+
+/// The owner's announcement that it sleeps, in the control line.
+fn sleeper(mapping: &Mapping) -> &AtomicU32 {
+    // SAFETY: aligned, inside the mapping, and only ever accessed as an atomic.
+    unsafe { mapping.at(0, 4).cast().as_ref() }
 }

@@ -80,6 +80,14 @@ pub trait Datagram: Send {
     /// Takes a received packet's memory back. Every packet should come back; one that does not is lost to the driver.
     fn release(&mut self, packet: Packet);
 
+    /// Announces that the caller is about to block. Packets that arrive from now on make one of the
+    /// `wait_descriptors` readable; the caller must receive once more before it really blocks. Drivers whose
+    /// descriptors are readable for as long as packets wait need no announcement.
+    fn prepare_wait(&mut self) {}
+
+    /// Ends what `prepare_wait` announced.
+    fn finish_wait(&mut self) {}
+
     /// File descriptors that become readable when packets may have arrived, for callers that block.
     fn wait_descriptors(&self) -> Vec<RawFd>;
 }

@@ -48,6 +48,14 @@ macro_rules! delegate_datagram {
         }
     };
     (@wait_descriptors $inner:ident) => {
+        fn prepare_wait(&mut self) {
+            self.$inner.prepare_wait();
+        }
+
+        fn finish_wait(&mut self) {
+            self.$inner.finish_wait();
+        }
+
         fn wait_descriptors(&self) -> Vec<std::os::fd::RawFd> {
             self.$inner.wait_descriptors()
         }
@@ -171,6 +179,14 @@ impl<D: Datagram + ?Sized> Datagram for Box<D> {
 
     fn release(&mut self, packet: Packet) {
         (**self).release(packet);
+    }
+
+    fn prepare_wait(&mut self) {
+        (**self).prepare_wait();
+    }
+
+    fn finish_wait(&mut self) {
+        (**self).finish_wait();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {

@@ -142,10 +142,13 @@ impl<D: Datagram> Transport for PacketTransport<D> {
         self.outbound.basic.next_deadline()
     }
 
-    /// Nothing to announce: a driver's descriptors are readable for as long as packets wait.
-    fn prepare_wait(&mut self) {}
+    fn prepare_wait(&mut self) {
+        self.driver.prepare_wait();
+    }
 
-    fn finish_wait(&mut self) {}
+    fn finish_wait(&mut self) {
+        self.driver.finish_wait();
+    }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         self.driver.wait_descriptors()
