@@ -9,6 +9,7 @@
 //! that owns the group. `docs/counters.md` describes the file for readers in other languages.
 
 mod file;
+mod fuzz;
 mod layout;
 mod memory;
 mod reader;
@@ -16,6 +17,7 @@ mod reader;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub use file::{CounterFile, CounterGroup};
+pub use fuzz::fuzz_counter_file;
 pub use layout::{
     COUNTERS_PER_GROUP_MAX, DOC_BYTES_MAX, GROUPS_MAX, LABEL_BYTES_MAX, NAME_BYTES_MAX, UNIT_BYTES_MAX,
 };
