@@ -22,6 +22,8 @@ mod event;
 mod fuzz;
 mod ready;
 mod receive;
+mod receive_as_caller;
+mod receive_as_server;
 mod sending;
 mod server;
 #[cfg(test)]
