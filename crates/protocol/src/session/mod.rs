@@ -22,6 +22,8 @@ mod handshake;
 mod liveness;
 mod receive;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
