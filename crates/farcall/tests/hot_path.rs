@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 mod common;
 
@@ -114,7 +114,7 @@ const SIGSYS: i32 = 31;
 
 fn run_without_system_calls() {
     let yields = std::env::var(CHILD_VARIABLE).is_ok_and(|value| value == "yield");
-    let pair = Arc::new(spinning_pair());
+    let pair = spinning_pair();
     converse(&pair.client, pair.server, 10_000);
     let sealed = pair.client.call(pair.server, SEAL, b"").within(LONG).wait().expect("sealed");
     assert_eq!(&sealed[..], b"sealed");

@@ -6,6 +6,7 @@
 
 mod call;
 mod context;
+mod core;
 mod counters;
 mod deferred;
 mod event;
@@ -16,28 +17,28 @@ mod request;
 mod sessions;
 mod state;
 
-use core::cell::{RefCell, RefMut};
-use core::fmt;
+use std::cell::{RefCell, RefMut};
+use std::fmt;
 use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
-use farcall_driver::{Loan, LoanError, wait_readable};
-use farcall_transport::{CallId, Incoming, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_driver::{Loan, LoanError};
+use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
 
+use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
 pub use context::{Context, ContextCall, Operation};
 pub use counters::EndpointCounters;
 pub use deferred::Deferred;
 pub use event::Event;
-use event::StoredEvent;
-use idle::{Idler, SLEEP_MAX, Step};
+use idle::Idler;
 pub use operations::OPERATIONS_MAX;
 use outcome::Kept;
 pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
-use state::{EventSink, State, Turn};
+use state::{State, Turn};
 
 use crate::connect::{ConnectError, Directions};
 use crate::parameters::EndpointSettings;
@@ -50,15 +51,6 @@ pub struct Endpoint {
     core: RefCell<Core>,
     /// Operations whose futures were dropped inside a poll, to be cancelled at the next.
     abandoned: RefCell<Vec<CallId>>,
-}
-
-struct Core {
-    transport: Box<dyn Transport>,
-    state: State,
-    clock: Clock,
-    idler: Idler,
-    directions: Arc<Directions>,
-    polls_until_clock: u32,
 }
 
 impl Endpoint {
@@ -237,105 +229,6 @@ impl Endpoint {
         if let Ok(mut core) = self.core.try_borrow_mut() {
             core.state.recycle(payload);
         }
-    }
-}
-
-impl Core {
-    /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
-    #[inline]
-    fn turn(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
-        if self.polls_until_clock == 0 {
-            self.read_clock();
-        }
-        self.polls_until_clock -= 1;
-        let now = self.state.now;
-        self.transport.flush(now);
-        self.answer_dropped_requests();
-        let mut turn = Turn { state: &mut self.state, events };
-        self.transport.poll(now, &mut turn)
-    }
-
-    fn read_clock(&mut self) {
-        let now = self.clock.now();
-        let polls = self.transport.polls_per_clock_reading();
-        self.state.operations.clock_was_read(self.state.now, now);
-        self.state.now = now;
-        self.state.counters.polls.add(u64::from(polls));
-        self.polls_until_clock = polls;
-        if self.state.operations.earliest_deadline() <= now {
-            let outbox = self.transport.outbox();
-            Turn { state: &mut self.state, events: None }.expire(outbox);
-        }
-    }
-
-    fn abandon(&mut self, call: CallId) {
-        if let Some((session, _)) = self.state.operations.cancel(call) {
-            self.state.counters.cancelled.increment();
-            self.transport.outbox().cancel(session, call);
-        }
-        self.state.operations.abandon(call);
-    }
-
-    fn answer_dropped_requests(&mut self) {
-        for request in self.state.dropped_requests.take() {
-            self.transport.outbox().reply(request, Status::Abandoned, Outgoing::Slice(&[]));
-        }
-    }
-
-    fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
-        let mut delivered = 0;
-        while let Some(event) = self.state.stored_events.pop_front() {
-            let outbox = self.transport.outbox();
-            let mut context = Context { outbox, state: &mut self.state };
-            match event {
-                StoredEvent::PeerDown { peer, reason } => {
-                    on_event(&mut context, Event::PeerDown { peer, reason })
-                }
-                StoredEvent::Completed { token, outcome } => {
-                    let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
-                    let outcome = match &kept {
-                        Ok(payload) => Ok(Answer { payload }),
-                        Err(error) => Err(error.clone()),
-                    };
-                    on_event(&mut context, Event::Completed { token, outcome: &outcome });
-                }
-            }
-            delivered += 1;
-        }
-        delivered
-    }
-
-    #[inline]
-    fn turn_and_idle(&mut self) {
-        if self.turn(None) > 0 {
-            self.idler.busy();
-        } else {
-            self.idle();
-        }
-    }
-
-    #[inline]
-    fn idle(&mut self) {
-        match self.idler.idle(self.state.now) {
-            Step::Poll => {}
-            Step::Yield => std::thread::yield_now(),
-            Step::Sleep => self.sleep(),
-        }
-    }
-
-    /// Blocks until a peer rings, a deadline comes or [`SLEEP_MAX`] is over.
-    fn sleep(&mut self) {
-        self.transport.prepare_wait();
-        // What was published before the announcement would ring no bell.
-        if self.turn(None) == 0 && self.state.stored_events.is_empty() {
-            self.state.counters.sleeps.increment();
-            let deadline = self.state.operations.earliest_deadline();
-            let deadline = self.transport.next_deadline().map_or(deadline, |other| other.min(deadline));
-            let at_most = (deadline - self.state.now).min(SLEEP_MAX);
-            wait_readable(&self.transport.wait_descriptors(), at_most);
-        }
-        self.transport.finish_wait();
-        self.polls_until_clock = 0;
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 const RECORDS_PER_POLL: usize = 16;
 
 const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
+const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands the records that a peer has published to the sink; returns how many.
@@ -71,8 +72,14 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<(), DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
         match entry.kind {
-            EntryKind::Request => self.deliver_request(slot, entry, &Incoming::Borrowed(payload), sink),
-            EntryKind::Response => self.deliver_response(slot, entry, &Incoming::Borrowed(payload), sink),
+            EntryKind::Request => {
+                let payload = self.inline(slot, payload)?;
+                self.deliver_request(slot, entry, &payload, sink)
+            }
+            EntryKind::Response => {
+                let payload = self.inline(slot, payload)?;
+                self.deliver_response(slot, entry, &payload, sink)
+            }
             EntryKind::RequestBlock => {
                 let block = self.borrow(slot, entry, record, at)?;
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)
@@ -128,6 +135,14 @@ impl<D: LaneDriver> Outbound<D> {
         Ok(())
     }
 
+    #[inline]
+    fn inline<'r>(&self, slot: usize, payload: &'r [u8]) -> Result<Incoming<'r>, DownReason> {
+        if payload.len() > self.sessions[slot].message_bytes_max {
+            return Err(TOO_LONG.into());
+        }
+        Ok(Incoming::Borrowed(payload))
+    }
+
     fn borrow(
         &mut self,
         slot: usize,
@@ -138,7 +153,7 @@ impl<D: LaneDriver> Outbound<D> {
         let block = descriptor(entry, record, at)?;
         let session = &mut self.sessions[slot];
         if block.length > session.message_bytes_max as u64 {
-            return Err(Violation("a message over the agreed limit").into());
+            return Err(TOO_LONG.into());
         }
         let block = self.driver.borrow(session.lane, block).map_err(reason_of)?;
         session.borrowed_blocks += 1;

@@ -8,7 +8,9 @@
 
 mod counters;
 mod inbound;
+mod messages;
 mod outbound;
+mod records;
 mod session;
 
 use core::time::Duration;

@@ -1,0 +1,123 @@
+//! The poll loop: what happens in one turn, and between turns.
+
+use std::sync::Arc;
+
+use farcall_driver::clock::Clock;
+use farcall_driver::wait_readable;
+use farcall_transport::{CallId, Incoming, Outgoing, Status, Transport};
+
+use super::context::Context;
+use super::event::{Event, StoredEvent};
+use super::idle::{Idler, SLEEP_MAX, Step};
+use super::outcome::Answer;
+use super::state::{EventSink, State, Turn};
+use crate::connect::Directions;
+
+/// The transport and the endpoint's own state, borrowed together for a turn.
+pub struct Core {
+    pub transport: Box<dyn Transport>,
+    pub state: State,
+    pub clock: Clock,
+    pub idler: Idler,
+    pub directions: Arc<Directions>,
+    pub polls_until_clock: u32,
+}
+
+impl Core {
+    /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
+    #[inline]
+    pub fn turn(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
+        if self.polls_until_clock == 0 {
+            self.read_clock();
+        }
+        self.polls_until_clock -= 1;
+        let now = self.state.now;
+        self.transport.flush(now);
+        self.answer_dropped_requests();
+        let mut turn = Turn { state: &mut self.state, events };
+        self.transport.poll(now, &mut turn)
+    }
+
+    fn read_clock(&mut self) {
+        let now = self.clock.now();
+        let polls = self.transport.polls_per_clock_reading();
+        self.state.operations.clock_was_read(self.state.now, now);
+        self.state.now = now;
+        self.state.counters.polls.add(u64::from(polls));
+        self.polls_until_clock = polls;
+        if self.state.operations.earliest_deadline() <= now {
+            let outbox = self.transport.outbox();
+            Turn { state: &mut self.state, events: None }.expire(outbox);
+        }
+    }
+
+    pub fn abandon(&mut self, call: CallId) {
+        if let Some((session, _)) = self.state.operations.cancel(call) {
+            self.state.counters.cancelled.increment();
+            self.transport.outbox().cancel(session, call);
+        }
+        self.state.operations.abandon(call);
+    }
+
+    fn answer_dropped_requests(&mut self) {
+        for request in self.state.dropped_requests.take() {
+            self.transport.outbox().reply(request, Status::Abandoned, Outgoing::Slice(&[]));
+        }
+    }
+
+    pub fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
+        let mut delivered = 0;
+        while let Some(event) = self.state.stored_events.pop_front() {
+            let outbox = self.transport.outbox();
+            let mut context = Context { outbox, state: &mut self.state };
+            match event {
+                StoredEvent::PeerDown { peer, reason } => {
+                    on_event(&mut context, Event::PeerDown { peer, reason })
+                }
+                StoredEvent::Completed { token, outcome } => {
+                    let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
+                    let outcome = match &kept {
+                        Ok(payload) => Ok(Answer { payload }),
+                        Err(error) => Err(error.clone()),
+                    };
+                    on_event(&mut context, Event::Completed { token, outcome: &outcome });
+                }
+            }
+            delivered += 1;
+        }
+        delivered
+    }
+
+    #[inline]
+    pub fn turn_and_idle(&mut self) {
+        if self.turn(None) > 0 {
+            self.idler.busy();
+        } else {
+            self.idle();
+        }
+    }
+
+    #[inline]
+    pub fn idle(&mut self) {
+        match self.idler.idle(self.state.now) {
+            Step::Poll => {}
+            Step::Yield => std::thread::yield_now(),
+            Step::Sleep => self.sleep(),
+        }
+    }
+
+    /// Blocks until a peer rings, a deadline comes or [`SLEEP_MAX`] is over.
+    fn sleep(&mut self) {
+        self.transport.prepare_wait();
+        // What was published before the announcement would ring no bell.
+        if self.turn(None) == 0 && self.state.stored_events.is_empty() {
+            self.state.counters.sleeps.increment();
+            let deadline = self.state.operations.earliest_deadline();
+            let deadline = self.transport.next_deadline().map_or(deadline, |other| other.min(deadline));
+            let at_most = (deadline - self.state.now).min(SLEEP_MAX);
+            wait_readable(&self.transport.wait_descriptors(), at_most);
+        }
+        self.transport.finish_wait();
+        self.polls_until_clock = 0;
+    }
+}

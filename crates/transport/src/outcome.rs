@@ -1,0 +1,92 @@
+//! How calls and sessions end.
+
+/// How a request was answered; travels with the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The handler answered; the payload is its answer.
+    Ok,
+    /// Nobody serves that service at the peer.
+    UnknownService,
+    /// The handler let go of the request without an answer.
+    Abandoned,
+    /// The handler's answer was longer than the session's limit.
+    AnswerTooLong,
+    /// The handler refused with a code of its own; the payload may say more.
+    Refused(u8),
+}
+
+impl Status {
+    /// The status as two bytes of a packet.
+    pub const fn to_wire(self) -> u16 {
+        match self {
+            Self::Ok => 0,
+            Self::UnknownService => 1,
+            Self::Abandoned => 2,
+            Self::AnswerTooLong => 3,
+            Self::Refused(code) => 0x100 | code as u16,
+        }
+    }
+
+    /// The status that two bytes of a packet mean; `None` for bytes that no correct peer sends.
+    pub const fn from_wire(wire: u16) -> Option<Self> {
+        match wire {
+            0 => Some(Self::Ok),
+            1 => Some(Self::UnknownService),
+            2 => Some(Self::Abandoned),
+            3 => Some(Self::AnswerTooLong),
+            0x100..=0x1ff => Some(Self::Refused(wire as u8)),
+            _ => None,
+        }
+    }
+}
+
+/// Why a call was not accepted. Nothing was sent, and nothing will complete.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefused {
+    /// Longer than the session carries: send less, or in pieces.
+    #[error("a message of {bytes} bytes is over the limit of {bytes_max}")]
+    TooLong {
+        /// The payload's length.
+        bytes: usize,
+        /// The session's limit.
+        bytes_max: usize,
+    },
+    /// The session has its maximum of unanswered calls: poll until some complete.
+    #[error("{calls_max} calls to this peer are unanswered, the limit; complete some first")]
+    TooManyCalls {
+        /// The session's limit.
+        calls_max: usize,
+    },
+    /// The session is down: connect again.
+    #[error("the session to the peer is down")]
+    Down,
+}
+
+/// Why a session ended, and with it every unanswered call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DownReason {
+    /// Nobody answers at the peer's address.
+    #[error("nobody answers at the peer's address")]
+    Unreachable,
+    /// The peer was silent for longer than the limit, or its process ended.
+    #[error("the peer is dead: its process ended or it was silent for longer than the limit")]
+    Dead,
+    /// The peer started again: this session belonged to its former life.
+    #[error("the peer was restarted")]
+    Restarted,
+    /// The peer said good-bye.
+    #[error("the peer closed the session")]
+    Closed,
+    /// The peer sent what no correct peer sends.
+    #[error("the peer broke the protocol: {what}")]
+    Violation {
+        /// What was wrong.
+        what: &'static str,
+    },
+    /// The peer refused us, or we it: another version, another user, unusable limits.
+    #[error("the session was refused: {why}")]
+    Refused {
+        /// In words.
+        why: String,
+    },
+}

@@ -1,0 +1,121 @@
+//! The bytes of messages, in whatever memory they are.
+
+use core::ops::Deref;
+use std::sync::Arc;
+
+use farcall_driver::{Block, Loan};
+
+/// A payload on its way out.
+#[derive(Debug)]
+pub enum Outgoing<'a> {
+    /// Bytes that are copied before the call returns.
+    Slice(&'a [u8]),
+    /// Memory of the transport's own driver, sent without a copy where the driver can.
+    Loan(Loan),
+}
+
+impl Outgoing<'_> {
+    /// The payload's length in bytes.
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// Whether the payload has no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Slice(bytes) => bytes,
+            Self::Loan(loan) => loan,
+        }
+    }
+}
+
+/// A payload that arrived, in whatever memory it arrived in.
+///
+/// It is handed on by reference: on the path of small messages even a copy of these few words would be felt.
+#[derive(Debug)]
+pub enum Incoming<'a> {
+    /// In the driver's memory, valid while the sink looks at it.
+    Borrowed(&'a [u8]),
+    /// In memory that can be kept.
+    Owned(Payload),
+}
+
+impl Incoming<'_> {
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(payload) => payload,
+        }
+    }
+
+    /// The payload in memory that can be kept; copied only if it lies in the driver's.
+    pub fn take(&self) -> Payload {
+        match self {
+            Self::Borrowed(bytes) => Payload::from(bytes.to_vec()),
+            Self::Owned(payload) => payload.clone(),
+        }
+    }
+}
+
+/// A received payload in memory that its holders keep; clones share it.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// Bytes in this process.
+    Bytes(Arc<Vec<u8>>),
+    /// The sender's memory; the sender has it back when the last clone is dropped.
+    Block(Arc<Block>),
+}
+
+impl Deref for Payload {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Block(block) => block,
+        }
+    }
+}
+
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(Arc::new(bytes))
+    }
+}
+
+impl From<Block> for Payload {
+    fn from(block: Block) -> Self {
+        Self::Block(Arc::new(block))
+    }
+}
+
+impl<'a> From<&'a [u8]> for Outgoing<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Outgoing<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Outgoing<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Self::Slice(bytes)
+    }
+}
+
+impl From<Loan> for Outgoing<'_> {
+    fn from(loan: Loan) -> Self {
+        Self::Loan(loan)
+    }
+}

@@ -1,0 +1,145 @@
+//! Messages into records: inside when short, as a block when long, and into the backlog when there is no room.
+
+use farcall_driver::LaneDriver;
+use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
+
+use super::outbound::Outbound;
+use super::session::{DESCRIPTOR_BYTES, Message, Session, Stage, Waiting, WaitingPayload, encode_descriptor};
+use crate::Outgoing;
+
+impl<D: LaneDriver> Outbound<D> {
+    /// Notes that flushing must look after some session's backlog or blocks.
+    pub fn note_need(&mut self) {
+        self.needy = self.needy.max(1);
+    }
+
+    /// Sends what waits, oldest first, until the room ends again.
+    pub fn send_backlog(&mut self, slot: usize) {
+        if self.sessions[slot].stage != Stage::Up {
+            return;
+        }
+        while let Some(waiting) = self.sessions[slot].backlog.pop_front() {
+            if let Err(waiting) = self.retry(slot, waiting) {
+                self.sessions[slot].backlog.push_front(waiting);
+                return;
+            }
+        }
+    }
+
+    fn retry(&mut self, slot: usize, waiting: Waiting) -> Result<(), Waiting> {
+        let Waiting { message, payload } = waiting;
+        match payload {
+            WaitingPayload::Bytes(bytes) => match self.transmit(slot, message, Outgoing::Slice(&bytes)) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Waiting { message, payload: WaitingPayload::Bytes(bytes) }),
+            },
+            WaitingPayload::Loan(loan) => self
+                .transmit(slot, message, Outgoing::Loan(loan))
+                .map_err(|payload| Waiting { message, payload: payload.into() }),
+        }
+    }
+
+    pub fn serve_the_needy(&mut self) {
+        for slot in 0..self.sessions.len() {
+            self.send_block_returns(slot);
+            self.send_backlog(slot);
+        }
+        let is_needy = |session: &&Session<_>| !session.backlog.is_empty() || session.borrowed_blocks > 0;
+        self.needy = self.sessions.iter().filter(is_needy).count();
+        self.counters.backlog.set(self.sessions.iter().map(|session| session.backlog.len() as u64).sum());
+    }
+
+    /// Tells the peer which of its blocks are not read here any more.
+    fn send_block_returns(&mut self, slot: usize) {
+        while self.sessions[slot].borrowed_blocks > 0 && self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
+            let Some(block) = self.driver.due_return(self.sessions[slot].lane) else { return };
+            let length = DESCRIPTOR_BYTES as u16;
+            let header = EntryHeader { kind: EntryKind::BlockReturn, call: 0, selector: 0, length };
+            self.append(slot, header, &encode_descriptor(block));
+            self.sessions[slot].borrowed_blocks -= 1;
+        }
+    }
+
+    /// Sends a message now or puts it into the backlog.
+    #[inline]
+    pub fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
+        let session = &self.sessions[slot];
+        if let Outgoing::Slice(bytes) = payload
+            && session.stage == Stage::Up
+            && session.backlog.is_empty()
+            && self.transmit_inline(slot, message, bytes)
+        {
+            return;
+        }
+        self.submit_slowly(slot, message, payload);
+    }
+
+    fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
+        let session = &self.sessions[slot];
+        let must_wait = session.stage != Stage::Up || !session.backlog.is_empty();
+        let refused = if must_wait { Some(payload) } else { self.transmit(slot, message, payload).err() };
+        if let Some(payload) = refused {
+            let payload = payload.into();
+            self.sessions[slot].backlog.push_back(Waiting { message, payload });
+            self.counters.ring_full.increment();
+            self.note_need();
+        }
+    }
+
+    /// Puts a message into the open record; gives the payload back when there is no room.
+    fn transmit<'p>(
+        &mut self,
+        slot: usize,
+        message: Message,
+        payload: Outgoing<'p>,
+    ) -> Result<(), Outgoing<'p>> {
+        if payload.len() > self.sessions[slot].inline_bytes {
+            return self.transmit_block(slot, message, payload);
+        }
+        if self.transmit_inline(slot, message, payload.as_slice()) { Ok(()) } else { Err(payload) }
+    }
+
+    /// Puts a message with its payload into the open record, if it is short enough and there is room.
+    #[inline]
+    fn transmit_inline(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
+        let Message { direction, call, selector } = message;
+        let length = payload.len();
+        if length > self.sessions[slot].inline_bytes || !self.make_room(slot, WORD_BYTES + padded(length)) {
+            return false;
+        }
+        self.append(
+            slot,
+            EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u16 },
+            payload,
+        );
+        true
+    }
+
+    fn transmit_block<'p>(
+        &mut self,
+        slot: usize,
+        message: Message,
+        payload: Outgoing<'p>,
+    ) -> Result<(), Outgoing<'p>> {
+        if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
+            return Err(payload);
+        }
+        let loan = match payload {
+            Outgoing::Loan(loan) if self.driver.owns(&loan) => loan,
+            other => match self.driver.loan(other.len()) {
+                Ok(mut loan) => {
+                    loan.copy_from_slice(other.as_slice());
+                    loan
+                }
+                Err(_) => return Err(other),
+            },
+        };
+        let block = self.driver.lend(self.sessions[slot].lane, loan);
+        let Message { direction, call, selector } = message;
+        let length = DESCRIPTOR_BYTES as u16;
+        let header = EntryHeader { kind: direction.block_kind(), call, selector, length };
+        self.append(slot, header, &encode_descriptor(block));
+        self.counters.blocks_sent.increment();
+        Ok(())
+    }
+}

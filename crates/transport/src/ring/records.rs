@@ -1,0 +1,119 @@
+//! Records into rings.
+//!
+//! A record is opened at the first message for a peer and published at the next flush or when it is full, so that
+//! what a turn of the poll loop produces for one peer costs few publications and one doorbell.
+
+use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, Reservation, WORD_BYTES, padded};
+
+use super::outbound::Outbound;
+use super::session::Batch;
+
+/// Bytes of a record before its first entry: the lane's header and the batch header.
+pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
+
+/// The most bytes in a record: its header counts entries in 16 bits, and an entry has at least a word.
+const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
+
+impl<D: LaneDriver> Outbound<D> {
+    /// Publishes all open records, after what waits has been given its chance.
+    #[inline]
+    pub fn flush(&mut self) {
+        if self.needy > 0 {
+            self.serve_the_needy();
+        }
+        while let Some(slot) = self.dirty.pop() {
+            let slot = usize::from(slot);
+            self.publish(slot);
+            let session = &mut self.sessions[slot];
+            session.batch.listed = false;
+            session.sender.as_mut().expect("listed sessions are up").ring_doorbell();
+        }
+    }
+
+    /// Returns credits with a record of their own when no other record is about to carry them.
+    pub fn return_credit_if_due(&mut self, slot: usize) {
+        let session = &mut self.sessions[slot];
+        if session.batch.used > 0 || !session.consumer.credit_is_due() {
+            return;
+        }
+        // A full ring is no loss: the peer has an earlier return of ours yet to read, and will answer it.
+        if let Reservation::At { offset, .. } = session.producer.reserve_credit_return() {
+            self.open_at(slot, offset, RECORD_OVERHEAD);
+            self.counters.credit_records_sent.increment();
+        }
+    }
+
+    /// Writes an entry for which `make_room` has found room.
+    #[inline]
+    pub fn append(&mut self, slot: usize, header: EntryHeader, payload: &[u8]) {
+        let session = &mut self.sessions[slot];
+        let batch = &mut session.batch;
+        let sender = session.sender.as_mut().expect("sessions with room are up");
+        let record = sender.record(batch.offset, batch.room);
+        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..];
+        let (word, rest) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("there is room");
+        *word = header.to_word().to_le_bytes();
+        rest[..payload.len()].copy_from_slice(payload);
+        batch.used += WORD_BYTES + padded(payload.len());
+        batch.entries += 1;
+    }
+
+    /// Whether the open record has room for `bytes` more, opening another one if need be.
+    #[inline]
+    pub fn make_room(&mut self, slot: usize, bytes: usize) -> bool {
+        let batch = &self.sessions[slot].batch;
+        batch.used + bytes <= batch.room || self.open_record(slot, bytes)
+    }
+
+    fn open_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
+        self.publish(slot);
+        let bytes_min = RECORD_OVERHEAD + entry_bytes;
+        loop {
+            match self.sessions[slot].producer.reserve(bytes_min as u64) {
+                Reservation::At { offset, bytes } => {
+                    let room = bytes.min(self.config.batch_bytes.clamp(bytes_min, BATCH_BYTES_MAX));
+                    self.open_at(slot, offset, room);
+                    return true;
+                }
+                Reservation::WrapAt { offset } => self.wrap(slot, offset),
+                Reservation::Full => return false,
+            }
+        }
+    }
+
+    fn open_at(&mut self, slot: usize, offset: usize, room: usize) {
+        let batch = &mut self.sessions[slot].batch;
+        if !batch.listed {
+            self.dirty.push(slot as u16);
+        }
+        *batch = Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, listed: true };
+    }
+
+    fn wrap(&mut self, slot: usize, offset: usize) {
+        let session = &mut self.sessions[slot];
+        let sender = session.sender.as_mut().expect("sessions with room are up");
+        let header = BatchHeader { released_lines: session.consumer.take_credit(), entries: 0, wrap: true };
+        sender.record(offset, RECORD_OVERHEAD)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
+        sender.publish(offset, RECORD_OVERHEAD, 0);
+        session.producer.advance_to_start();
+        self.counters.records_sent.increment();
+        self.counters.wrap_records_sent.increment();
+    }
+
+    #[inline]
+    fn publish(&mut self, slot: usize) {
+        let session = &mut self.sessions[slot];
+        let Batch { offset, used, entries, listed, .. } = session.batch;
+        if used == 0 {
+            return;
+        }
+        let sender = session.sender.as_mut().expect("sessions with an open record are up");
+        let header = BatchHeader { released_lines: session.consumer.take_credit(), entries, wrap: false };
+        sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
+        let next_offset = session.producer.advance(used as u64);
+        sender.publish(offset, used, next_offset);
+        session.batch = Batch { listed, ..Batch::default() };
+        self.counters.records_sent.increment();
+    }
+}
