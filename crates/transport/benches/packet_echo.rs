@@ -102,7 +102,6 @@ fn call_block(transport: &mut PacketTransport<UdpDriver>, session: SessionId, cl
         let started = clock.now();
         let outbox = transport.outbox();
         outbox.call(session, CallId(1), Service(1), Outgoing::Slice(&REQUEST)).expect("there is a slot");
-        transport.flush(started);
         while echo.responses == done {
             transport.poll(clock.now(), &mut echo);
         }

@@ -110,13 +110,11 @@ pub trait Transport: Send {
     /// Ends a session: the peer is told, and [`Sink::session_down`] follows with [`DownReason::Closed`].
     fn close(&mut self, session: SessionId, now: Instant);
 
-    /// Receives, reports to `sink`, and transmits what the sink and the timers produced. Never blocks.
+    /// Transmits what was queued, receives, reports to `sink`, and transmits what the sink and the timers produced.
+    /// Never blocks.
     ///
     /// Returns how many packets or records were received: 0 means that there was nothing to do.
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize;
-
-    /// Hands to the fabric what was sent since the last poll.
-    fn flush(&mut self, now: Instant);
 
     /// The sending half, as handlers see it.
     fn outbox(&mut self) -> &mut dyn Outbox;

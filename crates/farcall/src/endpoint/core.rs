@@ -32,7 +32,6 @@ impl Core {
         }
         self.polls_until_clock -= 1;
         let now = self.state.now;
-        self.transport.flush(now);
         self.answer_dropped_requests();
         let mut turn = Turn { state: &mut self.state, events };
         self.transport.poll(now, &mut turn)

@@ -3,7 +3,10 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod counters;
+pub mod life;
+pub mod litter;
 pub mod random;
+pub mod victim;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

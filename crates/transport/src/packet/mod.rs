@@ -116,6 +116,9 @@ impl<D: Datagram> Transport for PacketTransport<D> {
     }
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        if self.outbound.basic.wants_transmit() {
+            self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, now);
+        }
         let received = self.receive(now, sink);
         self.outbound.basic.handle_timeout(now);
         self.outbound.report_sessions(sink);
@@ -124,11 +127,6 @@ impl<D: Datagram> Transport for PacketTransport<D> {
             self.counters.follow(&self.outbound.basic);
         }
         received
-    }
-
-    #[inline]
-    fn flush(&mut self, now: Instant) {
-        self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, now);
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

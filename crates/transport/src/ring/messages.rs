@@ -4,7 +4,7 @@ use farcall_driver::LaneDriver;
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, Message, Session, Stage, Waiting, WaitingPayload, encode_descriptor};
+use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, WaitingPayload, encode_descriptor};
 use crate::Outgoing;
 
 impl<D: LaneDriver> Outbound<D> {
@@ -19,10 +19,12 @@ impl<D: LaneDriver> Outbound<D> {
             return;
         }
         while let Some(waiting) = self.sessions[slot].backlog.pop_front() {
+            let is_response = waiting.message.direction == Direction::Response;
             if let Err(waiting) = self.retry(slot, waiting) {
                 self.sessions[slot].backlog.push_front(waiting);
                 return;
             }
+            self.sessions[slot].unanswered_requests -= usize::from(is_response);
         }
     }
 
@@ -80,7 +82,10 @@ impl<D: LaneDriver> Outbound<D> {
         let refused = if must_wait { Some(payload) } else { self.transmit(slot, message, payload).err() };
         if let Some(payload) = refused {
             let payload = payload.into();
-            self.sessions[slot].backlog.push_back(Waiting { message, payload });
+            let session = &mut self.sessions[slot];
+            // A peer that does not read its answers must not make us keep more of them than it may have open calls.
+            session.unanswered_requests += usize::from(message.direction == Direction::Response);
+            session.backlog.push_back(Waiting { message, payload });
             self.counters.ring_full.increment();
             self.note_need();
         }

@@ -152,6 +152,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
     }
 
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
+        self.outbound.flush();
         self.take_events(sink);
         let mut received = 0;
         for (slot, receiver) in self.receivers.iter().enumerate() {
@@ -162,10 +163,6 @@ impl<D: LaneDriver> Transport for Ring<D> {
         self.end_doomed_sessions(sink);
         self.outbound.flush();
         received
-    }
-
-    fn flush(&mut self, _now: Instant) {
-        self.outbound.flush();
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

@@ -106,7 +106,7 @@ pub struct Session<S> {
     pub backlog: VecDeque<Waiting>,
     /// Our calls that have no response yet.
     pub unanswered_calls: usize,
-    /// The peer's calls that we have not answered yet.
+    /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
     pub unanswered_requests: usize,
     /// The peer's blocks that we hold or whose return is due.
     pub borrowed_blocks: usize,
