@@ -4,7 +4,9 @@ use farcall_driver::LaneDriver;
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, WaitingPayload, encode_descriptor};
+use super::session::{
+    DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, WaitingPayload, encode_descriptor,
+};
 use crate::Outgoing;
 
 impl<D: LaneDriver> Outbound<D> {

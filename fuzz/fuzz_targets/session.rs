@@ -1,0 +1,4 @@
+//! `session` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::session(bytes));

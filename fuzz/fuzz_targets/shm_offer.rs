@@ -1,0 +1,4 @@
+//! `shm_offer` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::shm_offer(bytes));

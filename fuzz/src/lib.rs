@@ -1,0 +1,56 @@
+//! Hostile input against everything that reads what another process wrote.
+//!
+//! Each target is a plain function of some bytes: it must return, whatever the bytes are, and it asserts on the way
+//! that the attacked part stays within its bounds and goes on serving honest peers. `cargo fuzz` drives the targets
+//! with coverage feedback; `tests/corpus.rs` drives the same functions over the kept inputs and seeded mutations of
+//! them, on any toolchain and within a bounded time.
+
+mod input;
+mod lanes;
+pub mod mutate;
+mod parameters;
+mod ring;
+
+/// Reads some bytes and panics when an invariant does not hold. The kept inputs of each target are in the folder of its
+/// name under `seeds`.
+pub type Target = fn(&[u8]);
+
+/// Packets about sessions, against a live endpoint.
+pub fn session(bytes: &[u8]) {
+    farcall_protocol::basic::fuzz_session(bytes);
+}
+
+/// Packets of the basic protocol within a session, against a live endpoint.
+pub fn basic(bytes: &[u8]) {
+    farcall_protocol::basic::fuzz_basic(bytes);
+}
+
+/// Rings written by a hostile peer, against a ring transport that also has an honest one.
+pub fn ring(bytes: &[u8]) {
+    ring::run(bytes);
+}
+
+/// Offers over the socket by which shared-memory lanes are set up.
+pub fn shm_offer(bytes: &[u8]) {
+    farcall_driver_shm::fuzz_offer(bytes);
+}
+
+/// The memory of a shared ring, read by its owner.
+pub fn shm_ring(bytes: &[u8]) {
+    farcall_driver_shm::fuzz_ring(bytes);
+}
+
+/// Messages between members and rendezvous.
+pub fn rendezvous(bytes: &[u8]) {
+    farcall::bootstrap::fuzz_rendezvous(bytes);
+}
+
+/// Counter files that another process made.
+pub fn counters(bytes: &[u8]) {
+    farcall_driver::counters::fuzz_counter_file(bytes);
+}
+
+/// Settings from files, variables and arguments.
+pub fn parameters(bytes: &[u8]) {
+    parameters::run(bytes);
+}
