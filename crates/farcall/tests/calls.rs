@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{LONG, Pair, pattern, settings};
-use farcall::{CallError, CallRefused, Deferred, Endpoint, Event, Executor, Service, TransportKind};
+use farcall::{
+    CallError, CallRefused, Deferred, DownReason, Endpoint, Event, Executor, Service, TransportKind,
+};
 
 const ECHO: Service = Service(1);
 const ADD_ONE: Service = Service(2);
@@ -259,5 +261,27 @@ fn an_answer_can_be_kept_beyond_the_endpoint() {
         let kept = pair.client.call(pair.server, ECHO, &sent).within(LONG).wait().expect("an echo").take();
         drop(pair);
         assert!(*kept == sent[..]);
+    }
+}
+
+#[test]
+fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_session() {
+    for &kind in TransportKind::ALL {
+        let limits = |bytes: &str| {
+            settings(&[
+                &format!("ring.message_bytes_max={bytes}"),
+                &format!("basic.message_bytes_max={bytes}"),
+            ])
+        };
+        let pair = Pair::with_client_settings(kind, limits("1K"), limits("1M"), serve);
+        let waiting =
+            pair.client.call(pair.server, ECHO, &[0; 1025]).within(LONG).start().expect("not known yet");
+        let ended = waiting.wait().map(drop);
+        assert!(matches!(ended, Err(CallError::PeerDown(DownReason::Refused { .. }))), "{kind}: {ended:?}");
+        let server = pair.client.peer(0).expect("the server is still there");
+        pair.client.wait_for(server).expect("and takes another session");
+        let refused = pair.client.call(server, ECHO, &[0; 1025]).wait().map(drop);
+        assert_eq!(refused, Err(CallError::NotSent(CallRefused::TooLong { bytes: 1025, bytes_max: 1024 })));
+        assert!(pair.client.call(server, ECHO, &[0; 1024]).within(LONG).wait().is_ok());
     }
 }

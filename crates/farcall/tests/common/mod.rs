@@ -37,11 +37,20 @@ impl Pair {
         settings: Settings,
         serve: impl FnOnce(&Endpoint) + Send + 'static,
     ) -> Self {
+        Self::with_client_settings(kind, settings.clone(), settings, serve)
+    }
+
+    /// A pair whose sides have different settings.
+    pub fn with_client_settings(
+        kind: TransportKind,
+        server_settings: Settings,
+        settings: Settings,
+        serve: impl FnOnce(&Endpoint) + Send + 'static,
+    ) -> Self {
         let rendezvous = Rendezvous::bind("127.0.0.1:0", 2).expect("a rendezvous on loopback");
         let address = HostPort::from(rendezvous.address());
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, server_address, server_settings) =
-            (Arc::clone(&stop), address.clone(), settings.clone());
+        let (stopped, server_address) = (Arc::clone(&stop), address.clone());
         let thread = std::thread::spawn(move || {
             let bootstrap = Bootstrap::join(&server_address, 0, 2, LONG).expect("rank 0 joins");
             let node = Node::new(bootstrap, server_settings.clone());

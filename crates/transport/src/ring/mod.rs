@@ -106,7 +106,9 @@ impl<D: LaneDriver> Ring<D> {
         self.outbound.session_up(slot, sender, ring_bytes, &peer);
         let session = self.outbound.sessions[slot].id;
         sink.session_up(&mut self.outbound, session, peer.identity);
-        self.outbound.send_backlog(slot);
+        if !self.outbound.is_doomed(slot) {
+            self.outbound.send_backlog(slot);
+        }
     }
 
     fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {

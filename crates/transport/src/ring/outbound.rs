@@ -62,6 +62,14 @@ impl<D: LaneDriver> Outbound<D> {
         session.calls_max = calls_max as usize;
         session.sender = Some(sender);
         session.stage = Stage::Up;
+        let (bytes_max, calls_max) = (session.message_bytes_max, session.calls_max);
+        if session.backlog.iter().any(|waiting| waiting.payload.len() > bytes_max) {
+            let why = format!("a call that waited for it is over its limit of {bytes_max} bytes");
+            self.doom(slot, DownReason::Refused { why });
+        } else if session.unanswered_calls > calls_max {
+            let why = format!("more calls waited for it than its limit of {calls_max}");
+            self.doom(slot, DownReason::Refused { why });
+        }
     }
 
     pub fn forget_session(&mut self, slot: usize) {
@@ -83,10 +91,14 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Marks a session for its end; the reason given first counts.
     pub fn doom(&mut self, slot: usize, reason: DownReason) {
-        if self.doomed.iter().all(|doomed| doomed.0 != slot) {
+        if !self.is_doomed(slot) {
             self.counters.violations.add(u64::from(matches!(reason, DownReason::Violation { .. })));
             self.doomed.push((slot, reason));
         }
+    }
+
+    pub fn is_doomed(&self, slot: usize) -> bool {
+        self.doomed.iter().any(|doomed| doomed.0 == slot)
     }
 
     pub fn next_doomed(&mut self) -> Option<(usize, DownReason)> {

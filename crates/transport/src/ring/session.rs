@@ -84,6 +84,15 @@ pub enum WaitingPayload {
     Loan(Loan),
 }
 
+impl WaitingPayload {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Loan(loan) => loan.len(),
+        }
+    }
+}
+
 impl From<Outgoing<'_>> for WaitingPayload {
     fn from(payload: Outgoing<'_>) -> Self {
         match payload {

@@ -1,0 +1,106 @@
+//! Memory that was lent to a process, or by it, when it was killed.
+
+mod common;
+
+use std::time::Instant;
+
+use common::life::{Cluster, alone, role};
+use common::litter::holdings;
+use common::victim::{ECHO, KEEP, LENT, serve};
+use common::{LONG, pattern};
+use farcall::{CallError, DownReason, Endpoint, Event, TransportKind};
+
+const MEGABYTE: usize = 1 << 20;
+/// Kills of one test.
+const KILLS: u64 = 50;
+/// Bytes that a long-dead peer must not keep from being lent: with the blocks of two kills missing, they are not there.
+const SHM_BLOCK_BYTES: usize = 8 * MEGABYTE;
+
+/// Turns until the session's end is told; returns how many calls ended with it.
+fn wait_for_death(endpoint: &Endpoint) -> usize {
+    let (mut lost, mut dead) = (0, false);
+    while !dead {
+        endpoint.poll_idle(|_, event| match event {
+            Event::PeerDown { reason, .. } => {
+                assert_eq!(reason, DownReason::Dead);
+                dead = true;
+            }
+            Event::Completed { outcome: Err(CallError::PeerDown(_)), .. } => lost += 1,
+            Event::Completed { outcome, .. } => drop(outcome.as_ref().expect("an answer before the death")),
+        });
+    }
+    lost
+}
+
+/// Turns until all memory can be lent again, which is when none is missing.
+fn wait_until_home(endpoint: &Endpoint, quarter_bytes: usize) {
+    let deadline = Instant::now() + LONG;
+    loop {
+        let quarters: Vec<_> = (0..4).map(|_| endpoint.loan(quarter_bytes)).collect();
+        match quarters.iter().find_map(|quarter| quarter.as_ref().err()) {
+            None => return,
+            Some(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        drop(quarters);
+        endpoint.turn();
+    }
+}
+
+#[test]
+fn loans_under_way_at_fifty_kills_come_home() {
+    if role().is_some() {
+        return serve();
+    }
+    let _alone = alone();
+    let settings = [&*format!("shm.block_bytes={SHM_BLOCK_BYTES}"), "endpoint.peer_timeout=200ms"];
+    for &kind in TransportKind::ALL {
+        let cluster = Cluster::new("loans_under_way_at_fifty_kills_come_home", kind, &settings);
+        let endpoint = &cluster.endpoint;
+        let memory = if kind == TransportKind::RingShm { SHM_BLOCK_BYTES } else { 256 * MEGABYTE };
+        for kill in 0..KILLS {
+            let mut server = cluster.start("server");
+            let peer = cluster.meet();
+            let answered = endpoint.call(peer, ECHO, endpoint.loan(MEGABYTE).expect("all is home"));
+            assert_eq!(answered.within(LONG).wait().expect("an echo").len(), MEGABYTE);
+            for service in [KEEP, KEEP, ECHO, KEEP] {
+                let mut page = endpoint.loan(MEGABYTE).expect("memory for four");
+                page.fill(kill as u8);
+                endpoint.call(peer, service, page).within(LONG).post(kill).expect("sent");
+            }
+            // Some kills find the loans on their way, some find them there.
+            for _ in 0..kill {
+                endpoint.poll(|_, event| assert!(matches!(event, Event::Completed { .. }), "{event:?}"));
+            }
+            server.kill();
+            assert!(wait_for_death(endpoint) >= 3, "what is kept is never answered");
+            wait_until_home(endpoint, memory / 4);
+        }
+    }
+}
+
+#[test]
+fn an_answer_can_be_read_after_the_death_of_the_server_that_lent_it() {
+    if role().is_some() {
+        return serve();
+    }
+    let _alone = alone();
+    for &kind in TransportKind::ALL {
+        let name = "an_answer_can_be_read_after_the_death_of_the_server_that_lent_it";
+        let cluster = Cluster::new(name, kind, &[]);
+        let before = holdings();
+        let mut server = cluster.start("server");
+        let length = 3 * MEGABYTE;
+        let request = (length as u32).to_le_bytes();
+        let answer = cluster.endpoint.call(cluster.meet(), LENT, &request).within(LONG).wait();
+        let answer = answer.expect("a loan").take();
+        server.kill();
+        assert_eq!(wait_for_death(&cluster.endpoint), 0);
+        assert!(*answer == pattern(5, length)[..]);
+        drop(answer);
+        let deadline = Instant::now() + LONG;
+        while holdings() != before {
+            assert!(Instant::now() < deadline, "held before: {before:#?}; still held: {:#?}", holdings());
+            cluster.endpoint.turn();
+        }
+    }
+}
