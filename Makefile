@@ -1,0 +1,89 @@
+# Every way to build, run, test and measure farcall. `make` alone lists them.
+
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+export CARGO_TERM_COLOR ?= auto
+
+FARCALL := $(CARGO_TARGET_DIR)/release/farcall
+# The fuzz targets are a workspace of their own; without libFuzzer they need no C++ compiler.
+FUZZ_TESTS := --manifest-path fuzz/Cargo.toml --no-default-features
+# Seconds of random inputs for each fuzz target in `make test`.
+FUZZ_SECONDS ?= 2
+# Target and time of `make fuzz`.
+TARGET ?= ring
+SECONDS ?= 60
+# What touches shared memory, sockets or threads.
+SANITIZED := -p farcall-driver -p farcall-driver-shm -p farcall-driver-udp -p farcall-transport
+
+.PHONY: help
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+.PHONY: build
+build: ## Builds the program, optimized
+	scripts/prepare build
+	cargo build --release --locked -p farcall-cli
+
+.PHONY: run
+run: build ## Measures round trips on this machine over every transport that it has
+	$(FARCALL) perf echo
+
+.PHONY: bench
+bench: build ## Measures farcall against the limits of this machine
+	$(FARCALL) compare --limit
+
+.PHONY: test
+test: lint docs test-fuzz model test-workspace ## Checks and tests everything
+
+.PHONY: lint
+lint: ## Checks format and lints; warnings count as errors
+	scripts/prepare lint
+	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked $(FUZZ_TESTS) --all-targets -- -D warnings
+
+.PHONY: docs
+docs: ## Builds the documentation; warnings count as errors
+	scripts/prepare build
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+.PHONY: test-workspace
+test-workspace: ## Unit, property, conformance and end-to-end tests
+	scripts/prepare build
+	cargo test --locked --workspace
+
+.PHONY: test-fuzz
+test-fuzz: ## Every fuzz target over its kept inputs and FUZZ_SECONDS of random ones
+	scripts/prepare build
+	FARCALL_TEST_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked $(FUZZ_TESTS) --test corpus -- --nocapture
+
+.PHONY: fuzz
+fuzz: ## Fuzzes TARGET (ring, basic, …) for SECONDS with coverage feedback
+	scripts/prepare fuzz
+	mkdir -p fuzz/corpus/$(TARGET)
+	RUSTC_BOOTSTRAP=1 cargo fuzz run --target-dir $(CARGO_TARGET_DIR)/fuzz $(TARGET) \
+		fuzz/corpus/$(TARGET) fuzz/seeds/$(TARGET) -- -max_total_time=$(SECONDS) -max_len=4096
+
+.PHONY: model
+model: ## Explores the interleavings of the lock-free parts
+	scripts/prepare build
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS="--cfg loom" \
+		cargo test --locked --release -p farcall-driver-shm --test loom
+	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/shuttle RUSTFLAGS="--cfg shuttle" \
+		cargo test --locked --release -p farcall-driver-shm --test shuttle
+
+.PHONY: sanitize
+sanitize: asan tsan ## Tests of memory and threads under AddressSanitizer and ThreadSanitizer
+
+.PHONY: asan
+asan:
+	scripts/sanitize address $(SANITIZED)
+
+.PHONY: tsan
+tsan:
+	scripts/sanitize thread $(SANITIZED)
+
+.PHONY: clean
+clean: ## Removes what was built
+	cargo clean
+	cargo clean --manifest-path fuzz/Cargo.toml
