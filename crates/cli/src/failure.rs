@@ -11,12 +11,17 @@ pub enum Failure {
     Usage(String),
     /// It did, but something went wrong.
     Run(String),
+    /// Whoever read the result has gone: there is nobody to tell.
+    ReaderGone,
 }
 
 impl Failure {
     /// The result cannot be written where it should go.
     pub fn output(error: io::Error) -> Self {
-        Self::Run(format!("cannot write the result: {error}"))
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::Run(format!("cannot write the result: {error}")),
+        }
     }
 
     /// Something went wrong.
@@ -28,15 +33,17 @@ impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
-            Self::Run(_) => ExitCode::FAILURE,
+            Self::Run(_) | Self::ReaderGone => ExitCode::FAILURE,
         }
     }
-}
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Usage(sentence) | Self::Run(sentence)) = self;
-        // One line, whatever the cause had to say.
-        f.write_str(&sentence.split_whitespace().collect::<Vec<_>>().join(" "))
+    /// What to print: one line, whatever the cause had to say.
+    pub fn sentence(&self) -> Option<String> {
+        match self {
+            Self::Usage(sentence) | Self::Run(sentence) => {
+                Some(sentence.split_whitespace().collect::<Vec<_>>().join(" "))
+            }
+            Self::ReaderGone => None,
+        }
     }
 }

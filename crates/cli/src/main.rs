@@ -23,7 +23,9 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("farcall: {failure}");
+            if let Some(sentence) = failure.sentence() {
+                eprintln!("farcall: {sentence}");
+            }
             failure.exit_code()
         }
     }

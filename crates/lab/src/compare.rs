@@ -21,6 +21,9 @@ use arm::Arm;
 pub use rows::{Budget, Row, rows};
 pub use verdict::Verdict;
 
+/// How many blocks are tried for each one that is to be kept, while the cores move.
+const TRIES_PER_BLOCK: usize = 3;
+
 /// How the comparison is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
@@ -57,7 +60,10 @@ pub struct RowOutcome {
 pub struct RowRun {
     row: Row,
     arms: Vec<Arm>,
+    /// The orders of the blocks that may still be run.
     orders: std::vec::IntoIter<Vec<usize>>,
+    /// How many blocks are to be kept.
+    wanted: usize,
     blocks: Blocks<f64>,
     seed: u64,
 }
@@ -66,14 +72,10 @@ impl RowRun {
     /// Prepares a row: finds the fastest way to reach its limit.
     pub fn new(row: Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
         let arms = row.arms(comparison, bench)?;
-        let plan = Plan { arms: arms.len(), blocks: comparison.blocks, seed: comparison.seed };
-        Ok(Self {
-            row,
-            arms,
-            orders: plan.orders().into_iter(),
-            blocks: Blocks::new(),
-            seed: comparison.seed,
-        })
+        let blocks = comparison.blocks * TRIES_PER_BLOCK;
+        let orders = Plan { arms: arms.len(), blocks, seed: comparison.seed }.orders().into_iter();
+        let (wanted, seed) = (comparison.blocks, comparison.seed);
+        Ok(Self { row, arms, orders, wanted, blocks: Blocks::new(), seed })
     }
 
     /// The row.
@@ -86,8 +88,16 @@ impl RowRun {
         self.row.unit()
     }
 
-    /// Runs one more block.
+    /// Whether there are enough blocks, or so many were discarded that no more are tried.
+    pub fn is_complete(&self) -> bool {
+        self.blocks.kept.len() >= self.wanted || self.orders.len() == 0
+    }
+
+    /// Runs one more block, unless the row is complete.
     pub fn block(&mut self, bench: &Bench) -> Result<(), BenchError> {
+        if self.is_complete() {
+            return Ok(());
+        }
         let Some(order) = self.orders.next() else { return Ok(()) };
         self.blocks.run(&order, || bench.distance_nanos(), |arm| self.arms[arm].measure(bench))
     }

@@ -1,6 +1,7 @@
 //! clusterperf's echo test: a 30-byte request, a response of each size, and the limit beside it.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
@@ -9,7 +10,7 @@ use farcall_limit::Effort;
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::blocks::{Blocks, Plan};
 use crate::bootstrap::{Ratio, ratio_of_medians};
-use crate::exchange::{Buffers, Exchange, ExchangeResult, Timing};
+use crate::exchange::{Buffers, Exchange, ExchangeResult, Timing, sum_of};
 use crate::histogram::{LatencyHistogram, LatencySummary};
 use crate::little::LittleCheck;
 use crate::regime::Regime;
@@ -75,6 +76,8 @@ pub struct EchoOutcome {
     pub calls: u64,
     /// Calls under way at a time, all clients together.
     pub in_flight: u64,
+    /// What the clients' counters counted while the calls were made.
+    pub counters: BTreeMap<String, u64>,
     /// Whether the warm-up found a steady state in every block.
     pub warm: bool,
     /// Whether throughput, latency and calls under way agree.
@@ -181,6 +184,7 @@ fn sum_up(
         received_bytes_per_second: calls_per_second * size.0 as f64,
         calls,
         in_flight,
+        counters: sum_of(results.iter().map(|result| &result.counters)),
         warm: results.iter().all(|result| result.warm),
         little: LittleCheck::new(in_flight as f64, calls_per_second, latency.mean_nanos),
         limit: limit.and_then(|limit| limit_of(blocks, regime, limit, seed)),

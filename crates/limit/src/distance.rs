@@ -15,6 +15,10 @@ use crate::{CorePair, Effort, Latency, LimitError};
 /// Long enough for ten thousand round trips, short enough to be done around every block.
 const EFFORT: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(5) };
 
+/// The fewest round trips that a distance rests on: when another process takes a core away for longer than the
+/// measurement lasts, it waits.
+const SAMPLES_MIN: usize = 1000;
+
 /// The number that ends the ping-pong.
 const STOPPED: u64 = u64::MAX;
 
@@ -62,7 +66,7 @@ fn line_round_trip(cores: CorePair, lines: &SharedMemory, effort: Effort) -> Res
     there.store(0, Ordering::Relaxed);
     back.store(0, Ordering::Relaxed);
     let initiator = || {
-        let mut rounds = Rounds::new(effort);
+        let mut rounds = Rounds::at_least(SAMPLES_MIN, effort);
         for round in 1.. {
             there.store(round, Ordering::Release);
             while back.load(Ordering::Acquire) != round {}

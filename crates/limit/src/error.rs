@@ -27,6 +27,12 @@ pub enum LimitError {
     /// Datagrams vanished on the loopback interface: the machine is overloaded, or its receive buffers too small.
     #[error("datagrams were lost on the loopback interface; run it again with less other load")]
     PacketsLost,
+    /// A ring cannot publish in batches of that many.
+    #[error("a batch of {batch} messages is not a power of two from 1 to 64")]
+    Batch {
+        /// The batch asked for.
+        batch: u64,
+    },
     /// A size that this limit is not defined for.
     #[error("{what} of {bytes} bytes is outside {bytes_min} to {bytes_max}")]
     Size {

@@ -40,11 +40,18 @@ pub(crate) struct Rounds {
     last: Instant,
     nanos: Vec<u32>,
     taken: usize,
+    /// The measurement goes on beyond its time until there are so many.
+    samples_min: usize,
 }
 
 impl Rounds {
     /// Prepares a measurement that begins at the first call of [`Rounds::finished`].
     pub(crate) fn new(effort: Effort) -> Self {
+        Self::at_least(1, effort)
+    }
+
+    /// As [`Rounds::new`], for a measurement that takes at least `samples_min` samples, however long they take.
+    pub(crate) fn at_least(samples_min: usize, effort: Effort) -> Self {
         // Written once here, so that no page fault falls into the measurement.
         let nanos = vec![1; SAMPLES_MAX];
         let clock = Clock::new();
@@ -56,6 +63,7 @@ impl Rounds {
             last: now,
             nanos,
             taken: 0,
+            samples_min,
         }
     }
 
@@ -68,7 +76,7 @@ impl Rounds {
             self.taken += 1;
         }
         self.last = now;
-        self.taken == SAMPLES_MAX || (now >= self.end && self.taken > 0)
+        self.taken == SAMPLES_MAX || (now >= self.end && self.taken >= self.samples_min)
     }
 
     /// What the rounds showed.
@@ -150,6 +158,13 @@ mod tests {
             0.99_f64.powi(P99_SAMPLES_MIN as i32 - 1) > 0.05
                 && 0.99_f64.powi(P99_SAMPLES_MIN as i32) <= 0.051
         );
+    }
+
+    #[test]
+    fn a_measurement_goes_on_until_it_has_its_samples() {
+        let mut rounds = Rounds::at_least(500, Effort { warmup: Duration::ZERO, measure: Duration::ZERO });
+        while !rounds.finished() {}
+        assert_eq!(rounds.into_latency().samples, 500);
     }
 
     #[test]

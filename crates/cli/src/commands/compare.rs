@@ -34,8 +34,8 @@ fn measure(comparison: &Comparison, bench: &Bench, quiet: bool) -> Result<Vec<Ro
     progress.begin("limits");
     let prepared = rows.into_iter().map(|row| RowRun::new(row, comparison, bench));
     let mut runs = prepared.collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
-    for _ in 0..comparison.blocks {
-        for run in &mut runs {
+    while runs.iter().any(|run| !run.is_complete()) {
+        for run in runs.iter_mut().filter(|run| !run.is_complete()) {
             progress.begin(run.row().name());
             run.block(bench).map_err(Failure::run)?;
             progress.step();

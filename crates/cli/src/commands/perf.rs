@@ -1,6 +1,7 @@
 //! `farcall perf`: clusterperf's tests, beside the limit of this machine.
 
 use farcall::TransportKind;
+use farcall::parameters::Settings;
 use farcall_lab::bench::Bench;
 use farcall_lab::echo::{EchoLimit, EchoOutcome, EchoTest, REQUEST_BYTES};
 use farcall_lab::exchange::Buffers;
@@ -30,6 +31,7 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
         seed: perf.tuning.seed,
     };
     let transports = if perf.transport.is_empty() { TransportKind::ALL } else { &perf.transport };
+    check_sizes(&perf.sizes, transports, &test.settings)?;
     let mut report = Report::open(perf.output.json.as_ref())?;
     let bench = Bench::new().map_err(Failure::run)?;
     let progress = Progress::new(transports.len() * perf.sizes.len(), perf.output.quiet);
@@ -37,6 +39,26 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     for test_name in tests(perf) {
         match test_name {
             PerfTest::Echo => echo(&test, transports, &perf.sizes, &bench, &mut report, &progress)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses sizes that a transport does not carry.
+fn check_sizes(sizes: &[Size], transports: &[TransportKind], settings: &Settings) -> Result<(), Failure> {
+    for (transport, &size) in
+        transports.iter().flat_map(|transport| sizes.iter().map(move |size| (transport, size)))
+    {
+        let (group, bytes_max) = match transport.name().split_once('+') {
+            Some((group @ "ring", _)) => (group, settings.ring.message_bytes_max),
+            Some((group @ "basic", _)) => (group, settings.basic.message_bytes_max),
+            _ => continue,
+        };
+        if size.0 > bytes_max {
+            return Err(Failure::Usage(format!(
+                "--sizes: {size} is longer than the {} that {transport} carries; add --set {group}.message_bytes_max={size}",
+                Size(bytes_max),
+            )));
         }
     }
     Ok(())
@@ -98,7 +120,9 @@ fn show(test: &EchoTest, outcome: &EchoOutcome, report: &mut Report) -> Result<(
     }
     let name = row_name("echoBw", size, "");
     let bandwidth = outcome.received_bytes_per_second;
-    let what = format!("bytes received over wall-clock time, {} in flight", outcome.in_flight);
+    let (in_flight, thousands) = (outcome.in_flight, outcome.calls_per_second / 1e3);
+    let what =
+        format!("bytes received over wall-clock time, {in_flight} in flight, {thousands:.1} K calls/s");
     report.line(Row::bandwidth(name.clone(), bandwidth, what))?;
     report.record(&record(test, outcome, name, bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock))?;
     if let Some(limit) = &outcome.limit {
@@ -168,6 +192,7 @@ fn record(
         ("calls_per_second", outcome.calls_per_second.into()),
         ("implied_in_flight", outcome.little.implied.into()),
         ("warm", outcome.warm.into()),
+        ("counters", json!(outcome.counters)),
     ];
     Record {
         schema: SCHEMA,

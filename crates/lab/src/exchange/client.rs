@@ -5,7 +5,7 @@ use core::time::Duration;
 use farcall::{CallError, Clock, Context, Endpoint, Event, Instant, Outcome, Peer};
 
 use super::payload::Receiver;
-use super::{ECHO, Exchange, Timing};
+use super::{ECHO, Exchange, Job, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::{Warmup, WarmupDetector};
 
@@ -35,32 +35,28 @@ pub(super) struct Run {
 }
 
 /// Calls until latencies are steady, and at least as often as the exchange asks for.
-pub(super) fn warm_up(
-    endpoint: &Endpoint,
-    peers: &[Peer],
-    exchange: &Exchange,
-) -> Result<Warmup, ClientError> {
+pub(super) fn warm_up(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<Warmup, ClientError> {
     let mut detector = WarmupDetector::new();
     let mut outcome = None;
     let begin = Clock::new().now();
     // Calls are timed here in any case: there is nothing else to tell whether they are steady.
-    ClosedLoop::new(exchange, peers, Timing::EachCall).run(endpoint, |calls, now, nanos| {
+    ClosedLoop::new(job, peers, Timing::EachCall).run(endpoint, |calls, now, nanos| {
         outcome = outcome.or_else(|| nanos.and_then(|nanos| detector.observe(nanos)));
-        (outcome.is_some() && calls >= exchange.warmup_calls) || now - begin >= WARMUP_MAX
+        (outcome.is_some() && calls >= job.exchange.warmup_calls) || now - begin >= WARMUP_MAX
     })?;
     Ok(outcome.unwrap_or(Warmup { samples: 0, steady: false }))
 }
 
 /// Makes the calls that count.
-pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], exchange: &Exchange) -> Result<Run, ClientError> {
+pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<Run, ClientError> {
     let mut latencies = Latencies::new();
     let begun = Clock::new().now();
     let (calls, ended) =
-        ClosedLoop::new(exchange, peers, exchange.timing).run(endpoint, |calls, now, nanos| {
+        ClosedLoop::new(job, peers, job.exchange.timing).run(endpoint, |calls, now, nanos| {
             if let Some(nanos) = nanos {
                 latencies.record(nanos);
             }
-            calls >= exchange.calls || now - begun >= exchange.lasting
+            calls >= job.exchange.calls || now - begun >= job.exchange.lasting
         })?;
     Ok(Run { calls, begun, ended, latencies: latencies.into_histogram() })
 }
@@ -105,6 +101,8 @@ impl Latencies {
 /// The state of a run of calls. Slots are the tokens of its calls: a slot has one call under way at a time.
 struct ClosedLoop<'a> {
     exchange: &'a Exchange,
+    /// Whether others need this core while there is nothing to do.
+    yields: bool,
     peers: &'a [Peer],
     request: Vec<u8>,
     receiver: Receiver,
@@ -121,11 +119,13 @@ struct ClosedLoop<'a> {
 }
 
 impl<'a> ClosedLoop<'a> {
-    fn new(exchange: &'a Exchange, peers: &'a [Peer], timing: Timing) -> Self {
+    fn new(job: &'a Job, peers: &'a [Peer], timing: Timing) -> Self {
+        let exchange = &job.exchange;
         let clock = Clock::new();
         let now = clock.now();
         Self {
             exchange,
+            yields: job.shares_cores,
             peers,
             request: vec![1; exchange.request_bytes],
             receiver: Receiver::new(exchange.buffers, exchange.response_bytes),
@@ -155,11 +155,14 @@ impl<'a> ClosedLoop<'a> {
         }
         // Calls that are under way when the last one completes are waited for; each ends by its deadline at the latest.
         while endpoint.calls_under_way() > 0 {
-            endpoint.poll(|context, event| {
+            let done = endpoint.poll(|context, event| {
                 if let Event::Completed { token, outcome } = event {
                     self.complete(context, token as usize, outcome, &mut is_last);
                 }
             });
+            if self.yields && done == 0 {
+                std::thread::yield_now();
+            }
         }
         match self.failure {
             Some(failure) => Err(failure),

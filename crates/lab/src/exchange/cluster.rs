@@ -11,7 +11,7 @@ use farcall_limit::{Core, CorePair};
 
 use super::report::WorkerReport;
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
-use super::{Exchange, ExchangeResult};
+use super::{Exchange, ExchangeResult, Job};
 
 /// On which cores the processes run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Placement {
     pub fn new(pair: CorePair, others: impl IntoIterator<Item = Core>) -> Self {
         let others = others.into_iter().filter(|core| ![pair.responder, pair.initiator].contains(core));
         Self { cores: [pair.responder, pair.initiator].into_iter().chain(others).collect() }
+    }
+
+    fn is_shared(&self, exchange: &Exchange) -> bool {
+        exchange.servers + exchange.clients > self.cores.len()
     }
 
     /// The core of each rank: the first server and the first client have one to themselves as long as there are more
@@ -76,7 +80,9 @@ pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult,
     let ranks = exchange.servers + exchange.clients;
     let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
     let cores = placement.of(exchange);
-    let plans = cores.iter().enumerate().map(|(rank, core)| plan(exchange, rank as u32, *core)).collect();
+    let job = Job { exchange: exchange.clone(), shares_cores: placement.is_shared(exchange) };
+    let job = serde_json::to_string(&job).expect("a job is JSON");
+    let plans = cores.iter().enumerate().map(|(rank, core)| plan(&job, rank as u32, *core)).collect();
     let mut children = Children::start(rendezvous.address(), ranks as u32, plans)?;
     let outputs: Vec<_> = (0..ranks as u32).map(|rank| children.take_stdout(rank).map(read_aside)).collect();
     let mut clients = Vec::with_capacity(exchange.clients);
@@ -91,10 +97,9 @@ pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult,
 }
 
 /// This program as a worker.
-fn plan(exchange: &Exchange, rank: u32, core: Core) -> ChildPlan {
-    let job = serde_json::to_string(exchange).expect("a job is JSON");
+fn plan(job: &str, rank: u32, core: Core) -> ChildPlan {
     let mut command = Command::new("/proc/self/exe");
-    command.args([WORKER_COMMAND, &job]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args([WORKER_COMMAND, job]).stdin(Stdio::null()).stdout(Stdio::piped());
     ChildPlan::new(rank, command).on_core(core.0 as u32)
 }
 
@@ -166,5 +171,7 @@ mod tests {
         assert_eq!(cores(&[], 1, 1), [4, 7]);
         assert_eq!(cores(&[4, 5, 6, 7], 2, 2), [4, 5, 7, 6]);
         assert_eq!(cores(&[], 1, 3), [4, 7, 4, 7]);
+        let placement = Placement::new(pair, []);
+        assert!(placement.is_shared(&exchange(1, 2)) && !placement.is_shared(&exchange(1, 1)));
     }
 }

@@ -7,6 +7,7 @@
 
 mod client;
 mod cluster;
+mod counters;
 mod payload;
 mod report;
 mod server;
@@ -18,6 +19,7 @@ use farcall::Service;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{ExchangeError, Placement, run};
+pub use counters::sum_of;
 pub use report::{ClientReport, ExchangeResult};
 pub use worker::{WORKER_COMMAND, work};
 
@@ -57,6 +59,14 @@ pub struct Exchange {
     pub calls: u64,
     /// The longest that the measurement lasts.
     pub lasting: Duration,
+}
+
+/// What a process of a measurement is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Job {
+    exchange: Exchange,
+    /// Whether there are more processes than cores, so that one that has nothing to do must let others run.
+    shares_cores: bool,
 }
 
 /// How payloads are made by their sender and looked at by their receiver.

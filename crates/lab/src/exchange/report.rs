@@ -1,10 +1,12 @@
 //! What the processes of a measurement find, and what it comes to.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::Exchange;
+use super::counters::sum_of;
 use crate::histogram::{LatencyCounts, LatencyHistogram};
 use crate::little::LittleCheck;
 use crate::warmup::Warmup;
@@ -22,6 +24,8 @@ pub struct ClientReport {
     pub ended_nanos: u64,
     /// How the warm-up went.
     pub warmup: Warmup,
+    /// What the client's own counters counted in the window; those that did not move are left out.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// What a process writes when it has done its job.
@@ -50,6 +54,8 @@ pub struct ExchangeResult {
     pub calls_per_second: f64,
     /// Calls under way at a time, all clients together.
     pub in_flight: u64,
+    /// What the clients' counters counted in their windows, added up.
+    pub counters: BTreeMap<String, u64>,
     /// Whether every client's latencies were steady when its measurement began.
     pub warm: bool,
 }
@@ -71,6 +77,7 @@ impl ExchangeResult {
             received_bytes_per_second: calls_per_second * exchange.response_bytes as f64,
             calls_per_second,
             in_flight: (exchange.in_flight * exchange.clients) as u64,
+            counters: sum_of(clients.iter().map(|client| &client.counters)),
             warm: clients.iter().all(|client| client.warmup.steady),
         }
     }
@@ -96,6 +103,7 @@ mod tests {
             begun_nanos,
             ended_nanos,
             warmup: Warmup { samples: 300, steady: true },
+            counters: BTreeMap::from([("ring.calls".to_owned(), latencies.len() as u64)]),
         }
     }
 
@@ -119,6 +127,7 @@ mod tests {
         let result = ExchangeResult::new(&exchange, &clients);
         assert_eq!((result.calls, result.wall, result.in_flight), (9, Duration::from_nanos(11_000), 2));
         assert!((result.received_bytes_per_second - 9_000.0 / 11e-6).abs() < 1.0);
+        assert_eq!(result.counters["ring.calls"], 9);
         let little = result.little().expect("calls were timed");
         assert!((little.implied - 20_000.0 / 11_000.0).abs() < 1e-6 && little.holds());
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use farcall::{Clock, Deferred, Endpoint, Event};
 
 use super::payload::Receiver;
-use super::{Buffers, ECHO, Exchange, FINISHED, READY};
+use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
 
 /// The clock is read once for so many polls.
 const CLOCK_EVERY: u32 = 65_536;
@@ -27,7 +27,8 @@ pub(super) enum ServerError {
 }
 
 /// Serves the exchange until all clients have finished or are gone.
-pub(super) fn serve(endpoint: &Endpoint, exchange: &Exchange, within: Duration) -> Result<(), ServerError> {
+pub(super) fn serve(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<(), ServerError> {
+    let exchange = &job.exchange;
     let failed = Arc::new(AtomicBool::new(false));
     let finished = Arc::new(AtomicUsize::new(0));
     serve_echo(endpoint, exchange, Arc::clone(&failed));
@@ -41,11 +42,14 @@ pub(super) fn serve(endpoint: &Endpoint, exchange: &Exchange, within: Duration) 
     let end = clock.now() + within;
     let mut polls = 0_u32;
     while finished.load(Ordering::Relaxed) < exchange.clients {
-        endpoint.poll(|_, event| {
+        let done = endpoint.poll(|_, event| {
             if let Event::PeerDown { .. } = event {
                 finished.fetch_add(1, Ordering::Relaxed);
             }
         });
+        if job.shares_cores && done == 0 {
+            std::thread::yield_now();
+        }
         polls = polls.wrapping_add(1);
         if polls.is_multiple_of(CLOCK_EVERY) && clock.now() > end {
             return Err(ServerError::TimedOut { within });

@@ -7,9 +7,10 @@ use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, Peer};
 
 use super::client::{measure, warm_up};
+use super::counters::OwnCounters;
 use super::report::{ClientReport, WorkerReport};
 use super::server::serve;
-use super::{Exchange, FINISHED, READY};
+use super::{FINISHED, Job, READY};
 
 /// The argument that makes the program a worker; the next one is its job.
 pub const WORKER_COMMAND: &str = "exchange-worker";
@@ -19,41 +20,44 @@ pub(super) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
 
 /// Does the job that `job` describes, in the place that the environment gives; returns the line to print.
 pub fn work(job: &str) -> String {
-    let report = match serde_json::from_str::<Exchange>(job) {
-        Ok(exchange) => take_part(&exchange).unwrap_or_else(WorkerReport::Failed),
+    let report = match serde_json::from_str(job) {
+        Ok(job) => take_part(&job).unwrap_or_else(WorkerReport::Failed),
         Err(error) => WorkerReport::Failed(format!("the job is not one of this program's: {error}")),
     };
     serde_json::to_string(&report).expect("a report is JSON")
 }
 
 /// Every error ends as a sentence in the report.
-fn take_part(exchange: &Exchange) -> Result<WorkerReport, String> {
+fn take_part(job: &Job) -> Result<WorkerReport, String> {
+    let exchange = &job.exchange;
     let settings = Settings::load(exchange.settings.iter().cloned()).map_err(sentence)?;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(&exchange.transport).map_err(sentence)?;
     let within = exchange.lasting + OVERHEAD_MAX;
     let report = if node.rank() < exchange.servers as u32 {
-        serve(&endpoint, exchange, within).map_err(sentence)?;
+        serve(&endpoint, job, within).map_err(sentence)?;
         WorkerReport::Server
     } else {
-        WorkerReport::Client(call(&endpoint, exchange, within)?)
+        WorkerReport::Client(call(&endpoint, job, within)?)
     };
     // Nobody leaves while others may still await its answers.
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
     Ok(report)
 }
 
-fn call(endpoint: &Endpoint, exchange: &Exchange, within: Duration) -> Result<ClientReport, String> {
-    let servers = 0..exchange.servers as u32;
+fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<ClientReport, String> {
+    let servers = 0..job.exchange.servers as u32;
     let peers: Vec<Peer> =
         servers.map(|rank| endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
     for &peer in &peers {
         endpoint.wait_for(peer).map_err(sentence)?;
     }
-    let warmup = warm_up(endpoint, &peers, exchange).map_err(sentence)?;
+    let warmup = warm_up(endpoint, &peers, job).map_err(sentence)?;
     endpoint.call(peers[0], READY, b"").within(within).wait().map_err(sentence)?;
-    let run = measure(endpoint, &peers, exchange).map_err(sentence)?;
+    let before = OwnCounters::read();
+    let run = measure(endpoint, &peers, job).map_err(sentence)?;
+    let counters = OwnCounters::read().since(&before);
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
     }
@@ -63,6 +67,7 @@ fn call(endpoint: &Endpoint, exchange: &Exchange, within: Duration) -> Result<Cl
         begun_nanos: run.begun.as_nanos(),
         ended_nanos: run.ended.as_nanos(),
         warmup,
+        counters,
     })
 }
 

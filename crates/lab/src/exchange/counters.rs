@@ -1,0 +1,54 @@
+//! What a process counted during a measurement: resends, stalls and the like stand beside the latencies they explain.
+
+use std::collections::BTreeMap;
+
+use farcall_driver::CounterFile;
+
+/// The values of all counters of this process, each under its group's label and its own name.
+pub(super) struct OwnCounters(BTreeMap<String, u64>);
+
+impl OwnCounters {
+    /// Reads them as another process would. A process without counters has none.
+    pub(super) fn read() -> Self {
+        let groups =
+            CounterFile::open_process(std::process::id()).map(|snapshot| snapshot.groups).unwrap_or_default();
+        let counters = groups.iter().flat_map(|group| {
+            group.counters.iter().map(|counter| (format!("{}.{}", group.label, counter.name), counter.value))
+        });
+        Self(counters.collect())
+    }
+
+    /// By how much each counter that moved has grown since `before`.
+    pub(super) fn since(self, before: &Self) -> BTreeMap<String, u64> {
+        let grown = |(name, value): (String, u64)| {
+            let growth = value.saturating_sub(before.0.get(&name).copied().unwrap_or(0));
+            (growth > 0).then_some((name, growth))
+        };
+        self.0.into_iter().filter_map(grown).collect()
+    }
+}
+
+/// Adds up the counts of several processes or measurements.
+pub fn sum_of<'a>(counts: impl IntoIterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<String, u64> {
+    let mut total = BTreeMap::new();
+    for (name, count) in counts.into_iter().flatten() {
+        *total.entry(name.clone()).or_default() += count;
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_grew_is_reported() {
+        let counters = |values: &[(&str, u64)]| {
+            OwnCounters(values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
+        };
+        let before = counters(&[("ring.stalls", 5), ("ring.calls", 10)]);
+        let grown = counters(&[("ring.stalls", 5), ("ring.calls", 17), ("udp.drops", 2)]).since(&before);
+        assert_eq!(grown, BTreeMap::from([("ring.calls".to_owned(), 7), ("udp.drops".to_owned(), 2)]));
+        assert_eq!(sum_of([&grown, &grown])["ring.calls"], 14);
+    }
+}
