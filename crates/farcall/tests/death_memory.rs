@@ -13,7 +13,7 @@ use farcall::{CallError, DownReason, Endpoint, Event, TransportKind};
 const MEGABYTE: usize = 1 << 20;
 /// Kills of one test.
 const KILLS: u64 = 50;
-/// Bytes that a long-dead peer must not keep from being lent: with the blocks of two kills missing, they are not there.
+/// Memory for the loans of two kills, so that any that stayed away would soon be missed.
 const SHM_BLOCK_BYTES: usize = 8 * MEGABYTE;
 
 /// Turns until the session's end is told; returns how many calls ended with it.
@@ -52,7 +52,7 @@ fn loans_under_way_at_fifty_kills_come_home() {
         return serve();
     }
     let _alone = alone();
-    let settings = [&*format!("shm.block_bytes={SHM_BLOCK_BYTES}"), "endpoint.peer_timeout=200ms"];
+    let settings = [&*format!("shm.block_bytes={SHM_BLOCK_BYTES}"), "endpoint.peer_timeout=400ms"];
     for &kind in TransportKind::ALL {
         let cluster = Cluster::new("loans_under_way_at_fifty_kills_come_home", kind, &settings);
         let endpoint = &cluster.endpoint;
