@@ -10,6 +10,7 @@ mod blocks;
 mod buddy;
 mod conductor;
 mod connections;
+mod datagram;
 mod doorbell;
 mod flags;
 mod fuzz;
@@ -19,7 +20,9 @@ mod place;
 mod ring;
 mod segment;
 mod sleep;
+mod stamps;
 
+pub use datagram::{ShmDatagram, ShmDatagramConfig, ShmDatagramCounters};
 pub use fuzz::{fuzz_offer, fuzz_ring};
 pub use lane::{ShmConfig, ShmLanes};
 pub use ring::{ShmReceiver, ShmSender};
