@@ -9,6 +9,8 @@ use crate::Identity;
 
 const RUNWAY: u64 = 256;
 
+const DOC: &str = include_str!("../../../../docs/protocol/ring.md");
+
 /// A ring in which both sides are here: what is between them is a queue of (position, bytes, wrap).
 struct Model {
     producer: Producer,
@@ -157,19 +159,28 @@ fn hello() -> Hello {
     }
 }
 
+/// The bytes that the documentation shows are those that the code writes.
 #[test]
 fn golden_words_and_hello() {
     let batch = BatchHeader { released_lines: 0x0403_0201, entries: 0x0605, wrap: false };
-    assert_eq!(batch.to_word().to_le_bytes(), [1, 2, 3, 4, 5, 6, 0, 0]);
     let wrap = BatchHeader { released_lines: 9, entries: 0, wrap: true };
-    assert_eq!(wrap.to_word().to_le_bytes(), [9, 0, 0, 0, 0, 0, 1, 0]);
     let entry =
         EntryHeader { kind: EntryKind::ResponseBlock, call: 0x0403_0201, selector: 0x0605, length: 16 };
-    assert_eq!(entry.to_word().to_le_bytes(), [1, 2, 3, 4, 5, 6, 16, 0x60]);
-    let mut golden = Vec::from(*b"fRNG\x01\x01\0\0");
-    golden.extend(1..=16);
-    golden.extend([0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(hello().encode().as_slice(), golden);
+    let written = [
+        batch.to_word().to_le_bytes().to_vec(),
+        wrap.to_word().to_le_bytes().to_vec(),
+        entry.to_word().to_le_bytes().to_vec(),
+        hello().encode().to_vec(),
+    ];
+    let golden = DOC.split("```golden\n").nth(1).expect("the page has golden bytes");
+    let shown: Vec<Vec<u8>> = golden.lines().take_while(|line| *line != "```").map(bytes_of).collect();
+    assert_eq!(shown, written);
+}
+
+/// The bytes after the colon of a line.
+fn bytes_of(line: &str) -> Vec<u8> {
+    let (_, bytes) = line.split_once(": ").expect("a name and bytes");
+    bytes.split(' ').map(|byte| u8::from_str_radix(byte, 16).expect("a byte")).collect()
 }
 
 #[test]
