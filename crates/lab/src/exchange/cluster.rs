@@ -1,15 +1,17 @@
 //! The measuring side: starts the processes, waits for their findings, and puts them together.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::process::{ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Instant;
 
 use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
 use farcall_limit::{Core, CorePair};
 
-use super::report::WorkerReport;
+use super::report::{ClientReport, WorkerReport};
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
 
@@ -84,15 +86,14 @@ pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult,
     let job = serde_json::to_string(&job).expect("a job is JSON");
     let plans = cores.iter().enumerate().map(|(rank, core)| plan(&job, rank as u32, *core)).collect();
     let mut children = Children::start(rendezvous.address(), ranks as u32, plans)?;
-    let outputs: Vec<_> = (0..ranks as u32).map(|rank| children.take_stdout(rank).map(read_aside)).collect();
-    let mut clients = Vec::with_capacity(exchange.clients);
-    for (rank, output) in outputs.into_iter().enumerate() {
-        match await_report(exchange, rank, output)? {
-            WorkerReport::Client(report) => clients.push(report),
-            WorkerReport::Server => {}
-            WorkerReport::Failed(why) => return Err(failed(exchange, rank, why)),
+    let (sender, reports) = channel();
+    for rank in 0..ranks {
+        if let Some(output) = children.take_stdout(rank as u32) {
+            read_aside(rank, output, sender.clone());
         }
     }
+    drop(sender);
+    let clients = await_reports(exchange, ranks, &reports)?;
     Ok(ExchangeResult::new(exchange, &clients))
 }
 
@@ -104,28 +105,41 @@ fn plan(job: &str, rank: u32, core: Core) -> ChildPlan {
 }
 
 /// Reads a process's output in a thread of its own, so that waiting for it can be given up.
-fn read_aside(mut output: ChildStdout) -> Receiver<String> {
-    let (sender, receiver) = channel();
+fn read_aside(rank: usize, mut output: ChildStdout, sender: Sender<(usize, String)>) {
     thread::spawn(move || {
         let mut text = String::new();
         // What cannot be read shows as a report that is not whole.
         let _ = output.read_to_string(&mut text);
-        let _ = sender.send(text);
+        let _ = sender.send((rank, text));
     });
-    receiver
 }
 
-fn await_report(
+/// Takes the reports in the order in which processes end; the first failure ends the wait.
+fn await_reports(
     exchange: &Exchange,
-    rank: usize,
-    output: Option<Receiver<String>>,
-) -> Result<WorkerReport, ExchangeError> {
+    ranks: usize,
+    reports: &Receiver<(usize, String)>,
+) -> Result<Vec<ClientReport>, ExchangeError> {
     let within = exchange.lasting + OVERHEAD_MAX * 2;
-    let text = output.map(|output| output.recv_timeout(within)).transpose().map_err(|_| {
-        ExchangeError::Silent { who: role(exchange, rank), transport: exchange.transport.clone(), within }
-    })?;
-    let ended = || failed(exchange, rank, "its process ended without a report".to_owned());
-    serde_json::from_str(text.as_deref().unwrap_or_default()).map_err(|_| ended())
+    let end = Instant::now() + within;
+    let mut silent: BTreeSet<usize> = (0..ranks).collect();
+    let mut clients = Vec::with_capacity(exchange.clients);
+    while let Some(&first_silent) = silent.first() {
+        let received = reports.recv_timeout(end.saturating_duration_since(Instant::now()));
+        let (rank, text) = received.map_err(|_| ExchangeError::Silent {
+            who: role(exchange, first_silent),
+            transport: exchange.transport.clone(),
+            within,
+        })?;
+        silent.remove(&rank);
+        match serde_json::from_str(&text) {
+            Ok(WorkerReport::Client(report)) => clients.push(report),
+            Ok(WorkerReport::Server) => {}
+            Ok(WorkerReport::Failed(why)) => return Err(failed(exchange, rank, why)),
+            Err(_) => return Err(failed(exchange, rank, "its process ended without a report".to_owned())),
+        }
+    }
+    Ok(clients)
 }
 
 fn failed(exchange: &Exchange, rank: usize, why: String) -> ExchangeError {
@@ -159,6 +173,14 @@ mod tests {
             calls: 1,
             lasting: Duration::from_secs(1),
         }
+    }
+
+    #[test]
+    fn the_first_failure_ends_the_wait() {
+        let (sender, reports) = channel();
+        sender.send((1, String::new())).expect("the receiver is there");
+        let error = await_reports(&exchange(1, 1), 2, &reports).expect_err("client 0 wrote nothing");
+        assert_eq!(error.to_string(), "client 0 of ring+shm failed: its process ended without a report");
     }
 
     #[test]
