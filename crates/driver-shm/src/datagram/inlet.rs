@@ -66,7 +66,7 @@ impl Inlet {
         if self.received == self.posted {
             return Ok(Arrival::Exhausted);
         }
-        let layout = &self.memory.layout;
+        let layout = self.memory.layout;
         let slot = self.posted_slots[layout.post_index(self.received)];
         let at = layout.slot_at(usize::from(slot));
         let Some(length) = stamped(&self.memory, at, self.received)? else { return Ok(Arrival::Nothing) };
@@ -76,6 +76,7 @@ impl Inlet {
         self.received += 1;
         self.held[usize::from(slot)] = true;
         self.held_count += 1;
+        self.post_if_due();
         let start = self.memory.packet(usize::from(slot));
         // SAFETY: the length was read once and checked against the MTU, for which the slot has room. Memory of a
         // segment is initialised. We do not write to it, nor let a correct peer do so, until the slot is released; and
@@ -95,10 +96,7 @@ impl Inlet {
         *held.expect("a packet goes back to the driver that lent it, once") = false;
         self.held_count -= 1;
         self.free.push(slot as u16);
-        let postable = (self.posted - self.received) as usize;
-        if self.free.len() >= POST_BATCH || postable < POST_BATCH {
-            self.post();
-        }
+        self.post_if_due();
     }
 
     /// Whether packets of this connection are out.
@@ -109,6 +107,16 @@ impl Inlet {
     /// Announces that our owner sleeps, or that it is awake.
     pub fn announce_sleep(&self, asleep: bool) {
         announce_sleep(&self.memory.mapping, asleep);
+    }
+
+    /// Posts a group of free slots, or any that there are when the peer is about to run out: a slot kept back would
+    /// otherwise be lost for as long as the caller holds the others.
+    #[inline]
+    fn post_if_due(&mut self) {
+        let unused = (self.posted - self.received) as usize;
+        if self.free.len() >= POST_BATCH || (unused < POST_BATCH && !self.free.is_empty()) {
+            self.post();
+        }
     }
 
     fn post(&mut self) {
