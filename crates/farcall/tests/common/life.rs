@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use farcall::bootstrap::{Bootstrap, ChildPlan, Children, HostPort, LAUNCH_VARIABLES, Rendezvous};
 use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, Peer, TransportKind};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::{LONG, settings};
 
@@ -105,6 +105,14 @@ impl Mortal {
     pub fn signal(&self, signal: Signal) {
         let process = Pid::from_raw(self.process() as i32).expect("not 0");
         kill_process(process, signal).expect("it lives");
+    }
+
+    /// Returns when it has stopped itself.
+    pub fn wait_until_stopped(&self) {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
+        let process = Pid::from_raw(self.process() as i32).expect("not 0");
+        let status = waitid(WaitId::Pid(process), options).expect("it is a child of this process");
+        assert!(status.is_some_and(|status| status.stopped()), "it ended");
     }
 
     /// Returns when it has printed the line.
