@@ -6,7 +6,7 @@ use core::str::FromStr;
 
 use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram};
-use farcall_driver_shm::{ShmConfig, ShmLanes};
+use farcall_driver_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
 use farcall_protocol::session::ConfigError;
@@ -22,17 +22,20 @@ pub enum TransportKind {
     RingShm,
     /// The basic protocol over UDP.
     BasicUdp,
+    /// The basic protocol over shared memory.
+    BasicShm,
 }
 
 impl TransportKind {
     /// All of them.
-    pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp];
+    pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp, Self::BasicShm];
 
     /// The name: protocol and driver.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RingShm => "ring+shm",
             Self::BasicUdp => "basic+udp",
+            Self::BasicShm => "basic+shm",
         }
     }
 
@@ -41,6 +44,9 @@ impl TransportKind {
         match self {
             Self::RingShm => "rings in shared memory, between processes of one machine",
             Self::BasicUdp => "receiver-granted packets over the kernel's UDP sockets",
+            Self::BasicShm => {
+                "receiver-granted packets through shared memory, between processes of one machine"
+            }
         }
     }
 
@@ -62,6 +68,9 @@ impl TransportKind {
             Self::BasicUdp => {
                 let driver = UdpDriver::bind(&udp_config(settings, local))?;
                 packet(driver, identity, settings, label)?
+            }
+            Self::BasicShm => {
+                packet(ShmDatagram::new(shm_datagram_config(settings))?, identity, settings, label)?
             }
         })
     }
@@ -132,6 +141,15 @@ fn shm_config(settings: &Settings) -> ShmConfig {
         ring_bytes: settings.ring.ring_bytes,
         block_bytes: settings.shm.block_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
+    }
+}
+
+fn shm_datagram_config(settings: &Settings) -> ShmDatagramConfig {
+    ShmDatagramConfig {
+        mtu_bytes: settings.shm.mtu_bytes,
+        may_sleep: settings.endpoint.idle == Idle::Block,
+        connect_within: settings.endpoint.peer_timeout,
+        ..ShmDatagramConfig::default()
     }
 }
 

@@ -242,7 +242,7 @@ fn a_handler_may_call_its_caller_before_it_answers() {
 fn loans_arrive_as_they_were_written_and_their_memory_comes_back() {
     for pair in pairs() {
         let length = 300_000;
-        for round in 0..500u64 {
+        for round in 0..200u64 {
             let mut page = pair.client.loan(length).expect("loans come back");
             page.copy_from_slice(&pattern(round, length));
             let answer = pair.client.call(pair.server, ECHO, page).within(LONG).wait().expect("an echo");

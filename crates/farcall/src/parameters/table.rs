@@ -33,6 +33,7 @@ parameters! {
     }
     "The `shm` driver: memory shared by the processes of one machine."
     shm: ShmSettings {
+        mtu_bytes: usize = "8K", Domain::size(576, 65535), Endpoint, "Longest packet of a packet protocol over shared memory.";
         block_bytes: usize = "64M", Domain::size(64 * K, 16 * G), Endpoint, "Memory from which one endpoint lends large payloads to its peers.";
     }
     "The `basic` transport: unscheduled bytes first, grants for the rest."
