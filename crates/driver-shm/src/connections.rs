@@ -332,3 +332,19 @@ fn compare_users(peer: u32, own: u32) -> Result<(), LaneFault> {
 fn unusable(error: impl ToString) -> LaneFault {
     LaneFault::Unacceptable { why: error.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_processes_of_the_same_user_are_taken() {
+        assert_eq!(compare_users(1000, 1000), Ok(()));
+        for (peer, own) in [(1000, 1001), (0, 1000), (1000, 0)] {
+            let Err(LaneFault::Unacceptable { why }) = compare_users(peer, own) else {
+                panic!("user {peer} was taken by user {own}")
+            };
+            assert!(why.contains(&peer.to_string()) && why.contains(&own.to_string()), "{why:?}");
+        }
+    }
+}

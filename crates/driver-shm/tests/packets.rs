@@ -188,7 +188,8 @@ fn both_may_call_at_once_and_a_driver_may_call_itself() {
         a.send(to_b, 0, &[b"to b"]).expect("room");
         b.send(to_a, 0, &[b"to a"]).expect("room");
         a.send(to_self, 0, &[b"to self"]).expect("room");
-        (a.flush(), b.flush());
+        a.flush();
+        b.flush();
         let at_b = receive(&mut b, 1);
         assert_eq!((&*at_b[0], at_b[0].source()), (&b"to b"[..], to_a));
         at_b.into_iter().for_each(|packet| b.release(packet));
