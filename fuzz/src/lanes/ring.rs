@@ -10,8 +10,11 @@ use farcall_driver::{
 /// The upper half of a publication flag; the lower half is the record's length.
 const MARK: u64 = 0x5eed;
 
-/// The most records that one end reads in the life of a test.
-const RECORDS_MAX: usize = 4096;
+/// Copies are kept in chunks, so that an end which reads little costs little.
+const CHUNK_RECORDS: usize = 64;
+
+/// Chunks of one end; together they hold more records than a test can read.
+const CHUNKS: usize = 64;
 
 /// The bytes of a ring, flags included.
 pub struct RingMemory {
@@ -106,13 +109,13 @@ impl LaneSender for MemorySender {
 /// The reading end. It keeps a copy of every record that it has shown, because it shows them by reference.
 pub struct MemoryReceiver {
     ring: SharedRing,
-    shown: Vec<OnceCell<AlignedBytes>>,
+    shown: Vec<OnceCell<Vec<OnceCell<AlignedBytes>>>>,
     count: Cell<usize>,
 }
 
 impl MemoryReceiver {
     pub fn new(ring: SharedRing) -> Self {
-        let shown = (0..RECORDS_MAX).map(|_| OnceCell::new()).collect();
+        let shown = (0..CHUNKS).map(|_| OnceCell::new()).collect();
         Self { ring, shown, count: Cell::new(0) }
     }
 }
@@ -125,7 +128,9 @@ impl LaneReceiver for MemoryReceiver {
     fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
         assert!(offset.is_multiple_of(RECORD_ALIGN), "records are aligned");
         let Some(bytes) = memory(&self.ring).record(offset)? else { return Ok(None) };
-        let cell = &self.shown[self.count.replace(self.count.get() + 1)];
+        let number = self.count.replace(self.count.get() + 1);
+        let fresh = || (0..CHUNK_RECORDS).map(|_| OnceCell::new()).collect();
+        let cell = &self.shown[number / CHUNK_RECORDS].get_or_init(fresh)[number % CHUNK_RECORDS];
         Ok(Some(Record::new(cell.get_or_init(|| AlignedBytes::new(&bytes)).bytes())))
     }
 }
