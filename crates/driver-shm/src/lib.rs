@@ -26,3 +26,11 @@ pub use datagram::{ShmDatagram, ShmDatagramConfig, ShmDatagramCounters};
 pub use fuzz::{fuzz_offer, fuzz_ring};
 pub use lane::{ShmConfig, ShmLanes};
 pub use ring::{ShmReceiver, ShmSender};
+
+/// The lock-free protocols by themselves, for model checkers.
+#[doc(hidden)]
+pub mod model {
+    pub use crate::flags::{BadFlag, Runway, Words, published};
+    pub use crate::sleep::{SleepWord, announce, must_ring, withdraw};
+    pub use crate::stamps::{stamp, stamped};
+}
