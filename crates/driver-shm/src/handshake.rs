@@ -63,13 +63,7 @@ pub struct Accepted {
 
 /// Sends an offer.
 pub fn send_offer(socket: impl AsFd, offer: &Offer<'_>) -> io::Result<()> {
-    let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
-    message.extend(MAGIC);
-    message.extend([VERSION, u8::from(offer.may_sleep), 0, 0]);
-    message.extend((offer.ring_bytes as u64).to_le_bytes());
-    message.extend((offer.block_bytes as u64).to_le_bytes());
-    message.extend((offer.hello.len() as u16).to_le_bytes());
-    message.extend(offer.hello);
+    let message = encode_offer(offer);
     let descriptors = [offer.ring, offer.blocks, offer.doorbell];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -118,6 +112,17 @@ pub fn send_goodbye(socket: impl AsFd) {
     let _peer_gone = send(socket, &[GOODBYE], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }
 
+fn encode_offer(offer: &Offer<'_>) -> Vec<u8> {
+    let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
+    message.extend(MAGIC);
+    message.extend([VERSION, u8::from(offer.may_sleep), 0, 0]);
+    message.extend((offer.ring_bytes as u64).to_le_bytes());
+    message.extend((offer.block_bytes as u64).to_le_bytes());
+    message.extend((offer.hello.len() as u16).to_le_bytes());
+    message.extend(offer.hello);
+    message
+}
+
 fn accept_offer(message: &[u8], descriptors: Vec<OwnedFd>) -> Result<Accepted, LaneFault> {
     if let [REFUSAL, why @ ..] = message {
         return Err(refuse(format!("it refused us: {}", String::from_utf8_lossy(why))));
@@ -161,4 +166,54 @@ fn accept_offer(message: &[u8], descriptors: Vec<OwnedFd>) -> Result<Accepted, L
 
 fn refuse(why: impl ToString) -> LaneFault {
     LaneFault::Unacceptable { why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::doorbell::Doorbell;
+    use crate::segment::Segment;
+
+    /// The example of `docs/shared-memory.md`.
+    #[test]
+    fn an_offer_has_these_bytes_and_is_understood() {
+        let segment = |bytes, access| Segment::create("farcall-test", bytes, access).expect("a memfd").0;
+        let ring = segment(CONTROL_BYTES + 4096, PeerAccess::Write);
+        let blocks = segment(65_536, PeerAccess::Read);
+        let doorbell = Doorbell::new().expect("sockets");
+        let offer = Offer {
+            ring: ring.as_fd(),
+            ring_bytes: 4096,
+            blocks: blocks.as_fd(),
+            block_bytes: 65_536,
+            doorbell: doorbell.for_peers(),
+            may_sleep: true,
+            hello: b"hi",
+        };
+        let golden = b"fSHM\x01\x01\0\0\0\x10\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\x02\0hi";
+        assert_eq!(encode_offer(&offer), golden);
+
+        let flags = SocketFlags::CLOEXEC;
+        let (near, far) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets");
+        assert!(matches!(receive_offer(&far), Ok(None)), "nothing has come yet");
+        send_offer(&near, &offer).expect("room");
+        let accepted = receive_offer(&far).expect("a good offer").expect("an offer");
+        assert_eq!((accepted.hello.as_slice(), accepted.ring.len()), (&b"hi"[..], CONTROL_BYTES + 4096));
+        assert_eq!((accepted.blocks.len(), accepted.doorbell.is_some()), (65_536, true));
+    }
+
+    #[test]
+    fn a_refusal_and_an_end_are_understood() {
+        let flags = SocketFlags::CLOEXEC;
+        let (near, far) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets");
+        send_refusal(&near, "because");
+        drop(near);
+        let refused = receive_offer(&far).err();
+        assert_eq!(refused, Some(LaneFault::Unacceptable { why: "it refused us: because".into() }));
+        assert_eq!(receive_offer(&far).err(), Some(LaneFault::PeerGone));
+    }
 }

@@ -7,8 +7,13 @@ use core::ptr::NonNull;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// The kind of file system that ordinary memfds are in.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// A memfd of ours, to be passed to peers.
 #[derive(Debug)]
@@ -64,6 +69,10 @@ impl Mapping {
         let size = fstat(file)?.st_size;
         if size != bytes as i64 {
             return Err(io::Error::other(format!("the peer's memory has {size} bytes instead of {bytes}")));
+        }
+        // Memory of huge pages can be taken away again, and then an access would fault.
+        if fstatfs(file)?.f_type != TMPFS_MAGIC {
+            return Err(io::Error::other("the peer's memory is not of ordinary pages"));
         }
         if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK | SealFlags::GROW) {
             return Err(io::Error::other("the peer's memory is not sealed against shrinking"));
