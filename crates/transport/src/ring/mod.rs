@@ -34,7 +34,7 @@ pub struct RingConfig {
     pub inline_bytes: usize,
     /// Bytes after which a record is published even though more could follow.
     pub batch_bytes: usize,
-    /// The longest message that we take, in bytes.
+    /// The longest message, in bytes; cut to what the driver can lend.
     pub message_bytes_max: usize,
     /// The most unanswered calls of a session, each way.
     pub calls_max: usize,
@@ -54,10 +54,13 @@ impl<D: LaneDriver> Ring<D> {
     pub fn new(
         mut driver: D,
         identity: Identity,
-        config: RingConfig,
+        mut config: RingConfig,
         counters: &CounterFile,
         label: &str,
     ) -> Self {
+        // What can neither pass through the ring nor be lent would wait for ever.
+        let carried_bytes_max = driver.limits().loan_bytes_max.max(config.inline_bytes);
+        config.message_bytes_max = config.message_bytes_max.min(carried_bytes_max);
         let hello = Hello {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
