@@ -4,6 +4,7 @@
 //! into the peer's memory itself, because the driver's owner has already been told that they are on their way and may
 //! not look at the driver again before there is an answer.
 
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +19,9 @@ use crate::handshake::Accepted;
 #[derive(Debug, Default)]
 pub struct EarlyPackets {
     calls: Mutex<BTreeMap<LaneId, Early>>,
+    /// Packets that have left and that the driver still counts as waiting. Counted before the peer can see them: once a
+    /// packet has arrived, there is room for another.
+    departed: AtomicUsize,
 }
 
 /// One of them.
@@ -53,12 +57,21 @@ impl EarlyPackets {
         let mut calls = self.lock();
         let early = calls.get_mut(&lane).expect("a connection that was asked for and not taken over");
         early.waiting.push_back(packet);
-        early.send_waiting();
+        early.send_waiting(&self.departed);
     }
 
-    /// What the driver takes over, because the connection is up or will never be.
-    pub fn take(&self, lane: LaneId) -> Early {
-        self.lock().remove(&lane).unwrap_or_default()
+    /// How many packets have left that the driver still counts as waiting.
+    pub fn departed(&self) -> usize {
+        self.departed.load(Ordering::Acquire)
+    }
+
+    /// What the driver takes over, because the connection is up or will never be, and how many of the `kept` packets
+    /// that it counts as waiting have left.
+    pub fn take(&self, lane: LaneId, kept: usize) -> (Early, usize) {
+        let early = self.lock().remove(&lane).unwrap_or_default();
+        let departed = kept - early.waiting.len();
+        self.departed.fetch_sub(departed, Ordering::AcqRel);
+        (early, departed)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<LaneId, Early>> {
@@ -70,25 +83,24 @@ impl Greeter for EarlyPackets {
     fn connected(&self, lane: LaneId, peer: &Accepted) {
         if let Some(early) = self.lock().get_mut(&lane) {
             early.outlet = Hello::decode(&peer.hello).and_then(|hello| Outlet::new(peer, &hello));
-            early.send_waiting();
+            early.send_waiting(&self.departed);
         }
     }
 }
 
 impl Early {
     /// Sends what the peer has slots for. A peer that breaks the rules gets nothing; the driver finds that out itself.
-    fn send_waiting(&mut self) {
+    fn send_waiting(&mut self, departed: &AtomicUsize) {
         let Some(outlet) = &mut self.outlet else { return };
-        while let Some(packet) = self.waiting.front() {
+        while outlet.has_slot() {
+            let Some(packet) = self.waiting.pop_front() else { break };
+            departed.fetch_add(1, Ordering::Release);
             if packet.len() > outlet.mtu_bytes() {
                 self.sent.too_long += 1;
-            } else if outlet.send(&[packet], packet.len()) == Ok(true) {
+            } else if outlet.send(&[&packet], packet.len()) == Ok(true) {
                 self.sent.packets += 1;
                 self.sent.bytes += packet.len() as u64;
-            } else {
-                break;
             }
-            self.waiting.pop_front();
         }
         outlet.ring_doorbell();
     }

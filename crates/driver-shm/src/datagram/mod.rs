@@ -67,6 +67,8 @@ pub struct ShmDatagram {
     early: Arc<EarlyPackets>,
     /// Packets that wait, anywhere.
     queued: usize,
+    /// Whether the queue was full for the last packet that had to wait, since the last flush.
+    has_refused: bool,
     /// Buffers of packets that have left; never more than waited at a time.
     spare: Vec<Vec<u8>>,
     /// Connections for whose slots packets wait.
@@ -108,6 +110,7 @@ impl ShmDatagram {
             calls: BTreeMap::new(),
             early,
             queued: 0,
+            has_refused: false,
             spare: Vec::new(),
             blocked: Vec::new(),
             bells_due: Vec::new(),

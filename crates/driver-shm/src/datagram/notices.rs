@@ -85,11 +85,7 @@ impl ShmDatagram {
 
     fn call_answered(&mut self, lane: LaneId, established: Established) {
         let Some(call) = self.calls.remove(&lane) else { return };
-        let Early { waiting, outlet, sent } = self.early.take(lane);
-        self.queued -= call.kept - waiting.len();
-        self.counters.packets_sent.add(sent.packets);
-        self.counters.bytes_sent.add(sent.bytes);
-        self.counters.dropped_too_long.add(sent.too_long);
+        let Early { waiting, outlet, .. } = self.take_early(lane, call.kept);
         match outlet {
             Some(outlet) => self.add(lane, call.to, established, outlet, waiting),
             None => {
@@ -181,13 +177,23 @@ impl ShmDatagram {
 
     fn call_failed(&mut self, lane: LaneId, fault: &LaneFault) {
         let Some(call) = self.calls.remove(&lane) else { return };
-        drop(self.early.take(lane));
+        let lost = self.take_early(lane, call.kept).waiting.len();
         let route = match fault {
             LaneFault::NotThere => Route::Gone,
             _ => Route::Failed { retry_at: Instant::now() + RETRY_AFTER },
         };
-        self.queued -= call.kept;
-        self.give_up(call.to, lane, call.kept, route);
+        self.queued -= lost;
+        self.give_up(call.to, lane, lost, route);
+    }
+
+    /// Takes over what the conductor has not sent, and counts what it has.
+    fn take_early(&mut self, lane: LaneId, kept: usize) -> Early {
+        let (early, departed) = self.early.take(lane, kept);
+        self.queued -= departed;
+        self.counters.packets_sent.add(early.sent.packets);
+        self.counters.bytes_sent.add(early.sent.bytes);
+        self.counters.dropped_too_long.add(early.sent.too_long);
+        early
     }
 
     /// What was to go over a call is lost.

@@ -33,6 +33,11 @@ impl Outlet {
         self.memory.layout.mtu_bytes
     }
 
+    /// Whether the peer has a slot for the next packet. It keeps it until the packet is written.
+    pub fn has_slot(&self) -> bool {
+        matches!(self.next_slot(), Ok(Some(_)))
+    }
+
     /// Writes a packet of `length` bytes in all, if the peer has a slot for it; says whether.
     ///
     /// # Panics

@@ -71,7 +71,8 @@ impl ShmDatagram {
 
     /// A copy of a packet that counts against the queue's bound.
     fn queued_copy(&mut self, parts: &[&[u8]]) -> Result<Vec<u8>, SendError> {
-        if self.send_room_now() == 0 {
+        self.has_refused = self.queued - self.early_departed() == self.config.queue_packets;
+        if self.has_refused {
             self.counters.queue_full.increment();
             return Err(SendQueueFull.into());
         }
@@ -107,13 +108,24 @@ impl ShmDatagram {
         Ok(())
     }
 
+    /// None after a refusal, until the next flush: what the conductor does meanwhile does not unsay it.
     #[inline]
     pub(super) fn send_room_now(&self) -> usize {
-        self.config.queue_packets - self.queued
+        if self.has_refused {
+            return 0;
+        }
+        self.config.queue_packets - (self.queued - self.early_departed())
+    }
+
+    /// Packets that count as waiting although the conductor has sent them; costs nothing when none are with it.
+    #[inline]
+    fn early_departed(&self) -> usize {
+        if self.calls.is_empty() { 0 } else { self.early.departed() }
     }
 
     #[inline]
     pub(super) fn flush_packets(&mut self) {
+        self.has_refused = false;
         self.take_notices();
         if !self.blocked.is_empty() {
             self.unblock();
