@@ -45,7 +45,7 @@ lint: ## Checks format and lints; warnings count as errors
 .PHONY: docs
 docs: ## Builds the documentation; warnings count as errors
 	scripts/prepare build
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --exclude farcall-cli --no-deps
 
 .PHONY: test-workspace
 test-workspace: ## Unit, property, conformance and end-to-end tests

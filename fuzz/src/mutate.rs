@@ -10,7 +10,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -19,7 +19,7 @@ impl Random {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        (self.number() % bound as u64) as usize
     }
 }
 
@@ -32,7 +32,7 @@ pub fn mutate(input: &mut Vec<u8>, donor: &[u8], random: &mut Random, bytes_max:
         let at = random.below(input.len() + 1);
         match random.below(7) {
             0 if at < input.len() => input[at] ^= 1 << random.below(8),
-            1 if at < input.len() => input[at] = random.next() as u8,
+            1 if at < input.len() => input[at] = random.number() as u8,
             2 if at < input.len() => input[at] = EDGES[random.below(EDGES.len())],
             3 => input.truncate(at),
             4 => {
@@ -40,7 +40,7 @@ pub fn mutate(input: &mut Vec<u8>, donor: &[u8], random: &mut Random, bytes_max:
                 input.drain(at..end);
             }
             5 => {
-                let fresh: Vec<u8> = (0..random.below(24)).map(|_| random.next() as u8).collect();
+                let fresh: Vec<u8> = (0..random.below(24)).map(|_| random.number() as u8).collect();
                 input.splice(at..at, fresh);
             }
             _ => {
