@@ -41,6 +41,34 @@ impl RingMemory {
     }
 }
 
+/// Bytes of a record in its first line.
+const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
+
+impl RingMemory {
+    /// Copies what follows the flag of a record into the ring. The first line, which the peer looks at, comes last, so
+    /// that little time passes between it and the flag.
+    #[inline]
+    fn copy_in(&mut self, offset: usize, record: &[u8]) {
+        assert!(
+            offset < self.bytes && record.len() + RECORD_HEADER_BYTES <= self.bytes - offset,
+            "inside the ring"
+        );
+        let (first, rest) = record.split_at(record.len().min(FIRST_LINE_BYTES));
+        // SAFETY: both ranges are inside the mapping (checked above), which lives as long as `self`; `&mut self` is the
+        // only writer in this process. A correct peer does not touch a record that is not published; a hostile one can
+        // change what we write, which only spoils its own input, since nothing here is read back.
+        unsafe {
+            let start = self.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES).as_ptr();
+            core::ptr::copy_nonoverlapping(
+                rest.as_ptr(),
+                start.add(FIRST_LINE_BYTES.min(record.len())),
+                rest.len(),
+            );
+            core::ptr::copy_nonoverlapping(first.as_ptr(), start, first.len());
+        }
+    }
+}
+
 impl Words for RingMemory {
     #[inline]
     fn load(&self, offset: usize, order: Ordering) -> u64 {
@@ -58,6 +86,9 @@ impl Words for RingMemory {
 pub struct ShmSender {
     ring: RingMemory,
     runway: Runway,
+    /// The record that is being written. The peer keeps looking at the first line of the next record; if that line
+    /// were written piece by piece, each piece would have to win it back from the peer's cache.
+    draft: Box<[u8]>,
     /// The peer's wake-up descriptor, if it may sleep at all.
     doorbell: Option<Arc<OwnedFd>>,
 }
@@ -66,7 +97,8 @@ impl ShmSender {
     pub(crate) fn new(mapping: Arc<Mapping>, doorbell: Option<Arc<OwnedFd>>) -> Self {
         let ring = RingMemory::new(mapping);
         let runway = Runway::new(ring.bytes);
-        Self { ring, runway, doorbell }
+        let draft = vec![0; ring.bytes].into_boxed_slice();
+        Self { ring, runway, draft, doorbell }
     }
 }
 
@@ -85,17 +117,12 @@ impl LaneSender for ShmSender {
                 && length <= ring_bytes - offset,
             "a record outside the ring"
         );
-        // SAFETY: inside the mapping (checked above), which lives as long as `self`; `&mut self` is the only writer in
-        // this process. A correct peer does not touch a record that is not published; a hostile one can change what
-        // we write, which only spoils its own input, since nothing here is read back.
-        unsafe {
-            let start = self.ring.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES);
-            core::slice::from_raw_parts_mut(start.as_ptr(), length - RECORD_HEADER_BYTES)
-        }
+        &mut self.draft[..length - RECORD_HEADER_BYTES]
     }
 
     #[inline]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.ring.copy_in(offset, &self.draft[..length - RECORD_HEADER_BYTES]);
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 
