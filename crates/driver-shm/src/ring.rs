@@ -45,26 +45,24 @@ impl RingMemory {
 const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
 
 impl RingMemory {
-    /// Copies what follows the flag of a record into the ring. The first line, which the peer looks at, comes last, so
-    /// that little time passes between it and the flag.
+    /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
+    /// at, comes last and whole, so that little time passes between it and the flag.
     #[inline]
-    fn copy_in(&mut self, offset: usize, record: &[u8]) {
-        assert!(
-            offset < self.bytes && record.len() + RECORD_HEADER_BYTES <= self.bytes - offset,
-            "inside the ring"
-        );
-        let (first, rest) = record.split_at(record.len().min(FIRST_LINE_BYTES));
-        // SAFETY: both ranges are inside the mapping (checked above), which lives as long as `self`; `&mut self` is the
-        // only writer in this process. A correct peer does not touch a record that is not published; a hostile one can
-        // change what we write, which only spoils its own input, since nothing here is read back.
+    fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize) {
+        assert!(offset < self.bytes && length <= self.bytes - offset, "inside the ring");
+        let (first, rest) =
+            draft.split_first_chunk::<FIRST_LINE_BYTES>().expect("a draft has the bytes of a ring");
+        // SAFETY: both ranges are inside the mapping, which lives as long as `self`: the record is (checked above), and
+        // so is its first line, because offsets and the ring's size are whole lines. `&mut self` is the only writer in
+        // this process. A correct peer does not touch a record that is not published; a hostile one can change what we
+        // write, which only spoils its own input, since nothing here is read back.
         unsafe {
             let start = self.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES).as_ptr();
-            core::ptr::copy_nonoverlapping(
-                rest.as_ptr(),
-                start.add(FIRST_LINE_BYTES.min(record.len())),
-                rest.len(),
-            );
-            core::ptr::copy_nonoverlapping(first.as_ptr(), start, first.len());
+            if length > RECORD_ALIGN {
+                let rest = &rest[..length - RECORD_ALIGN];
+                core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
+            }
+            start.cast::<[u8; FIRST_LINE_BYTES]>().write(*first);
         }
     }
 }
@@ -122,7 +120,7 @@ impl LaneSender for ShmSender {
 
     #[inline]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.ring.copy_in(offset, &self.draft[..length - RECORD_HEADER_BYTES]);
+        self.ring.copy_in(offset, &self.draft, length);
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 

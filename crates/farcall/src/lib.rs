@@ -23,3 +23,8 @@ pub use farcall_protocol::Instant;
 pub use farcall_transport::{CallRefused, DownReason, Outgoing, Payload, Service, TransportLimits};
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{TransportKind, UnknownTransport};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -32,11 +32,14 @@ impl Core {
         }
         self.polls_until_clock -= 1;
         let now = self.state.now;
-        self.answer_dropped_requests();
+        if self.state.dropped_requests.any() {
+            self.answer_dropped_requests();
+        }
         let mut turn = Turn { state: &mut self.state, events };
         self.transport.poll(now, &mut turn)
     }
 
+    #[inline(never)]
     fn read_clock(&mut self) {
         let now = self.clock.now();
         let polls = self.transport.polls_per_clock_reading();
@@ -58,6 +61,7 @@ impl Core {
         self.state.operations.abandon(call);
     }
 
+    #[cold]
     fn answer_dropped_requests(&mut self) {
         for request in self.state.dropped_requests.take() {
             self.transport.outbox().reply(request, Status::Abandoned, Outgoing::Slice(&[]));

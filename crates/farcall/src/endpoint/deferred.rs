@@ -54,12 +54,15 @@ impl DroppedRequests {
         self.any.store(true, Ordering::Release);
     }
 
-    /// The requests dropped since the last time; one load when there are none.
+    /// Whether there may be some; one load.
     #[inline]
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// The requests dropped since the last time.
     pub fn take(&self) -> Vec<RequestId> {
-        if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
-            return Vec::new();
-        }
+        self.any.swap(false, Ordering::Acquire);
         core::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

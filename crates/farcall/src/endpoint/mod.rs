@@ -170,10 +170,12 @@ impl Endpoint {
     /// Never blocks. Returns the number of packets, records and events dealt with.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         let core = &mut *self.core();
-        for call in self.abandoned.borrow_mut().drain(..) {
+        for call in self.abandoned.take() {
             core.abandon(call);
         }
-        core.deliver_stored_events(&mut on_event) + core.turn(Some(&mut on_event))
+        let stored =
+            if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(&mut on_event) };
+        stored + core.turn(Some(&mut on_event))
     }
 
     /// One turn without interest in events, followed by what the idle policy says if nothing happened.

@@ -17,7 +17,10 @@ const CUT_SHORT: Violation = Violation("a record with less in it than its header
 const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
 impl<D: LaneDriver> Outbound<D> {
-    /// Hands the records that a peer has published to the sink; returns how many.
+    /// Hands records that a peer has published to the sink; returns how many.
+    ///
+    /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
+    /// line there would first have to come from the peer's cache, while an answer is ready to leave.
     #[inline]
     pub fn receive(&mut self, slot: usize, receiver: &D::Receiver, sink: &mut dyn Sink) -> usize {
         let mut records = 0;
@@ -31,9 +34,13 @@ impl<D: LaneDriver> Outbound<D> {
                 }
             };
             records += 1;
-            if let Err(reason) = self.deliver(slot, record, sink) {
-                self.doom(slot, reason);
-                return records;
+            match self.deliver(slot, record, sink) {
+                Ok(1) => break,
+                Ok(_) => {}
+                Err(reason) => {
+                    self.doom(slot, reason);
+                    return records;
+                }
             }
         }
         if records > 0 {
@@ -43,13 +50,15 @@ impl<D: LaneDriver> Outbound<D> {
         records
     }
 
+    /// Hands the entries of a record to the sink; returns how many there were.
     #[inline]
-    fn deliver(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> Result<(), DownReason> {
+    fn deliver(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> Result<u16, DownReason> {
         let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
         let session = &mut self.sessions[slot];
         session.producer.credit(header.released_lines)?;
         if header.wrap {
-            return Ok(session.consumer.advance_to_start()?);
+            session.consumer.advance_to_start()?;
+            return Ok(0);
         }
         let mut at = WORD_BYTES;
         for _ in 0..header.entries {
@@ -58,7 +67,8 @@ impl<D: LaneDriver> Outbound<D> {
             at += WORD_BYTES + padded(usize::from(entry.length));
         }
         let session = &mut self.sessions[slot];
-        Ok(session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?)
+        session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
+        Ok(header.entries)
     }
 
     #[inline]

@@ -124,6 +124,7 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     /// Ends the sessions whose peers broke the rules, or that were closed here.
+    #[cold]
     fn end_doomed_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some((slot, reason)) = self.outbound.next_doomed() {
             self.outbound.driver.close(self.outbound.sessions[slot].lane);
@@ -165,7 +166,9 @@ impl<D: LaneDriver> Transport for Ring<D> {
                 received += self.outbound.receive(slot, receiver, sink);
             }
         }
-        self.end_doomed_sessions(sink);
+        if self.outbound.any_doomed() {
+            self.end_doomed_sessions(sink);
+        }
         self.outbound.flush();
         received
     }

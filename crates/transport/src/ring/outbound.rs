@@ -101,6 +101,11 @@ impl<D: LaneDriver> Outbound<D> {
         self.doomed.iter().any(|doomed| doomed.0 == slot)
     }
 
+    #[inline]
+    pub fn any_doomed(&self) -> bool {
+        !self.doomed.is_empty()
+    }
+
     pub fn next_doomed(&mut self) -> Option<(usize, DownReason)> {
         self.doomed.pop()
     }

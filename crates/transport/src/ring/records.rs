@@ -17,8 +17,14 @@ const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
 
 impl<D: LaneDriver> Outbound<D> {
     /// Publishes all open records, after what waits has been given its chance.
-    #[inline]
+    #[inline(always)]
     pub fn flush(&mut self) {
+        if self.needy > 0 || !self.dirty.is_empty() {
+            self.flush_all();
+        }
+    }
+
+    fn flush_all(&mut self) {
         if self.needy > 0 {
             self.serve_the_needy();
         }
