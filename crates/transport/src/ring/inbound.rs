@@ -92,7 +92,10 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::RequestBlock => {
                 let block = self.borrow(slot, entry, record, at)?;
-                self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)
+                self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
+                // Reading so much took long; the answer leaves before the next.
+                self.publish(slot);
+                Ok(())
             }
             EntryKind::ResponseBlock => {
                 let block = self.borrow(slot, entry, record, at)?;

@@ -147,6 +147,8 @@ impl<D: LaneDriver> Outbound<D> {
         let header = EntryHeader { kind: direction.block_kind(), call, selector, length };
         self.append(slot, header, &encode_descriptor(block));
         self.counters.blocks_sent.increment();
+        // Writing so much took long; the peer can read it while we write the next.
+        self.publish(slot);
         Ok(())
     }
 }

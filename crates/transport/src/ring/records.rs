@@ -108,7 +108,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     #[inline]
-    fn publish(&mut self, slot: usize) {
+    pub fn publish(&mut self, slot: usize) {
         let session = &mut self.sessions[slot];
         let Batch { offset, used, entries, listed, .. } = session.batch;
         if used == 0 {
