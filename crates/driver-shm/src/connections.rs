@@ -161,7 +161,16 @@ impl Connections {
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = accept_with(&self.listener, flags) {
+        loop {
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    // Out of descriptors: the caller stays in the queue, and `poll` would report it again at once.
+                    std::thread::sleep(RETRY_AFTER);
+                    return;
+                }
+            };
             let admitted = same_user(&socket).and_then(|()| self.has_room());
             if let Err(LaneFault::Unacceptable { why }) = admitted {
                 send_refusal(&socket, &why);

@@ -55,10 +55,14 @@ impl Row {
     }
 }
 
-/// Columns as in clusterperf: the name 20 wide, the value with one decimal, its unit, the description.
+/// Columns as in clusterperf: the name 20 wide, the value with at most three decimals, its unit, the description.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimals = if self.value < 100.0 && self.unit != "ns" { 2 } else { 1 };
+        let decimals = match self.value {
+            small if small < 10.0 => 3,
+            middling if middling < 100.0 => 2,
+            _ => 1,
+        };
         write!(f, "{:<20} {:>8.decimals$} {:<5} {}", self.name, self.value, self.unit, self.description)
     }
 }
@@ -124,8 +128,8 @@ mod tests {
     #[test]
     fn units_suit_the_figure() {
         let latency = |nanos| Row::latency("echo100".to_owned(), nanos, "round trip".to_owned()).to_string();
-        assert_eq!(latency(131.0), "echo100                 131.0 ns    round trip");
-        assert_eq!(latency(1310.0), "echo100                  1.31 us    round trip");
+        assert_eq!(latency(131.0), "echo100                 0.131 us    round trip");
+        assert_eq!(latency(1310.0), "echo100                 1.310 us    round trip");
         assert_eq!(latency(13_100_000.0), "echo100                 13.10 ms    round trip");
         let bandwidth = |bytes| Row::bandwidth("echoBw1M".to_owned(), bytes, String::new());
         assert_eq!((bandwidth(5.0 * GIGABYTE).value, bandwidth(5.0 * GIGABYTE).unit), (5.0, "GB/s"));

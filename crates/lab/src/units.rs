@@ -35,12 +35,12 @@ pub struct SizeError {
     text: String,
 }
 
-/// A number of nanoseconds in the unit in which it has one to three digits before the point.
+/// A number of nanoseconds as clusterperf prints times: in microseconds, and long ones in milliseconds or seconds.
 pub fn in_readable_unit(nanos: f64) -> (f64, &'static str) {
-    [(1e9, "s"), (1e6, "ms"), (1e3, "us")]
+    [(1e9, "s"), (1e6, "ms")]
         .into_iter()
         .find(|(factor, _)| nanos >= *factor)
-        .map_or((nanos, "ns"), |(factor, unit)| (nanos / factor, unit))
+        .map_or((nanos / 1e3, "us"), |(factor, unit)| (nanos / factor, unit))
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn times_get_the_unit_that_suits_them() {
-        assert_eq!(in_readable_unit(131.0), (131.0, "ns"));
+        assert_eq!(in_readable_unit(131.0), (0.131, "us"));
         assert_eq!(in_readable_unit(1310.0), (1.31, "us"));
         assert_eq!(in_readable_unit(13e6), (13.0, "ms"));
         assert_eq!(in_readable_unit(2e9), (2.0, "s"));
