@@ -1,0 +1,70 @@
+//! A handle to a simulated fabric.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::host::Host;
+use crate::profile::{Profile, ProfileError};
+use crate::time::Picos;
+use crate::world::{Step, Totals, World};
+
+/// A simulated fabric: its machines, cards, links and switches, and simulated time.
+///
+/// Handles are cheap to clone and may be on any thread; all of them mean the same fabric.
+#[derive(Clone)]
+pub struct Fabric {
+    world: Arc<Mutex<World>>,
+}
+
+impl Fabric {
+    /// A fabric with `hosts` hosts, on which nothing has happened yet. All chance comes from `seed`.
+    pub fn new(profile: Profile, seed: u64, hosts: usize) -> Result<Self, ProfileError> {
+        Ok(Self { world: Arc::new(Mutex::new(World::new(profile, seed, hosts)?)) })
+    }
+
+    /// How many hosts it has.
+    pub fn host_count(&self) -> usize {
+        self.lock().host_count()
+    }
+
+    /// The host of that number, as it is now: after a restart it is another one.
+    ///
+    /// # Panics
+    /// When there are not so many hosts.
+    pub fn host(&self, number: usize) -> Host {
+        let world = self.lock();
+        assert!(number < world.host_count(), "there are {} hosts", world.host_count());
+        let state = world.host(number as u32);
+        Host::new(self.clone(), number as u32, state.incarnation, state.clock())
+    }
+
+    /// What the fabric is made of.
+    pub fn profile(&self) -> Profile {
+        self.lock().profile.clone()
+    }
+
+    /// Simulated time. Hosts that are in a turn are ahead of it.
+    pub fn now(&self) -> Picos {
+        self.lock().now()
+    }
+
+    /// What has happened so far.
+    pub fn totals(&self) -> Totals {
+        self.lock().totals()
+    }
+
+    /// A fingerprint of all that has happened so far: the same for the same run.
+    pub fn trace_hash(&self) -> u64 {
+        self.lock().trace_hash()
+    }
+
+    /// Lets everything happen that is on its way, for hosts whose turns nobody runs.
+    pub fn settle(&self) {
+        let settled = self.lock().advance(Picos::NEVER);
+        debug_assert_eq!(settled, Step::Quiet, "no host has turns");
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, World> {
+        // Nothing that runs under the lock can leave the world half changed but a defect of this crate.
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,162 @@
+//! The state of a simulated fabric, and what each event does to it.
+//!
+//! Everything is here, in one place and under one lock, because everything may touch everything: a send changes the
+//! sender's queue, the events and the fingerprint. The lock is free whenever somebody wants it, as a simulation runs
+//! in one thread.
+
+mod host;
+mod layout;
+mod network;
+mod nic;
+mod packets;
+mod port;
+mod sending;
+mod sources;
+mod totals;
+mod trace_hash;
+mod turns;
+
+pub use host::HostUsage;
+pub use nic::NicUsage;
+pub use port::{PRIORITIES, PortUsage};
+pub use sending::Received;
+pub use totals::Totals;
+
+use farcall_driver::Random;
+use host::HostState;
+use layout::Layout;
+use nic::Nic;
+use packets::Packets;
+use port::Port;
+use trace_hash::TraceHash;
+
+use crate::event::Event;
+use crate::profile::{Profile, ProfileError};
+use crate::queue::EventQueue;
+use crate::time::Picos;
+use crate::wakes::Wakes;
+
+/// A fabric and all that is on it.
+pub struct World {
+    pub profile: Profile,
+    now: Picos,
+    queue: EventQueue,
+    wakes: Wakes,
+    hosts: Vec<HostState>,
+    nics: Vec<Nic>,
+    ports: Vec<Port>,
+    layout: Layout,
+    packets: Packets,
+    random: Random,
+    hash: TraceHash,
+    totals: Totals,
+}
+
+/// What the fabric cannot do alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This host's turn has begun.
+    Turn(u32),
+    /// The time is reached.
+    Reached,
+    /// Nothing can happen any more.
+    Quiet,
+}
+
+impl World {
+    /// A fabric of `hosts` hosts.
+    pub fn new(profile: Profile, seed: u64, hosts: usize) -> Result<Self, ProfileError> {
+        let machines = profile.placement.machines(hosts, &profile)?;
+        let mut random = Random::new(seed);
+        let layout = Layout::new(&profile.topology, random.bits());
+        Ok(Self {
+            now: Picos::ZERO,
+            queue: EventQueue::default(),
+            wakes: Wakes::new(hosts),
+            hosts: machines.into_iter().map(HostState::new).collect(),
+            nics: (0..profile.topology.machines()).map(|_| Nic::new(&profile, hosts)).collect(),
+            ports: layout.ports(&profile),
+            layout,
+            packets: Packets::default(),
+            random,
+            hash: TraceHash::default(),
+            totals: Totals::default(),
+            profile,
+        })
+    }
+
+    /// Lets things happen until a host has its turn, or until `until`.
+    pub fn advance(&mut self, until: Picos) -> Step {
+        loop {
+            let event_at = self.queue.next_at();
+            let (turn_at, host) = self.wakes.next();
+            let at = event_at.min(turn_at);
+            if at == Picos::NEVER {
+                return Step::Quiet;
+            }
+            if at > until {
+                self.now = until;
+                return Step::Reached;
+            }
+            self.now = at;
+            self.totals.events += 1;
+            if turn_at < event_at {
+                self.begin_turn(host);
+                return Step::Turn(host);
+            }
+            if let Some((_, event)) = self.queue.pop() {
+                self.handle(event);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Doorbell { host, incarnation, count } => self.doorbell(host, incarnation, count),
+            Event::Ingress { packet } => self.ingress(packet),
+            Event::Hop { packet, port } => self.offer(packet, port),
+            Event::PortFree { port } => self.port_free(port),
+            Event::NicArrival { packet } => self.nic_arrival(packet),
+            Event::Deliver { packet } => self.deliver(packet),
+        }
+    }
+
+    /// The fabric's time.
+    pub fn now(&self) -> Picos {
+        self.now
+    }
+
+    pub fn host_count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    pub fn host(&self, host: u32) -> &HostState {
+        &self.hosts[host as usize]
+    }
+
+    /// The fingerprint of all that has happened.
+    pub fn trace_hash(&self) -> u64 {
+        self.hash.value()
+    }
+
+    /// What has happened so far.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            now: self.now,
+            peak_events: self.queue.peak(),
+            peak_packets: self.packets.peak(),
+            memory_bytes: self.queue.memory_bytes() + self.packets.memory_bytes(),
+            ..self.totals
+        }
+    }
+
+    /// What the NIC of a host's machine has done.
+    pub fn nic_usage(&self, host: u32) -> NicUsage {
+        self.nics[self.host(host).machine as usize].usage()
+    }
+
+    /// What the switch's port to a host's machine has done.
+    pub fn port_usage(&self, host: u32) -> PortUsage {
+        self.ports[self.host(host).machine as usize].usage
+    }
+}

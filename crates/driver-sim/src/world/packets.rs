@@ -1,0 +1,171 @@
+//! The packets that are somewhere on the fabric, and the memory that they lie in.
+//!
+//! Packets are numbered by the slot that they take, and slots and buffers are used again: what a run holds at its peak
+//! is what it ever allocates.
+
+/// Stands for no packet, at the end of a list.
+pub const NONE: u32 = u32::MAX;
+
+/// The shortest buffer: small packets are common, and a spare for each few bytes of difference would be none.
+const BUFFER_BYTES_MIN: usize = 128;
+
+/// A packet on its way.
+#[derive(Debug)]
+pub struct Packet {
+    /// The sending host.
+    pub source: u32,
+    /// The receiving host.
+    pub destination: u32,
+    /// 0 to 7, of which 7 goes first.
+    pub priority: u8,
+    /// Bytes of payload.
+    pub length: u32,
+    /// The payload and what is left of its buffer.
+    pub bytes: Box<[u8]>,
+    /// The next packet of the list that this one is in, or [`NONE`].
+    pub next: u32,
+}
+
+/// All packets, by number.
+#[derive(Debug, Default)]
+pub struct Packets {
+    slots: Vec<Option<Packet>>,
+    vacant: Vec<u32>,
+    buffers: Buffers,
+    peak: usize,
+}
+
+impl Packets {
+    /// Takes a packet in and numbers it.
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> u32 {
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.slots[number as usize] = Some(packet);
+        self.peak = self.peak.max(self.slots.len() - self.vacant.len());
+        number
+    }
+
+    /// Takes a packet out.
+    #[inline]
+    pub fn remove(&mut self, number: u32) -> Packet {
+        self.vacant.push(number);
+        self.slots[number as usize].take().expect("a packet is taken out once")
+    }
+
+    /// Takes a packet out and keeps its memory for others.
+    #[inline]
+    pub fn discard(&mut self, number: u32) {
+        let packet = self.remove(number);
+        self.buffers.keep(packet.bytes);
+    }
+
+    /// The packet of that number.
+    #[inline]
+    pub fn get(&self, number: u32) -> &Packet {
+        self.slots[number as usize].as_ref().expect("numbers are those of packets")
+    }
+
+    /// The packet of that number.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> &mut Packet {
+        self.slots[number as usize].as_mut().expect("numbers are those of packets")
+    }
+
+    /// The memory of packets.
+    pub fn buffers(&mut self) -> &mut Buffers {
+        &mut self.buffers
+    }
+
+    /// How many packets there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
+    /// The most packets that have been there at a time.
+    pub fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// Bytes of memory that packets and spare buffers hold.
+    pub fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Option<Packet>>() + self.vacant.capacity() * 4 + self.buffers.bytes
+    }
+}
+
+/// Buffers that are powers of two long, and spares of each length.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    spares: Vec<Vec<Box<[u8]>>>,
+    /// Bytes in all buffers, spare or not.
+    bytes: usize,
+}
+
+impl Buffers {
+    /// A buffer with the bytes of `parts` at its start.
+    #[inline]
+    pub fn filled(&mut self, length: usize, parts: &[&[u8]]) -> Box<[u8]> {
+        let mut buffer = self.take(length);
+        let mut at = 0;
+        for part in parts {
+            buffer[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        buffer
+    }
+
+    /// A buffer of at least `length` bytes; what is in it is left over from earlier packets.
+    #[inline]
+    fn take(&mut self, length: usize) -> Box<[u8]> {
+        let capacity = length.max(BUFFER_BYTES_MIN).next_power_of_two();
+        let class = capacity.trailing_zeros() as usize;
+        if let Some(spare) = self.spares.get_mut(class).and_then(Vec::pop) {
+            return spare;
+        }
+        self.bytes += capacity;
+        vec![0; capacity].into_boxed_slice()
+    }
+
+    /// Takes a buffer back.
+    #[inline]
+    pub fn keep(&mut self, buffer: Box<[u8]>) {
+        if buffer.is_empty() {
+            return;
+        }
+        let class = buffer.len().trailing_zeros() as usize;
+        if self.spares.len() <= class {
+            self.spares.resize_with(class + 1, Vec::new);
+        }
+        self.spares[class].push(buffer);
+    }
+
+    /// A buffer will never come back.
+    pub fn forget(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(buffers: &mut Buffers, payload: &[u8]) -> Packet {
+        let bytes = buffers.filled(payload.len(), &[payload]);
+        Packet { source: 0, destination: 1, priority: 0, length: payload.len() as u32, bytes, next: NONE }
+    }
+
+    #[test]
+    fn slots_and_buffers_are_used_again() {
+        let mut packets = Packets::default();
+        for round in 0..100_u8 {
+            let made = [&[round; 200][..], &[round; 3]].map(|payload| packet(packets.buffers(), payload));
+            let numbers = made.map(|packet| packets.insert(packet));
+            assert_eq!(packets.get(numbers[0]).bytes[..200], [round; 200]);
+            assert_eq!(packets.get(numbers[1]).bytes[..3], [round; 3]);
+            numbers.into_iter().for_each(|number| packets.discard(number));
+        }
+        assert_eq!((packets.len(), packets.peak(), packets.buffers.bytes), (0, 2, 256 + 128));
+    }
+}
