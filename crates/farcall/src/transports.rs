@@ -7,6 +7,7 @@ use core::str::FromStr;
 use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram};
 use farcall_driver_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes};
+use farcall_driver_sim::Host;
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
 use farcall_protocol::session::ConfigError;
@@ -14,6 +15,7 @@ use farcall_transport::{PacketConfig, PacketTransport, Ring, RingConfig, Transpo
 
 use crate::bootstrap::random_incarnation;
 use crate::parameters::{FaultSettings, Idle, Settings};
+use crate::simulated::ChargedTransport;
 
 /// A transport and the driver that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,11 +26,34 @@ pub enum TransportKind {
     BasicUdp,
     /// The basic protocol over shared memory.
     BasicShm,
+    /// The basic protocol over a simulated fabric.
+    BasicSim,
+}
+
+/// Where an endpoint is to be.
+pub(crate) enum Site<'a> {
+    /// On this machine, which other ranks reach at this address.
+    Machine(IpAddr),
+    /// On a host of a simulated fabric.
+    Simulated(&'a Host),
 }
 
 impl TransportKind {
-    /// All of them.
+    /// All that connect processes.
     pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp, Self::BasicShm];
+
+    /// All that connect hosts of a simulated fabric.
+    pub const SIMULATED: &'static [Self] = &[Self::BasicSim];
+
+    /// All of them.
+    pub fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().chain(Self::SIMULATED).copied()
+    }
+
+    /// Whether it needs a simulated fabric.
+    pub fn is_simulated(self) -> bool {
+        Self::SIMULATED.contains(&self)
+    }
 
     /// The name: protocol and driver.
     pub const fn name(self) -> &'static str {
@@ -36,6 +61,7 @@ impl TransportKind {
             Self::RingShm => "ring+shm",
             Self::BasicUdp => "basic+udp",
             Self::BasicShm => "basic+shm",
+            Self::BasicSim => "basic+sim",
         }
     }
 
@@ -47,12 +73,41 @@ impl TransportKind {
             Self::BasicShm => {
                 "receiver-granted packets through shared memory, between processes of one machine"
             }
+            Self::BasicSim => "receiver-granted packets over a simulated fabric",
         }
     }
 
-    /// Builds the transport for the endpoint that `identity` names, counting under `label`; `local` is this machine's
-    /// address towards the other ranks.
+    /// Builds the transport for the endpoint that `identity` names, counting under `label`.
     pub(crate) fn build(
+        self,
+        identity: Identity,
+        settings: &Settings,
+        site: &Site<'_>,
+        label: &str,
+    ) -> Result<Box<dyn Transport>, Box<dyn core::error::Error>> {
+        match site {
+            Site::Machine(local) => self.build_here(identity, settings, *local, label),
+            Site::Simulated(host) => self.build_simulated(identity, settings, host, label),
+        }
+    }
+
+    fn build_simulated(
+        self,
+        identity: Identity,
+        settings: &Settings,
+        host: &Host,
+        label: &str,
+    ) -> Result<Box<dyn Transport>, Box<dyn core::error::Error>> {
+        // Drawn from the fabric's chance by way of the incarnation: the same in every run with the same seed.
+        let seed = identity.incarnation ^ u64::from(identity.endpoint);
+        let transport = match self {
+            Self::BasicSim => packet(host.datagram(), identity, seed, settings, label)?,
+            real => return Err(format!("simulated hosts have no {real}").into()),
+        };
+        Ok(Box::new(ChargedTransport::new(transport, host.clone())))
+    }
+
+    fn build_here(
         self,
         identity: Identity,
         settings: &Settings,
@@ -60,6 +115,7 @@ impl TransportKind {
         label: &str,
     ) -> Result<Box<dyn Transport>, Box<dyn core::error::Error>> {
         let counters = CounterFile::process();
+        let seed = random_incarnation();
         Ok(match self {
             Self::RingShm => {
                 let driver = ShmLanes::new(shm_config(settings))?;
@@ -67,10 +123,13 @@ impl TransportKind {
             }
             Self::BasicUdp => {
                 let driver = UdpDriver::bind(&udp_config(settings, local))?;
-                packet(driver, identity, settings, label)?
+                packet(driver, identity, seed, settings, label)?
             }
             Self::BasicShm => {
-                packet(ShmDatagram::new(shm_datagram_config(settings))?, identity, settings, label)?
+                packet(ShmDatagram::new(shm_datagram_config(settings))?, identity, seed, settings, label)?
+            }
+            Self::BasicSim => {
+                return Err("it needs a simulated fabric, whose hosts are not processes".into());
             }
         })
     }
@@ -86,7 +145,7 @@ impl FromStr for TransportKind {
     type Err = UnknownTransport;
 
     fn from_str(name: &str) -> Result<Self, UnknownTransport> {
-        let known = Self::ALL.iter().copied().find(|kind| kind.name() == name);
+        let known = Self::every().find(|kind| kind.name() == name);
         known.ok_or_else(|| UnknownTransport { name: name.into() })
     }
 }
@@ -99,7 +158,7 @@ pub struct UnknownTransport {
 
 impl fmt::Display for UnknownTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = TransportKind::ALL.iter().map(|kind| kind.name()).collect();
+        let names: Vec<_> = TransportKind::every().map(TransportKind::name).collect();
         write!(f, "unknown transport `{}`; the transports here are {}", self.name, names.join(", "))
     }
 }
@@ -110,10 +169,11 @@ impl core::error::Error for UnknownTransport {}
 fn packet<D: Datagram + 'static>(
     driver: D,
     identity: Identity,
+    seed: u64,
     settings: &Settings,
     label: &str,
 ) -> Result<Box<dyn Transport>, ConfigError> {
-    let (seed, config) = (random_incarnation(), packet_config(settings));
+    let config = packet_config(settings);
     let counters = CounterFile::process();
     let faults = fault_config(&settings.fault);
     if faults == FaultConfig::none(faults.seed) {
