@@ -9,6 +9,8 @@ use farcall_driver::{CounterFile, Datagram};
 use farcall_driver_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
+use farcall_protocol::basic::BasicPolicy;
+use farcall_protocol::calls::Policy;
 use farcall_protocol::session::ConfigError;
 use farcall_transport::{PacketConfig, PacketTransport, Ring, RingConfig, Transport};
 
@@ -67,10 +69,11 @@ impl TransportKind {
             }
             Self::BasicUdp => {
                 let driver = UdpDriver::bind(&udp_config(settings, local))?;
-                packet(driver, identity, settings, label)?
+                packet(driver, BasicPolicy, identity, settings, label)?
             }
             Self::BasicShm => {
-                packet(ShmDatagram::new(shm_datagram_config(settings))?, identity, settings, label)?
+                let driver = ShmDatagram::new(shm_datagram_config(settings))?;
+                packet(driver, BasicPolicy, identity, settings, label)?
             }
         })
     }
@@ -107,8 +110,9 @@ impl fmt::Display for UnknownTransport {
 impl core::error::Error for UnknownTransport {}
 
 /// The packet transport over a driver, with faults in between if the settings ask for any.
-fn packet<D: Datagram + 'static>(
+fn packet<D: Datagram + 'static, P: Policy>(
     driver: D,
+    policy: P,
     identity: Identity,
     settings: &Settings,
     label: &str,
@@ -117,10 +121,10 @@ fn packet<D: Datagram + 'static>(
     let counters = CounterFile::process();
     let faults = fault_config(&settings.fault);
     if faults == FaultConfig::none(faults.seed) {
-        return Ok(Box::new(PacketTransport::new(driver, identity, seed, &config, counters, label)?));
+        return Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, &config, counters, label)?));
     }
     let driver = Fault::new(driver, faults, &format!("fault {label}"));
-    Ok(Box::new(PacketTransport::new(driver, identity, seed, &config, counters, label)?))
+    Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, &config, counters, label)?))
 }
 
 fn fault_config(faults: &FaultSettings) -> FaultConfig {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod basic;
+pub mod calls;
 mod identity;
 pub mod ring;
 pub mod session;
