@@ -11,11 +11,12 @@ use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
+use farcall_protocol::homa::{HomaPolicy, HomaRules};
 use farcall_protocol::session::ConfigError;
 use farcall_transport::{PacketConfig, PacketTransport, Ring, RingConfig, Transport};
 
 use crate::bootstrap::random_incarnation;
-use crate::parameters::{FaultSettings, Idle, Settings};
+use crate::parameters::{FaultSettings, HomaSettings, Idle, Settings};
 
 /// A transport and the driver that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,11 +27,16 @@ pub enum TransportKind {
     BasicUdp,
     /// The basic protocol over shared memory.
     BasicShm,
+    /// The homa protocol over UDP.
+    HomaUdp,
+    /// The homa protocol over shared memory.
+    HomaShm,
 }
 
 impl TransportKind {
     /// All of them.
-    pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp, Self::BasicShm];
+    pub const ALL: &'static [Self] =
+        &[Self::RingShm, Self::BasicUdp, Self::BasicShm, Self::HomaUdp, Self::HomaShm];
 
     /// The name: protocol and driver.
     pub const fn name(self) -> &'static str {
@@ -38,6 +44,8 @@ impl TransportKind {
             Self::RingShm => "ring+shm",
             Self::BasicUdp => "basic+udp",
             Self::BasicShm => "basic+shm",
+            Self::HomaUdp => "homa+udp",
+            Self::HomaShm => "homa+shm",
         }
     }
 
@@ -48,6 +56,10 @@ impl TransportKind {
             Self::BasicUdp => "receiver-granted packets over the kernel's UDP sockets",
             Self::BasicShm => {
                 "receiver-granted packets through shared memory, between processes of one machine"
+            }
+            Self::HomaUdp => "packets granted to the shortest messages first, over the kernel's UDP sockets",
+            Self::HomaShm => {
+                "packets granted to the shortest messages first, through shared memory on one machine"
             }
         }
     }
@@ -67,14 +79,10 @@ impl TransportKind {
                 let driver = ShmLanes::new(shm_config(settings))?;
                 Box::new(Ring::new(driver, identity, ring_config(settings), counters, label))
             }
-            Self::BasicUdp => {
-                let driver = UdpDriver::bind(&udp_config(settings, local))?;
-                packet(driver, BasicPolicy, identity, settings, label)?
-            }
-            Self::BasicShm => {
-                let driver = ShmDatagram::new(shm_datagram_config(settings))?;
-                packet(driver, BasicPolicy, identity, settings, label)?
-            }
+            Self::BasicUdp => basic(udp_driver(settings, local)?, identity, settings, label)?,
+            Self::BasicShm => basic(shm_driver(settings)?, identity, settings, label)?,
+            Self::HomaUdp => homa(udp_driver(settings, local)?, identity, settings, label)?,
+            Self::HomaShm => homa(shm_driver(settings)?, identity, settings, label)?,
         })
     }
 }
@@ -109,22 +117,43 @@ impl fmt::Display for UnknownTransport {
 
 impl core::error::Error for UnknownTransport {}
 
+/// The basic protocol over a driver.
+fn basic<D: Datagram + 'static>(
+    driver: D,
+    identity: Identity,
+    settings: &Settings,
+    label: &str,
+) -> Result<Box<dyn Transport>, ConfigError> {
+    packet(driver, BasicPolicy, identity, settings, &basic_config(settings), label)
+}
+
+/// The homa protocol over a driver.
+fn homa<D: Datagram + 'static>(
+    driver: D,
+    identity: Identity,
+    settings: &Settings,
+    label: &str,
+) -> Result<Box<dyn Transport>, Box<dyn core::error::Error>> {
+    let policy = HomaPolicy::new(homa_rules(&settings.homa, driver.limits().priorities)?)?;
+    Ok(packet(driver, policy, identity, settings, &homa_config(settings), label)?)
+}
+
 /// The packet transport over a driver, with faults in between if the settings ask for any.
 fn packet<D: Datagram + 'static, P: Policy>(
     driver: D,
     policy: P,
     identity: Identity,
     settings: &Settings,
+    config: &PacketConfig,
     label: &str,
 ) -> Result<Box<dyn Transport>, ConfigError> {
-    let (seed, config) = (random_incarnation(), packet_config(settings));
-    let counters = CounterFile::process();
+    let (seed, counters) = (random_incarnation(), CounterFile::process());
     let faults = fault_config(&settings.fault);
     if faults == FaultConfig::none(faults.seed) {
-        return Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, &config, counters, label)?));
+        return Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?));
     }
     let driver = Fault::new(driver, faults, &format!("fault {label}"));
-    Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, &config, counters, label)?))
+    Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?))
 }
 
 fn fault_config(faults: &FaultSettings) -> FaultConfig {
@@ -148,13 +177,13 @@ fn shm_config(settings: &Settings) -> ShmConfig {
     }
 }
 
-fn shm_datagram_config(settings: &Settings) -> ShmDatagramConfig {
-    ShmDatagramConfig {
+fn shm_driver(settings: &Settings) -> Result<ShmDatagram, Box<dyn core::error::Error>> {
+    Ok(ShmDatagram::new(ShmDatagramConfig {
         mtu_bytes: settings.shm.mtu_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
         connect_within: settings.endpoint.peer_timeout,
         ..ShmDatagramConfig::default()
-    }
+    })?)
 }
 
 fn ring_config(settings: &Settings) -> RingConfig {
@@ -167,13 +196,14 @@ fn ring_config(settings: &Settings) -> RingConfig {
     }
 }
 
-fn udp_config(settings: &Settings, local: IpAddr) -> UdpConfig {
+fn udp_driver(settings: &Settings, local: IpAddr) -> Result<UdpDriver, Box<dyn core::error::Error>> {
     let address = settings.udp.bind_address.unwrap_or(local);
-    UdpConfig { bind: SocketAddr::new(address, 0), mtu_bytes: settings.udp.mtu_bytes, ..UdpConfig::default() }
+    let (bind, mtu_bytes) = (SocketAddr::new(address, 0), settings.udp.mtu_bytes);
+    Ok(UdpDriver::bind(&UdpConfig { bind, mtu_bytes, ..UdpConfig::default() })?)
 }
 
 /// The ranges of the parameters keep the conversions from failing.
-fn packet_config(settings: &Settings) -> PacketConfig {
+fn basic_config(settings: &Settings) -> PacketConfig {
     let basic = &settings.basic;
     PacketConfig {
         message_bytes_max: basic.message_bytes_max as u32,
@@ -184,4 +214,44 @@ fn packet_config(settings: &Settings) -> PacketConfig {
         resend_interval: basic.resend_interval,
         ..PacketConfig::default()
     }
+}
+
+/// As for `basic_config`.
+fn homa_config(settings: &Settings) -> PacketConfig {
+    let homa = &settings.homa;
+    PacketConfig {
+        message_bytes_max: homa.message_bytes_max as u32,
+        calls_max: homa.calls_max as u16,
+        unscheduled_bytes: homa.rtt_bytes as u32,
+        checksum: homa.checksum,
+        peer_timeout: settings.endpoint.peer_timeout,
+        resend_interval: homa.resend_interval,
+        ..PacketConfig::default()
+    }
+}
+
+/// The rules on a driver with so many priorities.
+fn homa_rules(homa: &HomaSettings, priorities: u8) -> Result<HomaRules, TooFewPriorities> {
+    let wanted = homa.priorities.unwrap_or(priorities);
+    if wanted > priorities {
+        return Err(TooFewPriorities { wanted, priorities });
+    }
+    Ok(HomaRules {
+        rtt_bytes: homa.rtt_bytes as u32,
+        overcommit: homa.overcommit,
+        priorities: wanted,
+        unscheduled_priorities: homa.unscheduled_priorities,
+        cutoffs: homa.cutoffs.map(|sizes| sizes.as_slice().iter().map(|bytes| *bytes as u32).collect()),
+        fifo_permille: homa.fifo_permille,
+        link_bits_per_second: homa.link_gbps.map(|gbps| u64::from(gbps) * 1_000_000_000),
+        backlog: homa.backlog,
+    })
+}
+
+/// More priorities were asked for than the driver has: lower `homa.priorities`, or leave it `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("homa.priorities={wanted} is more than the {priorities} of this driver; `auto` takes what there is")]
+struct TooFewPriorities {
+    wanted: u8,
+    priorities: u8,
 }

@@ -7,6 +7,7 @@
 
 pub mod basic;
 pub mod calls;
+pub mod homa;
 mod identity;
 pub mod ring;
 pub mod session;

@@ -78,7 +78,7 @@ pub fn rows() -> Vec<Row> {
     };
     let rows_of = |transport: &TransportKind| match transport.name() {
         "ring+shm" => of_memory(*transport),
-        "basic+udp" => vec![row(*transport, Kind::Echo, Some(Budget::RatioAtMost(1.10)))],
+        "basic+udp" | "homa+udp" => vec![row(*transport, Kind::Echo, Some(Budget::RatioAtMost(1.10)))],
         _ => Vec::new(),
     };
     TransportKind::ALL.iter().flat_map(rows_of).collect()

@@ -7,6 +7,7 @@ use crate::wire::{
     CallKey, FRAGMENT_HEADER_BYTES, Flags, Offer, SEQUENCE_MAX, WHOLE_HEADER_BYTES, WireSession,
 };
 
+use super::assembly::Assembly;
 use super::caller::{CallerSlot, CallerState};
 use super::event::{CallError, Payload, ReplyTooLong};
 use super::policy::Policy;
@@ -210,6 +211,21 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     #[inline]
     pub(super) fn reference(&self, slot: u16, side: Side) -> SlotRef {
         SlotRef { session: self.id.index() as u16, slot, side }
+    }
+
+    /// The message that a slot receives.
+    pub(super) fn arriving(&self, slot: SlotRef) -> Option<&Assembly> {
+        let place = usize::from(slot.slot);
+        match slot.side {
+            Side::Caller => match &self.callers.get(place)?.state {
+                CallerState::Receiving(response) => Some(response),
+                _ => None,
+            },
+            Side::Server => match &self.servers.get(place)?.state {
+                ServerState::Receiving(request) => Some(request),
+                _ => None,
+            },
+        }
     }
 
     /// Plans to say what the message that a slot receives was granted.

@@ -219,6 +219,7 @@ impl<P: Policy + Default> Arena<P> {
     }
 
     fn check(&self) {
+        self.ends.iter().for_each(Calls::check_policy);
         for channel in self.ends[TARGET].channels.iter().flatten() {
             assert!(channel.callers.len() <= 8 && channel.servers.len() <= 8);
             assert!(channel.assembling_bytes() <= 16 * 20_000);

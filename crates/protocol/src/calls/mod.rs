@@ -47,8 +47,11 @@ pub(crate) use assembly::Assembly;
 use channel::Channel;
 pub use event::{CallError, Counters, Delivery, Payload, Received, ReplyTooLong, Transmit};
 pub(crate) use fuzz::{fuzz_messages, fuzz_sessions};
+pub(crate) use policy::Incoming;
 pub use policy::{PRIORITY_CONTROL, Policy};
 use ready::Ready;
+#[cfg(test)]
+pub(crate) use ready::Side;
 pub(crate) use ready::SlotRef;
 pub(crate) use sending::Cut;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
@@ -240,6 +243,14 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// Whether no call, request or unacknowledged result is held anywhere.
     pub fn is_idle(&self) -> bool {
         self.channels.iter().flatten().all(|channel| channel.is_idle())
+    }
+
+    /// Panics unless what the policy keeps is true; for tests.
+    pub(crate) fn check_policy(&self) {
+        self.policy.check(|slot| {
+            let channel = self.channels.get(usize::from(slot.session))?.as_deref()?;
+            channel.arriving(slot)
+        });
     }
 
     /// Draws the consequences of what happened to sessions.

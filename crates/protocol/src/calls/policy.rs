@@ -68,6 +68,9 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
     /// A tick passed.
     fn tick(&mut self) {}
 
+    /// Panics unless what is kept about messages that arrive is true of them; for tests.
+    fn check<'m>(&self, _message: impl Fn(SlotRef) -> Option<&'m Assembly>) {}
+
     /// The priority at which lost bytes should come again.
     #[inline]
     fn resend_priority(&self) -> u8 {
@@ -125,15 +128,14 @@ pub struct Incoming<'a, B, P: Policy> {
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Incoming<'_, B, P> {
-    /// The message that a slot receives, and how its session cuts messages.
-    pub fn message(&mut self, slot: SlotRef) -> Option<(&mut Assembly, &P::Peer, Cut)> {
+    /// The message that a slot receives, and who sends it.
+    pub fn message(&mut self, slot: SlotRef) -> Option<(&mut Assembly, &P::Peer)> {
         let channel = self.channels.get_mut(usize::from(slot.session))?.as_deref_mut()?;
-        let cut = channel.route.cut;
         let message = match slot.side {
             Side::Caller => channel.callers.get_mut(usize::from(slot.slot))?.response_mut(),
             Side::Server => channel.servers.get_mut(usize::from(slot.slot))?.request_mut(),
         };
-        message.map(|message| (message, &channel.peer, cut))
+        message.map(|message| (message, &channel.peer))
     }
 
     /// Tells the sender of the message in a slot what it was granted.

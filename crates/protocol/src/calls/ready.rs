@@ -43,8 +43,9 @@ pub(super) struct Ready {
     pub(super) acknowledging: VecDeque<u16>,
     /// Sessions whose peers are to be sent cutoffs.
     pub(super) informing: VecDeque<u16>,
-    /// Messages of one packet.
+    /// Messages of one packet; in all queues together as many as `whole_waiting`.
     whole: [VecDeque<SlotRef>; WHOLE_QUEUES],
+    whole_waiting: usize,
     /// Longer ones, but for the one that has its turn.
     bulk: BTreeSet<Waiting>,
     /// Which of the longer ones has its turn, and for how many more packets.
@@ -68,12 +69,14 @@ impl Ready {
         if !upkeep.whole_queued {
             upkeep.whole_queued = true;
             self.whole[queue].push_back(slot);
+            self.whole_waiting += 1;
         }
     }
 
     /// The next message of one packet.
     #[inline]
     pub(super) fn pop_whole(&mut self) -> Option<SlotRef> {
+        self.whole_waiting = self.whole_waiting.checked_sub(1)?;
         self.whole.iter_mut().find_map(VecDeque::pop_front)
     }
 
@@ -140,6 +143,6 @@ impl Ready {
     /// Whether a message waits.
     #[inline]
     pub(super) fn has_messages(&self) -> bool {
-        self.whole.iter().any(|queue| !queue.is_empty()) || self.turn.is_some() || !self.bulk.is_empty()
+        self.whole_waiting > 0 || self.turn.is_some() || !self.bulk.is_empty()
     }
 }

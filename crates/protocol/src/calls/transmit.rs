@@ -320,9 +320,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let asking = flags.with_argument(policy.resend_priority());
         match one {
             Owed::GRANT => {
-                let Some((offset, priority)) = self.granted(slot) else { return false };
+                let Some(message) = self.arriving(slot) else { return false };
                 counters.grants_sent += 1;
-                put_grant(head, flags.with_argument(priority), remote, key, offset);
+                put_grant(head, flags.with_argument(message.priority()), remote, key, message.granted());
             }
             Owed::RESEND => {
                 let misses = self.put_missing(slot, key, asking, head);
@@ -348,21 +348,6 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             }
         }
         true
-    }
-
-    /// Up to where the message that a slot receives was permitted, and at which priority.
-    fn granted(&self, slot: SlotRef) -> Option<(u32, u8)> {
-        let place = usize::from(slot.slot);
-        match slot.side {
-            Side::Caller => match &self.callers[place].state {
-                CallerState::Receiving(response) => Some((response.granted(), response.priority())),
-                _ => None,
-            },
-            Side::Server => match &self.servers[place].state {
-                ServerState::Receiving(request) => Some((request.granted(), request.priority())),
-                _ => None,
-            },
-        }
     }
 
     /// Asks for what is missing of the message that a slot receives; of one that has not begun, for its start.

@@ -209,6 +209,7 @@ impl<P: Policy + Default> World<P> {
         for node in self.nodes.iter_mut().filter(|node| node.alive) {
             node.calls.handle_timeout(self.now);
             node.take_events(self.now);
+            node.calls.check_policy();
         }
         true
     }
