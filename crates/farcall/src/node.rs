@@ -17,7 +17,7 @@ use crate::bootstrap::{BarrierError, Bootstrap, BootstrapError, PublishError};
 use crate::connect::Directions;
 use crate::endpoint::{Endpoint, EndpointCounters, Idler};
 use crate::parameters::{EndpointSettings, Settings, SettingsError};
-use crate::transports::{Site, TransportKind, UnknownTransport};
+use crate::transports::{Builder, Site, TransportKind, UnknownTransport};
 
 /// This process as a member of its cluster.
 pub struct Node {
@@ -102,8 +102,8 @@ impl Node {
             None => Site::Machine(directory.local_ip()),
         };
         let label = self.label(&directions.key(endpoint));
-        let transport = kind
-            .build(identity, settings, &site, &label)
+        let transport = Builder { identity, settings, label: &label }
+            .build(kind, &site)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(endpoint, transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);

@@ -11,6 +11,7 @@ use farcall_driver::clock::Clock;
 use farcall_driver::{Address, CounterFile, Datagram};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
+use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
     SessionId, Sink, Status, Transport,
@@ -25,10 +26,10 @@ fn udp() -> UdpDriver {
     UdpDriver::bind(&UdpConfig::default()).expect("a socket on the loopback interface")
 }
 
-fn transport(rank: u32, checksum: bool) -> PacketTransport<UdpDriver> {
+fn transport(rank: u32, checksum: bool) -> PacketTransport<UdpDriver, BasicPolicy> {
     let identity = Identity { incarnation: 1 + u64::from(rank), rank, endpoint: 0 };
     let config = PacketConfig { checksum, ..PacketConfig::default() };
-    let made = PacketTransport::new(udp(), identity, 1, &config, CounterFile::process(), "echo");
+    let made = PacketTransport::new(udp(), BasicPolicy, identity, 1, &config, CounterFile::process(), "echo");
     made.expect("the default configuration is valid")
 }
 
@@ -96,7 +97,11 @@ fn bare_block(bare: &mut Bare, server: &Address, clock: &Clock) -> u64 {
     median_nanos((0..CALLS).map(exchange).collect())
 }
 
-fn call_block(transport: &mut PacketTransport<UdpDriver>, session: SessionId, clock: &Clock) -> u64 {
+fn call_block(
+    transport: &mut PacketTransport<UdpDriver, BasicPolicy>,
+    session: SessionId,
+    clock: &Clock,
+) -> u64 {
     let mut echo = Echo::default();
     let call = |done: usize| {
         let started = clock.now();

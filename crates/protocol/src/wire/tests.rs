@@ -104,7 +104,7 @@ fn message_packets_are_as_documented_and_read_back() {
         let bytes = [head.as_bytes(), payload].concat();
         assert!(checksum_matches(&bytes));
         let header = Header::parse(&bytes).expect("it has a header");
-        assert!(MessagePacket::parse(&header, &bytes).is_ok(), "{name} is read back");
+        assert!(MessagePacket::parse(&header, &bytes, Protocol::Basic).is_ok(), "{name} is read back");
         assert!(header.call == key || header.opcode == Opcode::Acknowledge);
         built.insert(name.to_owned(), hex(&bytes));
     }
@@ -116,13 +116,17 @@ fn lists_and_pieces_are_read_back_as_they_were_written() {
     let (key, mut head) = (CallKey::new(5, 9), Head::new());
     put_resend(&mut head, Flags::NONE, SESSION, key, [(0, 1440), (4320, 2880)]);
     let header = Header::parse(head.as_bytes()).expect("it has a header");
-    let Ok(MessagePacket::Resend { ranges }) = MessagePacket::parse(&header, head.as_bytes()) else {
+    let Ok(MessagePacket::Resend { ranges, .. }) =
+        MessagePacket::parse(&header, head.as_bytes(), Protocol::Basic)
+    else {
         panic!("a RESEND")
     };
     assert_eq!(ranges.iter().collect::<Vec<_>>(), [(0, 1440), (4320, 2880)]);
     put_acknowledge(&mut head, Flags::NONE, SESSION, (0..40).map(|slot| CallKey::new(slot, 9)));
     let header = Header::parse(head.as_bytes()).expect("it has a header");
-    let Ok(MessagePacket::Acknowledge { calls }) = MessagePacket::parse(&header, head.as_bytes()) else {
+    let Ok(MessagePacket::Acknowledge { calls }) =
+        MessagePacket::parse(&header, head.as_bytes(), Protocol::Basic)
+    else {
         panic!("an ACKNOWLEDGE")
     };
     assert_eq!(calls.iter().count(), CALLS_PER_ACK_MAX);
@@ -130,7 +134,7 @@ fn lists_and_pieces_are_read_back_as_they_were_written() {
     let bytes = [head.as_bytes(), b"last"].concat();
     let header = Header::parse(&bytes).expect("it has a header");
     let piece = MessagePacket::Fragment { tag: 17, total: 2884, offset: 2880, payload: b"last" };
-    assert_eq!(MessagePacket::parse(&header, &bytes), Ok(piece));
+    assert_eq!(MessagePacket::parse(&header, &bytes, Protocol::Basic), Ok(piece));
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn what_no_correct_peer_sends_is_refused() {
     let (key, mut head) = (CallKey::new(5, 9), Head::new());
     let refused = |bytes: &[u8]| match Header::parse(bytes) {
         Ok(header) if header.opcode.is_of_session() => SessionPacket::parse(&header, bytes).is_err(),
-        Ok(header) => MessagePacket::parse(&header, bytes).is_err(),
+        Ok(header) => MessagePacket::parse(&header, bytes, Protocol::Basic).is_err(),
         Err(_) => true,
     };
     for (_, session, packet) in session_packets() {
@@ -152,7 +156,7 @@ fn what_no_correct_peer_sends_is_refused() {
     assert!(refused(&[head.as_bytes(), &[0]].concat()), "a byte too many");
     put_resend(&mut head, Flags::NONE, SESSION, key, []);
     assert!(refused(head.as_bytes()), "an empty list");
-    for (at, byte) in [(4, 0), (4, 8), (4, 99), (5, 16), (5, 128)] {
+    for (at, byte) in [(4, 0), (4, 8), (4, 27), (4, 28), (4, 99), (5, 16), (5, 128)] {
         put_whole(&mut head, Flags::NONE, SESSION, key, 17);
         let mut bytes = head.as_bytes().to_vec();
         bytes[at] = byte;

@@ -1,4 +1,4 @@
-//! What goes into and comes out of the basic protocol, packets apart.
+//! What goes into and comes out of the protocols, packets apart.
 
 use core::ops::Range;
 
@@ -26,7 +26,7 @@ impl<B: AsRef<[u8]>> Payload<'_, B> {
 /// A message that arrived in full.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// A peer called. Runs at most once; answer it with [`Basic::reply`](super::Basic::reply).
+    /// A peer called. Runs at most once; answer it with [`Calls::reply`](super::Calls::reply).
     Request {
         /// Where it came from.
         session: SessionId,
@@ -41,7 +41,7 @@ pub enum Delivery {
     Response {
         /// Where it came from.
         session: SessionId,
-        /// The number given to [`Basic::call`](super::Basic::call).
+        /// The number given to [`Calls::call`](super::Calls::call).
         call: u32,
         /// How it was answered.
         status: u16,
@@ -64,8 +64,8 @@ pub enum Received {
 pub struct Transmit<'a> {
     /// Where to.
     pub to: PeerAddress,
-    /// Whether it should overtake the packets of messages.
-    pub urgent: bool,
+    /// At which priority, 0 to 7; a higher one overtakes.
+    pub priority: u8,
     /// The packet's first part.
     pub head: &'a [u8],
     /// The packet's second part, often empty.
@@ -125,6 +125,10 @@ pub struct Counters {
     pub grants_sent: u64,
     /// Acknowledged results by packets of their own.
     pub acknowledges_sent: u64,
+    /// Asked whether callers are done with results.
+    pub acknowledges_asked: u64,
+    /// Told peers which priorities messages should have.
+    pub cutoffs_sent: u64,
     /// Long messages that had to wait because too much was being assembled.
     pub assembly_full: u64,
 }

@@ -6,9 +6,12 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
+use super::Tested;
 use super::world::{ECHO, Faults, World, request};
 use crate::basic::BasicConfig;
+use crate::calls::{fuzz_messages, fuzz_sessions};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -37,7 +40,7 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-fn world_of(case: &Case) -> World {
+fn world_of<P: Tested>(case: &Case) -> World<P> {
     let mut config = BasicConfig::default();
     config.session.offer.mtu_bytes = case.mtu_bytes;
     config.session.offer.unscheduled_bytes = case.unscheduled_bytes;
@@ -51,15 +54,15 @@ fn world_of(case: &Case) -> World {
 }
 
 /// Makes the calls as fast as slots become free, and checks all that must hold.
-fn run(case: &Case) {
-    let mut world = world_of(case);
+fn run<P: Tested>(case: &Case) {
+    let mut world = world_of::<P>(case);
     let (here, there) = world.connected(0, 1);
     let sessions = [here, there];
     let mut cancelled = Vec::new();
     let mut occupied = [Vec::new(), Vec::new()];
     for (operation, &(by_second, bytes, answer, cancel)) in case.calls.iter().enumerate() {
         let (node, operation) = (usize::from(by_second), operation as u32);
-        let done = |world: &World, operation: &u32| world.nodes[node].completed.contains_key(operation);
+        let done = |world: &World<P>, operation: &u32| world.nodes[node].completed.contains_key(operation);
         world.run_until(Duration::from_secs(600), |world| {
             occupied[node].iter().filter(|it| !done(world, it)).count() < usize::from(case.calls_max)
         });
@@ -67,7 +70,7 @@ fn run(case: &Case) {
         if cancel {
             world.run_for(Duration::from_micros(u64::from(answer) % 30));
             if !done(&world, &operation) {
-                world.nodes[node].basic.cancel(sessions[node], operation);
+                world.nodes[node].calls.cancel(sessions[node], operation);
                 cancelled.push(operation);
             }
         }
@@ -84,7 +87,7 @@ fn run(case: &Case) {
     check(case, &world, &cancelled);
 }
 
-fn check(case: &Case, world: &World, cancelled: &[u32]) {
+fn check<P: Tested>(case: &Case, world: &World<P>, cancelled: &[u32]) {
     for node in &world.nodes {
         assert!(!node.completed_twice && node.downs.is_empty());
         assert!(node.ran.values().all(|count| *count == 1), "an operation ran twice");
@@ -100,18 +103,22 @@ fn check(case: &Case, world: &World, cancelled: &[u32]) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::default())]
-
-    #[test]
-    fn calls_complete_once_with_the_right_bytes_over_any_network(case in case()) {
-        run(&case);
-    }
+/// Runs a test on cases of a strategy, as `proptest!` does for functions that are not generic.
+fn with_cases<T: core::fmt::Debug>(strategy: impl Strategy<Value = T>, test: impl Fn(T)) {
+    let mut runner = TestRunner::new(ProptestConfig::with_source_file(file!()));
+    let tested = runner.run(&strategy, |case| {
+        test(case);
+        Ok(())
+    });
+    tested.unwrap_or_else(|failure| panic!("{failure}\n{runner}"));
 }
 
-#[test]
-fn many_calls_complete_while_one_packet_in_ten_is_altered() {
-    let mut world = World::pair(60);
+fn calls_complete_once_with_the_right_bytes_over_any_network<P: Tested>() {
+    with_cases(case(), |case| run::<P>(&case));
+}
+
+fn many_calls_complete_while_one_packet_in_ten_is_altered<P: Tested>() {
+    let mut world = World::<P>::pair(60);
     let (session, _) = world.connected(0, 1);
     world.faults.corrupted = 100;
     let (mut made, calls) = (0, 20_000);
@@ -123,13 +130,18 @@ fn many_calls_complete_while_one_packet_in_ten_is_altered() {
     world.run_until(Duration::from_secs(60), |world| world.nodes[0].completed.len() as u32 == calls);
     (0..calls).for_each(|it| world.nodes[0].assert_answered(it, it as usize % 200));
     assert!(world.nodes[1].ran.values().all(|count| *count == 1));
-    assert!(world.nodes[1].basic.sessions().counters().checksum_errors > 1000);
+    assert!(world.nodes[1].calls.sessions().counters().checksum_errors > 1000);
 }
 
-proptest! {
-    #[test]
-    fn hostile_packets_cost_nobody_but_their_sender(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
-        crate::basic::fuzz_basic(&bytes);
-        crate::basic::fuzz_session(&bytes);
-    }
+fn hostile_packets_cost_nobody_but_their_sender<P: Tested>() {
+    with_cases(prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
+        fuzz_messages::<P>(&bytes);
+        fuzz_sessions::<P>(&bytes);
+    });
 }
+
+for_every_protocol!(
+    calls_complete_once_with_the_right_bytes_over_any_network,
+    many_calls_complete_while_one_packet_in_ten_is_altered,
+    hostile_packets_cost_nobody_but_their_sender,
+);

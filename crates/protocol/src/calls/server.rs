@@ -50,14 +50,13 @@ impl<B> Default for ServerSlot<B> {
 }
 
 impl<B: AsRef<[u8]>> ServerSlot<B> {
-    /// Any → Expected, by a higher number. The peer is done with the former call.
+    /// Any → Expected, by a higher number. The peer is done with the former call; gives back what was here of it.
     #[inline]
-    pub(super) fn supersede(&mut self, sequence: u64) {
+    #[must_use = "the policy must learn that the request does not arrive any more"]
+    pub(super) fn supersede(&mut self, sequence: u64) -> Option<Assembly> {
         debug_assert!(sequence > self.sequence);
         self.sequence = sequence;
-        self.response.clear();
-        self.upkeep.renew();
-        self.state = ServerState::Expected;
+        self.leave(ServerState::Expected)
     }
 
     /// Expected → Receiving.
@@ -69,6 +68,7 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
 
     /// Expected or Receiving → Running; gives the request back if it came in pieces.
     #[inline]
+    #[must_use = "the policy must learn that the request does not arrive any more"]
     pub(super) fn run(&mut self) -> Option<Assembly> {
         debug_assert!(matches!(self.state, ServerState::Expected | ServerState::Receiving(_)));
         self.upkeep.renew();
@@ -87,11 +87,28 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         self.state = ServerState::Answered;
     }
 
-    /// Any → Forgotten: the peer is done with the call, answered or not.
-    pub(super) fn forget(&mut self) {
+    /// Any → Forgotten: the peer is done with the call, answered or not. Gives back what was here of the request.
+    #[must_use = "the policy must learn that the request does not arrive any more"]
+    pub(super) fn forget(&mut self) -> Option<Assembly> {
+        self.leave(ServerState::Forgotten)
+    }
+
+    #[inline]
+    fn leave(&mut self, next: ServerState) -> Option<Assembly> {
         self.response.clear();
         self.upkeep.renew();
-        self.state = ServerState::Forgotten;
+        match core::mem::replace(&mut self.state, next) {
+            ServerState::Receiving(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The request under construction.
+    pub(super) fn request_mut(&mut self) -> Option<&mut Assembly> {
+        match &mut self.state {
+            ServerState::Receiving(request) => Some(request),
+            _ => None,
+        }
     }
 
     /// Whether bytes are kept, or a handler is to answer. A call that is only expected may have been cancelled before

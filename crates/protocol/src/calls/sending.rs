@@ -10,13 +10,13 @@ const REPEATED_RANGES_MAX: usize = 16;
 
 /// How messages are cut into packets on one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub struct Cut {
     /// The longest message that is one packet.
-    pub(super) whole_bytes_max: u32,
+    pub whole_bytes_max: u32,
     /// The length of every piece of a longer one, but for the last.
-    pub(super) fragment_bytes: u32,
+    pub fragment_bytes: u32,
     /// How much of it goes out before it is granted.
-    pub(super) unscheduled_bytes: u32,
+    pub unscheduled_bytes: u32,
 }
 
 /// A piece to send.
@@ -43,6 +43,12 @@ pub(super) struct Sending<B> {
     sent: u32,
     /// All bytes below may be sent.
     granted: u32,
+    /// The priority of what the last grant permitted.
+    pub(super) granted_priority: u8,
+    /// The priority of what is sent once more.
+    pub(super) repeat_priority: u8,
+    /// For a long message: the higher, the later it began to wait.
+    pub(super) age: u64,
     /// Start and end of what is to be sent once more; all of it below `sent`.
     again: Vec<(u32, u32)>,
 }
@@ -58,6 +64,9 @@ impl<B> Default for Sending<B> {
             length: 0,
             sent: 0,
             granted: 0,
+            granted_priority: 0,
+            repeat_priority: 0,
+            age: 0,
             again: Vec::new(),
         }
     }
@@ -117,27 +126,31 @@ impl<B: AsRef<[u8]>> Sending<B> {
     }
 
     /// Allows bytes of a long message up to `offset`. False when no correct peer grants that.
-    pub(super) fn grant(&mut self, offset: u32, cut: &Cut) -> bool {
+    pub(super) fn grant(&mut self, offset: u32, priority: u8, cut: &Cut) -> bool {
         if offset > self.length || self.length <= cut.whole_bytes_max {
             return false;
         }
-        self.granted = self.granted.max(offset);
+        if offset > self.granted {
+            self.granted = offset;
+            self.granted_priority = priority;
+        }
         true
     }
 
     /// Plans to send a range once more, as far as it was sent; the rest counts as granted, since whoever misses bytes
     /// permits them. What no correct peer asks for is not planned. A message of one packet has no ranges.
-    pub(super) fn repeat(&mut self, offset: u32, length: u32, cut: &Cut) {
+    pub(super) fn repeat(&mut self, offset: u32, length: u32, priority: u8, cut: &Cut) {
         let is_long = self.length > cut.whole_bytes_max;
         if !is_long || offset >= self.length || !offset.is_multiple_of(cut.fragment_bytes) || length == 0 {
             return;
         }
         let end = offset.saturating_add(length).min(self.length);
-        self.granted = self.granted.max(end);
+        self.grant(end, priority, cut);
         let end = end.min(self.sent);
         let planned = self.again.iter().any(|&(from, to)| from <= offset && end <= to);
         if offset < end && !planned && self.again.len() < REPEATED_RANGES_MAX {
             self.again.push((offset, end));
+            self.repeat_priority = priority;
         }
     }
 

@@ -9,9 +9,6 @@ use super::sending::Cut;
 /// that one is always possible.
 pub const ASSEMBLY_BYTES_MAX: usize = 64 << 20;
 
-/// A grant goes this many pieces ahead, so that not every piece needs one of its own.
-const GRANT_AHEAD_PIECES: u32 = 5;
-
 /// What a piece did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
@@ -27,7 +24,7 @@ pub(super) enum Added {
 
 /// The message so far.
 #[derive(Debug)]
-pub(super) struct Assembly {
+pub struct Assembly {
     bytes: Vec<u8>,
     /// One bit a piece.
     present: Vec<u64>,
@@ -35,6 +32,8 @@ pub(super) struct Assembly {
     received_bytes: u32,
     /// What the sender may send as far as we know.
     granted: u32,
+    /// The priority of what was granted last.
+    priority: u8,
     tag: u16,
     fragment_bytes: u32,
 }
@@ -49,13 +48,14 @@ impl Assembly {
             pieces_missing: pieces,
             received_bytes: 0,
             granted: cut.unscheduled_bytes.min(total),
+            priority: 0,
             tag,
             fragment_bytes: cut.fragment_bytes,
         }
     }
 
     /// Length of the whole message.
-    pub(super) fn total(&self) -> u32 {
+    pub fn total(&self) -> u32 {
         self.bytes.len() as u32
     }
 
@@ -64,9 +64,30 @@ impl Assembly {
         self.tag
     }
 
-    /// What the sender may send.
-    pub(super) fn granted(&self) -> u32 {
+    /// How much of it is here, in bytes.
+    pub fn received(&self) -> u32 {
+        self.received_bytes
+    }
+
+    /// What the sender may send: all bytes below.
+    pub fn granted(&self) -> u32 {
         self.granted
+    }
+
+    /// Whether all that was granted is here: the sender waits for us, not we for it.
+    pub fn is_withheld(&self) -> bool {
+        self.received_bytes >= self.granted
+    }
+
+    /// Permits bytes up to `offset`, or to the end if that comes first, to come at `priority`.
+    pub fn grant(&mut self, offset: u32, priority: u8) {
+        self.granted = self.granted.max(offset.min(self.total()));
+        self.priority = priority;
+    }
+
+    /// The priority that goes with the grant.
+    pub(super) fn priority(&self) -> u8 {
+        self.priority
     }
 
     /// The complete message.
@@ -95,17 +116,6 @@ impl Assembly {
         self.granted = self.granted.max(offset + payload.len() as u32);
         self.pieces_missing -= 1;
         if self.pieces_missing == 0 { Added::Complete } else { Added::New }
-    }
-
-    /// Raises what the sender may send, so that a round trip of bytes stays under way. True when it should be told.
-    pub(super) fn raise_grant(&mut self, cut: &Cut) -> bool {
-        let wanted = self.received_bytes.saturating_add(cut.unscheduled_bytes).min(self.total());
-        if wanted <= self.granted {
-            return false;
-        }
-        let ahead = GRANT_AHEAD_PIECES * self.fragment_bytes;
-        self.granted = wanted.saturating_add(ahead).min(self.total());
-        true
     }
 
     /// What was permitted and is not here, as offset and length, in order.

@@ -15,6 +15,7 @@ impl Owed {
     pub(super) const GRANT: Self = Self(2);
     pub(super) const RESEND: Self = Self(4);
     pub(super) const RESTART: Self = Self(8);
+    pub(super) const NEED_ACKNOWLEDGE: Self = Self(16);
 
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
@@ -22,7 +23,7 @@ impl Owed {
 
     /// Removes one of them: what keeps bytes flowing first.
     pub(super) fn take_first(&mut self) -> Option<Self> {
-        let order = [Self::GRANT, Self::RESEND, Self::RESTART, Self::BUSY];
+        let order = [Self::GRANT, Self::RESEND, Self::RESTART, Self::BUSY, Self::NEED_ACKNOWLEDGE];
         let first = order.into_iter().find(|one| self.0 & one.0 != 0)?;
         self.0 &= !first.0;
         Some(first)
@@ -45,6 +46,10 @@ pub(super) struct Upkeep {
     pub(super) whole_queued: bool,
     /// Whether a reference to the slot is in the list of long messages.
     pub(super) bulk_queued: bool,
+    /// Whether the slot is in the queue of those that wait for their turn to ask.
+    pub(super) question_queued: bool,
+    /// Whether it still has something to ask.
+    pub(super) question_wanted: bool,
 }
 
 impl Default for Upkeep {
@@ -56,6 +61,8 @@ impl Default for Upkeep {
             control_queued: false,
             whole_queued: false,
             bulk_queued: false,
+            question_queued: false,
+            question_wanted: false,
         }
     }
 }
@@ -64,8 +71,7 @@ impl Upkeep {
     /// A new call: debts and patience of the last one are void, references in queues are still there.
     #[inline]
     pub(super) fn renew(&mut self) {
-        self.quiet_ticks = 0;
-        self.patience_ticks = PATIENCE_MIN_TICKS;
+        self.heard();
         self.owed = Owed::default();
     }
 
@@ -74,6 +80,7 @@ impl Upkeep {
         self.control_queued = other.control_queued;
         self.whole_queued = other.whole_queued;
         self.bulk_queued = other.bulk_queued;
+        self.question_queued = other.question_queued;
     }
 
     /// Whether the message still waits here for its turn.
@@ -85,13 +92,15 @@ impl Upkeep {
     /// The peer made progress with this call.
     #[inline]
     pub(super) fn heard(&mut self) {
-        self.quiet_ticks = 0;
+        self.heard_busy();
         self.patience_ticks = PATIENCE_MIN_TICKS;
     }
 
     /// The peer is alive but made no progress: ask again, but not more often.
+    #[inline]
     pub(super) fn heard_busy(&mut self) {
         self.quiet_ticks = 0;
+        self.question_wanted = false;
     }
 
     /// One tick passed in silence. True when it is time to ask; `base_ticks` is what the round trip alone takes.

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::Tested;
 use super::world::{ECHO, HELD, World, request};
 use crate::session::SessionId;
 use crate::wire::{Flags, Header, Opcode};
@@ -9,7 +10,7 @@ use crate::wire::{Flags, Header, Opcode};
 const LIMIT: Duration = Duration::from_secs(1);
 
 /// Loses the first `count` packets of `opcode` that `node` sends.
-fn lose(world: &mut World, node: usize, opcode: Opcode, mut count: u32) {
+fn lose<P: Tested>(world: &mut World<P>, node: usize, opcode: Opcode, mut count: u32) {
     world.filter = Box::new(move |from, packet| {
         let matches = from == node && Header::parse(packet).is_ok_and(|header| header.opcode == opcode);
         let lost = matches && count > 0;
@@ -19,8 +20,8 @@ fn lose(world: &mut World, node: usize, opcode: Opcode, mut count: u32) {
 }
 
 /// A pair in which one kind of packet is lost, and a call that must complete all the same.
-fn call_through(node: usize, opcode: Opcode, count: u32, bytes: usize, answer: u32) -> World {
-    let mut world = World::pair(20);
+fn call_through<P: Tested>(node: usize, opcode: Opcode, count: u32, bytes: usize, answer: u32) -> World<P> {
+    let mut world = World::<P>::pair(20);
     let (session, _) = world.connected(0, 1);
     world.run_for(Duration::from_millis(1));
     lose(&mut world, node, opcode, count);
@@ -32,34 +33,29 @@ fn call_through(node: usize, opcode: Opcode, count: u32, bytes: usize, answer: u
     world
 }
 
-#[test]
-fn a_lost_request_is_sent_again() {
-    let world = call_through(0, Opcode::Whole, 3, 30, 30);
-    assert_eq!(world.nodes[0].basic.counters().retransmissions, 3);
+fn a_lost_request_is_sent_again<P: Tested>() {
+    let world = call_through::<P>(0, Opcode::Whole, 3, 30, 30);
+    assert_eq!(world.nodes[0].calls.counters().retransmissions, 3);
 }
 
-#[test]
-fn a_lost_response_is_sent_again_and_the_request_does_not_run_again() {
-    let world = call_through(1, Opcode::Whole, 3, 30, 30);
-    assert_eq!(world.nodes[1].basic.counters().retransmissions, 3);
+fn a_lost_response_is_sent_again_and_the_request_does_not_run_again<P: Tested>() {
+    let world = call_through::<P>(1, Opcode::Whole, 3, 30, 30);
+    assert_eq!(world.nodes[1].calls.counters().retransmissions, 3);
 }
 
-#[test]
-fn a_long_request_lost_as_a_whole_starts_over() {
-    let world = call_through(0, Opcode::Fragment, 5, 5 * 1440, 30);
-    assert_eq!(world.nodes[1].basic.counters().restarts_sent, 1);
+fn a_long_request_lost_as_a_whole_starts_over<P: Tested>() {
+    let world = call_through::<P>(0, Opcode::Fragment, 5, 5 * 1440, 30);
+    assert_eq!(world.nodes[1].calls.counters().restarts_sent, 1);
 }
 
-#[test]
-fn lost_pieces_of_a_request_are_asked_for() {
-    let world = call_through(0, Opcode::Fragment, 3, 20_000, 30);
-    assert_eq!(world.nodes[0].basic.counters().retransmissions, 3);
-    assert_eq!(world.nodes[1].basic.counters().resends_sent, 1);
+fn lost_pieces_of_a_request_are_asked_for<P: Tested>() {
+    let world = call_through::<P>(0, Opcode::Fragment, 3, 20_000, 30);
+    assert_eq!(world.nodes[0].calls.counters().retransmissions, 3);
+    assert_eq!(world.nodes[1].calls.counters().resends_sent, 1);
 }
 
-#[test]
-fn the_last_piece_of_a_request_may_be_lost() {
-    let mut world = World::pair(21);
+fn the_last_piece_of_a_request_may_be_lost<P: Tested>() {
+    let mut world = World::<P>::pair(21);
     let (session, _) = world.connected(0, 1);
     let mut lost = false;
     world.filter = Box::new(move |_, packet| {
@@ -72,20 +68,17 @@ fn the_last_piece_of_a_request_may_be_lost() {
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
 }
 
-#[test]
-fn a_long_response_lost_as_a_whole_is_sent_again() {
-    call_through(1, Opcode::Fragment, 7, 30, 7 * 1440);
+fn a_long_response_lost_as_a_whole_is_sent_again<P: Tested>() {
+    call_through::<P>(1, Opcode::Fragment, 7, 30, 7 * 1440);
 }
 
-#[test]
-fn lost_grants_are_made_good() {
-    call_through(1, Opcode::Grant, 4, 500_000, 30);
-    call_through(0, Opcode::Grant, 4, 30, 500_000);
+fn lost_grants_are_made_good<P: Tested>() {
+    call_through::<P>(1, Opcode::Grant, 4, 500_000, 30);
+    call_through::<P>(0, Opcode::Grant, 4, 30, 500_000);
 }
 
-#[test]
-fn lost_questions_are_asked_again() {
-    let mut world = World::pair(22);
+fn lost_questions_are_asked_again<P: Tested>() {
+    let mut world = World::<P>::pair(22);
     let (session, _) = world.connected(0, 1);
     let (mut pieces, mut questions) = (2, 3);
     world.filter = Box::new(move |_, packet| {
@@ -102,27 +95,29 @@ fn lost_questions_are_asked_again() {
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
 }
 
-#[test]
-fn lost_acknowledgements_are_made_good() {
-    let world = call_through(0, Opcode::Acknowledge, 2, 30, 30);
-    assert!(world.nodes[0].basic.counters().acknowledges_sent >= 3);
+fn lost_acknowledgements_are_made_good<P: Tested>() {
+    let world = call_through::<P>(0, Opcode::Acknowledge, 2, 30, 30);
+    assert!(world.nodes[0].calls.counters().acknowledges_sent >= 3);
 }
 
 /// Every packet of a completed call, from each side.
-fn recorded_call(world: &mut World, session: SessionId, bytes: usize) -> Vec<(usize, usize, Vec<u8>)> {
+fn recorded_call<P: Tested>(
+    world: &mut World<P>,
+    session: SessionId,
+    bytes: usize,
+) -> Vec<(usize, usize, Vec<u8>)> {
     world.recording = Some(Vec::new());
     world.call(0, session, 1, ECHO, &request(1, bytes, bytes as u32));
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
     world.recording.take().expect("it was recording")
 }
 
-#[test]
-fn a_request_that_comes_again_does_not_run_again_at_any_later_time() {
+fn a_request_that_comes_again_does_not_run_again_at_any_later_time<P: Tested>() {
     for bytes in [30, 20_000] {
-        let mut world = World::pair(23);
+        let mut world = World::<P>::pair(23);
         let (session, _) = world.connected(0, 1);
         let packets = recorded_call(&mut world, session, bytes);
-        let replay = |world: &mut World| {
+        let replay = |world: &mut World<P>| {
             packets.iter().for_each(|(from, to, packet)| world.inject(*from, *to, packet));
             world.run_for(Duration::from_millis(1));
             assert_eq!(world.nodes[1].ran[&1], 1);
@@ -138,9 +133,8 @@ fn a_request_that_comes_again_does_not_run_again_at_any_later_time() {
     }
 }
 
-#[test]
-fn duplicates_by_the_network_are_not_answered() {
-    let mut world = World::pair(24);
+fn duplicates_by_the_network_are_not_answered<P: Tested>() {
+    let mut world = World::<P>::pair(24);
     let (session, _) = world.connected(0, 1);
     world.run_for(Duration::from_millis(1));
     world.faults.duplicated = 1000;
@@ -150,13 +144,12 @@ fn duplicates_by_the_network_are_not_answered() {
     world.release_held(1);
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
     world.run_for(Duration::from_micros(100));
-    let acknowledges = world.nodes[0].basic.counters().acknowledges_sent;
+    let acknowledges = world.nodes[0].calls.counters().acknowledges_sent;
     assert_eq!(world.packets - before, 2 + acknowledges);
 }
 
-#[test]
-fn altered_packets_are_dropped_and_counted() {
-    let mut world = World::pair(25);
+fn altered_packets_are_dropped_and_counted<P: Tested>() {
+    let mut world = World::<P>::pair(25);
     let (session, _) = world.connected(0, 1);
     let packets = recorded_call(&mut world, session, 30);
     world.run_until(LIMIT, World::is_idle);
@@ -173,19 +166,18 @@ fn altered_packets_are_dropped_and_counted() {
     assert_eq!(world.nodes[1].ran.len(), 1);
 }
 
-fn errors(world: &World) -> u64 {
-    let basic = &world.nodes[1].basic;
-    let sessions = basic.sessions().counters();
-    basic.counters().malformed
+fn errors<P: Tested>(world: &World<P>) -> u64 {
+    let calls = &world.nodes[1].calls;
+    let sessions = calls.sessions().counters();
+    calls.counters().malformed
         + sessions.malformed
         + sessions.checksum_errors
         + sessions.unknown_sessions
-        + basic.counters().stale
+        + calls.counters().stale
 }
 
-#[test]
-fn retransmissions_say_so() {
-    let mut world = World::pair(26);
+fn retransmissions_say_so<P: Tested>() {
+    let mut world = World::<P>::pair(26);
     let (session, _) = world.connected(0, 1);
     world.recording = Some(Vec::new());
     lose(&mut world, 0, Opcode::Whole, 1);
@@ -197,17 +189,33 @@ fn retransmissions_say_so() {
     assert_eq!(repeated, [false, true]);
 }
 
-#[test]
-fn a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen() {
-    let mut world = World::pair(27);
+fn a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen<P: Tested>() {
+    let mut world = World::<P>::pair(27);
     let (session, _) = world.connected(0, 1);
     world.call(0, session, 1, ECHO, &request(1, 30, 30));
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
     world.cut.insert((0, 1));
     world.call(0, session, 2, ECHO, &request(2, 30, 30));
-    world.nodes[0].basic.cancel(session, 2);
+    world.nodes[0].calls.cancel(session, 2);
     world.run_for(Duration::from_millis(20));
     world.cut.clear();
     assert!(!world.is_idle());
     world.run_until(LIMIT, World::is_idle);
 }
+
+for_every_protocol!(
+    a_lost_request_is_sent_again,
+    a_lost_response_is_sent_again_and_the_request_does_not_run_again,
+    a_long_request_lost_as_a_whole_starts_over,
+    lost_pieces_of_a_request_are_asked_for,
+    the_last_piece_of_a_request_may_be_lost,
+    a_long_response_lost_as_a_whole_is_sent_again,
+    lost_grants_are_made_good,
+    lost_questions_are_asked_again,
+    lost_acknowledgements_are_made_good,
+    a_request_that_comes_again_does_not_run_again_at_any_later_time,
+    duplicates_by_the_network_are_not_answered,
+    altered_packets_are_dropped_and_counted,
+    retransmissions_say_so,
+    a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen
+);

@@ -7,12 +7,15 @@ use crate::wire::{
     CallKey, FRAGMENT_HEADER_BYTES, Flags, Offer, SEQUENCE_MAX, WHOLE_HEADER_BYTES, WireSession,
 };
 
+use super::assembly::Assembly;
 use super::caller::{CallerSlot, CallerState};
 use super::event::{CallError, Payload, ReplyTooLong};
+use super::policy::Policy;
+use super::questions::Questions;
 use super::ready::{Ready, Side, SlotRef};
 use super::sending::{Cut, Sending};
 use super::server::{ServerSlot, ServerState};
-use super::upkeep::Upkeep;
+use super::upkeep::{Owed, Upkeep};
 
 /// What the packets of a session need; our own limits until both sides have agreed.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +54,11 @@ impl Route {
 
 /// The calls of one session.
 #[derive(Debug)]
-pub(super) struct Channel<B> {
+pub struct Channel<B, P: Policy> {
     pub(super) id: SessionId,
+    /// What the policy keeps for the session.
+    pub(super) peer: P::Peer,
+    pub(super) questions: Questions,
     pub(super) route: Route,
     pub(super) is_up: bool,
     /// Whether any slot waits for a tick.
@@ -65,13 +71,17 @@ pub(super) struct Channel<B> {
     displaced: VecDeque<u16>,
     /// Calls that an ACKNOWLEDGE is due for, at most one per slot.
     pub(super) acknowledged: Vec<CallKey>,
+    /// Whether the session is in the queue of those to be sent cutoffs.
+    pub(super) cutoffs_queued: bool,
 }
 
-impl<B: AsRef<[u8]>> Channel<B> {
+impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// The calls of a session that is being opened with `offer`.
     pub(super) fn opening(id: SessionId, offer: Offer) -> Self {
         Self {
             id,
+            peer: P::Peer::default(),
+            questions: Questions::default(),
             route: Route::new(PeerAddress(0), WireSession::NONE, &offer),
             is_up: false,
             awake: false,
@@ -80,11 +90,13 @@ impl<B: AsRef<[u8]>> Channel<B> {
             free: Vec::new(),
             displaced: VecDeque::new(),
             acknowledged: Vec::new(),
+            cutoffs_queued: false,
         }
     }
 
     /// Both sides agreed. Nothing is sent before [`Channel::launch_waiting`].
-    pub(super) fn up(&mut self, link: &Link) {
+    pub(super) fn up(&mut self, link: &Link, peer: P::Peer) {
+        self.peer = peer;
         self.route = Route::new(link.to, link.remote, &link.agreed);
         self.is_up = true;
     }
@@ -152,16 +164,18 @@ impl<B: AsRef<[u8]>> Channel<B> {
         {
             slot.answer(status, payload);
             self.awake = true;
-            start_sending(reference, &mut slot.response, &mut slot.upkeep, &self.route.cut, ready);
+            start_sending::<B, P>(reference, &mut slot.response, &mut slot.upkeep, &self.route.cut, ready);
         }
         Ok(())
     }
 
     /// Forgets a call. The server learns of it by the slot's next request or by an ACKNOWLEDGE.
-    pub(super) fn cancel(&mut self, call: u32, ready: &mut Ready) {
+    pub(super) fn cancel(&mut self, call: u32, ready: &mut Ready, policy: &mut P) {
         let wanted = |slot: &CallerSlot<B>| slot.is_occupied() && slot.call == call;
         if let Some(slot) = self.callers.iter().position(wanted) {
-            self.callers[slot].finish();
+            if let Some(response) = self.callers[slot].finish() {
+                policy.over(self.reference(slot as u16, Side::Caller), &response);
+            }
             self.release(slot as u16, ready);
         }
     }
@@ -199,13 +213,40 @@ impl<B: AsRef<[u8]>> Channel<B> {
         SlotRef { session: self.id.index() as u16, slot, side }
     }
 
+    /// The message that a slot receives.
+    pub(super) fn arriving(&self, slot: SlotRef) -> Option<&Assembly> {
+        let place = usize::from(slot.slot);
+        match slot.side {
+            Side::Caller => match &self.callers.get(place)?.state {
+                CallerState::Receiving(response) => Some(response),
+                _ => None,
+            },
+            Side::Server => match &self.servers.get(place)?.state {
+                ServerState::Receiving(request) => Some(request),
+                _ => None,
+            },
+        }
+    }
+
+    /// Plans to say what the message that a slot receives was granted.
+    pub(super) fn owe_grant(&mut self, slot: SlotRef, ready: &mut Ready) {
+        let place = usize::from(slot.slot);
+        let upkeep = match slot.side {
+            Side::Caller => self.callers.get_mut(place).map(|caller| &mut caller.upkeep),
+            Side::Server => self.servers.get_mut(place).map(|server| &mut server.upkeep),
+        };
+        if let Some(upkeep) = upkeep {
+            ready.owe(slot, upkeep, Owed::GRANT);
+        }
+    }
+
     #[inline]
     fn launch(&mut self, slot: u16, ready: &mut Ready) {
         let reference = self.reference(slot, Side::Caller);
         let caller = &mut self.callers[usize::from(slot)];
         caller.launch();
         self.awake = true;
-        start_sending(reference, &mut caller.request, &mut caller.upkeep, &self.route.cut, ready);
+        start_sending::<B, P>(reference, &mut caller.request, &mut caller.upkeep, &self.route.cut, ready);
     }
 
     /// A slot for the next call. One whose numbers are used up is not used again.
@@ -244,7 +285,7 @@ impl<B: AsRef<[u8]>> Channel<B> {
 
 /// Queues a message that has just been loaded.
 #[inline]
-fn start_sending<B: AsRef<[u8]>>(
+fn start_sending<B: AsRef<[u8]>, P: Policy>(
     reference: SlotRef,
     message: &mut Sending<B>,
     upkeep: &mut Upkeep,
@@ -253,15 +294,16 @@ fn start_sending<B: AsRef<[u8]>>(
 ) {
     if message.length() <= cut.whole_bytes_max {
         message.whole_due = true;
-        ready.queue_whole(reference, upkeep);
+        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
     } else {
         message.start(cut);
-        ready.queue_bulk(reference, upkeep);
+        message.age = ready.next_age();
+        ready.queue_bulk(reference, upkeep, message);
     }
 }
 
 /// Queues what a message has to send once more.
-pub(super) fn continue_sending<B: AsRef<[u8]>>(
+pub(super) fn continue_sending<B: AsRef<[u8]>, P: Policy>(
     reference: SlotRef,
     message: &mut Sending<B>,
     upkeep: &mut Upkeep,
@@ -270,8 +312,8 @@ pub(super) fn continue_sending<B: AsRef<[u8]>>(
 ) {
     if message.length() <= cut.whole_bytes_max {
         message.whole_due = true;
-        ready.queue_whole(reference, upkeep);
+        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
     } else if message.has_pieces() {
-        ready.queue_bulk(reference, upkeep);
+        ready.queue_bulk(reference, upkeep, message);
     }
 }

@@ -6,7 +6,8 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use crate::basic::{Basic, BasicConfig, Delivery, Payload, Received};
+use crate::basic::BasicConfig;
+use crate::calls::{Calls, Delivery, Payload, Policy, Received};
 use crate::session::{EndReason, PeerAddress, SessionEvent, SessionId};
 use crate::wire::{CallKey, Head};
 use crate::{Identity, Instant};
@@ -58,8 +59,8 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-pub struct Node {
-    pub basic: Basic<Vec<u8>>,
+pub struct Node<P: Policy> {
+    pub calls: Calls<Vec<u8>, P>,
     pub ups: Vec<(SessionId, Identity)>,
     pub downs: Vec<(SessionId, EndReason, Instant)>,
     /// Operations that ran here, and how often.
@@ -73,9 +74,9 @@ pub struct Node {
     pub alive: bool,
 }
 
-pub struct World {
+pub struct World<P: Policy> {
     pub now: Instant,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Node<P>>,
     pub faults: Faults,
     /// Directions in which nothing passes.
     pub cut: BTreeSet<(usize, usize)>,
@@ -114,7 +115,7 @@ pub fn pattern(operation: u32, bytes: usize) -> Vec<u8> {
     (0..bytes).map(step).collect()
 }
 
-impl World {
+impl<P: Policy + Default> World<P> {
     pub fn new(configs: &[BasicConfig], seed: u64) -> Self {
         let nodes = configs.iter().enumerate().map(|(index, config)| Node::new(*config, index, 1, seed));
         Self {
@@ -136,7 +137,7 @@ impl World {
     }
 
     pub fn connect(&mut self, from: usize, to: usize) -> SessionId {
-        self.nodes[from].basic.connect(PeerAddress(to as u32), self.now).expect("there is room for a session")
+        self.nodes[from].calls.connect(PeerAddress(to as u32), self.now).expect("there is room for a session")
     }
 
     /// Connects and waits until both sides are up; the session as each side numbers it.
@@ -149,14 +150,14 @@ impl World {
 
     pub fn call(&mut self, node: usize, session: SessionId, operation: u32, service: u16, payload: &[u8]) {
         let payload = Payload::Slice(payload);
-        self.nodes[node].basic.call(session, operation, service, payload).expect("the call is accepted");
+        self.nodes[node].calls.call(session, operation, service, payload).expect("the call is accepted");
     }
 
     /// Replies to what the node holds.
     pub fn release_held(&mut self, node: usize) {
         let node = &mut self.nodes[node];
         for (session, key, payload) in core::mem::take(&mut node.held) {
-            node.basic.reply(session, key, 7, Payload::Slice(&payload)).expect("the answer is short enough");
+            node.calls.reply(session, key, 7, Payload::Slice(&payload)).expect("the answer is short enough");
         }
     }
 
@@ -184,7 +185,7 @@ impl World {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.nodes.iter().all(|node| node.basic.is_idle())
+        self.nodes.iter().all(|node| node.calls.is_idle())
     }
 
     /// Goes on to the next thing that happens, at most to `end`. False at the end.
@@ -192,7 +193,7 @@ impl World {
         self.transmit();
         let arrival = self.flying.peek().map(|flying| Instant::from_nanos(flying.order.0.0));
         let alive = self.nodes.iter().filter(|node| node.alive);
-        let deadline = alive.filter_map(|node| node.basic.next_deadline()).min();
+        let deadline = alive.filter_map(|node| node.calls.next_deadline()).min();
         let next = [arrival, deadline].into_iter().flatten().min().unwrap_or(Instant::NEVER);
         if next > end {
             self.now = end;
@@ -206,8 +207,9 @@ impl World {
             self.nodes[to].receive(from, &bytes, self.now);
         }
         for node in self.nodes.iter_mut().filter(|node| node.alive) {
-            node.basic.handle_timeout(self.now);
+            node.calls.handle_timeout(self.now);
             node.take_events(self.now);
+            node.calls.check_policy();
         }
         true
     }
@@ -215,7 +217,7 @@ impl World {
     fn transmit(&mut self) {
         for from in 0..self.nodes.len() {
             let mut head = Head::new();
-            while let Some(packet) = self.nodes[from].basic.poll_transmit(self.now, &mut head) {
+            while let Some(packet) = self.nodes[from].calls.poll_transmit(self.now, &mut head) {
                 let to = packet.to.0 as usize;
                 let bytes = [packet.head, packet.payload].concat();
                 self.packets += 1;
@@ -260,11 +262,18 @@ impl World {
     }
 }
 
-impl Node {
+impl<P: Policy + Default> Node<P> {
     fn new(config: BasicConfig, index: usize, life: u64, seed: u64) -> Self {
         let seed = seed.wrapping_mul(31) + index as u64;
         Self {
-            basic: Basic::new(config, identity(index, life), seed).expect("the configuration is valid"),
+            calls: Calls::with_policy(
+                P::default(),
+                config.session,
+                config.resend_interval,
+                identity(index, life),
+                seed,
+            )
+            .expect("the configuration is valid"),
             ups: Vec::new(),
             downs: Vec::new(),
             ran: BTreeMap::new(),
@@ -280,7 +289,7 @@ impl Node {
         if !self.alive {
             return;
         }
-        let delivery = self.basic.handle(PeerAddress(from as u32), packet, now);
+        let delivery = self.calls.handle(PeerAddress(from as u32), packet, now);
         self.take_events(now);
         match delivery {
             None => {}
@@ -307,14 +316,14 @@ impl Node {
         match service {
             HELD => self.held.push((session, key, answer)),
             _ => self
-                .basic
+                .calls
                 .reply(session, key, 7, Payload::Slice(&answer))
                 .expect("the answer is short enough"),
         }
     }
 
     fn take_events(&mut self, now: Instant) {
-        while let Some(event) = self.basic.poll_event() {
+        while let Some(event) = self.calls.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => self.ups.push((id, peer)),
                 SessionEvent::Down { id, reason } => self.downs.push((id, reason, now)),

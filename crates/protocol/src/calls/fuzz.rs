@@ -4,22 +4,26 @@
 //! numbers of real sessions and slots are filled in and the checksum is put right, because a fuzzer does not guess
 //! them. After every command the invariants are checked; at the end an honest peer must still be served.
 
-use crate::session::{PeerAddress, SessionEvent, SessionId};
+use core::time::Duration;
+
+use crate::session::{PeerAddress, SessionConfig, SessionEvent, SessionId};
 use crate::wire::{Head, Opcode, checksum_of};
 use crate::{Identity, Instant};
 
-use super::{Basic, BasicConfig, Delivery, Payload};
+use super::{Calls, Delivery, Payload, Policy};
 
 /// The most commands of one input; what follows is ignored.
 const COMMANDS_MAX: usize = 512;
+
+const RESEND_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The attacked endpoint, the one whose session is abused, and an honest one.
 const TARGET: usize = 0;
 const ABUSED: usize = 1;
 const HONEST: usize = 2;
 
-struct Arena {
-    ends: Vec<Basic<Vec<u8>>>,
+struct Arena<P: Policy> {
+    ends: Vec<Calls<Vec<u8>, P>>,
     sessions: Vec<Option<SessionId>>,
     now: Instant,
     /// Calls of the target that were made and are not over.
@@ -28,9 +32,8 @@ struct Arena {
 }
 
 /// Reads `bytes` as packets of any kind within the abused session.
-#[doc(hidden)]
-pub fn fuzz_basic(bytes: &[u8]) {
-    let mut arena = Arena::new();
+pub(crate) fn fuzz_messages<P: Policy + Default>(bytes: &[u8]) {
+    let mut arena = Arena::<P>::new();
     let mut rest = bytes;
     for _ in 0..COMMANDS_MAX {
         let Some((&[command, length], tail)) = rest.split_first_chunk::<2>() else { break };
@@ -49,9 +52,8 @@ pub fn fuzz_basic(bytes: &[u8]) {
 }
 
 /// Reads `bytes` as packets about sessions: raw, or with a checksum put right.
-#[doc(hidden)]
-pub fn fuzz_session(bytes: &[u8]) {
-    let mut arena = Arena::new();
+pub(crate) fn fuzz_sessions<P: Policy + Default>(bytes: &[u8]) {
+    let mut arena = Arena::<P>::new();
     let mut rest = bytes;
     for _ in 0..COMMANDS_MAX {
         let Some((&[command, length], tail)) = rest.split_first_chunk::<2>() else { break };
@@ -68,15 +70,16 @@ pub fn fuzz_session(bytes: &[u8]) {
     arena.finish();
 }
 
-impl Arena {
+impl<P: Policy + Default> Arena<P> {
     fn new() -> Self {
-        let mut config = BasicConfig::default();
-        config.session.offer.message_bytes_max = 20_000;
-        config.session.offer.unscheduled_bytes = 4000;
-        config.session.offer.calls_max = 8;
+        let mut config = SessionConfig::default();
+        config.offer.message_bytes_max = 20_000;
+        config.offer.unscheduled_bytes = 4000;
+        config.offer.calls_max = 8;
         let end = |rank: usize| {
             let identity = Identity { incarnation: rank as u64 + 1, rank: rank as u32, endpoint: 0 };
-            Basic::new(config, identity, 99).expect("the configuration is valid")
+            Calls::with_policy(P::default(), config, RESEND_INTERVAL, identity, 99)
+                .expect("the configuration is valid")
         };
         let ends = (0..3).map(end).collect();
         let now = Instant::from_nanos(1);
@@ -216,6 +219,7 @@ impl Arena {
     }
 
     fn check(&self) {
+        self.ends.iter().for_each(Calls::check_policy);
         for channel in self.ends[TARGET].channels.iter().flatten() {
             assert!(channel.callers.len() <= 8 && channel.servers.len() <= 8);
             assert!(channel.assembling_bytes() <= 16 * 20_000);

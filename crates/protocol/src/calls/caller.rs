@@ -95,6 +95,7 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
 
     /// Requesting or Receiving → Done; gives the response back if it came in pieces. Also the way of a cancelled call.
     #[inline]
+    #[must_use = "the policy must learn that the response does not arrive any more"]
     pub(super) fn finish(&mut self) -> Option<Assembly> {
         debug_assert!(self.is_occupied());
         self.request.clear();
@@ -126,6 +127,14 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
             _ if key.sequence() < self.sequence => Relation::Former,
             CallerState::Requesting | CallerState::Receiving(_) => Relation::Present,
             CallerState::Waiting => Relation::Never,
+        }
+    }
+
+    /// The response under construction.
+    pub(super) fn response_mut(&mut self) -> Option<&mut Assembly> {
+        match &mut self.state {
+            CallerState::Receiving(response) => Some(response),
+            _ => None,
         }
     }
 

@@ -5,12 +5,13 @@ use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
 use super::assembly::Added;
 use super::channel::continue_sending;
 use super::event::{Delivery, Received};
+use super::policy::Policy;
 use super::ready::Side;
 use super::receive::{Piece, Work};
 use super::server::ServerState;
 use super::upkeep::Owed;
 
-impl<B: AsRef<[u8]>> Work<'_, B> {
+impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// A packet about a call to us.
     #[inline]
     pub(super) fn as_server(&mut self, packet: MessagePacket<'_>, packet_bytes: usize) -> Option<Delivery> {
@@ -34,27 +35,33 @@ impl<B: AsRef<[u8]>> Work<'_, B> {
             if !opens {
                 return self.stale();
             }
-            server.supersede(sequence);
+            if let Some(request) = server.supersede(sequence) {
+                let reference = self.channel.reference(self.key.slot(), Side::Server);
+                self.policy.over(reference, &request);
+            }
         }
         match packet {
-            MessagePacket::Whole { tag, .. } => self.whole_request(tag, packet_bytes),
+            MessagePacket::Whole { tag, payload } => self.whole_request(tag, payload.len(), packet_bytes),
             MessagePacket::Fragment { tag, total, offset, payload } => {
                 self.request_piece(Piece { tag, total, offset, payload })
             }
-            MessagePacket::Grant { offset } => self.response_granted(offset),
-            MessagePacket::Resend { ranges } => self.response_wanted(ranges),
+            MessagePacket::Grant { offset, priority } => self.response_granted(offset, priority),
+            MessagePacket::Resend { ranges, priority } => self.response_wanted(ranges, priority),
             MessagePacket::Busy => self.requester_busy(),
-            MessagePacket::Acknowledge { .. } => None,
+            MessagePacket::NeedAcknowledge => self.malformed(),
+            MessagePacket::Acknowledge { .. } | MessagePacket::Cutoffs(_) => None,
         }
     }
 
     #[inline]
-    fn whole_request(&mut self, service: u16, packet_bytes: usize) -> Option<Delivery> {
+    fn whole_request(&mut self, service: u16, length: usize, packet_bytes: usize) -> Option<Delivery> {
         let server = &mut self.channel.servers[usize::from(self.key.slot())];
         if !matches!(server.state, ServerState::Expected) {
             return self.request_again();
         }
-        server.run();
+        let pieces = server.run();
+        debug_assert!(pieces.is_none(), "only an expected request gets here");
+        self.message_began(length as u32);
         Some(Delivery::Request {
             session: self.channel.id,
             request: self.key,
@@ -76,8 +83,14 @@ impl<B: AsRef<[u8]>> Work<'_, B> {
             ServerState::Running => self.ready.owe(reference, &mut server.upkeep, Owed::BUSY),
             ServerState::Answered => {
                 let cut = &self.channel.route.cut;
-                server.response.repeat(0, cut.unscheduled_bytes, cut);
-                continue_sending(reference, &mut server.response, &mut server.upkeep, cut, self.ready);
+                server.response.repeat(0, cut.unscheduled_bytes, self.policy.resend_priority(), cut);
+                continue_sending::<B, P>(
+                    reference,
+                    &mut server.response,
+                    &mut server.upkeep,
+                    cut,
+                    self.ready,
+                );
             }
             ServerState::Forgotten | ServerState::Expected | ServerState::Receiving(_) => {}
         }
@@ -102,13 +115,15 @@ impl<B: AsRef<[u8]>> Work<'_, B> {
         match request.add(piece.tag, piece.total, piece.offset, piece.payload) {
             Added::New => {
                 server.upkeep.heard();
-                if request.raise_grant(&self.channel.route.cut) {
+                if self.policy.arrived(reference, &self.channel.peer, request, &self.channel.route.cut) {
                     self.ready.owe(reference, &mut server.upkeep, Owed::GRANT);
                 }
                 None
             }
             Added::Complete => {
-                let payload = Received::Assembled(server.run()?.into_bytes());
+                let request = server.run()?;
+                self.policy.over(reference, &request);
+                let payload = Received::Assembled(request.into_bytes());
                 let (session, request) = (self.channel.id, self.key);
                 Some(Delivery::Request { session, request, service: piece.tag, payload })
             }
@@ -117,39 +132,48 @@ impl<B: AsRef<[u8]>> Work<'_, B> {
         }
     }
 
-    fn response_granted(&mut self, offset: u32) -> Option<Delivery> {
+    fn response_granted(&mut self, offset: u32, priority: u8) -> Option<Delivery> {
         let reference = self.channel.reference(self.key.slot(), Side::Server);
         let server = &mut self.channel.servers[usize::from(self.key.slot())];
         if !matches!(server.state, ServerState::Answered) {
             return self.stale();
         }
         server.upkeep.heard();
-        if !server.response.grant(offset, &self.channel.route.cut) {
+        if !server.response.grant(offset, priority, &self.channel.route.cut) {
             return self.malformed();
         }
         if server.response.has_pieces() {
-            self.ready.queue_bulk(reference, &mut server.upkeep);
+            self.ready.queue_bulk(reference, &mut server.upkeep, &server.response);
         }
         None
     }
 
     /// The caller misses the response, or a part of it.
-    fn response_wanted(&mut self, ranges: RangeList<'_>) -> Option<Delivery> {
+    fn response_wanted(&mut self, ranges: RangeList<'_>, priority: u8) -> Option<Delivery> {
         let reference = self.channel.reference(self.key.slot(), Side::Server);
         let server = &mut self.channel.servers[usize::from(self.key.slot())];
         match server.state {
             ServerState::Forgotten => return self.stale(),
             ServerState::Expected => self.ready.owe(reference, &mut server.upkeep, Owed::RESTART),
-            ServerState::Receiving(_) => self.ready.owe(reference, &mut server.upkeep, Owed::RESEND),
+            ServerState::Receiving(ref request) => {
+                let answer = if request.is_withheld() { Owed::BUSY } else { Owed::RESEND };
+                self.ready.owe(reference, &mut server.upkeep, answer);
+            }
             ServerState::Running => self.ready.owe(reference, &mut server.upkeep, Owed::BUSY),
             ServerState::Answered => {
                 let cut = &self.channel.route.cut;
                 server.upkeep.heard();
                 let queued = server.upkeep.data_queued();
                 for (offset, length) in ranges.iter() {
-                    server.response.repeat(offset, length, cut);
+                    server.response.repeat(offset, length, priority, cut);
                 }
-                continue_sending(reference, &mut server.response, &mut server.upkeep, cut, self.ready);
+                continue_sending::<B, P>(
+                    reference,
+                    &mut server.response,
+                    &mut server.upkeep,
+                    cut,
+                    self.ready,
+                );
                 if queued {
                     // What is wanted waits behind other messages: say that it is on its way.
                     self.ready.owe(reference, &mut server.upkeep, Owed::BUSY);

@@ -1,0 +1,1 @@
+//! Homa in virtual time.
