@@ -6,7 +6,6 @@
 mod embedded;
 mod error;
 mod load;
-mod values;
 
 use serde::Deserialize;
 
@@ -15,6 +14,7 @@ pub use error::ProfileError;
 
 use crate::placement::Placement;
 use crate::time::{PerByte, Picos};
+use crate::values;
 
 /// A kind of fabric.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

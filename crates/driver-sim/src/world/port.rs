@@ -63,14 +63,14 @@ impl Port {
         }
     }
 
-    /// A packet has come. `lossless` ones are taken even when the buffer is full.
+    /// A packet has come. Those of lanes are taken even when the buffer is full.
     #[inline]
-    pub fn offer(&mut self, packets: &mut Packets, number: u32, lossless: bool, now: Picos) -> Offered {
+    pub fn offer(&mut self, packets: &mut Packets, number: u32, now: Picos) -> Offered {
         if self.waiting == 0 && self.busy_until <= now {
             return Offered::Sent(self.send(packets, number, now));
         }
         let bytes = self.wire_bytes(packets, number);
-        if self.waiting_bytes + bytes > self.buffer_bytes && !lossless {
+        if self.waiting_bytes + bytes > self.buffer_bytes && !packets.get(number).is_lossless() {
             self.usage.drops += 1;
             return Offered::Refused;
         }

@@ -1,5 +1,10 @@
-//! What the tests of the model share: fabrics with known costs, and hosts that are driven by hand.
+//! What the tests share: fabrics with known costs, and hosts that are driven by hand.
 
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
+
+mod by_hand;
+
+pub use by_hand::ByHand;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Datagram, Destination, Packet};
 use farcall_driver_sim::{Fabric, Profile, SimDatagram};
