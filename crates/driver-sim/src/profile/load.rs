@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_profile_may_be_a_file() {
         let error = Profile::load("no/such/profile.toml").expect_err("there is no such file").to_string();
-        assert!(error.contains("`no/such/profile.toml`") && error.contains("ideal"), "{error}");
+        assert!(error.contains("`no/such/profile.toml`") && error.contains("connectx7-ndr"), "{error}");
         let path = std::env::temp_dir().join(format!("farcall-profile-{}.toml", std::process::id()));
         let (_, text) = EMBEDDED[0];
         std::fs::write(&path, text).expect("a temporary file");

@@ -164,8 +164,9 @@ impl World {
 
     /// A second packet like this one.
     fn twin(&mut self, number: u32) -> u32 {
-        let Packet { source, destination, priority, length, cargo, next, .. } = *self.packets.get(number);
+        let Packet { source, destination, priority, length, cargo, spread, next, .. } =
+            *self.packets.get(number);
         let bytes = self.packets.copy_of(number);
-        self.packets.insert(Packet { source, destination, priority, length, bytes, cargo, next })
+        self.packets.insert(Packet { source, destination, priority, length, bytes, cargo, spread, next })
     }
 }

@@ -276,6 +276,7 @@ impl World {
                 payload_bytes: payload.len() as u32,
                 message,
             }),
+            spread: Picos::ZERO,
             next: NONE,
         };
         let number = self.packets.insert(packet);

@@ -53,7 +53,9 @@ impl World {
         // Inside one machine the NIC hands the packet to itself.
         if machine != to_machine {
             let link = &self.profile.link;
-            sent = nic.transmit(link.rate, length + link.header_bytes, ready);
+            let wire_bytes = length + link.header_bytes;
+            self.packets.get_mut(number).spread = link.rate.time(wire_bytes);
+            sent = nic.transmit(link.rate, wire_bytes, ready);
             at_switch = sent + link.propagation + self.profile.switch.latency;
         }
         self.queue.schedule(at_switch, Event::Ingress { packet: number });

@@ -3,6 +3,8 @@
 //! Packets are numbered by the slot that they take, and slots and buffers are used again: what a run holds at its peak
 //! is what it ever allocates.
 
+use crate::time::Picos;
+
 /// Stands for no packet, at the end of a list.
 pub const NONE: u32 = u32::MAX;
 
@@ -63,6 +65,8 @@ pub struct Packet {
     pub bytes: Box<[u8]>,
     /// What it is for.
     pub cargo: Cargo,
+    /// How long its bits took to come over the last link.
+    pub spread: Picos,
     /// The next packet of the list that this one is in, or [`NONE`].
     pub next: u32,
 }
@@ -204,7 +208,16 @@ mod tests {
     fn packet(buffers: &mut Buffers, payload: &[u8]) -> Packet {
         let bytes = buffers.filled(payload.len(), &[payload]);
         let (length, cargo) = (payload.len() as u32, Cargo::Datagram);
-        Packet { source: 0, destination: 1, priority: 0, length, bytes, cargo, next: NONE }
+        Packet {
+            source: 0,
+            destination: 1,
+            priority: 0,
+            length,
+            bytes,
+            cargo,
+            spread: Picos::ZERO,
+            next: NONE,
+        }
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl World {
             length: bytes as u32,
             bytes: self.packets.buffers().filled(bytes, parts),
             cargo: Cargo::Datagram,
+            spread: Picos::ZERO,
             next: NONE,
         };
         self.enqueue(host, packet);
