@@ -96,7 +96,7 @@ impl Datagram for SimDatagram {
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        Vec::new()
+        vec![self.host.bell()]
     }
 }
 

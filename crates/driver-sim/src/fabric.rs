@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::faults::{Action, Schedule, ScheduleError};
 use crate::host::Host;
 use crate::profile::{Profile, ProfileError};
 use crate::time::Picos;
-use crate::world::{Step, Totals, World};
+use crate::world::{PortUsage, Step, Totals, World};
 
 /// A simulated fabric: its machines, cards, links and switches, and simulated time.
 ///
@@ -52,15 +53,33 @@ impl Fabric {
         self.lock().totals()
     }
 
+    /// What the racks' uplinks have done, rack by rack; empty with a single switch.
+    pub fn uplink_usage(&self) -> Vec<PortUsage> {
+        self.lock().uplink_usage()
+    }
+
     /// A fingerprint of all that has happened so far: the same for the same run.
     pub fn trace_hash(&self) -> u64 {
         self.lock().trace_hash()
     }
 
+    /// Replaces the faults that are still to come. Crashes and restarts need a
+    /// [`Simulation`](crate::Simulation), which ends and starts the programs.
+    pub fn set_schedule(&self, schedule: Schedule) -> Result<(), ScheduleError> {
+        self.lock().set_schedule(schedule)
+    }
+
+    /// Lets something happen to hosts or paths now.
+    pub fn act(&self, action: &Action) -> Result<(), ScheduleError> {
+        let mut world = self.lock();
+        action.check(world.host_count())?;
+        world.act(action);
+        Ok(())
+    }
+
     /// Lets everything happen that is on its way, for hosts whose turns nobody runs.
     pub fn settle(&self) {
-        let settled = self.lock().advance(Picos::NEVER);
-        debug_assert_eq!(settled, Step::Quiet, "no host has turns");
+        while self.lock().advance(Picos::NEVER) != Step::Quiet {}
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, World> {

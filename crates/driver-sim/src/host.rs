@@ -1,12 +1,14 @@
 //! A handle to one life of one host.
 
 use core::time::Duration;
+use std::os::fd::RawFd;
 
 use farcall_driver::clock::Clock;
 use farcall_driver::{Address, AddressError};
 
 use crate::datagram::SimDatagram;
 use crate::fabric::Fabric;
+use crate::lane::SimLanes;
 use crate::time::Picos;
 use crate::world::{HostUsage, NicUsage, PortUsage};
 
@@ -59,6 +61,26 @@ impl Host {
     /// A driver for packets from and to this host.
     pub fn datagram(&self) -> SimDatagram {
         SimDatagram::new(self.clone())
+    }
+
+    /// A driver for lanes from and to this host.
+    ///
+    /// # Panics
+    /// When the host has one already.
+    pub fn lanes(&self) -> SimLanes {
+        SimLanes::new(self.clone())
+    }
+
+    /// The descriptor that becomes readable when something arrives.
+    ///
+    /// # Panics
+    /// When the process has no descriptors left.
+    pub(crate) fn bell(&self) -> RawFd {
+        self.fabric.lock().bell(self.number).expect("a descriptor for a simulated host")
+    }
+
+    pub(crate) fn silence_bell(&self) {
+        self.fabric.lock().silence_bell(self.number);
     }
 
     /// Its processor is at work for that long.

@@ -1,7 +1,7 @@
 //! A simulated fabric: hundreds of hosts in one thread, with the same result for the same seed.
 //!
 //! Protocols, endpoints and workloads run on it unchanged, because it is reached through the same seams as a real one:
-//! [`SimDatagram`] is a datagram driver, and clocks are those of the simulated hosts. A [`Profile`] says what hosts,
+//! [`SimDatagram`] and [`SimLanes`] are drivers, and clocks are those of the simulated hosts. A [`Profile`] says what hosts,
 //! network cards, links and switches cost; a [`Simulation`] runs programs. `docs/simulation.md` says what is modelled and what is not.
 //!
 //! ```
@@ -20,21 +20,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bell;
+mod config;
 mod datagram;
 mod event;
 mod fabric;
+mod faults;
 mod host;
+mod lane;
 mod placement;
 pub mod profile;
 mod queue;
 mod simulation;
 mod time;
+mod values;
 mod wakes;
 mod world;
 
+pub use config::ConfigError;
 pub use datagram::SimDatagram;
 pub use fabric::Fabric;
+pub use faults::{Action, PacketFaults, Schedule, ScheduleError, Scheduled};
 pub use host::Host;
+pub use lane::{SimLaneReceiver, SimLaneSender, SimLanes};
 pub use placement::Placement;
 pub use profile::{Profile, ProfileError};
 pub use simulation::{Factory, Outcome, Program, Simulation};

@@ -5,6 +5,7 @@
 use farcall_driver::Random;
 use serde::Deserialize;
 
+use crate::config::ConfigError;
 use crate::profile::{Profile, ProfileError};
 
 /// How hosts are laid out over machines.
@@ -57,10 +58,8 @@ fn shuffle(places: &mut [usize], seed: u64) {
 }
 
 fn listed(list: &[usize], hosts: usize, profile: &Profile) -> Result<Vec<usize>, ProfileError> {
-    let wrong = |message: String| {
-        let (profile, field) = (profile.name.clone(), "placement.machines".to_owned());
-        Err(ProfileError::Field { profile, field, message })
-    };
+    let wrong =
+        |message: String| Err(ConfigError::field(&profile.name, "placement.machines", message).into());
     let (machines, servers) = (profile.topology.machines(), profile.topology.servers_per_machine());
     let Some(list) = list.get(..hosts) else {
         return wrong(format!("names the machines of {} hosts, not of {hosts}", list.len()));

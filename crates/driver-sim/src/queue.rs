@@ -86,11 +86,6 @@ impl EventQueue {
         heap[hole] = entry;
     }
 
-    /// How many events wait.
-    pub fn len(&self) -> usize {
-        self.heap.len()
-    }
-
     /// The most events that have waited at a time.
     pub fn peak(&self) -> usize {
         self.peak
@@ -119,7 +114,7 @@ mod tests {
             queue.schedule(at, Event::Deliver { packet: number });
             expected.push((at, number));
         }
-        assert_eq!((queue.len(), queue.peak()), (2_000, 2_000));
+        assert_eq!(queue.peak(), 2_000);
         expected.sort_unstable();
         for (at, number) in expected {
             assert_eq!(queue.next_at(), at);

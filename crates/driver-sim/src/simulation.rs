@@ -63,10 +63,8 @@ impl Simulation {
 
     /// Starts a program on a host. The factory makes it now, and anew whenever the host restarts.
     pub fn start(&mut self, host: usize, factory: impl FnMut(&Host) -> Box<dyn Program> + 'static) {
-        let mut factory: Factory = Box::new(factory);
-        let program = factory(&self.fabric.host(host));
-        self.programs[host] = Some(Running { factory, program: Some(program) });
-        self.fabric.lock().drive(host as u32);
+        self.programs[host] = Some(Running { factory: Box::new(factory), program: None });
+        self.begin(host as u32);
     }
 
     /// Runs until simulated time is `until`.
@@ -89,11 +87,28 @@ impl Simulation {
             let step = self.fabric.lock().advance(until);
             match step {
                 Step::Turn(host) => self.turn(host),
+                Step::Crashed(host) => self.end(host),
+                Step::Restarted(host) => self.begin(host),
                 Step::Reached => return Outcome::TimeReached,
                 Step::Quiet => return Outcome::Quiet,
             }
         }
         Outcome::Done
+    }
+
+    /// A host's life begins.
+    fn begin(&mut self, host: u32) {
+        if let Some(running) = &mut self.programs[host as usize] {
+            running.program = Some((running.factory)(&self.fabric.host(host as usize)));
+            self.fabric.lock().drive(host);
+        }
+    }
+
+    /// A host's life is over. What its program does while it is dropped has no effect any more.
+    fn end(&mut self, host: u32) {
+        if let Some(running) = &mut self.programs[host as usize] {
+            running.program = None;
+        }
     }
 
     fn turn(&mut self, host: u32) {

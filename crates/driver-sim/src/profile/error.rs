@@ -2,11 +2,13 @@
 
 use std::io;
 
+use crate::config::ConfigError;
+
 /// Why a profile cannot be used. Each is one sentence that names the file and the field.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// Neither an embedded name nor a file that can be read: correct the name.
-    #[error("there is no fabric profile `{name}`: not a file ({source}), and the embedded ones are {known}")]
+    #[error("there is no fabric profile `{name}`: as a file, {source}; the embedded ones are {known}")]
     NotFound {
         /// What was asked for.
         name: String,
@@ -15,34 +17,11 @@ pub enum ProfileError {
         /// Why it could not be read as a file.
         source: io::Error,
     },
-    /// Not TOML: correct the line.
-    #[error("fabric profile `{profile}`, line {line}: {message}")]
-    Syntax {
-        /// The profile.
-        profile: String,
-        /// The line, from 1.
-        line: usize,
-        /// What the parser says.
-        message: String,
-    },
-    /// A field is missing, unknown, of the wrong type or out of range: correct the field.
-    #[error("fabric profile `{profile}`: {message} (in `{field}`)")]
-    Field {
-        /// The profile.
-        profile: String,
-        /// The field, or the section that lacks one.
-        field: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// An override is not `section.field=value`: correct it.
-    #[error("`{text}` does not set a field of a fabric profile; write section.field=value")]
-    Override {
-        /// What was given.
-        text: String,
-    },
+    /// The profile says something wrong, or not enough: correct it.
+    #[error("fabric profile {0}")]
+    Wrong(#[from] ConfigError),
     /// More hosts than places: use fewer, or a larger topology.
-    #[error("fabric profile `{profile}` has places for {places} hosts, not for {hosts} (in `topology`)")]
+    #[error("fabric profile `{profile}`, `topology`: there are places for {places} hosts, not for {hosts}")]
     TooManyHosts {
         /// The profile.
         profile: String,

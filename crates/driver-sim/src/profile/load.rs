@@ -1,9 +1,10 @@
 //! Reading a profile.
 
-use serde::Deserialize;
-use toml::{Table, Value};
-
 use super::{EMBEDDED, Profile, ProfileError};
+use crate::config::{self, ConfigError};
+
+/// The smallest ring that the conformance suite of lanes works with.
+const RING_BYTES_MIN: usize = 4096;
 
 impl Profile {
     /// The embedded profile of that name, or the one in that file.
@@ -25,11 +26,7 @@ impl Profile {
 
     /// The profile in `text`, known by `name` in messages.
     pub fn parse(name: &str, text: &str, overrides: &[&str]) -> Result<Self, ProfileError> {
-        let mut table: Table = text.parse().map_err(|error| syntax(name, text, &error))?;
-        for set in overrides {
-            replace(&mut table, set)?;
-        }
-        let mut profile: Self = read(name, Value::Table(table))?;
+        let mut profile: Self = config::read(name, text, overrides)?;
         name.clone_into(&mut profile.name);
         profile.check()?;
         Ok(profile)
@@ -60,49 +57,8 @@ impl Profile {
     }
 
     fn wrong(&self, field: &str, message: &str) -> ProfileError {
-        ProfileError::Field { profile: self.name.clone(), field: field.into(), message: message.into() }
+        ConfigError::field(&self.name, field, message).into()
     }
-}
-
-/// The smallest ring that the conformance suite of lanes works with.
-const RING_BYTES_MIN: usize = 4096;
-
-/// Reads `value` and names the field where that fails.
-fn read<T: for<'de> Deserialize<'de>>(profile: &str, value: Value) -> Result<T, ProfileError> {
-    serde_path_to_error::deserialize(value).map_err(|error| ProfileError::Field {
-        profile: profile.to_owned(),
-        field: error.path().to_string(),
-        message: error.inner().message().to_owned(),
-    })
-}
-
-fn syntax(profile: &str, text: &str, error: &toml::de::Error) -> ProfileError {
-    let before = error.span().map_or(0, |span| span.start.min(text.len()));
-    let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count();
-    let message = error.message().replace('\n', ", ");
-    ProfileError::Syntax { profile: profile.to_owned(), line, message }
-}
-
-/// Applies `section.field=value`.
-fn replace(table: &mut Table, set: &str) -> Result<(), ProfileError> {
-    let malformed = || ProfileError::Override { text: set.to_owned() };
-    let (path, text) = set.split_once('=').ok_or_else(malformed)?;
-    let value = value_of(text.trim());
-    let mut names: Vec<_> = path.trim().split('.').collect();
-    let field = names.pop().filter(|field| !field.is_empty()).ok_or_else(malformed)?;
-    let mut section = table;
-    for name in names {
-        let inner = section.entry(name).or_insert_with(|| Value::Table(Table::new()));
-        section = inner.as_table_mut().ok_or_else(malformed)?;
-    }
-    section.insert(field.to_owned(), value);
-    Ok(())
-}
-
-/// The value as TOML writes it; a bare word is a text.
-fn value_of(text: &str) -> Value {
-    let parsed = format!("value = {text}").parse::<Table>();
-    parsed.ok().and_then(|mut table| table.remove("value")).unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -124,7 +80,7 @@ mod tests {
     #[test]
     fn a_profile_may_be_a_file() {
         let error = Profile::load("no/such/profile.toml").expect_err("there is no such file").to_string();
-        assert!(error.contains("`no/such/profile.toml`") && error.contains("ideal"), "{error}");
+        assert!(error.contains("`no/such/profile.toml`") && error.contains("connectx7-ndr"), "{error}");
         let path = std::env::temp_dir().join(format!("farcall-profile-{}.toml", std::process::id()));
         let (_, text) = EMBEDDED[0];
         std::fs::write(&path, text).expect("a temporary file");

@@ -6,7 +6,6 @@
 mod embedded;
 mod error;
 mod load;
-mod values;
 
 use serde::Deserialize;
 
@@ -15,6 +14,7 @@ pub use error::ProfileError;
 
 use crate::placement::Placement;
 use crate::time::{PerByte, Picos};
+use crate::values;
 
 /// A kind of fabric.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -138,7 +138,9 @@ pub struct LinkModel {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchModel {
-    /// From the last bit in to the output queue.
+    /// Whether a packet to an idle port leaves while it comes in, instead of being stored first.
+    pub cut_through: bool,
+    /// From the input to the output queue.
     #[serde(rename = "latency_ns", deserialize_with = "values::nanos")]
     pub latency: Picos,
     /// Bytes that wait at one output port, all priorities together; a packet that finds no room is dropped.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
 
+use crate::bell::Bell;
 use crate::time::Picos;
 
 /// A host.
@@ -41,6 +42,8 @@ pub struct HostState {
     pub unsignalled: usize,
     /// When places come back, and how many.
     pub completions: VecDeque<(Picos, usize)>,
+    /// For threads outside of the simulation, if any waits.
+    pub bell: Option<Bell>,
     /// What it has done so far.
     pub usage: HostUsage,
 }
@@ -86,6 +89,7 @@ impl HostState {
             send_places: 0,
             unsignalled: 0,
             completions: VecDeque::new(),
+            bell: None,
             usage: HostUsage::default(),
         }
     }
@@ -115,6 +119,19 @@ impl HostState {
     pub fn spend(&mut self, span: Picos) {
         self.local += span.times(self.slowness);
         self.clock.store(self.local.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Its life ends. Returns the packets that it had not handed over or received.
+    pub fn crash(&mut self) -> Vec<u32> {
+        self.up = false;
+        self.driven = false;
+        self.paused = false;
+        self.incarnation += 1;
+        self.gathered = 0;
+        self.send_places = 0;
+        self.unsignalled = 0;
+        self.completions.clear();
+        self.inbox.drain(..).chain(self.queued.drain(..)).collect()
     }
 
     /// Takes the places back whose completions it can see by now.

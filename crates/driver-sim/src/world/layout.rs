@@ -47,7 +47,7 @@ impl Layout {
 
     /// The ports of that layout.
     pub fn ports(&self, profile: &Profile) -> Vec<Port> {
-        let port = |rate| Port::new(rate, profile.link.header_bytes, profile.switch.port_buffer_bytes);
+        let port = |rate| Port::new(rate, profile.link.header_bytes, &profile.switch);
         let mut ports: Vec<Port> = (0..self.machines).map(|_| port(profile.link.rate)).collect();
         if let Topology::TwoLevel(levels) = &profile.topology {
             ports.extend((0..2 * self.racks * self.uplinks_per_rack).map(|_| port(levels.uplink)));

@@ -4,7 +4,9 @@
 //! sender's queue, the events and the fingerprint. The lock is free whenever somebody wants it, as a simulation runs
 //! in one thread.
 
+mod faults;
 mod host;
+mod lanes;
 mod layout;
 mod network;
 mod nic;
@@ -22,8 +24,11 @@ pub use port::{PRIORITIES, PortUsage};
 pub use sending::Received;
 pub use totals::Totals;
 
-use farcall_driver::Random;
+use std::collections::VecDeque;
+
+use farcall_driver::{LaneFault, Random};
 use host::HostState;
+use lanes::Lanes;
 use layout::Layout;
 use nic::Nic;
 use packets::Packets;
@@ -31,6 +36,7 @@ use port::Port;
 use trace_hash::TraceHash;
 
 use crate::event::Event;
+use crate::faults::{Cuts, PacketFaults, Scheduled};
 use crate::profile::{Profile, ProfileError};
 use crate::queue::EventQueue;
 use crate::time::Picos;
@@ -47,6 +53,14 @@ pub struct World {
     ports: Vec<Port>,
     layout: Layout,
     packets: Packets,
+    lanes: Lanes,
+    /// What strikes packets.
+    faults: PacketFaults,
+    cuts: Cuts,
+    /// What is still to come, the next one last.
+    schedule: Vec<Scheduled>,
+    /// What has happened and somebody else has to act on.
+    pending: VecDeque<Step>,
     random: Random,
     hash: TraceHash,
     totals: Totals,
@@ -57,6 +71,10 @@ pub struct World {
 pub enum Step {
     /// This host's turn has begun.
     Turn(u32),
+    /// This host has crashed: its program is over.
+    Crashed(u32),
+    /// This host is up again: its program starts anew.
+    Restarted(u32),
     /// The time is reached.
     Reached,
     /// Nothing can happen any more.
@@ -78,6 +96,11 @@ impl World {
             ports: layout.ports(&profile),
             layout,
             packets: Packets::default(),
+            lanes: Lanes::new(hosts),
+            faults: PacketFaults::default(),
+            cuts: Cuts::none(hosts),
+            schedule: Vec::new(),
+            pending: VecDeque::new(),
             random,
             hash: TraceHash::default(),
             totals: Totals::default(),
@@ -88,36 +111,52 @@ impl World {
     /// Lets things happen until a host has its turn, or until `until`.
     pub fn advance(&mut self, until: Picos) -> Step {
         loop {
-            let event_at = self.queue.next_at();
+            if let Some(step) = self.pending.pop_front() {
+                return step;
+            }
+            let (event_at, action_at) = (self.queue.next_at(), self.next_action_at());
             let (turn_at, host) = self.wakes.next();
-            let at = event_at.min(turn_at);
+            let at = event_at.min(turn_at).min(action_at);
             if at == Picos::NEVER {
                 return Step::Quiet;
             }
             if at > until {
-                self.now = until;
+                self.now = self.now.max(until);
                 return Step::Reached;
             }
-            self.now = at;
+            self.now = self.now.max(at);
             self.totals.events += 1;
-            if turn_at < event_at {
+            if action_at == at {
+                self.next_action();
+            } else if event_at == at {
+                self.next_event();
+            } else {
                 self.begin_turn(host);
                 return Step::Turn(host);
             }
-            if let Some((_, event)) = self.queue.pop() {
-                self.handle(event);
-            }
+        }
+    }
+
+    fn next_event(&mut self) {
+        if let Some((_, event)) = self.queue.pop() {
+            self.handle(event);
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
             Event::Doorbell { host, incarnation, count } => self.doorbell(host, incarnation, count),
+            Event::Posted { packet, incarnation } => self.posted(packet, incarnation),
             Event::Ingress { packet } => self.ingress(packet),
+            Event::LateIngress { packet } => self.late_ingress(packet),
             Event::Hop { packet, port } => self.offer(packet, port),
             Event::PortFree { port } => self.port_free(port),
             Event::NicArrival { packet } => self.nic_arrival(packet),
             Event::Deliver { packet } => self.deliver(packet),
+            Event::ConnectTimeout { connection } => self.connect_timeout(connection),
+            Event::PeerLost { connection, side } => {
+                self.lose_lane(connection, usize::from(side), LaneFault::PeerGone);
+            }
         }
     }
 
@@ -153,6 +192,12 @@ impl World {
     /// What the NIC of a host's machine has done.
     pub fn nic_usage(&self, host: u32) -> NicUsage {
         self.nics[self.host(host).machine as usize].usage()
+    }
+
+    /// What the racks' uplinks have done, rack by rack.
+    pub fn uplink_usage(&self) -> Vec<PortUsage> {
+        let uplinks = self.ports.iter().zip(0..).filter(|(_, port)| self.layout.is_uplink(*port));
+        uplinks.map(|(port, _)| port.usage).collect()
     }
 
     /// What the switch's port to a host's machine has done.

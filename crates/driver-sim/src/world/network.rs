@@ -2,6 +2,7 @@
 
 use super::World;
 use super::layout::NextHop;
+use super::packets::Cargo;
 use super::port::Offered;
 use crate::event::Event;
 use crate::time::Picos;
@@ -27,27 +28,40 @@ impl World {
         }
     }
 
+    /// The NIC takes a packet of a lane, unless its host has crashed meanwhile.
+    pub(super) fn posted(&mut self, packet: u32, incarnation: u32) {
+        let host = self.packets.get(packet).source;
+        if self.hosts[host as usize].incarnation == incarnation {
+            self.transmit(host, packet);
+        } else {
+            self.totals.drops_host_down += 1;
+            self.packets.discard(packet);
+        }
+    }
+
     /// One packet passes the sending NIC.
     fn transmit(&mut self, host: u32, number: u32) {
         self.totals.packet_events += 1;
         let packet = self.packets.get(number);
         let (length, to) = (packet.length as usize, packet.destination);
+        let datagram = packet.cargo == Cargo::Datagram;
         let (machine, to_machine) = (self.host(host).machine, self.host(to).machine);
         self.hash.note(self.now, kind::SENT, host, u64::from(to) << 32 | length as u64);
         let nic = &mut self.nics[machine as usize];
         let ready = nic.fetch(&self.profile, length, self.now);
-        let sent = if machine == to_machine {
-            // Inside one machine the NIC hands the packet to itself.
-            self.queue.schedule(ready, Event::NicArrival { packet: number });
-            ready
-        } else {
+        let (mut sent, mut at_switch) = (ready, ready);
+        // Inside one machine the NIC hands the packet to itself.
+        if machine != to_machine {
             let link = &self.profile.link;
-            let left = nic.transmit(link.rate, length + link.header_bytes, ready);
-            let at_switch = left + link.propagation + self.profile.switch.latency;
-            self.queue.schedule(at_switch, Event::Ingress { packet: number });
-            left
-        };
-        self.complete(host, sent);
+            let wire_bytes = length + link.header_bytes;
+            self.packets.get_mut(number).spread = link.rate.time(wire_bytes);
+            sent = nic.transmit(link.rate, wire_bytes, ready);
+            at_switch = sent + link.propagation + self.profile.switch.latency;
+        }
+        self.queue.schedule(at_switch, Event::Ingress { packet: number });
+        if datagram {
+            self.complete(host, sent);
+        }
     }
 
     /// A packet of a host has left its send queue; each `signal_period` of them the host gets the places back.
@@ -61,13 +75,29 @@ impl World {
         }
     }
 
-    /// A packet is at its first switch.
+    /// A packet enters the fabric.
     pub(super) fn ingress(&mut self, number: u32) {
         self.totals.packet_events += 1;
+        if self.suffers(number) {
+            self.route(number);
+        }
+    }
+
+    /// A packet that a fault held up enters the fabric.
+    pub(super) fn late_ingress(&mut self, number: u32) {
+        self.totals.packet_events += 1;
+        self.route(number);
+    }
+
+    /// A packet goes to its first output port, or back into its own machine.
+    pub(super) fn route(&mut self, number: u32) {
         let packet = self.packets.get(number);
-        let flow = (packet.source, packet.destination);
+        let (flow, ordered) = ((packet.source, packet.destination), packet.is_lossless());
         let (from, to) = (self.host(flow.0).machine, self.host(flow.1).machine);
-        let port = self.layout.first_port(from, to, flow, false);
+        if from == to {
+            return self.nic_arrival(number);
+        }
+        let port = self.layout.first_port(from, to, flow, ordered);
         self.enter(number, port);
     }
 
@@ -78,7 +108,7 @@ impl World {
     }
 
     fn enter(&mut self, number: u32, port: u32) {
-        match self.ports[port as usize].offer(&mut self.packets, number, false, self.now) {
+        match self.ports[port as usize].offer(&mut self.packets, number, self.now) {
             Offered::Sent(left) => self.leave(number, port, left),
             Offered::Waits(Some(at)) => self.queue.schedule(at, Event::PortFree { port }),
             Offered::Waits(None) => {}
@@ -119,10 +149,10 @@ impl World {
     pub(super) fn nic_arrival(&mut self, number: u32) {
         self.totals.packet_events += 1;
         let packet = self.packets.get(number);
-        let (source, length) = (packet.source, packet.length as usize);
+        let (source, length, lossless) = (packet.source, packet.length as usize, packet.is_lossless());
         let machine = self.host(packet.destination).machine;
         self.hash.note(self.now, kind::ARRIVED, machine, u64::from(source) << 32 | length as u64);
-        match self.nics[machine as usize].receive(&self.profile, source, length, false, self.now) {
+        match self.nics[machine as usize].receive(&self.profile, source, length, lossless, self.now) {
             Some(at) => self.queue.schedule(at, Event::Deliver { packet: number }),
             None => {
                 self.totals.drops_nic += 1;
@@ -135,12 +165,16 @@ impl World {
     pub(super) fn deliver(&mut self, number: u32) {
         self.totals.packet_events += 1;
         let packet = self.packets.get(number);
-        let (host, length) = (packet.destination, packet.length);
+        let (host, length, lane) = (packet.destination, packet.length, packet.is_lossless());
         let state = &mut self.hosts[host as usize];
         self.nics[state.machine as usize].received(length as usize);
         if !state.up {
             self.totals.drops_host_down += 1;
             return self.drop_packet(number);
+        }
+        if lane {
+            self.hash.note(self.now, kind::DELIVERED, host, u64::from(length));
+            return self.take_lane_packet(number);
         }
         if state.inbox.len() >= self.profile.nic.receive_queue_packets {
             self.totals.drops_receive_queue += 1;
@@ -153,7 +187,7 @@ impl World {
         self.wake(host);
     }
 
-    fn drop_packet(&mut self, number: u32) {
+    pub(super) fn drop_packet(&mut self, number: u32) {
         let destination = self.packets.get(number).destination;
         self.hash.note(self.now, kind::DROPPED, destination, u64::from(self.packets.get(number).length));
         self.packets.discard(number);

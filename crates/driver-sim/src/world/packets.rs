@@ -3,11 +3,52 @@
 //! Packets are numbered by the slot that they take, and slots and buffers are used again: what a run holds at its peak
 //! is what it ever allocates.
 
+use crate::time::Picos;
+
 /// Stands for no packet, at the end of a list.
 pub const NONE: u32 = u32::MAX;
 
 /// The shortest buffer: small packets are common, and a spare for each few bytes of difference would be none.
 const BUFFER_BYTES_MIN: usize = 128;
+
+/// What a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cargo {
+    /// It is one that a host sent as such. It may be lost.
+    Datagram,
+    /// It is part of what a lane carries. It is never lost, and stays in order.
+    Lane(LaneCargo),
+}
+
+/// What a lane carries in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneCargo {
+    /// The lane.
+    pub connection: u32,
+    /// The end that sent it.
+    pub side: u8,
+    /// Bytes of the whole message; those that do not fit this packet went ahead of it.
+    pub payload_bytes: u32,
+    /// What it says.
+    pub message: Message,
+}
+
+/// What a lane's packet says to the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Nothing: it is a part of something longer.
+    Filler,
+    /// A call, with a hello.
+    Connect,
+    /// The answer to a call, with a welcome.
+    Accept,
+    /// There is no lane driver.
+    Refuse,
+    /// A record and where it goes.
+    Record { offset: u32, next_offset: u32 },
+    /// The other end has given the lane up.
+    Close,
+}
 
 /// A packet on its way.
 #[derive(Debug)]
@@ -22,8 +63,19 @@ pub struct Packet {
     pub length: u32,
     /// The payload and what is left of its buffer.
     pub bytes: Box<[u8]>,
+    /// What it is for.
+    pub cargo: Cargo,
+    /// How long its bits took to come over the last link.
+    pub spread: Picos,
     /// The next packet of the list that this one is in, or [`NONE`].
     pub next: u32,
+}
+
+impl Packet {
+    /// Whether it waits where others would be dropped.
+    pub fn is_lossless(&self) -> bool {
+        self.cargo != Cargo::Datagram
+    }
 }
 
 /// All packets, by number.
@@ -68,6 +120,13 @@ impl Packets {
         self.slots[number as usize].as_ref().expect("numbers are those of packets")
     }
 
+    /// A copy of a packet's buffer.
+    pub fn copy_of(&mut self, number: u32) -> Box<[u8]> {
+        let Self { slots, buffers, .. } = self;
+        let packet = slots[number as usize].as_ref().expect("numbers are those of packets");
+        buffers.filled(packet.bytes.len(), &[&packet.bytes])
+    }
+
     /// The packet of that number.
     #[inline]
     pub fn get_mut(&mut self, number: u32) -> &mut Packet {
@@ -77,11 +136,6 @@ impl Packets {
     /// The memory of packets.
     pub fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
-    }
-
-    /// How many packets there are.
-    pub fn len(&self) -> usize {
-        self.slots.len() - self.vacant.len()
     }
 
     /// The most packets that have been there at a time.
@@ -153,7 +207,17 @@ mod tests {
 
     fn packet(buffers: &mut Buffers, payload: &[u8]) -> Packet {
         let bytes = buffers.filled(payload.len(), &[payload]);
-        Packet { source: 0, destination: 1, priority: 0, length: payload.len() as u32, bytes, next: NONE }
+        let (length, cargo) = (payload.len() as u32, Cargo::Datagram);
+        Packet {
+            source: 0,
+            destination: 1,
+            priority: 0,
+            length,
+            bytes,
+            cargo,
+            spread: Picos::ZERO,
+            next: NONE,
+        }
     }
 
     #[test]
@@ -166,6 +230,6 @@ mod tests {
             assert_eq!(packets.get(numbers[1]).bytes[..3], [round; 3]);
             numbers.into_iter().for_each(|number| packets.discard(number));
         }
-        assert_eq!((packets.len(), packets.peak(), packets.buffers.bytes), (0, 2, 256 + 128));
+        assert_eq!((packets.vacant.len(), packets.peak(), packets.buffers.bytes), (2, 2, 256 + 128));
     }
 }

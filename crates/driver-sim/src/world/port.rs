@@ -1,6 +1,7 @@
 //! A switch's output port: a line for each priority, one buffer for all of them, and the link that they leave by.
 
 use super::packets::{NONE, Packets};
+use crate::profile::SwitchModel;
 use crate::time::{PerByte, Picos};
 
 /// How many priorities switches tell apart.
@@ -23,6 +24,7 @@ pub struct Port {
     rate: PerByte,
     header_bytes: usize,
     buffer_bytes: usize,
+    cut_through: bool,
     /// First and last packet of each priority's line.
     lines: [(u32, u32); PRIORITIES],
     /// A bit for each line with somebody in it.
@@ -49,12 +51,13 @@ pub struct PortUsage {
 }
 
 impl Port {
-    /// A port to a link of that rate; its buffer has room for `buffer_bytes`.
-    pub fn new(rate: PerByte, header_bytes: usize, buffer_bytes: usize) -> Self {
+    /// A port to a link of that rate.
+    pub fn new(rate: PerByte, header_bytes: usize, switch: &SwitchModel) -> Self {
         Self {
             rate,
             header_bytes,
-            buffer_bytes,
+            buffer_bytes: switch.port_buffer_bytes,
+            cut_through: switch.cut_through,
             lines: [(NONE, NONE); PRIORITIES],
             waiting: 0,
             waiting_bytes: 0,
@@ -63,14 +66,14 @@ impl Port {
         }
     }
 
-    /// A packet has come. `lossless` ones are taken even when the buffer is full.
+    /// A packet has come. Those of lanes are taken even when the buffer is full.
     #[inline]
-    pub fn offer(&mut self, packets: &mut Packets, number: u32, lossless: bool, now: Picos) -> Offered {
+    pub fn offer(&mut self, packets: &mut Packets, number: u32, now: Picos) -> Offered {
         if self.waiting == 0 && self.busy_until <= now {
-            return Offered::Sent(self.send(packets, number, now));
+            return Offered::Sent(self.send_through(packets, number, now));
         }
         let bytes = self.wire_bytes(packets, number);
-        if self.waiting_bytes + bytes > self.buffer_bytes && !lossless {
+        if self.waiting_bytes + bytes > self.buffer_bytes && !packets.get(number).is_lossless() {
             self.usage.drops += 1;
             return Offered::Refused;
         }
@@ -91,11 +94,25 @@ impl Port {
         Some((number, left, self.waiting != 0))
     }
 
+    /// Sends a packet whose last bit has just come. A port that cuts through began when it was free and had the first
+    /// bits, and early enough to be done no sooner than the last one came.
     #[inline]
-    fn send(&mut self, packets: &Packets, number: u32, now: Picos) -> Picos {
+    fn send_through(&mut self, packets: &mut Packets, number: u32, now: Picos) -> Picos {
+        let mut start = now;
+        if self.cut_through {
+            let span = self.rate.time(self.wire_bytes(packets, number));
+            start = self.busy_until.max(now - span.min(packets.get(number).spread));
+        }
+        self.send(packets, number, start)
+    }
+
+    /// Sends a packet from `start` on.
+    #[inline]
+    fn send(&mut self, packets: &mut Packets, number: u32, start: Picos) -> Picos {
         let bytes = self.wire_bytes(packets, number);
         let span = self.rate.time(bytes);
-        self.busy_until = now + span;
+        packets.get_mut(number).spread = span;
+        self.busy_until = start + span;
         self.usage.packets += 1;
         self.usage.bytes += bytes as u64;
         self.usage.busy += span;

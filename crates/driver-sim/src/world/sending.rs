@@ -1,9 +1,12 @@
 //! What drivers do: send, flush, receive. All of it happens at the host's own time and costs it.
 
+use std::os::fd::RawFd;
+
 use farcall_driver::{Destination, SendError, SendQueueFull};
 
 use super::World;
-use super::packets::{NONE, Packet};
+use super::packets::{Cargo, NONE, Packet};
+use crate::bell::Bell;
 use crate::event::Event;
 use crate::time::Picos;
 
@@ -66,6 +69,8 @@ impl World {
             priority: priority.min(super::PRIORITIES as u8 - 1),
             length: bytes as u32,
             bytes: self.packets.buffers().filled(bytes, parts),
+            cargo: Cargo::Datagram,
+            spread: Picos::ZERO,
             next: NONE,
         };
         self.enqueue(host, packet);
@@ -105,6 +110,9 @@ impl World {
     pub fn receive(&mut self, host: u32) -> Option<Received> {
         let state = &mut self.hosts[host as usize];
         let packet = self.packets.remove(state.inbox.pop_front()?);
+        if let Some(bell) = state.bell.as_ref().filter(|_| state.inbox.is_empty()) {
+            bell.silence();
+        }
         let costs = &self.profile.host;
         let bytes = packet.length as usize;
         state.catch_up(self.now);
@@ -112,6 +120,23 @@ impl World {
         state.usage.packets_received += 1;
         state.usage.bytes_received += bytes as u64;
         Some(Received { source: Destination(packet.source), bytes: packet.bytes, length: packet.length })
+    }
+
+    /// The descriptor that rings when something arrives for a host; there is one from the first call on.
+    pub fn bell(&mut self, host: u32) -> std::io::Result<RawFd> {
+        let state = &mut self.hosts[host as usize];
+        if state.bell.is_none() {
+            state.bell = Some(Bell::new()?);
+        }
+        let bell = state.bell.as_ref().map(Bell::descriptor);
+        Ok(bell.expect("it was just made"))
+    }
+
+    /// Whoever waited for a host has seen what there was.
+    pub fn silence_bell(&mut self, host: u32) {
+        if let Some(bell) = &self.hosts[host as usize].bell {
+            bell.silence();
+        }
     }
 
     /// Takes the memory of received packets back.

@@ -22,6 +22,9 @@ impl World {
     #[inline]
     pub(super) fn wake(&mut self, host: u32) {
         let state = &self.hosts[host as usize];
+        if let Some(bell) = &state.bell {
+            bell.ring();
+        }
         if !(state.driven && state.up && !state.paused) {
             return;
         }

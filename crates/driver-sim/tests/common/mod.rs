@@ -1,5 +1,11 @@
-//! What the tests of the model share: fabrics with known costs, and hosts that are driven by hand.
+//! What the tests share: fabrics with known costs, and hosts that are driven by hand.
 
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
+
+mod by_hand;
+pub mod echo;
+
+pub use by_hand::ByHand;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Datagram, Destination, Packet};
 use farcall_driver_sim::{Fabric, Profile, SimDatagram};
@@ -30,12 +36,21 @@ impl Probe {
         self.driver.send(Destination(to.number as u32), priority, &[&payload]).expect("room in the queue");
     }
 
+    /// All that has arrived: who sent it.
+    pub fn receive_sources(&mut self) -> Vec<u32> {
+        self.receive_each(|packet| packet.source().0)
+    }
+
     /// All that has arrived: first bytes and lengths.
     pub fn receive(&mut self) -> Vec<(Option<u8>, usize)> {
+        self.receive_each(|packet| (packet.first().copied(), packet.len()))
+    }
+
+    fn receive_each<T>(&mut self, look: impl Fn(&Packet) -> T) -> Vec<T> {
         let mut arrived = Vec::new();
         while self.driver.receive(&mut self.packets) > 0 {
             for packet in self.packets.drain(..) {
-                arrived.push((packet.first().copied(), packet.len()));
+                arrived.push(look(&packet));
                 self.driver.release(packet);
             }
         }
