@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Outcome, Profile, Tasks};
-use farcall::{CallError, Instant, Node, Service};
+use farcall::{CallError, Instant, Node, Service, TransportKind};
 
 const ECHO: Service = Service(1);
 
@@ -23,13 +23,13 @@ fn echo_server(node: &Node) -> Box<Tasks> {
 }
 
 /// All hosts call all others, with messages of many lengths. Returns the trace's fingerprint and the time it took.
-fn all_to_all(size: u32, seed: u64) -> (u64, u64) {
+fn all_to_all(kind: TransportKind, size: u32, seed: u64) -> (u64, u64) {
     let mut cluster = cluster(size, seed);
     let done = Rc::new(Cell::new(0));
     for rank in 0..size {
         let done = Rc::clone(&done);
         cluster.start(rank, move |node| {
-            let endpoint = node.endpoint("basic+sim").expect("a simulated host");
+            let endpoint = node.endpoint(kind.name()).expect("a simulated host");
             endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
             let done = Rc::clone(&done);
             Box::new(Tasks::new(endpoint, move |endpoint| async move {
@@ -51,7 +51,9 @@ fn all_to_all(size: u32, seed: u64) -> (u64, u64) {
 
 #[test]
 fn hosts_call_each_other_and_the_same_seed_gives_the_same_run() {
-    assert_eq!(all_to_all(24, 7), all_to_all(24, 7));
+    for &kind in TransportKind::SIMULATED {
+        assert_eq!(all_to_all(kind, 24, 7), all_to_all(kind, 24, 7), "{kind}");
+    }
 }
 
 #[test]

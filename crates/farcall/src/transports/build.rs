@@ -16,7 +16,8 @@ use farcall_transport::{PacketConfig, PacketTransport, Ring, Transport};
 
 use super::TransportKind;
 use super::config::{
-    basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config, udp_config,
+    basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config,
+    udp_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -106,7 +107,9 @@ impl Builder<'_> {
         let (identity, label, counters) = (self.identity, self.label, CounterFile::process());
         let faults = fault_config(&self.settings.fault);
         if faults == FaultConfig::none(faults.seed) {
-            return Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?));
+            return Ok(Box::new(PacketTransport::new(
+                driver, policy, identity, seed, config, counters, label,
+            )?));
         }
         let driver = Fault::new(driver, faults, &format!("fault {label}"));
         Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?))
