@@ -84,6 +84,18 @@ impl Fabric {
         Ok(())
     }
 
+    /// Lets everything happen that is due at the next point of time at which anything is, for hosts whose turns nobody
+    /// runs. Returns whether there was anything.
+    pub fn step(&self) -> bool {
+        let mut world = self.lock();
+        let next = world.next_at();
+        if next == Picos::NEVER {
+            return false;
+        }
+        while !matches!(world.advance(next), Step::Reached | Step::Quiet) {}
+        true
+    }
+
     /// Lets everything happen that is on its way, for hosts whose turns nobody runs.
     pub fn settle(&self) {
         while self.lock().advance(Picos::NEVER) != Step::Quiet {}
