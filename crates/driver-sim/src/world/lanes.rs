@@ -63,11 +63,13 @@ pub(super) struct Lanes {
     /// Numbers are not used again; a lane that both hosts have lost leaves an empty place.
     pub connections: Vec<Option<Box<Connection>>>,
     pub ports: Vec<Option<LanePort>>,
+    /// Bytes in the rings of all lanes.
+    pub ring_bytes: usize,
 }
 
 impl Lanes {
     pub fn new(hosts: usize) -> Self {
-        Self { connections: Vec::new(), ports: (0..hosts).map(|_| None).collect() }
+        Self { ports: (0..hosts).map(|_| None).collect(), ..Self::default() }
     }
 
     pub fn get_mut(&mut self, connection: u32) -> Option<&mut Connection> {
@@ -357,6 +359,7 @@ impl World {
         }
         let end = &mut connection.ends[1];
         (end.lane, end.incarnation, end.open) = (lane, incarnation, true);
+        self.lanes.ring_bytes += 2 * ring_bytes;
         self.report(host, LaneEvent::Accepted { lane, hello: hello.to_vec() });
         self.post(number, 1, Message::Accept, &welcome);
     }
@@ -400,6 +403,8 @@ impl World {
         let gone = |connection: &mut Connection| connection.ends.iter().all(|end| !end.open);
         if self.lanes.get_mut(number).is_some_and(gone) {
             let connection = self.lanes.connections[number as usize].take();
+            let rings = connection.iter().flat_map(|connection| &connection.ends).flat_map(|end| &end.ring);
+            self.lanes.ring_bytes -= rings.map(|ring| ring.bytes()).sum::<usize>();
             let parked = connection.into_iter().flat_map(|connection| connection.parked);
             parked.flatten().for_each(|packet| self.packets.discard(packet));
         }

@@ -139,6 +139,11 @@ impl World {
         }
     }
 
+    /// From now on only the first `bytes` bytes of each packet are carried.
+    pub fn carry_at_most(&mut self, bytes: usize) {
+        self.packets.buffers().carry_at_most(bytes);
+    }
+
     /// Takes the memory of received packets back.
     pub fn keep_buffers(&mut self, buffers: impl Iterator<Item = Box<[u8]>>) {
         buffers.for_each(|buffer| self.packets.buffers().keep(buffer));
