@@ -79,7 +79,7 @@ pub fn run(
         repeated: root.repeated(),
         totals: fabric.totals(),
         trace_hash: fabric.trace_hash(),
-        simulated: Duration::from_nanos(Instant::from(fabric.now()).as_nanos()),
+        simulated: Duration::from_nanos(fabric.now().as_nanos()),
         lasted: begun.elapsed(),
     })
 }
