@@ -117,8 +117,6 @@ impl World {
         let bytes = packet.length as usize;
         state.catch_up(self.now);
         state.spend(costs.receive_packet + costs.receive_byte.time(bytes));
-        state.usage.packets_received += 1;
-        state.usage.bytes_received += bytes as u64;
         Some(Received { source: Destination(packet.source), bytes: packet.bytes, length: packet.length })
     }
 

@@ -13,7 +13,7 @@ pub struct Totals {
     pub packet_events: u64,
     /// Turns that hosts have run.
     pub turns: u64,
-    /// Packets that hosts have sent.
+    /// Packets that hosts have sent; those of lanes included, also below.
     pub packets_sent: u64,
     /// Packets that reached the memory of their host.
     pub packets_delivered: u64,
