@@ -101,6 +101,11 @@ impl HomaPolicy {
         self.arriving.outstanding_bytes()
     }
 
+    /// Whether any long message is on its way to us.
+    pub fn any_arrives(&self) -> bool {
+        self.arriving.iter().next().is_some()
+    }
+
     /// How many of the priorities scheduled bytes have. The lowest; with a single one they share it.
     fn scheduled_priorities(&self) -> u8 {
         let unscheduled = self.cutoffs.lengths().len() as u8 + 1;
