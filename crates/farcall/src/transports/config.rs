@@ -94,7 +94,7 @@ pub fn homa_rules(homa: &HomaSettings, priorities: u8) -> Result<HomaRules, TooF
         overcommit: homa.overcommit,
         priorities: wanted,
         unscheduled_priorities: homa.unscheduled_priorities,
-        cutoffs: homa.cutoffs.map(|sizes| sizes.as_slice().iter().map(|bytes| *bytes as u32).collect()),
+        cutoffs: homa.cutoffs.map(|sizes| sizes.as_slice().to_vec()),
         fifo_permille: homa.fifo_permille,
         link_bits_per_second: homa.link_gbps.map(|gbps| u64::from(gbps) * 1_000_000_000),
         backlog: homa.backlog,
