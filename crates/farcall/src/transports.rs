@@ -5,7 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::str::FromStr;
 
 use farcall_driver::decorate::{Fault, FaultConfig};
-use farcall_driver::{CounterFile, Datagram};
+use farcall_driver::{CounterFile, Datagram, DatagramLimits};
 use farcall_driver_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
@@ -134,7 +134,7 @@ fn homa<D: Datagram + 'static>(
     settings: &Settings,
     label: &str,
 ) -> Result<Box<dyn Transport>, Box<dyn core::error::Error>> {
-    let policy = HomaPolicy::new(homa_rules(&settings.homa, driver.limits().priorities)?)?;
+    let policy = HomaPolicy::new(homa_rules(&settings.homa, driver.limits())?)?;
     Ok(packet(driver, policy, identity, settings, &homa_config(settings), label)?)
 }
 
@@ -230,14 +230,17 @@ fn homa_config(settings: &Settings) -> PacketConfig {
     }
 }
 
-/// The rules on a driver with so many priorities.
-fn homa_rules(homa: &HomaSettings, priorities: u8) -> Result<HomaRules, TooFewPriorities> {
+/// The rules on a driver with such limits.
+fn homa_rules(homa: &HomaSettings, limits: DatagramLimits) -> Result<HomaRules, TooFewPriorities> {
+    let priorities = limits.priorities;
+    let grant_bytes = homa.grant_bytes.unwrap_or((2 * limits.mtu_bytes).max(homa.rtt_bytes / 4));
     let wanted = homa.priorities.unwrap_or(priorities);
     if wanted > priorities {
         return Err(TooFewPriorities { wanted, priorities });
     }
     Ok(HomaRules {
         rtt_bytes: homa.rtt_bytes as u32,
+        grant_bytes: grant_bytes as u32,
         overcommit: homa.overcommit,
         priorities: wanted,
         unscheduled_priorities: homa.unscheduled_priorities,
