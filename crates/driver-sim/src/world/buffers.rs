@@ -7,7 +7,7 @@ const BUFFER_BYTES_MIN: usize = 128;
 
 /// What buffers are longer than a power of two. Allocated one after the other, their beginnings, where all headers are,
 /// would otherwise compete for the same few sets of a cache.
-const STAGGER_BYTES: usize = 3 * 64;
+pub const STAGGER_BYTES: usize = 3 * 64;
 
 /// Buffers that are a little longer than powers of two, and spares of each length.
 #[derive(Debug)]

@@ -178,6 +178,9 @@ mod tests {
             assert_eq!(packets.get(numbers[1]).bytes[..3], [round; 3]);
             numbers.into_iter().for_each(|number| packets.discard(number));
         }
-        assert_eq!((packets.vacant.len(), packets.peak(), packets.buffers.bytes()), (2, 2, 256 + 128 + 2 * STAGGER_BYTES));
+        assert_eq!(
+            (packets.vacant.len(), packets.peak(), packets.buffers.bytes()),
+            (2, 2, 256 + 128 + 2 * super::super::buffers::STAGGER_BYTES)
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::quantity::{show_size, wide_size};
 /// The most sizes in a list.
 pub const SIZES_MAX: usize = 7;
 
-/// Sizes in bytes, each greater than the one before.
+/// Sizes below 4 GiB in bytes, each greater than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     count: u8,
@@ -37,10 +37,9 @@ impl Sizes {
     }
 
     /// The same list with every size between `min` and `max`; sizes that become equal become one.
-    pub(super) fn clamp(&self, min: u64, max: u64) -> Self {
+    pub(super) fn clamp(&self, min: u32, max: u32) -> Self {
         let mut clamped = Self { count: 0, bytes: [0; SIZES_MAX] };
-        let bound = |bytes: u32| u32::try_from(u64::from(bytes).clamp(min, max)).unwrap_or(u32::MAX);
-        for bytes in self.as_slice().iter().map(|bytes| bound(*bytes)) {
+        for bytes in self.as_slice().iter().map(|bytes| *bytes.clamp(&min, &max)) {
             if clamped.as_slice().last() != Some(&bytes) {
                 clamped.bytes[usize::from(clamped.count)] = bytes;
                 clamped.count += 1;

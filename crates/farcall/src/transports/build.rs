@@ -92,7 +92,7 @@ impl Builder<'_> {
     }
 
     fn homa<D: Datagram + 'static>(&self, driver: D, seed: u64) -> Built {
-        let rules = homa_rules(&self.settings.homa, driver.limits().priorities)?;
+        let rules = homa_rules(&self.settings.homa, driver.limits())?;
         self.packet(driver, HomaPolicy::new(rules)?, &homa_config(self.settings), seed)
     }
 

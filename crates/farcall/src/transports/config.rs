@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
+use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::FaultConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
@@ -83,14 +84,17 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
     }
 }
 
-/// The rules on a driver with so many priorities.
-pub fn homa_rules(homa: &HomaSettings, priorities: u8) -> Result<HomaRules, TooFewPriorities> {
+/// The rules on a driver with such limits.
+pub fn homa_rules(homa: &HomaSettings, limits: DatagramLimits) -> Result<HomaRules, TooFewPriorities> {
+    let priorities = limits.priorities;
+    let grant_bytes = homa.grant_bytes.unwrap_or((2 * limits.mtu_bytes).max(homa.rtt_bytes / 4));
     let wanted = homa.priorities.unwrap_or(priorities);
     if wanted > priorities {
         return Err(TooFewPriorities { wanted, priorities });
     }
     Ok(HomaRules {
         rtt_bytes: homa.rtt_bytes as u32,
+        grant_bytes: grant_bytes as u32,
         overcommit: homa.overcommit,
         priorities: wanted,
         unscheduled_priorities: homa.unscheduled_priorities,
