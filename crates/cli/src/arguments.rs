@@ -45,10 +45,10 @@ pub struct Perf {
     /// Lengths of the responses, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "100,1K,10K,100K,1M")]
     pub sizes: Vec<Size>,
-    /// Calls of each client, for each transport and size
-    #[arg(long, default_value = "10000", value_parser = whole_number::<{ u64::MAX }>)]
-    pub count: u64,
-    /// Seconds after which a transport and size are done, however many calls were made
+    /// Calls of each client, for each transport and size [default: 10000; 1000 on a simulated fabric]
+    #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
+    pub count: Option<u64>,
+    /// Seconds (of simulated time on a simulated fabric) after which a transport and size are done, however many calls were made
     #[arg(long, default_value = "1.5", value_parser = parse_seconds)]
     pub seconds: Duration,
     /// The fewest calls before measuring begins; it begins once latencies are steady
@@ -66,6 +66,9 @@ pub struct Perf {
     /// How payloads are made and looked at
     #[arg(long, default_value = "copied")]
     pub buffers: BuffersArgument,
+    /// The fabric that +sim transports run on: an embedded profile or a file; --set fabric.SECTION.FIELD=VALUE changes it
+    #[arg(long, value_name = "NAME|FILE")]
+    pub fabric: Option<String>,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
@@ -168,7 +171,18 @@ impl From<BuffersArgument> for Buffers {
 /// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking.
 const MEASURED: &str = "endpoint.idle=spin";
 
+/// What assignments to fields of the fabric's profile start with.
+const FABRIC_PREFIX: &str = "fabric.";
+
 impl Tuning {
+    /// The assignments to fields of the fabric's profile, without their prefix, taken out of the others.
+    pub fn take_fabric_fields(&mut self) -> Vec<String> {
+        let (fields, others) =
+            self.settings.drain(..).partition::<Vec<_>, _>(|text| text.starts_with(FABRIC_PREFIX));
+        self.settings = others;
+        fields.iter().map(|text| text[FABRIC_PREFIX.len()..].to_owned()).collect()
+    }
+
     /// The assignments for measured processes, and the settings that they lead to.
     pub fn load(&self) -> Result<(Vec<String>, Settings), Failure> {
         let assignments: Vec<String> =

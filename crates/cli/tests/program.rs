@@ -32,7 +32,7 @@ fn records(arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 18] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (&["perf", "ecko"], "farcall: `ecko` is no value of TEST; choose from echo"),
@@ -59,6 +59,22 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (
             &["perf", "--set", "ring.ring_bytes=1"],
             "farcall: ring.ring_bytes=1 is out of range; the nearest valid value is 4K",
+        ),
+        (
+            &["perf", "--transport", "basic+sim"],
+            "farcall: basic+sim needs a fabric; add --fabric ideal, or the name of another one or a file",
+        ),
+        (
+            &["perf", "--transport", "ring+shm", "--fabric", "ideal"],
+            "farcall: --fabric: only simulated transports have one: ring+sim, basic+sim, homa+sim",
+        ),
+        (
+            &["perf", "--transport", "ring+shm", "--set", "fabric.link.gbps=1"],
+            "farcall: --set fabric.link.gbps=1: there is no fabric without --fabric",
+        ),
+        (
+            &["perf", "--transport", "homa+sim", "--fabric", "connectx2-qdr", "--clients", "80"],
+            "farcall: --fabric: fabric profile `connectx2-qdr`, `topology`: there are places for 80 hosts, not for 81",
         ),
         (&["compare"], "farcall: --limit is missing; see `farcall --help`"),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
@@ -140,6 +156,47 @@ fn records_have_the_documented_fields() {
         "{}",
         found[0]
     );
+}
+
+#[test]
+fn a_simulated_fabric_stands_beside_what_was_published_for_it() {
+    let documentation = include_str!("../../../docs/results.md");
+    let arguments =
+        ["perf", "--transport", "basic+sim,homa+sim", "--fabric", "connectx2-qdr", "--sizes", "100,10K"];
+    let found = records(&[&arguments[..], &["--count", "300", "--json", "-"]].concat());
+    assert_eq!(found.len(), 2 * 2 * 5);
+    for record in &found {
+        let figure = |field: &str| record[field].as_f64().unwrap_or_else(|| panic!("{field} in {record}"));
+        let error = figure("value") / figure("published") - 1.0;
+        assert!((figure("error") - error).abs() < 1e-9, "{record}");
+        for field in record.as_object().expect("a record is an object").keys() {
+            assert!(
+                documentation.contains(&format!("`{field}`")),
+                "docs/results.md does not say what `{field}` is"
+            );
+        }
+    }
+    let medians: Vec<_> = found.iter().filter(|record| record["statistic"] == "p50").collect();
+    assert_eq!(medians[0]["published"], 3_900.0);
+    for median in medians {
+        let error = median["error"].as_f64().expect("a number");
+        assert!(error.abs() < 0.25, "the model is of that machine: {median}");
+    }
+}
+
+#[test]
+fn a_simulation_is_the_same_every_time_and_follows_its_profile() {
+    let arguments = ["perf", "--transport", "homa+sim", "--fabric", "ideal", "--sizes", "100K"];
+    let run = |more: &[&str]| {
+        let found = records(&[&arguments[..], &["--count", "100", "--json", "-"], more].concat());
+        (found[0]["trace_hash"].clone(), found[0]["value"].as_f64().expect("a number"))
+    };
+    let (trace, median) = run(&[]);
+    assert_eq!(run(&[]), (trace.clone(), median));
+    let (slower_trace, slower) = run(&["--set", "fabric.link.gbps=10"]);
+    assert_ne!(trace, slower_trace);
+    let on_the_wire = 102_400.0 * 8.0 / 10.0;
+    assert!(slower > on_the_wire && median < on_the_wire, "{median} ns, {slower} ns");
 }
 
 #[test]
