@@ -7,23 +7,32 @@ use farcall_driver::{Datagram, Destination, Packet, Random};
 use farcall_driver_sim::{Fabric, Host, Profile, Program, SimDatagram, Simulation};
 
 /// Simulated time of a run.
-const MICROS: u64 = 2_000;
+const MICROS: u64 = 4_000;
 /// Packets that a host keeps on their way.
 const WINDOW: usize = 4;
 /// Runs of each figure.
 const RUNS: usize = 5;
 
 fn main() {
-    println!("fabric            hosts  bytes   packet events/s  events/s  packets/s  peak events  memory");
-    for (profile, hosts, bytes) in
-        [("ideal", 2, 100), ("ideal", 16, 100), ("ideal", 200, 100), ("ideal", 200, 1400)]
-    {
-        let mut runs: Vec<_> = (0..RUNS).map(|_| run(profile, hosts, bytes)).collect();
+    println!(
+        "fabric            hosts  bytes  carried   packet events/s  events/s  packets/s  peak events  memory"
+    );
+    for (profile, hosts, bytes, carried_bytes) in [
+        ("ideal", 2, 100, 100),
+        ("ideal", 16, 100, 100),
+        ("ideal", 200, 100, 100),
+        ("ideal", 200, 1400, 1400),
+        ("connectx2-qdr", 80, 100, 100),
+        ("omni-path-100", 200, 4000, 4000),
+        ("omni-path-100", 200, 40_000, 40_000),
+        ("omni-path-100", 200, 40_000, 100),
+    ] {
+        let mut runs: Vec<_> = (0..RUNS).map(|_| run(profile, hosts, bytes, carried_bytes)).collect();
         runs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (seconds, totals) = runs[RUNS / 2];
         let rate = |count: u64| count as f64 / seconds / 1e6;
         println!(
-            "{profile:16} {hosts:6} {bytes:6} {:13.2} M {:7.2} M {:8.2} M {:12} {:5.1} MB",
+            "{profile:16} {hosts:6} {bytes:6} {carried_bytes:8} {:13.2} M {:7.2} M {:8.2} M {:12} {:5.1} MB",
             rate(totals.packet_events),
             rate(totals.events),
             rate(totals.packets_delivered),
@@ -33,9 +42,10 @@ fn main() {
     }
 }
 
-fn run(profile: &str, hosts: usize, bytes: usize) -> (f64, farcall_driver_sim::Totals) {
+fn run(profile: &str, hosts: usize, bytes: usize, carried_bytes: usize) -> (f64, farcall_driver_sim::Totals) {
     let profile = Profile::load(profile).expect("an embedded profile");
     let fabric = Fabric::new(profile, 1, hosts).expect("it has the places");
+    fabric.carry_at_most(carried_bytes);
     let mut simulation = Simulation::new(fabric.clone());
     for host in 0..hosts {
         simulation.start(host, move |host: &Host| Box::new(Exchange::new(host, hosts, bytes)));

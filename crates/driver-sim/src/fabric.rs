@@ -48,6 +48,13 @@ impl Fabric {
         self.lock().now()
     }
 
+    /// From now on only the first `bytes` bytes of each packet are really carried; the rest arrives as zeros, at the same
+    /// time. It saves the machine's memory bandwidth where long payloads are only timed. Headers must be within these bytes,
+    /// and protocols must not check what they carry. Records of lanes that are longer arrive as zeros from there on too.
+    pub fn carry_at_most(&self, bytes: usize) {
+        self.lock().carry_at_most(bytes);
+    }
+
     /// What has happened so far.
     pub fn totals(&self) -> Totals {
         self.lock().totals()
@@ -75,6 +82,18 @@ impl Fabric {
         action.check(world.host_count())?;
         world.act(action);
         Ok(())
+    }
+
+    /// Lets everything happen that is due at the next point of time at which anything is, for hosts whose turns nobody
+    /// runs. Returns whether there was anything.
+    pub fn step(&self) -> bool {
+        let mut world = self.lock();
+        let next = world.next_at();
+        if next == Picos::NEVER {
+            return false;
+        }
+        while !matches!(world.advance(next), Step::Reached | Step::Quiet) {}
+        true
     }
 
     /// Lets everything happen that is on its way, for hosts whose turns nobody runs.

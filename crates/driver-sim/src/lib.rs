@@ -22,6 +22,7 @@
 
 mod bell;
 mod config;
+mod counters;
 mod datagram;
 mod event;
 mod fabric;
@@ -38,6 +39,7 @@ mod wakes;
 mod world;
 
 pub use config::ConfigError;
+pub use counters::SimCounters;
 pub use datagram::SimDatagram;
 pub use fabric::Fabric;
 pub use faults::{Action, PacketFaults, Schedule, ScheduleError, Scheduled};

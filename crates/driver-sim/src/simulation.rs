@@ -67,7 +67,7 @@ impl Simulation {
         self.begin(host as u32);
     }
 
-    /// Runs until simulated time is `until`.
+    /// Runs until simulated time is `until`, also when nothing is left to happen before.
     pub fn run_until(&mut self, until: Instant) -> Outcome {
         self.run(Picos::from(until), || true)
     }

@@ -124,7 +124,7 @@ fn main() {
     // One server at a time is polled: the one whose number stands here.
     let turn = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let server = thread::spawn({
-        let (stop, turn) = (stop.clone(), turn.clone());
+        let (stop, turn, clock) = (stop.clone(), turn.clone(), clock.clone());
         move || {
             let mut echo = Echo::default();
             while !stop.load(Ordering::Relaxed) {

@@ -28,8 +28,10 @@ impl LaneSender for SimLaneSender {
         self.ring.bytes()
     }
 
-    /// Where the lines of a record are is not modelled.
-    fn claim(&mut self, _offset: usize, _length: usize) {}
+    /// There is nothing to fetch.
+    fn claim(&mut self, offset: usize, length: usize) {
+        assert!(self.ring.has_place(offset, length), "a record outside the ring");
+    }
 
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         assert!(self.ring.has_place(offset, length), "a record outside the ring");

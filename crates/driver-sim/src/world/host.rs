@@ -59,11 +59,11 @@ pub struct HostUsage {
     pub turns: u64,
     /// Turns that found something to do.
     pub busy_turns: u64,
-    /// Packets sent.
+    /// Packets sent; those of lanes included, also below.
     pub packets_sent: u64,
     /// Their payload.
     pub bytes_sent: u64,
-    /// Packets received.
+    /// Packets that reached its memory.
     pub packets_received: u64,
     /// Their payload.
     pub bytes_received: u64,

@@ -63,11 +63,13 @@ pub(super) struct Lanes {
     /// Numbers are not used again; a lane that both hosts have lost leaves an empty place.
     pub connections: Vec<Option<Box<Connection>>>,
     pub ports: Vec<Option<LanePort>>,
+    /// Bytes in the rings of all lanes.
+    pub ring_bytes: usize,
 }
 
 impl Lanes {
     pub fn new(hosts: usize) -> Self {
-        Self { connections: Vec::new(), ports: (0..hosts).map(|_| None).collect() }
+        Self { ports: (0..hosts).map(|_| None).collect(), ..Self::default() }
     }
 
     pub fn get_mut(&mut self, connection: u32) -> Option<&mut Connection> {
@@ -210,9 +212,6 @@ impl World {
         let costs = &self.profile.host;
         let span = costs.receive_packet + costs.receive_byte.time(bytes);
         self.spend(host, span);
-        let usage = &mut self.hosts[host as usize].usage;
-        usage.packets_received += 1;
-        usage.bytes_received += bytes as u64;
     }
 }
 
@@ -226,9 +225,6 @@ impl World {
         let (costs, nic) = (&self.profile.host, &self.profile.nic);
         let span = costs.send_packet + costs.send_byte.time(payload.len()) + nic.descriptor + nic.doorbell;
         self.spend(host, span);
-        let usage = &mut self.hosts[host as usize].usage;
-        usage.packets_sent += 1;
-        usage.bytes_sent += payload.len() as u64;
         // What does not fit one packet goes ahead of it.
         let mtu_bytes = self.profile.nic.mtu_bytes;
         let ahead = payload.len().saturating_sub(1) / mtu_bytes;
@@ -243,7 +239,6 @@ impl World {
         };
         let span = self.profile.nic.descriptor + self.profile.nic.doorbell;
         self.spend(host, span);
-        self.hosts[host as usize].usage.bytes_sent += bytes as u64;
         let mtu_bytes = self.profile.nic.mtu_bytes;
         for at in (0..bytes).step_by(mtu_bytes) {
             self.post_packet(number, side, mtu_bytes.min(bytes - at), Message::Filler, &[]);
@@ -280,7 +275,10 @@ impl World {
             next: NONE,
         };
         let number = self.packets.insert(packet);
-        let state = &self.hosts[source as usize];
+        self.totals.packets_sent += 1;
+        let state = &mut self.hosts[source as usize];
+        state.usage.packets_sent += 1;
+        state.usage.bytes_sent += wire_bytes as u64;
         let at = state.local() + Picos(self.profile.nic.pcie_round_trip.0 / 2);
         self.queue.schedule(at, Event::Posted { packet: number, incarnation: state.incarnation });
     }
@@ -330,8 +328,6 @@ impl World {
             Message::Record { offset, next_offset } if end.open => {
                 if let Some(ring) = &end.ring {
                     ring.deliver(offset as usize, next_offset as usize, payload);
-                    self.totals.packets_delivered += 1;
-                    self.totals.bytes_delivered += payload.len() as u64;
                     self.wake(host);
                 }
             }
@@ -357,6 +353,7 @@ impl World {
         }
         let end = &mut connection.ends[1];
         (end.lane, end.incarnation, end.open) = (lane, incarnation, true);
+        self.lanes.ring_bytes += 2 * ring_bytes;
         self.report(host, LaneEvent::Accepted { lane, hello: hello.to_vec() });
         self.post(number, 1, Message::Accept, &welcome);
     }
@@ -400,6 +397,8 @@ impl World {
         let gone = |connection: &mut Connection| connection.ends.iter().all(|end| !end.open);
         if self.lanes.get_mut(number).is_some_and(gone) {
             let connection = self.lanes.connections[number as usize].take();
+            let rings = connection.iter().flat_map(|connection| &connection.ends).flat_map(|end| &end.ring);
+            self.lanes.ring_bytes -= rings.map(|ring| ring.bytes()).sum::<usize>();
             let parked = connection.into_iter().flat_map(|connection| connection.parked);
             parked.flatten().for_each(|packet| self.packets.discard(packet));
         }

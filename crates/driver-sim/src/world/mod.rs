@@ -26,7 +26,7 @@ pub use totals::Totals;
 
 use std::collections::VecDeque;
 
-use farcall_driver::{LaneFault, Random};
+use farcall_driver::{CounterFile, LaneFault, Random};
 use host::HostState;
 use lanes::Lanes;
 use layout::Layout;
@@ -35,6 +35,7 @@ use packets::Packets;
 use port::Port;
 use trace_hash::TraceHash;
 
+use crate::counters::SimCounters;
 use crate::event::Event;
 use crate::faults::{Cuts, PacketFaults, Scheduled};
 use crate::profile::{Profile, ProfileError};
@@ -64,7 +65,11 @@ pub struct World {
     random: Random,
     hash: TraceHash,
     totals: Totals,
+    counters: SimCounters,
 }
+
+/// The counters are brought up to date every so many events.
+const COUNTED_EVENTS: u64 = 1 << 16;
 
 /// What the fabric cannot do alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +109,7 @@ impl World {
             random,
             hash: TraceHash::default(),
             totals: Totals::default(),
+            counters: SimCounters::new(CounterFile::process(), &format!("sim {}", profile.name)),
             profile,
         })
     }
@@ -117,15 +123,14 @@ impl World {
             let (event_at, action_at) = (self.queue.next_at(), self.next_action_at());
             let (turn_at, host) = self.wakes.next();
             let at = event_at.min(turn_at).min(action_at);
-            if at == Picos::NEVER {
-                return Step::Quiet;
-            }
-            if at > until {
-                self.now = self.now.max(until);
-                return Step::Reached;
+            if at == Picos::NEVER || at > until {
+                return self.pass(at, until);
             }
             self.now = self.now.max(at);
             self.totals.events += 1;
+            if self.totals.events.is_multiple_of(COUNTED_EVENTS) {
+                self.counters.show(&self.totals());
+            }
             if action_at == at {
                 self.next_action();
             } else if event_at == at {
@@ -135,6 +140,20 @@ impl World {
                 return Step::Turn(host);
             }
         }
+    }
+
+    /// Nothing happens before `until`; the next thing does at `at`, if at all.
+    fn pass(&mut self, at: Picos, until: Picos) -> Step {
+        if until < Picos::NEVER {
+            self.now = self.now.max(until);
+        }
+        self.counters.show(&self.totals());
+        if at == Picos::NEVER { Step::Quiet } else { Step::Reached }
+    }
+
+    /// When the next thing happens; [`Picos::NEVER`] if nothing does any more.
+    pub fn next_at(&self) -> Picos {
+        self.queue.next_at().min(self.next_action_at()).min(self.wakes.next().0)
     }
 
     fn next_event(&mut self) {
@@ -184,7 +203,7 @@ impl World {
             now: self.now,
             peak_events: self.queue.peak(),
             peak_packets: self.packets.peak(),
-            memory_bytes: self.queue.memory_bytes() + self.packets.memory_bytes(),
+            memory_bytes: self.queue.memory_bytes() + self.packets.memory_bytes() + self.lanes.ring_bytes,
             ..self.totals
         }
     }

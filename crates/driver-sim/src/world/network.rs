@@ -172,18 +172,19 @@ impl World {
             self.totals.drops_host_down += 1;
             return self.drop_packet(number);
         }
-        if lane {
-            self.hash.note(self.now, kind::DELIVERED, host, u64::from(length));
-            return self.take_lane_packet(number);
-        }
-        if state.inbox.len() >= self.profile.nic.receive_queue_packets {
+        if !lane && state.inbox.len() >= self.profile.nic.receive_queue_packets {
             self.totals.drops_receive_queue += 1;
             return self.drop_packet(number);
         }
-        state.inbox.push_back(number);
+        state.usage.packets_received += 1;
+        state.usage.bytes_received += u64::from(length);
         self.totals.packets_delivered += 1;
         self.totals.bytes_delivered += u64::from(length);
         self.hash.note(self.now, kind::DELIVERED, host, u64::from(length));
+        if lane {
+            return self.take_lane_packet(number);
+        }
+        self.hosts[host as usize].inbox.push_back(number);
         self.wake(host);
     }
 

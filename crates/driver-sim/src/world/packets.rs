@@ -150,27 +150,44 @@ impl Packets {
 }
 
 /// Buffers that are powers of two long, and spares of each length.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Buffers {
+    /// How many bytes of a packet are really written; all others of a buffer stay zero.
+    carried_bytes: usize,
     spares: Vec<Vec<Box<[u8]>>>,
     /// Bytes in all buffers, spare or not.
     bytes: usize,
 }
 
+impl Default for Buffers {
+    fn default() -> Self {
+        Self { carried_bytes: usize::MAX, spares: Vec::new(), bytes: 0 }
+    }
+}
+
 impl Buffers {
+    /// From now on only the first `bytes` bytes of each packet are carried.
+    pub fn carry_at_most(&mut self, bytes: usize) {
+        self.carried_bytes = bytes;
+        // What the spares have carried may be more.
+        let spares = core::mem::take(&mut self.spares);
+        self.bytes -= spares.iter().flatten().map(|spare| spare.len()).sum::<usize>();
+    }
+
     /// A buffer with the bytes of `parts` at its start.
     #[inline]
     pub fn filled(&mut self, length: usize, parts: &[&[u8]]) -> Box<[u8]> {
         let mut buffer = self.take(length);
-        let mut at = 0;
+        let mut rest = &mut buffer[..length.min(self.carried_bytes)];
         for part in parts {
-            buffer[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
+            let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
+            here.copy_from_slice(&part[..here.len()]);
+            rest = after;
         }
         buffer
     }
 
-    /// A buffer of at least `length` bytes; what is in it is left over from earlier packets.
+    /// A buffer of at least `length` bytes; among those that are carried are some of earlier packets.
     #[inline]
     fn take(&mut self, length: usize) -> Box<[u8]> {
         let capacity = length.max(BUFFER_BYTES_MIN).next_power_of_two();
@@ -218,6 +235,21 @@ mod tests {
             spread: Picos::ZERO,
             next: NONE,
         }
+    }
+
+    #[test]
+    fn what_is_not_carried_is_zero() {
+        let mut buffers = Buffers::default();
+        let used = buffers.filled(200, &[&[9; 200]]);
+        buffers.keep(used);
+        buffers.carry_at_most(50);
+        for _ in 0..2 {
+            let buffer = buffers.filled(200, &[&[1; 20], &[2; 180]]);
+            assert_eq!((buffer[19], buffer[20], buffer[49]), (1, 2, 2));
+            assert!(buffer[50..].iter().all(|byte| *byte == 0));
+            buffers.keep(buffer);
+        }
+        assert_eq!(buffers.bytes, 256);
     }
 
     #[test]

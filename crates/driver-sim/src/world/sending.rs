@@ -117,8 +117,6 @@ impl World {
         let bytes = packet.length as usize;
         state.catch_up(self.now);
         state.spend(costs.receive_packet + costs.receive_byte.time(bytes));
-        state.usage.packets_received += 1;
-        state.usage.bytes_received += bytes as u64;
         Some(Received { source: Destination(packet.source), bytes: packet.bytes, length: packet.length })
     }
 
@@ -137,6 +135,11 @@ impl World {
         if let Some(bell) = &self.hosts[host as usize].bell {
             bell.silence();
         }
+    }
+
+    /// From now on only the first `bytes` bytes of each packet are carried.
+    pub fn carry_at_most(&mut self, bytes: usize) {
+        self.packets.buffers().carry_at_most(bytes);
     }
 
     /// Takes the memory of received packets back.

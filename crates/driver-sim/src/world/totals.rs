@@ -13,7 +13,7 @@ pub struct Totals {
     pub packet_events: u64,
     /// Turns that hosts have run.
     pub turns: u64,
-    /// Packets that hosts have sent.
+    /// Packets that hosts have sent; those of lanes included, also below.
     pub packets_sent: u64,
     /// Packets that reached the memory of their host.
     pub packets_delivered: u64,
@@ -45,7 +45,8 @@ pub struct Totals {
     pub peak_events: usize,
     /// The most packets that have been on the fabric at a time.
     pub peak_packets: usize,
-    /// Memory that the fabric holds for events and packets, in bytes.
+    /// Memory that the fabric holds for events, packets and rings of lanes, in bytes. Of the rings only what has been
+    /// written to is really there.
     pub memory_bytes: usize,
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
 mod by_hand;
+pub mod cluster;
 pub mod echo;
 
 pub use by_hand::ByHand;

@@ -138,6 +138,12 @@ impl Endpoint {
         self.core().transport.outbox().reply(deferred.fulfil(), Status::Ok, payload.into());
     }
 
+    /// Refuses a request that its handler deferred, with a code of the server's own.
+    pub fn refuse(&self, deferred: Deferred, code: u8) {
+        let (request, status) = (deferred.fulfil(), Status::Refused(code));
+        self.core().transport.outbox().reply(request, status, Outgoing::Slice(&[]));
+    }
+
     /// Cancels a call that was posted or has a callback. It completes now, with [`CallError::Cancelled`], unless it
     /// has completed before; says whether it did.
     pub fn cancel(&self, operation: Operation) -> bool {
@@ -149,6 +155,12 @@ impl Endpoint {
         let mut turn = Turn { state: &mut core.state, events: None };
         turn.complete(outbox, operation.0, how, &Err(CallError::Cancelled));
         true
+    }
+
+    /// As [`Context::is_transmitted`].
+    pub fn is_transmitted(&self, operation: Operation) -> bool {
+        let core = &mut *self.core();
+        Context { outbox: core.transport.outbox(), state: &mut core.state }.is_transmitted(operation)
     }
 
     /// Memory that can be written in place and sent without a copy.

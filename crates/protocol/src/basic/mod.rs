@@ -52,11 +52,11 @@ impl<B: AsRef<[u8]>> Calls<B, BasicPolicy> {
 /// Reads `bytes` as packets about sessions: raw, or with a checksum put right.
 #[doc(hidden)]
 pub fn fuzz_session(bytes: &[u8]) {
-    crate::calls::fuzz_sessions::<BasicPolicy>(bytes);
+    crate::calls::fuzz_sessions(bytes, BasicPolicy::default);
 }
 
 /// Reads `bytes` as packets of any kind within the abused session.
 #[doc(hidden)]
 pub fn fuzz_basic(bytes: &[u8]) {
-    crate::calls::fuzz_messages::<BasicPolicy>(bytes);
+    crate::calls::fuzz_messages(bytes, BasicPolicy::default);
 }

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::session::{PeerAddress, SessionConfig, SessionEvent, SessionId};
-use crate::wire::{Head, Opcode, checksum_of};
+use crate::wire::{Head, Opcode, Protocol, checksum_of};
 use crate::{Identity, Instant};
 
 use super::{Calls, Delivery, Payload, Policy};
@@ -32,8 +32,8 @@ struct Arena<P: Policy> {
 }
 
 /// Reads `bytes` as packets of any kind within the abused session.
-pub(crate) fn fuzz_messages<P: Policy + Default>(bytes: &[u8]) {
-    let mut arena = Arena::<P>::new();
+pub(crate) fn fuzz_messages<P: Policy>(bytes: &[u8], policy: impl Fn() -> P) {
+    let mut arena = Arena::new(policy);
     let mut rest = bytes;
     for _ in 0..COMMANDS_MAX {
         let Some((&[command, length], tail)) = rest.split_first_chunk::<2>() else { break };
@@ -52,8 +52,8 @@ pub(crate) fn fuzz_messages<P: Policy + Default>(bytes: &[u8]) {
 }
 
 /// Reads `bytes` as packets about sessions: raw, or with a checksum put right.
-pub(crate) fn fuzz_sessions<P: Policy + Default>(bytes: &[u8]) {
-    let mut arena = Arena::<P>::new();
+pub(crate) fn fuzz_sessions<P: Policy>(bytes: &[u8], policy: impl Fn() -> P) {
+    let mut arena = Arena::new(policy);
     let mut rest = bytes;
     for _ in 0..COMMANDS_MAX {
         let Some((&[command, length], tail)) = rest.split_first_chunk::<2>() else { break };
@@ -70,15 +70,15 @@ pub(crate) fn fuzz_sessions<P: Policy + Default>(bytes: &[u8]) {
     arena.finish();
 }
 
-impl<P: Policy + Default> Arena<P> {
-    fn new() -> Self {
+impl<P: Policy> Arena<P> {
+    fn new(policy: impl Fn() -> P) -> Self {
         let mut config = SessionConfig::default();
         config.offer.message_bytes_max = 20_000;
         config.offer.unscheduled_bytes = 4000;
         config.offer.calls_max = 8;
         let end = |rank: usize| {
             let identity = Identity { incarnation: rank as u64 + 1, rank: rank as u32, endpoint: 0 };
-            Calls::with_policy(P::default(), config, RESEND_INTERVAL, identity, 99)
+            Calls::with_policy(policy(), config, RESEND_INTERVAL, identity, 99)
                 .expect("the configuration is valid")
         };
         let ends = (0..3).map(end).collect();
@@ -97,7 +97,8 @@ impl<P: Policy + Default> Arena<P> {
     /// A packet in the abused session: the first bytes choose opcode, flags and call, the rest is its body.
     fn attack_in_session(&mut self, body: &[u8]) {
         if let Some((&[opcode, flags, slot, sequence], body)) = body.split_first_chunk::<4>() {
-            self.attack(19 + opcode % 9, flags, u64::from(sequence) << 16 | u64::from(slot % 10), body);
+            let opcodes = if P::PROTOCOL == Protocol::Homa { 10 } else { 9 };
+            self.attack(19 + opcode % opcodes, flags, u64::from(sequence) << 16 | u64::from(slot % 10), body);
         }
     }
 
@@ -131,7 +132,9 @@ impl<P: Policy + Default> Arena<P> {
         let of_abused = self.sessions[ABUSED].and_then(|id| self.ends[ABUSED].link(id));
         let link = if opcode == Opcode::Reset as u8 { of_target } else { of_abused };
         let Some(number) = link.map(|link| link.remote) else { return };
-        let mut packet = vec![0, 0, 0, 0, opcode, (flags % 16) | 8];
+        // Arguments are of use in homa only.
+        let flags = if P::PROTOCOL == Protocol::Homa { flags } else { flags % 16 };
+        let mut packet = vec![0, 0, 0, 0, opcode, flags | 8];
         packet.extend_from_slice(&number.0.to_le_bytes());
         packet.extend_from_slice(&call.to_le_bytes());
         packet.extend_from_slice(body);

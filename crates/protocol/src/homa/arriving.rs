@@ -24,21 +24,45 @@ struct Arriving {
     outstanding: u32,
 }
 
-/// The messages that arrive, over all sessions.
+/// What one sender has on its way.
 #[derive(Debug, Default)]
+struct Sender {
+    /// The messages that wait for grants, the shortest first.
+    waiting: BTreeSet<Rank>,
+    outstanding_bytes: u64,
+}
+
+/// The messages that arrive, over all sessions.
+#[derive(Debug)]
 pub(super) struct ArrivingMessages {
     messages: BTreeMap<SlotRef, Arriving>,
-    /// Of every sender, those that wait for grants, the shortest first.
-    senders: BTreeMap<Identity, BTreeSet<Rank>>,
+    senders: BTreeMap<Identity, Sender>,
     /// The first of every sender.
     heads: BTreeSet<Rank>,
     /// All that wait for grants, the oldest first.
     by_age: BTreeSet<(u64, SlotRef)>,
+    /// The sum over all senders.
     outstanding_bytes: u64,
+    /// With no more than this a sender counts in the sum: it cannot send more in a round trip, and must not be able to
+    /// keep grants from others by what it begins and does not go on with.
+    sender_bytes_max: u64,
     ages: u64,
 }
 
 impl ArrivingMessages {
+    /// None yet; in the sum of outstanding bytes each sender will count with `sender_bytes_max` at most.
+    pub(super) fn new(sender_bytes_max: u32) -> Self {
+        Self {
+            messages: BTreeMap::new(),
+            senders: BTreeMap::new(),
+            heads: BTreeSet::new(),
+            by_age: BTreeSet::new(),
+            outstanding_bytes: 0,
+            sender_bytes_max: u64::from(sender_bytes_max),
+            ages: 0,
+        }
+    }
+
     /// Writes down how a message stands, which may be a new one.
     pub(super) fn update(&mut self, slot: SlotRef, sender: Identity, ungranted: u32, outstanding: u32) {
         let before = self.messages.get(&slot).copied();
@@ -51,21 +75,14 @@ impl ArrivingMessages {
         );
         let message = Arriving { sender, age, ungranted, outstanding };
         self.messages.insert(slot, message);
-        self.outstanding_bytes += u64::from(outstanding);
-        self.outstanding_bytes -= before.map_or(0, |before| u64::from(before.outstanding));
-        let ungranted_before = before.map_or(0, |before| before.ungranted);
-        if ungranted != ungranted_before {
-            self.rank_again(slot, &message, ungranted_before);
-        }
+        let nothing = Arriving { ungranted: 0, outstanding: 0, ..message };
+        self.follow(slot, &before.unwrap_or(nothing), &message);
     }
 
     /// Forgets a message that is complete, given up, or stuck. Nothing happens when it is not known.
     pub(super) fn remove(&mut self, slot: SlotRef) {
-        let Some(mut message) = self.messages.remove(&slot) else { return };
-        self.outstanding_bytes -= u64::from(message.outstanding);
-        let ungranted_before = core::mem::take(&mut message.ungranted);
-        if ungranted_before > 0 {
-            self.rank_again(slot, &message, ungranted_before);
+        if let Some(message) = self.messages.remove(&slot) {
+            self.follow(slot, &message, &Arriving { ungranted: 0, outstanding: 0, ..message });
         }
     }
 
@@ -107,21 +124,25 @@ impl ArrivingMessages {
         self.messages.iter().map(|(slot, message)| (*slot, message.ungranted, message.outstanding))
     }
 
-    /// Gives a message its place by the bytes that it has to be granted now; of none it has no place.
-    fn rank_again(&mut self, slot: SlotRef, message: &Arriving, ungranted_before: u32) {
-        let waiting = self.senders.entry(message.sender).or_default();
-        let head_before = waiting.first().copied();
-        if ungranted_before > 0 {
-            waiting.remove(&(ungranted_before, message.age, slot));
-            self.by_age.remove(&(message.age, slot));
+    /// Draws the consequences of a message's change from `before` to `after` for its sender and its place.
+    fn follow(&mut self, slot: SlotRef, before: &Arriving, after: &Arriving) {
+        let sender = self.senders.entry(after.sender).or_default();
+        self.outstanding_bytes -= sender.outstanding_bytes.min(self.sender_bytes_max);
+        sender.outstanding_bytes += u64::from(after.outstanding);
+        sender.outstanding_bytes -= u64::from(before.outstanding);
+        self.outstanding_bytes += sender.outstanding_bytes.min(self.sender_bytes_max);
+        let head_before = sender.waiting.first().copied();
+        if before.ungranted != after.ungranted {
+            sender.waiting.remove(&(before.ungranted, before.age, slot));
+            self.by_age.remove(&(before.age, slot));
+            if after.ungranted > 0 {
+                sender.waiting.insert((after.ungranted, after.age, slot));
+                self.by_age.insert((after.age, slot));
+            }
         }
-        if message.ungranted > 0 {
-            waiting.insert((message.ungranted, message.age, slot));
-            self.by_age.insert((message.age, slot));
-        }
-        let head = waiting.first().copied();
-        if head.is_none() {
-            self.senders.remove(&message.sender);
+        let head = sender.waiting.first().copied();
+        if head.is_none() && sender.outstanding_bytes == 0 {
+            self.senders.remove(&after.sender);
         }
         if head != head_before {
             head_before.inspect(|rank| {
@@ -147,7 +168,7 @@ mod tests {
 
     #[test]
     fn every_sender_counts_with_its_shortest_message_only() {
-        let mut arriving = ArrivingMessages::default();
+        let mut arriving = ArrivingMessages::new(1000);
         for (at, from, bytes) in [(0, 7, 500), (1, 7, 100), (2, 8, 300), (3, 9, 400), (4, 8, 900)] {
             arriving.update(slot(at, 0), sender(from), bytes, 0);
         }
@@ -161,7 +182,7 @@ mod tests {
 
     #[test]
     fn senders_that_differ_in_one_bit_are_different_ones() {
-        let mut arriving = ArrivingMessages::default();
+        let mut arriving = ArrivingMessages::new(1000);
         let first = Identity { incarnation: 1 << 40, rank: 0, endpoint: 0 };
         let others = (0..64).map(|bit| Identity { incarnation: first.incarnation ^ 1 << bit, ..first });
         let ranks = (0..32).map(|bit| Identity { rank: 1 << bit, ..first });
@@ -174,8 +195,18 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_counts_with_its_share_however_much_it_begins() {
+        let mut arriving = ArrivingMessages::new(1000);
+        (0..50).for_each(|at| arriving.update(slot(1, at), sender(1), 10_000, 900));
+        arriving.update(slot(2, 0), sender(2), 10_000, 300);
+        assert_eq!(arriving.outstanding_bytes(), 1300);
+        arriving.remove_session(1);
+        assert_eq!(arriving.outstanding_bytes(), 300);
+    }
+
+    #[test]
     fn what_is_removed_leaves_nothing_behind() {
-        let mut arriving = ArrivingMessages::default();
+        let mut arriving = ArrivingMessages::new(1000);
         for at in 0..100 {
             arriving.update(slot(at % 10, at), sender(u32::from(at % 7)), u32::from(at % 5) * 100, 50);
         }

@@ -78,5 +78,7 @@ impl<B: AsRef<[u8]>> Calls<B, HomaPolicy> {
 /// Reads `bytes` as packets of any kind within the abused session.
 #[doc(hidden)]
 pub fn fuzz_homa(bytes: &[u8]) {
-    crate::calls::fuzz_messages::<HomaPolicy>(bytes);
+    // Few bytes, so that grants are withheld, and a place beside that of the abused session.
+    let rules = HomaRules { rtt_bytes: 4000, overcommit: 2, ..HomaRules::default() };
+    crate::calls::fuzz_messages(bytes, || HomaPolicy::new(rules.clone()).expect("the rules are valid"));
 }

@@ -9,7 +9,7 @@ use super::arriving::ArrivingMessages;
 use super::pacer::Pacer;
 use super::rules::{HomaRules, RulesError};
 use super::share::Share;
-use super::traffic::Traffic;
+use super::traffic::{Lengths, Traffic};
 
 /// A grant is worth a packet when it permits this part of a round trip's bytes, or all the rest.
 const GRANTS_PER_ROUND_TRIP: u32 = 4;
@@ -73,7 +73,7 @@ impl HomaPolicy {
         let top = rules.priorities - 1;
         let given = rules.cutoffs.as_deref().and_then(|lengths| Cutoffs::new(1, top, lengths));
         Self {
-            arriving: ArrivingMessages::default(),
+            arriving: ArrivingMessages::new(window_bytes(rules.rtt_bytes)),
             active: Vec::with_capacity(usize::from(rules.overcommit)),
             schedule_due: false,
             grants_to_oldest: Share::new(rules.fifo_permille),
@@ -96,9 +96,15 @@ impl HomaPolicy {
         &self.cutoffs
     }
 
-    /// Bytes that peers may send us and that are not here, as far as their messages have begun.
+    /// Bytes that peers may send us and that are not here, as far as their messages have begun. A peer counts with
+    /// what is granted ahead to one message at most.
     pub fn outstanding_bytes(&self) -> u64 {
         self.arriving.outstanding_bytes()
+    }
+
+    /// Whether any long message is on its way to us.
+    pub fn any_arrives(&self) -> bool {
+        self.arriving.iter().next().is_some()
     }
 
     /// How many of the priorities scheduled bytes have. The lowest; with a single one they share it.
@@ -114,18 +120,9 @@ impl HomaPolicy {
         (levels - 1).saturating_sub(rank) as u8
     }
 
-    /// How far grants to one message go ahead of its arrival.
-    fn window_bytes(&self) -> u32 {
-        self.rules.rtt_bytes.saturating_add(self.grant_bytes_min())
-    }
-
-    fn grant_bytes_min(&self) -> u32 {
-        self.rules.rtt_bytes.div_ceil(GRANTS_PER_ROUND_TRIP)
-    }
-
     /// The most bytes that may be outstanding when a grant is given.
     fn outstanding_bytes_max(&self) -> u64 {
-        u64::from(self.rules.overcommit) * u64::from(self.window_bytes())
+        u64::from(self.rules.overcommit) * u64::from(window_bytes(self.rules.rtt_bytes))
     }
 
     /// Chooses cutoffs by the traffic so far, and makes a new edition of them when they differ.
@@ -133,13 +130,14 @@ impl HomaPolicy {
         let priorities = self.rules.priorities;
         let parts = self.rules.unscheduled_priorities;
         let parts = parts.unwrap_or_else(|| self.traffic.unscheduled_priorities(priorities));
-        let lengths = self.traffic.cutoffs(parts);
+        let mut room = Lengths::default();
+        let lengths = self.traffic.cutoffs(parts, &mut room);
         self.traffic.fade();
         if lengths == self.cutoffs.lengths() {
             return;
         }
         let version = self.cutoffs.version() % CUTOFFS_VERSION_MAX + 1;
-        if let Some(cutoffs) = Cutoffs::new(version, priorities - 1, &lengths) {
+        if let Some(cutoffs) = Cutoffs::new(version, priorities - 1, lengths) {
             self.cutoffs = cutoffs;
         }
     }
@@ -160,8 +158,8 @@ impl HomaPolicy {
         let (outstanding, ungranted) =
             (message.granted() - message.received(), message.total() - message.granted());
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let more = self.window_bytes().saturating_sub(outstanding).min(ungranted).min(room);
-        if more < self.grant_bytes_min().min(ungranted) {
+        let more = window_bytes(self.rules.rtt_bytes).saturating_sub(outstanding).min(ungranted).min(room);
+        if more < grant_bytes_min(self.rules.rtt_bytes).min(ungranted) {
             return 0;
         }
         let missing = message.total() - message.received();
@@ -194,7 +192,7 @@ impl HomaPolicy {
 
     /// Grants its share to the oldest message, beyond the limits for the others.
     fn grant_to_oldest<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) {
-        let bytes = self.grant_bytes_min();
+        let bytes = grant_bytes_min(self.rules.rtt_bytes);
         if self.grants_to_oldest.is_due(bytes)
             && let Some(slot) = self.arriving.oldest()
         {
@@ -203,6 +201,15 @@ impl HomaPolicy {
             self.grants_to_oldest.served(granted, true);
         }
     }
+}
+
+/// How far grants to one message go ahead of its arrival.
+fn window_bytes(rtt_bytes: u32) -> u32 {
+    rtt_bytes.saturating_add(grant_bytes_min(rtt_bytes))
+}
+
+fn grant_bytes_min(rtt_bytes: u32) -> u32 {
+    rtt_bytes.div_ceil(GRANTS_PER_ROUND_TRIP)
 }
 
 impl Policy for HomaPolicy {

@@ -65,6 +65,9 @@ impl HomaRules {
             if cutoffs.len() >= usize::from(priorities) {
                 return Err(RulesError::Cutoffs { cutoffs: cutoffs.len(), priorities });
             }
+            if self.unscheduled_priorities.is_some_and(|count| usize::from(count) != cutoffs.len() + 1) {
+                return Err(RulesError::CutoffsCount { cutoffs: cutoffs.len() });
+            }
         }
         if self.fifo_permille > 1000 || self.rtt_bytes == 0 || self.link_bits_per_second == Some(0) {
             return Err(RulesError::OutOfRange);
@@ -103,6 +106,12 @@ pub enum RulesError {
         cutoffs: usize,
         /// The priorities.
         priorities: u8,
+    },
+    /// The number of priorities for unscheduled bytes follows from the cutoffs: give one of the two.
+    #[error("{cutoffs} cutoffs part another number of priorities than was given; leave that to be learnt")]
+    CutoffsCount {
+        /// How many lengths were given.
+        cutoffs: usize,
     },
     /// Sort the lengths.
     #[error("the lengths of cutoffs must ascend")]

@@ -5,7 +5,7 @@
 //! are follows from the share of unscheduled bytes (Montazeri et al., SIGCOMM 2018, §3.4). Old traffic counts half as
 //! much with every epoch.
 
-use crate::wire::HEADER_BYTES;
+use crate::wire::{HEADER_BYTES, PRIORITIES_MAX};
 
 /// After so many messages the cutoffs are chosen anew.
 pub(super) const EPOCH_MESSAGES: u32 = 256;
@@ -14,6 +14,9 @@ pub(super) const EPOCH_MESSAGES: u32 = 256;
 const BUCKETS_PER_OCTAVE_LOG: u32 = 2;
 
 const BUCKETS: usize = 32 << BUCKETS_PER_OCTAVE_LOG;
+
+/// Room for the lengths that part all priorities.
+pub(super) type Lengths = [u32; PRIORITIES_MAX as usize - 1];
 
 /// Bytes received, by the length of their messages.
 #[derive(Debug)]
@@ -54,19 +57,20 @@ impl Traffic {
     }
 
     /// Lengths that part the unscheduled bytes into `parts` of about the same number of bytes, ascending. There are
-    /// fewer when messages of one length alone fill more than a part.
-    pub(super) fn cutoffs(&self, parts: u8) -> Vec<u32> {
+    /// fewer when messages of one length alone fill more than a part. They are written into `lengths`.
+    pub(super) fn cutoffs<'l>(&self, parts: u8, lengths: &'l mut Lengths) -> &'l [u32] {
         let unscheduled: u64 = self.unscheduled.iter().sum();
-        let (mut cutoffs, mut below, mut parts_full) = (Vec::new(), 0, 0);
+        let (mut count, mut below, mut parts_full) = (0, 0, 0);
         for (bucket, &bytes) in self.unscheduled.iter().enumerate() {
             below += bytes;
             let full = (below * u64::from(parts)).checked_div(unscheduled).unwrap_or(0);
             if full > parts_full && below < unscheduled {
-                cutoffs.push(longest_of(bucket));
+                lengths[count] = longest_of(bucket);
+                count += 1;
                 parts_full = full;
             }
         }
-        cutoffs
+        &lengths[..count]
     }
 }
 
@@ -111,11 +115,12 @@ mod tests {
         lengths.iter().for_each(|&length| {
             traffic.count(length, 16 << 10);
         });
-        let cutoffs = traffic.cutoffs(4);
+        let mut room = Lengths::default();
+        let cutoffs = traffic.cutoffs(4, &mut room);
         assert_eq!(cutoffs.len(), 3);
         let mut from = 0;
         let total: u64 = lengths.iter().map(|length| u64::from(*length)).sum();
-        for cutoff in cutoffs.into_iter().chain([u32::MAX]) {
+        for cutoff in cutoffs.iter().copied().chain([u32::MAX]) {
             let part = lengths.iter().filter(|length| (from..=cutoff).contains(*length));
             let bytes: u64 = part.map(|length| u64::from(*length)).sum();
             assert!((total / 6..total / 3).contains(&bytes), "{bytes} of {total} bytes up to {cutoff}");
@@ -129,7 +134,7 @@ mod tests {
         (0..1000).for_each(|_| {
             traffic.count(100, 16 << 10);
         });
-        assert_eq!(traffic.cutoffs(7), []);
+        assert_eq!(traffic.cutoffs(7, &mut Lengths::default()), []);
         assert_eq!(traffic.unscheduled_priorities(8), 7);
     }
 
@@ -144,6 +149,6 @@ mod tests {
         assert_eq!(traffic.unscheduled_priorities(8), 4);
         assert_eq!(traffic.unscheduled_priorities(1), 1);
         (0..20).for_each(|_| traffic.fade());
-        assert_eq!(traffic.cutoffs(3), []);
+        assert_eq!(traffic.cutoffs(3, &mut Lengths::default()), []);
     }
 }

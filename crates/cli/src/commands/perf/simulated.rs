@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
+/// The fabric unless the command line names another.
+const FABRIC: &str = "ideal";
+
 /// The fabric that the command line names, if any of the transports needs one. `fields` are assignments to the profile's.
 pub fn fabric(
     name: Option<&str>,
@@ -14,27 +17,21 @@ pub fn fabric(
     transports: &[TransportKind],
     seed: u64,
 ) -> Result<Option<SimulatedFabric>, Failure> {
-    let simulated = transports.iter().find(|transport| transport.is_simulated());
-    let usage = |sentence: String| Err(Failure::Usage(sentence));
-    match (name, simulated) {
-        (Some(name), Some(_)) => {
-            let fields: Vec<_> = fields.iter().map(String::as_str).collect();
-            let profile = Profile::load_with(name, &fields);
-            let profile = profile.map_err(|error| Failure::Usage(format!("--fabric: {error}")))?;
-            Ok(Some(SimulatedFabric { profile, seed }))
+    let name = match name {
+        _ if !transports.iter().any(|transport| transport.is_simulated()) => {
+            let option = name.map(|_| "--fabric").or(fields.first().map(|_| "--set fabric.…"));
+            return option.map_or(Ok(None), |option| {
+                let sentence = "is for simulated transports, such as --transport basic+sim";
+                Err(Failure::Usage(format!("{option} {sentence}")))
+            });
         }
-        (None, Some(transport)) => usage(format!(
-            "{transport} needs a fabric; add --fabric ideal, or the name of another one or a file"
-        )),
-        (Some(_), None) => {
-            let names: Vec<_> = TransportKind::SIMULATED.iter().map(|transport| transport.name()).collect();
-            usage(format!("--fabric: only simulated transports have one: {}", names.join(", ")))
-        }
-        (None, None) if !fields.is_empty() => {
-            usage(format!("--set fabric.{}: there is no fabric without --fabric", fields[0]))
-        }
-        (None, None) => Ok(None),
-    }
+        Some(name) => name,
+        None => FABRIC,
+    };
+    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
+    let profile = Profile::load_with(name, &fields);
+    let profile = profile.map_err(|error| Failure::Usage(format!("--fabric: {error}")))?;
+    Ok(Some(SimulatedFabric { profile, seed }))
 }
 
 /// Whose fault a failed simulation is.

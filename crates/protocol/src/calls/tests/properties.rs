@@ -135,8 +135,8 @@ fn many_calls_complete_while_one_packet_in_ten_is_altered<P: Tested>() {
 
 fn hostile_packets_cost_nobody_but_their_sender<P: Tested>() {
     with_cases(prop::collection::vec(any::<u8>(), 0..2000), |bytes| {
-        fuzz_messages::<P>(&bytes);
-        fuzz_sessions::<P>(&bytes);
+        fuzz_messages(&bytes, P::default);
+        fuzz_sessions(&bytes, P::default);
     });
 }
 

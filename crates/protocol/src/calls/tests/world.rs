@@ -56,7 +56,10 @@ struct Flying {
     order: (core::cmp::Reverse<u64>, core::cmp::Reverse<u64>),
     from: usize,
     to: usize,
+    priority: u8,
     bytes: Vec<u8>,
+    /// Whether a queue towards `to` is still before it.
+    before_queue: bool,
 }
 
 pub struct Node<P: Policy> {
@@ -68,6 +71,8 @@ pub struct Node<P: Policy> {
     /// Every request that ran here.
     pub keys: BTreeSet<(u32, u64)>,
     pub held: Vec<(SessionId, CallKey, Vec<u8>)>,
+    /// Operations in the order in which they completed.
+    pub finished: Vec<(u32, Instant)>,
     /// Responses by operation: status and bytes.
     pub completed: BTreeMap<u32, (u16, Vec<u8>)>,
     pub completed_twice: bool,
@@ -86,6 +91,10 @@ pub struct World<P: Policy> {
     pub filter: Filter,
     /// Every packet that was sent, by sender, when recording.
     pub recording: Option<Vec<(usize, usize, Vec<u8>)>>,
+    /// Links of a certain rate with queues before them; without, packets only take their time.
+    pub links: Option<Links>,
+    /// Bytes sent, by node and priority.
+    pub sent_bytes: BTreeMap<(usize, u8), u64>,
     flying: BinaryHeap<Flying>,
     sent: u64,
 }
@@ -117,7 +126,12 @@ pub fn pattern(operation: u32, bytes: usize) -> Vec<u8> {
 
 impl<P: Policy + Default> World<P> {
     pub fn new(configs: &[BasicConfig], seed: u64) -> Self {
-        let nodes = configs.iter().enumerate().map(|(index, config)| Node::new(*config, index, 1, seed));
+        Self::with_policies(configs, configs.iter().map(|_| P::default()).collect(), seed)
+    }
+
+    pub fn with_policies(configs: &[BasicConfig], policies: Vec<P>, seed: u64) -> Self {
+        let nodes = configs.iter().zip(policies).enumerate();
+        let nodes = nodes.map(|(index, (config, policy))| Node::new(*config, policy, index, 1, seed));
         Self {
             now: Instant::from_nanos(1),
             nodes: nodes.collect(),
@@ -127,6 +141,8 @@ impl<P: Policy + Default> World<P> {
             packets: 0,
             filter: Box::new(|_, _| true),
             recording: None,
+            links: None,
+            sent_bytes: BTreeMap::new(),
             flying: BinaryHeap::new(),
             sent: 0,
         }
@@ -163,12 +179,12 @@ impl<P: Policy + Default> World<P> {
 
     /// The process at `node` ends, and another one starts at its address.
     pub fn restart(&mut self, node: usize, config: BasicConfig, life: u64) {
-        self.nodes[node] = Node::new(config, node, life, life);
+        self.nodes[node] = Node::new(config, P::default(), node, life, life);
     }
 
     /// Puts a packet on the wire once more.
     pub fn inject(&mut self, from: usize, to: usize, bytes: &[u8]) {
-        self.fly(from, to, bytes.to_vec(), LATENCY_NANOS);
+        self.fly((from, to), 0, bytes.to_vec(), LATENCY_NANOS);
     }
 
     pub fn run_for(&mut self, time: Duration) {
@@ -194,7 +210,8 @@ impl<P: Policy + Default> World<P> {
         let arrival = self.flying.peek().map(|flying| Instant::from_nanos(flying.order.0.0));
         let alive = self.nodes.iter().filter(|node| node.alive);
         let deadline = alive.filter_map(|node| node.calls.next_deadline()).min();
-        let next = [arrival, deadline].into_iter().flatten().min().unwrap_or(Instant::NEVER);
+        let free = self.links.as_ref().and_then(Links::next_free);
+        let next = [arrival, deadline, free].into_iter().flatten().min().unwrap_or(Instant::NEVER);
         if next > end {
             self.now = end;
             return false;
@@ -203,8 +220,17 @@ impl<P: Policy + Default> World<P> {
         while let Some(flying) = self.flying.peek()
             && flying.order.0.0 <= self.now.as_nanos()
         {
-            let Flying { from, to, bytes, .. } = self.flying.pop().expect("it was just looked at");
-            self.nodes[to].receive(from, &bytes, self.now);
+            let mut packet = self.flying.pop().expect("it was just looked at");
+            match &mut self.links {
+                Some(links) if packet.before_queue => {
+                    packet.before_queue = false;
+                    links.queue(packet);
+                }
+                _ => self.nodes[packet.to].receive(packet.from, &packet.bytes, self.now),
+            }
+        }
+        if let Some(links) = &mut self.links {
+            self.flying.extend(links.leave(self.now));
         }
         for node in self.nodes.iter_mut().filter(|node| node.alive) {
             node.calls.handle_timeout(self.now);
@@ -221,17 +247,19 @@ impl<P: Policy + Default> World<P> {
                 let to = packet.to.0 as usize;
                 let bytes = [packet.head, packet.payload].concat();
                 self.packets += 1;
+                let priority = packet.priority;
+                *self.sent_bytes.entry((from, priority)).or_default() += bytes.len() as u64;
                 if let Some(recording) = &mut self.recording {
                     recording.push((from, to, bytes.clone()));
                 }
                 if self.nodes[from].alive && !self.cut.contains(&(from, to)) && (self.filter)(from, &bytes) {
-                    self.suffer(from, to, bytes);
+                    self.suffer(from, to, priority, bytes);
                 }
             }
         }
     }
 
-    fn suffer(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
+    fn suffer(&mut self, from: usize, to: usize, priority: u8, bytes: Vec<u8>) {
         let faults = self.faults;
         if self.random.chance(faults.lost) {
             return;
@@ -250,24 +278,98 @@ impl<P: Policy + Default> World<P> {
             if self.random.chance(faults.delayed) {
                 delay += self.random.below(faults.delay_nanos_max);
             }
-            self.fly(from, to, bytes, delay);
+            self.fly((from, to), priority, bytes, delay);
         }
     }
 
-    fn fly(&mut self, from: usize, to: usize, bytes: Vec<u8>, delay_nanos: u64) {
+    fn fly(&mut self, (from, to): (usize, usize), priority: u8, bytes: Vec<u8>, delay_nanos: u64) {
         self.sent += 1;
-        let arrival = self.now.as_nanos() + delay_nanos;
-        let order = (core::cmp::Reverse(arrival), core::cmp::Reverse(self.sent));
-        self.flying.push(Flying { order, from, to, bytes });
+        let leaves = match &mut self.links {
+            Some(links) => links.send(from, bytes.len(), self.now),
+            None => self.now.as_nanos(),
+        };
+        let order = (core::cmp::Reverse(leaves + delay_nanos), core::cmp::Reverse(self.sent));
+        let before_queue = self.links.is_some();
+        self.flying.push(Flying { order, from, to, priority, bytes, before_queue });
+    }
+}
+
+/// A switch: every node has a link to it, and one from it with a queue for each priority.
+#[derive(Debug)]
+pub struct Links {
+    nanos_per_kilobyte: u64,
+    /// By node: when its link to the switch is free.
+    uplinks: Vec<u64>,
+    ports: Vec<Port>,
+    /// The most bytes that waited for one node at a time.
+    pub queued_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Port {
+    free_at: u64,
+    /// The highest priority first, and in each the first that came.
+    queue: BTreeMap<(core::cmp::Reverse<u8>, u64), Flying>,
+    queued_bytes: usize,
+    arrivals: u64,
+}
+
+impl Links {
+    pub fn new(nodes: usize, gigabits_per_second: u64) -> Self {
+        Self {
+            nanos_per_kilobyte: 8000 / gigabits_per_second,
+            uplinks: vec![0; nodes],
+            ports: (0..nodes).map(|_| Port::default()).collect(),
+            queued_bytes_max: 0,
+        }
+    }
+
+    fn nanos(&self, bytes: usize) -> u64 {
+        bytes as u64 * self.nanos_per_kilobyte / 1000
+    }
+
+    /// When a packet that is sent now will have left its node.
+    fn send(&mut self, from: usize, bytes: usize, now: Instant) -> u64 {
+        let nanos = self.nanos(bytes);
+        let free_at = &mut self.uplinks[from];
+        *free_at = now.as_nanos().max(*free_at) + nanos;
+        *free_at
+    }
+
+    fn queue(&mut self, packet: Flying) {
+        let port = &mut self.ports[packet.to];
+        port.arrivals += 1;
+        port.queued_bytes += packet.bytes.len();
+        self.queued_bytes_max = self.queued_bytes_max.max(port.queued_bytes);
+        let place = (core::cmp::Reverse(packet.priority), port.arrivals);
+        port.queue.insert(place, packet);
+    }
+
+    fn next_free(&self) -> Option<Instant> {
+        let busy = self.ports.iter().filter(|port| !port.queue.is_empty());
+        busy.map(|port| Instant::from_nanos(port.free_at)).min()
+    }
+
+    /// The packets whose turn it is, on their way to their nodes.
+    fn leave(&mut self, now: Instant) -> Vec<Flying> {
+        let (mut leaving, nanos_per_kilobyte) = (Vec::new(), self.nanos_per_kilobyte);
+        for port in self.ports.iter_mut().filter(|port| port.free_at <= now.as_nanos()) {
+            let Some((_, mut packet)) = port.queue.pop_first() else { continue };
+            port.queued_bytes -= packet.bytes.len();
+            port.free_at = now.as_nanos() + packet.bytes.len() as u64 * nanos_per_kilobyte / 1000;
+            packet.order.0 = core::cmp::Reverse(port.free_at);
+            leaving.push(packet);
+        }
+        leaving
     }
 }
 
 impl<P: Policy + Default> Node<P> {
-    fn new(config: BasicConfig, index: usize, life: u64, seed: u64) -> Self {
+    fn new(config: BasicConfig, policy: P, index: usize, life: u64, seed: u64) -> Self {
         let seed = seed.wrapping_mul(31) + index as u64;
         Self {
             calls: Calls::with_policy(
-                P::default(),
+                policy,
                 config.session,
                 config.resend_interval,
                 identity(index, life),
@@ -279,6 +381,7 @@ impl<P: Policy + Default> Node<P> {
             ran: BTreeMap::new(),
             keys: BTreeSet::new(),
             held: Vec::new(),
+            finished: Vec::new(),
             completed: BTreeMap::new(),
             completed_twice: false,
             alive: true,
@@ -298,6 +401,7 @@ impl<P: Policy + Default> Node<P> {
             }
             Some(Delivery::Response { call, status, payload, .. }) => {
                 let bytes = bytes_of(payload, packet);
+                self.finished.push((call, now));
                 self.completed_twice |= self.completed.insert(call, (status, bytes)).is_some();
             }
         }
