@@ -10,14 +10,14 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::exchange::{WORKER_COMMAND, work};
+use farcall_lab::{exchange, workload};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(job) = worker_job() {
-        println!("{}", work(&job));
+    if let Some(report) = work() {
+        println!("{report}");
         return ExitCode::SUCCESS;
     }
     match run() {
@@ -50,8 +50,12 @@ fn run() -> Result<(), Failure> {
     }
 }
 
-/// The job of a process that a measurement started. Not part of the grammar: people have no use for it.
-fn worker_job() -> Option<String> {
+/// The report of a process that a measurement started. Not part of the grammar: people have no use for it.
+fn work() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
-    (arguments.next()? == WORKER_COMMAND).then(|| arguments.next()).flatten()
+    match &*arguments.next()? {
+        exchange::WORKER_COMMAND => Some(exchange::work(&arguments.next()?)),
+        workload::WORKLOAD_COMMAND => Some(workload::work(&arguments.next()?)),
+        _ => None,
+    }
 }

@@ -19,3 +19,4 @@ pub mod simulation;
 pub mod table;
 pub mod units;
 pub mod warmup;
+pub mod workload;

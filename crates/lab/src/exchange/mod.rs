@@ -21,9 +21,12 @@ use farcall::Service;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{ExchangeError, Placement, run};
+pub(crate) use cluster::{Report, Workers, run_workers};
+pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use report::{ClientReport, ExchangeResult};
 pub use simulated::simulate;
+pub(crate) use worker::{OVERHEAD_MAX, report_on};
 pub use worker::{WORKER_COMMAND, work};
 
 /// Answers requests.
