@@ -13,8 +13,10 @@ use super::{CALL_WITHIN, MESSAGE, OUTSTANDING_MAX, Plan, SenderError};
 pub(super) struct Sent {
     /// Of each message of the window that is complete: its class, and the time since it was due in nanoseconds.
     pub(super) samples: Vec<(u16, u64)>,
+    /// Bytes of the messages that were due within the window.
+    pub(super) bytes_due: u64,
     /// Bytes of the messages that were complete within the window, whenever they were due.
-    pub(super) bytes_in_window: u64,
+    pub(super) bytes_complete: u64,
     /// Messages that were due while [`OUTSTANDING_MAX`] others were under way.
     pub(super) waited: u64,
     /// The most that were under way at a time.
@@ -156,10 +158,11 @@ impl OpenLoop {
         }
         let now = self.clock.now();
         if self.window.contains(&due) {
+            self.sent.bytes_due += u64::from(self.plan.classes[class].bytes);
             self.sent.samples.push((class as u16, now.since(due).as_nanos() as u64));
         }
         if self.window.contains(&now) {
-            self.sent.bytes_in_window += u64::from(self.plan.classes[class].bytes);
+            self.sent.bytes_complete += u64::from(self.plan.classes[class].bytes);
         }
     }
 }

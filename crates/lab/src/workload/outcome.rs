@@ -15,6 +15,9 @@ pub struct WorkloadOutcome {
     /// By tenths of all messages, the shortest first, and last of all messages together. Tenths of which no message
     /// was sent are left out.
     pub bands: Vec<SizeBand>,
+    /// The part of the links that the messages would fill that were due: with few long ones chance makes it differ from
+    /// the load that was asked for.
+    pub drawn_load: f64,
     /// The part of the links that messages filled.
     pub achieved_load: f64,
     /// Messages that were due while the most that a client may have were under way.
@@ -68,12 +71,12 @@ impl WorkloadOutcome {
         }
         let deciles = (0..10).map(Some).chain([None]);
         let bands = deciles.filter_map(|decile| band(decile, plan, best_nanos, &by_class));
-        let bytes: u64 = sent.iter().map(|sent| sent.bytes_in_window).sum();
-        let offered_bytes = test.messages_per_second() * test.mix.mean_bytes() * test.roles.senders() as f64;
-        let achieved_bytes = bytes as f64 / plan.window.as_secs_f64();
+        let asked_bytes = test.messages_per_second() * test.mix.mean_bytes() * test.roles.senders() as f64;
+        let load_of = |bytes: u64| test.load * bytes as f64 / plan.window.as_secs_f64() / asked_bytes;
         Self {
             bands: bands.collect(),
-            achieved_load: test.load * achieved_bytes / offered_bytes,
+            drawn_load: load_of(sent.iter().map(|sent| sent.bytes_due).sum()),
+            achieved_load: load_of(sent.iter().map(|sent| sent.bytes_complete).sum()),
             waited: sent.iter().map(|sent| sent.waited).sum(),
             outstanding_peak: sent.iter().map(|sent| sent.outstanding_peak).max().unwrap_or(0),
             counters,
@@ -150,7 +153,8 @@ mod tests {
         });
         let best: Vec<u64> = plan.classes.iter().map(|class| 10 * u64::from(class.bytes)).collect();
         let samples = [(short, 2_000); 30].into_iter().chain([(long, 9_000); 10]).collect();
-        let sent = Sent { samples, bytes_in_window: 500_000, waited: 3, outstanding_peak: 7 };
+        let sent =
+            Sent { samples, bytes_due: 400_000, bytes_complete: 500_000, waited: 3, outstanding_peak: 7 };
         let counters = [("homa+sim#0.busy_sent".to_owned(), 5), ("endpoint#0.busy_sent".to_owned(), 1)];
         let outcome = WorkloadOutcome::new(&test, &plan, &best, &[sent.clone(), sent], counters.into());
         let first = outcome.decile(1).expect("there were short ones");
@@ -162,5 +166,6 @@ mod tests {
         assert_eq!((outcome.waited, outcome.outstanding_peak, outcome.counted("busy_sent")), (6, 7, 6));
         // A window lasts 1000 messages of 500 bytes at half of a gigabyte per second: one millisecond. Two links.
         assert!((outcome.achieved_load - 0.5).abs() < 1e-9, "{}", outcome.achieved_load);
+        assert!((outcome.drawn_load - 0.4).abs() < 1e-9, "{}", outcome.drawn_load);
     }
 }

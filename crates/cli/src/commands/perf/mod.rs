@@ -28,7 +28,7 @@ const CALLS: u64 = 10_000;
 const CALLS_SIMULATED: u64 = 1_000;
 
 /// Messages of each client in a workload on a simulated fabric.
-const MESSAGES_SIMULATED: u64 = 2_000;
+const MESSAGES_SIMULATED: u64 = 1_000;
 
 /// Ranks of a workload on a simulated fabric.
 const NODES_SIMULATED: u64 = 16;

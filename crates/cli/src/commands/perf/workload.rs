@@ -129,8 +129,9 @@ fn band_name(band: &SizeBand) -> String {
 fn summary(test: &WorkloadTest, outcome: &WorkloadOutcome) -> String {
     let counters = TELLING_COUNTERS.map(|name| format!("{name} {}", outcome.counted(name))).join(", ");
     format!(
-        "# offered {:.1} %, achieved {:.1} %; at most {} under way for a client, {} had to wait to start; {counters}",
+        "# offered {:.1} %, drawn {:.1} %, achieved {:.1} %; at most {} under way for a client, {} had to wait to start; {counters}",
         test.load * 100.0,
+        outcome.drawn_load * 100.0,
         outcome.achieved_load * 100.0,
         counted(outcome.outstanding_peak as usize, "message"),
         counted(outcome.waited as usize, "message"),
@@ -172,6 +173,7 @@ fn fields(
     let mut fields: Vec<(&str, Value)> = vec![
         ("workload", test.mix.name().into()),
         ("load", test.load.into()),
+        ("drawn_load", outcome.drawn_load.into()),
         ("achieved_load", outcome.achieved_load.into()),
         ("link_bits_per_second", test.link_bits_per_second.into()),
         ("decile", band.decile.into()),
