@@ -132,15 +132,12 @@ pub struct Shuffle {
     /// Transports, separated by commas: simulated ones, or real ones between threads of this machine
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "basic+sim")]
     pub transport: Vec<TransportKind>,
-    /// A fabric's name or file [default: ideal]
+    /// A fabric's name or file; its values can be replaced, as in --set fabric.link.gbps=200 [default: ideal]
     #[arg(long, value_name = "PROFILE")]
     pub fabric: Option<String>,
     /// Which node is on which machine: in-order, spread, shuffled:SEED, or a list of machines [default: the profile's]
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
-    /// Leaves out the profile's limit of receiving that the nodes of a machine share
-    #[arg(long)]
-    pub no_receive_limit: bool,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
@@ -275,16 +272,13 @@ impl From<BuffersArgument> for Buffers {
 /// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking.
 const MEASURED: &str = "endpoint.idle=spin";
 
-/// What assignments to fields of the fabric's profile start with.
-const FABRIC_PREFIX: &str = "fabric.";
+/// What assignments to the values of a simulated fabric begin with.
+const FABRIC: &str = "fabric.";
 
 impl Tuning {
-    /// The assignments to fields of the fabric's profile, without their prefix, taken out of the others.
-    pub fn take_fabric_fields(&mut self) -> Vec<String> {
-        let (fields, others) =
-            self.settings.drain(..).partition::<Vec<_>, _>(|text| text.starts_with(FABRIC_PREFIX));
-        self.settings = others;
-        fields.iter().map(|text| text[FABRIC_PREFIX.len()..].to_owned()).collect()
+    /// The assignments to the values of a simulated fabric, without the prefix.
+    pub fn of_fabric(&self) -> Vec<&str> {
+        self.settings.iter().filter_map(|text| text.strip_prefix(FABRIC)).collect()
     }
 
     /// The assignments for measured processes, and the settings that they lead to.
@@ -292,10 +286,12 @@ impl Tuning {
         self.load_with(&[])
     }
 
-    /// As `load`, with defaults that the assignments of the command line come after.
+    /// As `load`, with defaults that the assignments of the command line come after. What is said of the fabric is left
+    /// out.
     pub fn load_with(&self, defaults: &[&str]) -> Result<(Vec<String>, Settings), Failure> {
         let defaults = [MEASURED].into_iter().chain(defaults.iter().copied()).map(str::to_owned);
-        let assignments: Vec<String> = defaults.chain(self.settings.iter().cloned()).collect();
+        let own = self.settings.iter().filter(|text| !text.starts_with(FABRIC)).cloned();
+        let assignments: Vec<String> = defaults.chain(own).collect();
         let settings = load_settings(&assignments)?;
         Ok((assignments, settings))
     }

@@ -42,7 +42,7 @@ fn run() -> Result<(), Failure> {
         Err(error) => return Err(Failure::Usage(usage::sentence(&error))),
     };
     match arguments.command {
-        Command::Perf(perf) => commands::perf::run(perf),
+        Command::Perf(perf) => commands::perf::run(&perf),
         Command::Shuffle(shuffle) => commands::shuffle::run(&shuffle),
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Info(info) => commands::info::run(&info),

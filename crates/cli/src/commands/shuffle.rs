@@ -5,8 +5,11 @@ use std::time::Duration;
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::{Placement, Profile};
-use farcall_lab::collective::{Plan, PushLimits, Summary, simulated, threads, throughput_gbps};
+use farcall_lab::collective::{
+    Collective, Plan, PushLimits, Series, Summary, simulated, threads, throughput_gbps,
+};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::simulation::UNCHECKED;
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
 
@@ -15,8 +18,8 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
 
-/// Packets of simulated fabrics and of this machine's memory are not damaged on their way, unless faults are asked for.
-const UNCHECKED: [&str; 2] = ["basic.checksum=false", "homa.checksum=false"];
+/// The fabric of which shuffles are published.
+const PUBLISHED_FABRIC: &str = "omni-path-100";
 
 /// One line of the table.
 struct Line {
@@ -39,15 +42,16 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let (_, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
     let profile = profile(shuffle)?;
     let plans = plans(shuffle)?;
+    let series = series(shuffle, profile.as_ref());
     let mut report = Report::open(shuffle.output.json.as_ref())?;
     let progress = Progress::new(plans.len() * shuffle.transport.len(), shuffle.output.quiet);
     for &transport in &shuffle.transport {
-        progress.suspend(|| header(shuffle, transport, profile.as_ref(), &mut report))?;
+        progress.suspend(|| header(shuffle, transport, profile.as_ref(), series, &mut report))?;
         for plan in &plans {
             progress.begin(format_args!("{transport} {} nodes {} B", plan.ranks, plan.message_bytes));
             let line = measure(plan, transport, profile.as_ref(), &settings)?;
             progress.step();
-            progress.suspend(|| show(plan, transport, &line, &mut report))?;
+            progress.suspend(|| show(plan, transport, &line, series, &mut report))?;
         }
     }
     Ok(())
@@ -55,23 +59,36 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
 
 /// The fabric's profile, if the transports need one.
 fn profile(shuffle: &Shuffle) -> Result<Option<Profile>, Failure> {
-    let needed = shuffle.transport.iter().any(|transport| transport.is_simulated());
-    let Some(name) = &shuffle.fabric else {
-        let default = || Profile::load("ideal").map_err(Failure::run);
-        return if needed { default().map(Some) } else { Ok(None) };
-    };
-    if !needed {
-        let sentence = "--fabric is for simulated transports, such as --transport basic+sim";
-        return Err(Failure::Usage(sentence.into()));
+    let overrides = shuffle.tuning.of_fabric();
+    if !shuffle.transport.iter().any(|transport| transport.is_simulated()) {
+        if shuffle.fabric.is_some() || shuffle.placement.is_some() || !overrides.is_empty() {
+            let sentence = "a fabric is for simulated transports, such as --transport basic+sim";
+            return Err(Failure::Usage(sentence.into()));
+        }
+        return Ok(None);
     }
-    let mut profile = Profile::load(name).map_err(|error| Failure::Usage(error.to_string()))?;
+    let name = shuffle.fabric.as_deref().unwrap_or("ideal");
+    let mut profile =
+        Profile::load_with(name, &overrides).map_err(|error| Failure::Usage(error.to_string()))?;
     if let Some(placement) = &shuffle.placement {
         profile.placement = placement.0.clone();
     }
-    if shuffle.no_receive_limit {
-        profile.receive_path = None;
-    }
     Ok(Some(profile))
+}
+
+/// The published series that a run stands beside.
+fn series(shuffle: &Shuffle, profile: Option<&Profile>) -> Option<Series> {
+    let profile = profile.filter(|profile| profile.name == PUBLISHED_FABRIC)?;
+    if shuffle.collective != Collective::Shuffle || shuffle.growth != Growth::Fixed {
+        return None;
+    }
+    match shuffle.tuning.of_fabric()[..] {
+        [] => Some(Series::September2019),
+        [_] if profile.receive_path.is_some_and(|path| path.slowdown_per_source == 0.0) => {
+            Some(Series::October2019)
+        }
+        _ => None,
+    }
 }
 
 /// Every number of nodes with every size.
@@ -144,6 +161,7 @@ fn header(
     shuffle: &Shuffle,
     transport: TransportKind,
     profile: Option<&Profile>,
+    series: Option<Series>,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let place = match profile.filter(|_| transport.is_simulated()) {
@@ -165,18 +183,28 @@ fn header(
         shuffle.chunk.0
     ))?;
     report.line("# times in us, of the slowest node; Gbps = nodes x msg x 8 / p50 for a shuffle, in 10^9 bits/s a node")?;
-    report.line(
-        "# nodes   msg(B)    ops        min        avg        p50        p90        p99  Throughput(Gbps)  by avg",
-    )
+    let beside = series.map_or(String::new(), |series| format!("  {}   error", series.name()));
+    report.line(format_args!(
+        "# nodes   msg(B)    ops        min        avg        p50        p90        p99  Throughput(Gbps)  by avg{beside}",
+    ))
 }
 
-fn show(plan: &Plan, transport: TransportKind, line: &Line, report: &mut Report) -> Result<(), Failure> {
+fn show(
+    plan: &Plan,
+    transport: TransportKind,
+    line: &Line,
+    series: Option<Series>,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let Summary { operations, min, mean, p50, p90, p99 } = line.summary;
     let micros = |nanos: f64| format!("{:.2}", nanos / 1e3);
     let optional = |nanos: Option<u64>| nanos.map_or("-".to_owned(), |nanos| micros(nanos as f64));
     let (gbps, by_mean) = (throughput_gbps(plan, p50 as f64), throughput_gbps(plan, mean));
+    let published = series.and_then(|series| series.gbps(plan.ranks, plan.message_bytes));
+    let beside = published
+        .map_or(String::new(), |other| format!("{other:>9.2} {:>+6.0}%", (gbps / other - 1.0) * 100.0));
     report.line(format_args!(
-        "{:>7} {:>8} {operations:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {gbps:>17.2} {by_mean:>7.2}",
+        "{:>7} {:>8} {operations:>6} {:>10} {:>10} {:>10} {:>10} {:>10} {gbps:>17.2} {by_mean:>7.2}{beside}",
         plan.ranks,
         plan.message_bytes,
         micros(min as f64),

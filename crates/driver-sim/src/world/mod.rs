@@ -4,8 +4,10 @@
 //! sender's queue, the events and the fingerprint. The lock is free whenever somebody wants it, as a simulation runs
 //! in one thread.
 
+mod buffers;
 mod faults;
 mod host;
+mod lane_messages;
 mod lanes;
 mod layout;
 mod network;
@@ -114,7 +116,8 @@ impl World {
         })
     }
 
-    /// Lets things happen until a host has its turn, or until `until`.
+    /// Lets things happen until a host has its turn, or until `until`. Of what is due at the same time, scheduled faults come
+    /// first, then events, then turns.
     pub fn advance(&mut self, until: Picos) -> Step {
         loop {
             if let Some(step) = self.pending.pop_front() {

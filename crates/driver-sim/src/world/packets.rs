@@ -1,15 +1,13 @@
-//! The packets that are somewhere on the fabric, and the memory that they lie in.
+//! The packets that are somewhere on the fabric.
 //!
 //! Packets are numbered by the slot that they take, and slots and buffers are used again: what a run holds at its peak
 //! is what it ever allocates.
 
+use super::buffers::Buffers;
 use crate::time::Picos;
 
 /// Stands for no packet, at the end of a list.
 pub const NONE: u32 = u32::MAX;
-
-/// The shortest buffer: small packets are common, and a spare for each few bytes of difference would be none.
-const BUFFER_BYTES_MIN: usize = 128;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,76 +143,9 @@ impl Packets {
 
     /// Bytes of memory that packets and spare buffers hold.
     pub fn memory_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Option<Packet>>() + self.vacant.capacity() * 4 + self.buffers.bytes
-    }
-}
-
-/// Buffers that are powers of two long, and spares of each length.
-#[derive(Debug)]
-pub struct Buffers {
-    /// How many bytes of a packet are really written; all others of a buffer stay zero.
-    carried_bytes: usize,
-    spares: Vec<Vec<Box<[u8]>>>,
-    /// Bytes in all buffers, spare or not.
-    bytes: usize,
-}
-
-impl Default for Buffers {
-    fn default() -> Self {
-        Self { carried_bytes: usize::MAX, spares: Vec::new(), bytes: 0 }
-    }
-}
-
-impl Buffers {
-    /// From now on only the first `bytes` bytes of each packet are carried.
-    pub fn carry_at_most(&mut self, bytes: usize) {
-        self.carried_bytes = bytes;
-        // What the spares have carried may be more.
-        let spares = core::mem::take(&mut self.spares);
-        self.bytes -= spares.iter().flatten().map(|spare| spare.len()).sum::<usize>();
-    }
-
-    /// A buffer with the bytes of `parts` at its start.
-    #[inline]
-    pub fn filled(&mut self, length: usize, parts: &[&[u8]]) -> Box<[u8]> {
-        let mut buffer = self.take(length);
-        let mut rest = &mut buffer[..length.min(self.carried_bytes)];
-        for part in parts {
-            let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-            here.copy_from_slice(&part[..here.len()]);
-            rest = after;
-        }
-        buffer
-    }
-
-    /// A buffer of at least `length` bytes; among those that are carried are some of earlier packets.
-    #[inline]
-    fn take(&mut self, length: usize) -> Box<[u8]> {
-        let capacity = length.max(BUFFER_BYTES_MIN).next_power_of_two();
-        let class = capacity.trailing_zeros() as usize;
-        if let Some(spare) = self.spares.get_mut(class).and_then(Vec::pop) {
-            return spare;
-        }
-        self.bytes += capacity;
-        vec![0; capacity].into_boxed_slice()
-    }
-
-    /// Takes a buffer back.
-    #[inline]
-    pub fn keep(&mut self, buffer: Box<[u8]>) {
-        if buffer.is_empty() {
-            return;
-        }
-        let class = buffer.len().trailing_zeros() as usize;
-        if self.spares.len() <= class {
-            self.spares.resize_with(class + 1, Vec::new);
-        }
-        self.spares[class].push(buffer);
-    }
-
-    /// A buffer will never come back.
-    pub fn forget(&mut self, bytes: usize) {
-        self.bytes -= bytes;
+        self.slots.capacity() * size_of::<Option<Packet>>()
+            + self.vacant.capacity() * 4
+            + self.buffers.bytes()
     }
 }
 
@@ -238,21 +169,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_carried_is_zero() {
-        let mut buffers = Buffers::default();
-        let used = buffers.filled(200, &[&[9; 200]]);
-        buffers.keep(used);
-        buffers.carry_at_most(50);
-        for _ in 0..2 {
-            let buffer = buffers.filled(200, &[&[1; 20], &[2; 180]]);
-            assert_eq!((buffer[19], buffer[20], buffer[49]), (1, 2, 2));
-            assert!(buffer[50..].iter().all(|byte| *byte == 0));
-            buffers.keep(buffer);
-        }
-        assert_eq!(buffers.bytes, 256);
-    }
-
-    #[test]
     fn slots_and_buffers_are_used_again() {
         let mut packets = Packets::default();
         for round in 0..100_u8 {
@@ -262,6 +178,9 @@ mod tests {
             assert_eq!(packets.get(numbers[1]).bytes[..3], [round; 3]);
             numbers.into_iter().for_each(|number| packets.discard(number));
         }
-        assert_eq!((packets.vacant.len(), packets.peak(), packets.buffers.bytes), (2, 2, 256 + 128));
+        assert_eq!(
+            (packets.vacant.len(), packets.peak(), packets.buffers.bytes()),
+            (2, 2, 256 + 128 + 2 * super::super::buffers::STAGGER_BYTES)
+        );
     }
 }

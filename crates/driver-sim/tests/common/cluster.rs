@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use farcall_driver::clock::Clock;
 use farcall_driver::{CounterFile, Random};
 use farcall_driver_sim::{Fabric, Host, Outcome, Profile, Program, Schedule, Simulation};
+use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Ring,
@@ -99,7 +100,7 @@ fn node(
                 ..PacketConfig::default()
             };
             let (driver, counters) = (host.datagram(), CounterFile::process());
-            let made = PacketTransport::new(driver, identity, seed, &config, counters, &label);
+            let made = PacketTransport::new(driver, BasicPolicy, identity, seed, &config, counters, &label);
             Box::new(made.expect("a valid configuration"))
         }
         Protocol::Ring => {

@@ -59,10 +59,10 @@ pub enum Kind {
     /// Numbers of bytes, ascending.
     Sizes {
         /// The least value.
-        min: u64,
+        min: u32,
         /// The greatest value.
-        max: u64,
-        /// The most values, [`SIZES_MAX`] at most.
+        max: u32,
+        /// The most values.
         count_max: usize,
     },
 }
@@ -127,7 +127,7 @@ impl Domain {
     }
 
     /// Up to `count_max` numbers of bytes from `min` to `max`, ascending.
-    pub(super) const fn sizes(min: u64, max: u64, count_max: usize) -> Self {
+    pub(super) const fn sizes(min: u32, max: u32, count_max: usize) -> Self {
         assert!(count_max <= SIZES_MAX, "a list holds no more");
         Self { kind: Kind::Sizes { min, max, count_max }, auto: false }
     }
@@ -193,7 +193,7 @@ impl fmt::Display for Domain {
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::IpAddress => f.write_str("an IP address such as 127.0.0.1"),
             Kind::Sizes { min, max, count_max } => {
-                let (min, max) = (show_size(min), show_size(max));
+                let (min, max) = (show_size(u64::from(min)), show_size(u64::from(max)));
                 write!(f, "up to {count_max} ascending sizes from {min} to {max}, between commas")
             }
         }
@@ -224,7 +224,7 @@ fn parse_size(text: &str, min: u64, max: u64, power_of_two: bool) -> Result<Valu
     Err(Invalid::NotPowerOfTwo { nearest: Value::Size(nearest) })
 }
 
-fn parse_sizes(text: &str, min: u64, max: u64, count_max: usize) -> Result<Value, Invalid> {
+fn parse_sizes(text: &str, min: u32, max: u32, count_max: usize) -> Result<Value, Invalid> {
     let sizes = Sizes::parse(text).filter(|sizes| sizes.as_slice().len() <= count_max);
     let sizes = sizes.ok_or(Invalid::WrongKind)?;
     match sizes.clamp(min, max) {

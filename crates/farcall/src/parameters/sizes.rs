@@ -7,17 +7,17 @@ use super::quantity::{show_size, wide_size};
 /// The most sizes in a list.
 pub const SIZES_MAX: usize = 7;
 
-/// Sizes in bytes, each greater than the one before.
+/// Sizes below 4 GiB in bytes, each greater than the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     count: u8,
     /// Those not in use are 0.
-    bytes: [u64; SIZES_MAX],
+    bytes: [u32; SIZES_MAX],
 }
 
 impl Sizes {
     /// The sizes, in bytes.
-    pub fn as_slice(&self) -> &[u64] {
+    pub fn as_slice(&self) -> &[u32] {
         &self.bytes[..usize::from(self.count)]
     }
 
@@ -26,7 +26,7 @@ impl Sizes {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut sizes = Self { count: 0, bytes: [0; SIZES_MAX] };
         for part in text.split(',') {
-            let bytes = u64::try_from(wide_size(part)?).unwrap_or(u64::MAX);
+            let bytes = u32::try_from(wide_size(part)?).unwrap_or(u32::MAX);
             if sizes.as_slice().last().is_some_and(|last| *last >= bytes) {
                 return None;
             }
@@ -37,7 +37,7 @@ impl Sizes {
     }
 
     /// The same list with every size between `min` and `max`; sizes that become equal become one.
-    pub(super) fn clamp(&self, min: u64, max: u64) -> Self {
+    pub(super) fn clamp(&self, min: u32, max: u32) -> Self {
         let mut clamped = Self { count: 0, bytes: [0; SIZES_MAX] };
         for bytes in self.as_slice().iter().map(|bytes| *bytes.clamp(&min, &max)) {
             if clamped.as_slice().last() != Some(&bytes) {
@@ -52,7 +52,7 @@ impl Sizes {
 /// The text that is read as the same list.
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts: Vec<String> = self.as_slice().iter().map(|bytes| show_size(*bytes)).collect();
+        let texts: Vec<String> = self.as_slice().iter().map(|bytes| show_size(u64::from(*bytes))).collect();
         f.write_str(&texts.join(","))
     }
 }

@@ -48,10 +48,11 @@ parameters! {
     "The `homa` transport: grants to the shortest messages first, by priorities."
     homa: HomaSettings {
         rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant, and granted ahead: about link rate times round trip.";
+        grant_bytes: Option<usize> = "auto", Domain::size(K, 16 * M).or_auto(), Endpoint, "Least bytes in a grant, unless fewer are left; auto takes two packets or a quarter of rtt_bytes, whichever is more.";
         overcommit: u16 = "8", Domain::integer(1, 64, "messages"), Endpoint, "Most messages, each of another sender, that are granted bytes at a time.";
         priorities: Option<u8> = "auto", Domain::integer(1, 8, "priorities").or_auto(), Endpoint, "Priorities to use; auto takes all that the driver has.";
         unscheduled_priorities: Option<u8> = "auto", Domain::integer(1, 7, "priorities").or_auto(), Endpoint, "Priorities for bytes that need no grant; auto learns from the traffic.";
-        cutoffs: Option<Sizes> = "auto", Domain::sizes(1, G, 7).or_auto(), Endpoint, "Lengths of messages that part those priorities; auto learns from the traffic.";
+        cutoffs: Option<Sizes> = "auto", Domain::sizes(1, G as u32, 7).or_auto(), Endpoint, "Lengths of messages that part those priorities; auto learns from the traffic.";
         fifo_permille: u16 = "50", Domain::integer(0, 1000, "of 1000 bytes"), Endpoint, "Share of grants, and of bytes sent, for the oldest message instead of the shortest.";
         link_gbps: Option<u32> = "auto", Domain::integer(1, 1600, "Gb/s").or_auto(), Endpoint, "Rate of the link, by which packets are paced; auto knows that of simulated fabrics, and does not pace on others.";
         backlog: Option<Duration> = "auto", Domain::duration(Duration::ZERO, MILLISECOND).or_auto(), Endpoint, "Most time that the link may take for packets already given to it, when it is paced; auto takes that of two full packets.";

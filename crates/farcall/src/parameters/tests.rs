@@ -106,7 +106,7 @@ fn every_bound_fits_its_field_and_can_be_read_back() {
             Kind::IpAddress => vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()],
             Kind::Sizes { min, max, count_max } => {
                 let many = (min..).take(count_max - 1).map(|bytes| bytes.to_string() + ",");
-                let (few, last) = (min.to_string(), quantity::show_size(max));
+                let (few, last) = (min.to_string(), quantity::show_size(u64::from(max)));
                 vec![few, many.collect::<String>() + &last]
             }
         };

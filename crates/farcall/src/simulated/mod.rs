@@ -87,7 +87,8 @@ impl Cluster {
 /// The number of a host's life: never 0, and no other life's.
 fn incarnation(seed: u64, rank: u32, life: u32) -> u64 {
     // One round of SplitMix64, which maps different numbers to different numbers.
-    let mut mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(rank) << 32 | u64::from(life) + 1);
+    let mut mixed =
+        seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((u64::from(rank) << 32) | (u64::from(life) + 1));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (mixed ^ (mixed >> 31)).max(1)

@@ -96,7 +96,7 @@ impl Builder<'_> {
 
     /// Homa over a driver whose link carries so many bits per second, as far as that is known.
     fn homa<D: Datagram + 'static>(&self, driver: D, seed: u64, link: Option<u64>) -> Built {
-        let rules = homa_rules(&self.settings.homa, &driver.limits(), link)?;
+        let rules = homa_rules(&self.settings.homa, driver.limits(), link)?;
         self.packet(driver, HomaPolicy::new(rules)?, &homa_config(self.settings), seed)
     }
 

@@ -6,6 +6,7 @@
 //! The same code runs on hosts of a simulated fabric ([`simulated`]) and in threads over real transports ([`threads`]).
 
 mod member;
+mod published;
 mod push;
 mod root;
 mod schedule;
@@ -16,6 +17,7 @@ pub mod threads;
 use farcall::Service;
 
 pub use member::{Member, MemberError, PushLimits};
+pub use published::Series;
 pub use push::Push;
 pub use root::{OperationTime, Root};
 pub use schedule::{Collective, Schedule};

@@ -109,15 +109,19 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
         None
     }
 
-    /// A packet of a message was sent; `bytes` are all of it. It was the longest waiting message's when `oldest`.
+    /// A packet of a message was sent; `bytes` are all of it.
     #[inline]
-    fn sent(&mut self, _now: Instant, _bytes: usize, _oldest: bool) {}
+    fn sent(&mut self, _now: Instant, _bytes: usize) {}
 
-    /// Whether the next packet should be the longest waiting message's, whatever its length.
+    /// Whether the next packet should be that of the long message that waits longest. One does.
     #[inline]
     fn serves_oldest(&self) -> bool {
         false
     }
+
+    /// While a long message waited, a packet of `bytes` was sent, of the one that waits longest when `oldest`.
+    #[inline]
+    fn served(&mut self, _bytes: usize, _oldest: bool) {}
 }
 
 /// The long messages that arrive, for a policy to give grants to.

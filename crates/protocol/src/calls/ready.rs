@@ -143,6 +143,12 @@ impl Ready {
     /// Whether a message waits.
     #[inline]
     pub(super) fn has_messages(&self) -> bool {
-        self.whole_waiting > 0 || self.turn.is_some() || !self.bulk.is_empty()
+        self.whole_waiting > 0 || self.has_long()
+    }
+
+    /// Whether a long message waits.
+    #[inline]
+    pub(super) fn has_long(&self) -> bool {
+        self.turn.is_some() || !self.bulk.is_empty()
     }
 }

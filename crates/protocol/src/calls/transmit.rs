@@ -95,14 +95,15 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             return None;
         }
         self.held_until = Instant::ZERO;
-        if self.policy.serves_oldest()
-            && let Some(planned) = self.plan_oldest(head)
-        {
-            self.policy.sent(now, planned.bytes(head), true);
-            return Some(planned);
+        let any_long = self.ready.has_long();
+        let oldest = if any_long && self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
+        let is_oldest = oldest.is_some();
+        let planned = oldest.or_else(|| self.plan_whole(head)).or_else(|| self.plan_bulk(head))?;
+        let bytes = planned.bytes(head);
+        self.policy.sent(now, bytes);
+        if any_long {
+            self.policy.served(bytes, is_oldest);
         }
-        let planned = self.plan_whole(head).or_else(|| self.plan_bulk(head))?;
-        self.policy.sent(now, planned.bytes(head), false);
         Some(planned)
     }
 

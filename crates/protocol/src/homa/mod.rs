@@ -79,6 +79,6 @@ impl<B: AsRef<[u8]>> Calls<B, HomaPolicy> {
 #[doc(hidden)]
 pub fn fuzz_homa(bytes: &[u8]) {
     // Few bytes, so that grants are withheld, and a place beside that of the abused session.
-    let rules = HomaRules { rtt_bytes: 4000, overcommit: 2, ..HomaRules::default() };
+    let rules = HomaRules { rtt_bytes: 4000, grant_bytes: 1000, overcommit: 2, ..HomaRules::default() };
     crate::calls::fuzz_messages(bytes, || HomaPolicy::new(rules.clone()).expect("the rules are valid"));
 }

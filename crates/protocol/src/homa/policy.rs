@@ -11,9 +11,6 @@ use super::rules::{HomaRules, RulesError};
 use super::share::Share;
 use super::traffic::{Lengths, Traffic};
 
-/// A grant is worth a packet when it permits this part of a round trip's bytes, or all the rest.
-const GRANTS_PER_ROUND_TRIP: u32 = 4;
-
 /// Messages of one packet wait in a queue of those up to so many bytes, or in the last.
 const WHOLE_QUEUE_BYTES: [u32; 3] = [256, 1024, 4096];
 
@@ -73,7 +70,7 @@ impl HomaPolicy {
         let top = rules.priorities - 1;
         let given = rules.cutoffs.as_deref().and_then(|lengths| Cutoffs::new(1, top, lengths));
         Self {
-            arriving: ArrivingMessages::new(window_bytes(rules.rtt_bytes)),
+            arriving: ArrivingMessages::new(rules.window_bytes()),
             active: Vec::with_capacity(usize::from(rules.overcommit)),
             schedule_due: false,
             grants_to_oldest: Share::new(rules.fifo_permille),
@@ -122,7 +119,7 @@ impl HomaPolicy {
 
     /// The most bytes that may be outstanding when a grant is given.
     fn outstanding_bytes_max(&self) -> u64 {
-        u64::from(self.rules.overcommit) * u64::from(window_bytes(self.rules.rtt_bytes))
+        u64::from(self.rules.overcommit) * u64::from(self.rules.window_bytes())
     }
 
     /// Chooses cutoffs by the traffic so far, and makes a new edition of them when they differ.
@@ -158,8 +155,8 @@ impl HomaPolicy {
         let (outstanding, ungranted) =
             (message.granted() - message.received(), message.total() - message.granted());
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let more = window_bytes(self.rules.rtt_bytes).saturating_sub(outstanding).min(ungranted).min(room);
-        if more < grant_bytes_min(self.rules.rtt_bytes).min(ungranted) {
+        let more = self.rules.window_bytes().saturating_sub(outstanding).min(ungranted).min(room);
+        if more < self.rules.grant_bytes.min(ungranted) {
             return 0;
         }
         let missing = message.total() - message.received();
@@ -192,7 +189,7 @@ impl HomaPolicy {
 
     /// Grants its share to the oldest message, beyond the limits for the others.
     fn grant_to_oldest<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) {
-        let bytes = grant_bytes_min(self.rules.rtt_bytes);
+        let bytes = self.rules.grant_bytes;
         if self.grants_to_oldest.is_due(bytes)
             && let Some(slot) = self.arriving.oldest()
         {
@@ -201,15 +198,6 @@ impl HomaPolicy {
             self.grants_to_oldest.served(granted, true);
         }
     }
-}
-
-/// How far grants to one message go ahead of its arrival.
-fn window_bytes(rtt_bytes: u32) -> u32 {
-    rtt_bytes.saturating_add(grant_bytes_min(rtt_bytes))
-}
-
-fn grant_bytes_min(rtt_bytes: u32) -> u32 {
-    rtt_bytes.div_ceil(GRANTS_PER_ROUND_TRIP)
 }
 
 impl Policy for HomaPolicy {
@@ -321,13 +309,17 @@ impl Policy for HomaPolicy {
     }
 
     #[inline]
-    fn sent(&mut self, now: Instant, bytes: usize, oldest: bool) {
+    fn sent(&mut self, now: Instant, bytes: usize) {
         self.pacer.sent(now, bytes);
-        self.packets_of_oldest.served(bytes as u32, oldest);
     }
 
     #[inline]
     fn serves_oldest(&self) -> bool {
         self.packets_of_oldest.is_due(OLDEST_TURN_BYTES)
+    }
+
+    #[inline]
+    fn served(&mut self, bytes: usize, oldest: bool) {
+        self.packets_of_oldest.served(bytes as u32, oldest);
     }
 }

@@ -12,6 +12,9 @@ pub const OVERCOMMIT_MAX: u16 = 64;
 pub struct HomaRules {
     /// What is under way in a round trip, in bytes: at most as much of a message is granted ahead of its arrival.
     pub rtt_bytes: u32,
+    /// A grant permits at least so many bytes, or all the rest, and goes as many bytes beyond what a round trip needs. Not
+    /// every packet then needs a grant.
+    pub grant_bytes: u32,
     /// The most messages, each of another sender, that are granted bytes at a time.
     pub overcommit: u16,
     /// How many priorities messages are told apart by, 1 to [`PRIORITIES_MAX`].
@@ -33,6 +36,7 @@ impl Default for HomaRules {
     fn default() -> Self {
         Self {
             rtt_bytes: 64 << 10,
+            grant_bytes: 16 << 10,
             overcommit: 8,
             priorities: PRIORITIES_MAX,
             unscheduled_priorities: None,
@@ -45,6 +49,11 @@ impl Default for HomaRules {
 }
 
 impl HomaRules {
+    /// How far grants to one message go ahead of its arrival.
+    pub(super) fn window_bytes(&self) -> u32 {
+        self.rtt_bytes.saturating_add(self.grant_bytes)
+    }
+
     pub(super) fn check(&self) -> Result<(), RulesError> {
         let priorities = self.priorities;
         if priorities == 0 || priorities > PRIORITIES_MAX {
@@ -69,7 +78,9 @@ impl HomaRules {
                 return Err(RulesError::CutoffsCount { cutoffs: cutoffs.len() });
             }
         }
-        if self.fifo_permille > 1000 || self.rtt_bytes == 0 || self.link_bits_per_second == Some(0) {
+        let nothing_sent = [u64::from(self.rtt_bytes), u64::from(self.grant_bytes)].contains(&0)
+            || self.link_bits_per_second == Some(0);
+        if self.fifo_permille > 1000 || nothing_sent {
             return Err(RulesError::OutOfRange);
         }
         Ok(())
@@ -117,6 +128,6 @@ pub enum RulesError {
     #[error("the lengths of cutoffs must ascend")]
     CutoffsOrder,
     /// A share over 1000, or a zero where nothing could be sent.
-    #[error("a share over 1000 of 1000, or no bytes in a round trip or on the link")]
+    #[error("a share over 1000 of 1000, or no bytes in a round trip, in a grant or on the link")]
     OutOfRange,
 }

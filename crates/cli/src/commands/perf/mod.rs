@@ -65,33 +65,33 @@ impl Sites {
 }
 
 /// Runs the tests over every transport.
-pub fn run(mut perf: Perf) -> Result<(), Failure> {
-    let fields = perf.tuning.take_fabric_fields();
+pub fn run(perf: &Perf) -> Result<(), Failure> {
     let transports = match &*perf.transport {
         [] => TransportKind::ALL.to_vec(),
         transports => transports.to_vec(),
     };
-    let fabric = simulated::fabric(perf.fabric.as_deref(), &fields, &transports, perf.tuning.seed)?;
-    let tests = tests(&perf);
+    let fabric =
+        simulated::fabric(perf.fabric.as_deref(), &perf.tuning.of_fabric(), &transports, perf.tuning.seed)?;
+    let tests = tests(perf);
     for test in &tests {
         match test {
             PerfTest::Echo => check_sizes(&perf.sizes, &transports, &perf.tuning.load()?.1)?,
-            PerfTest::EchoWorkload => check_links(&perf, &transports)?,
+            PerfTest::EchoWorkload => check_links(perf, &transports)?,
         }
     }
     let report = Report::open(perf.output.json.as_ref())?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
     let bench = transports.iter().any(is_real).then(Bench::new).transpose().map_err(Failure::run)?;
     let sites = Sites { bench, fabric };
-    let steps: usize = tests.iter().map(|test| transports.len() * steps(&perf, *test)).sum();
+    let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
     let mut stage = Stage { report, progress: Progress::new(steps, perf.output.quiet) };
     stage.report.line(format_args!("# {UNITS_NOTE}"))?;
     for test in tests {
         for &transport in &transports {
             let site = sites.of(transport);
             match test {
-                PerfTest::Echo => echo(&perf, transport, site, &mut stage)?,
-                PerfTest::EchoWorkload => echo_workload(&perf, transport, site, &mut stage)?,
+                PerfTest::Echo => echo(perf, transport, site, &mut stage)?,
+                PerfTest::EchoWorkload => echo_workload(perf, transport, site, &mut stage)?,
             }
         }
     }

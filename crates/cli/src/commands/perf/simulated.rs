@@ -13,7 +13,7 @@ const FABRIC: &str = "ideal";
 /// The fabric that the command line names, if any of the transports needs one. `fields` are assignments to the profile's.
 pub fn fabric(
     name: Option<&str>,
-    fields: &[String],
+    fields: &[&str],
     transports: &[TransportKind],
     seed: u64,
 ) -> Result<Option<SimulatedFabric>, Failure> {
@@ -28,8 +28,7 @@ pub fn fabric(
         Some(name) => name,
         None => FABRIC,
     };
-    let fields: Vec<_> = fields.iter().map(String::as_str).collect();
-    let profile = Profile::load_with(name, &fields);
+    let profile = Profile::load_with(name, fields);
     let profile = profile.map_err(|error| Failure::Usage(format!("--fabric: {error}")))?;
     Ok(Some(SimulatedFabric { profile, seed }))
 }

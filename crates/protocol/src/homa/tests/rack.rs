@@ -18,6 +18,7 @@ pub const LIMIT: Duration = Duration::from_secs(2);
 pub fn rules() -> HomaRules {
     HomaRules {
         rtt_bytes: RTT_BYTES,
+        grant_bytes: RTT_BYTES / 4,
         link_bits_per_second: Some(LINK_GIGABITS * 1_000_000_000),
         ..HomaRules::default()
     }

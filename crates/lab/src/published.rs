@@ -3,7 +3,7 @@
 /// The fabric profile of the machines that the figures of [`clusterperf`] come from.
 const CLUSTERPERF_FABRIC: &str = "connectx2-qdr";
 
-const CLUSTERPERF: &str = include_str!("clusterperf.csv");
+const CLUSTERPERF: &str = include_str!("../data/connectx2-qdr-clusterperf.csv");
 
 /// How calls were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

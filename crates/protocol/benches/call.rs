@@ -5,17 +5,21 @@
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark reads the clock")]
 
 use std::hint::black_box;
+use std::time::Duration;
 
-use farcall_protocol::basic::{Basic, BasicConfig, Delivery, Payload, Received};
-use farcall_protocol::session::{PeerAddress, SessionId};
+use farcall_protocol::basic::BasicPolicy;
+use farcall_protocol::calls::{Calls, Delivery, Payload, Policy, Received};
+use farcall_protocol::homa::{HomaPolicy, HomaRules};
+use farcall_protocol::session::{PeerAddress, SessionConfig, SessionId};
 use farcall_protocol::wire::Head;
 use farcall_protocol::{Identity, Instant};
 
 const CALLS: u32 = 1_000_000;
 const BLOCKS: usize = 9;
+const RESEND_INTERVAL: Duration = Duration::from_millis(2);
 
-struct Pair {
-    ends: [Basic<Vec<u8>>; 2],
+struct Pair<P: Policy> {
+    ends: [Calls<Vec<u8>, P>; 2],
     head: Head,
     packet: Vec<u8>,
     now: Instant,
@@ -24,13 +28,14 @@ struct Pair {
     completed: u32,
 }
 
-impl Pair {
-    fn connected(checksum: bool, answer_bytes: usize) -> Self {
-        let mut config = BasicConfig::default();
-        config.session.offer.checksum = checksum;
+impl<P: Policy> Pair<P> {
+    fn connected(policy: impl Fn() -> P, checksum: bool, answer_bytes: usize) -> Self {
+        let mut config = SessionConfig::default();
+        config.offer.checksum = checksum;
         let end = |rank| {
             let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
-            Basic::new(config, identity, 7).expect("the default configuration is valid")
+            Calls::with_policy(policy(), config, RESEND_INTERVAL, identity, 7)
+                .expect("the default configuration is valid")
         };
         let mut ends = [end(0), end(1)];
         let now = Instant::from_nanos(1);
@@ -84,8 +89,7 @@ impl Pair {
     }
 }
 
-fn main() {
-    println!("request answer checksum in_flight  ns/call (median, least of {BLOCKS} blocks of {CALLS})");
+fn measure<P: Policy>(name: &str, policy: impl Fn() -> P) {
     for (request, answer, checksum, in_flight) in [
         (30, 100, true, 1),
         (30, 100, false, 1),
@@ -93,16 +97,29 @@ fn main() {
         (100, 1000, true, 1),
         (100, 1000, false, 1),
     ] {
-        let mut pair = Pair::connected(checksum, answer);
+        let mut pair = Pair::connected(&policy, checksum, answer);
         let request_bytes = vec![1; request];
         let mut nanos: Vec<f64> =
             (0..BLOCKS).map(|_| pair.nanos_per_call(&request_bytes, in_flight)).collect();
         nanos.sort_by(f64::total_cmp);
         assert_eq!(pair.completed, BLOCKS as u32 * (CALLS / in_flight * in_flight));
         println!(
-            "{request:7} {answer:6} {checksum:8} {in_flight:9}  {:.1}, {:.1}",
+            "{name:10} {request:7} {answer:6} {checksum:8} {in_flight:9}  {:.1}, {:.1}",
             nanos[BLOCKS / 2],
             nanos[0]
         );
     }
+}
+
+fn main() {
+    println!(
+        "protocol   request answer checksum in_flight  ns/call (median, least of {BLOCKS} blocks of {CALLS})"
+    );
+    measure("basic", || BasicPolicy);
+    let homa = |priorities| {
+        let rules = HomaRules { priorities, ..HomaRules::default() };
+        move || HomaPolicy::new(rules.clone()).expect("the rules are valid")
+    };
+    measure("homa", homa(1));
+    measure("homa of 8", homa(8));
 }
