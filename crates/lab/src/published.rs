@@ -5,6 +5,14 @@ const CLUSTERPERF_FABRIC: &str = "connectx2-qdr";
 
 const CLUSTERPERF: &str = include_str!("../data/connectx2-qdr-clusterperf.csv");
 
+/// How farcall is configured like the published systems: 8 us of a link of 32 Gb/s before the first grant.
+const CLUSTERPERF_SETTINGS: [&str; 2] = ["basic.rtt_bytes=32000", "homa.rtt_bytes=32000"];
+
+/// The assignments that configure farcall like the systems that have published figures on the fabric of that profile.
+pub fn clusterperf_settings(fabric: &str) -> &'static [&'static str] {
+    if fabric == CLUSTERPERF_FABRIC { &CLUSTERPERF_SETTINGS } else { &[] }
+}
+
 /// How calls were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {

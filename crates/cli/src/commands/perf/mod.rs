@@ -11,6 +11,7 @@ use farcall_lab::bench::Bench;
 use farcall_lab::echo::EchoTest;
 use farcall_lab::exchange::Buffers;
 use farcall_lab::little::LittleCheck;
+use farcall_lab::published::clusterperf_settings;
 use farcall_lab::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::UNITS_NOTE;
 use farcall_lab::units::Size;
@@ -107,11 +108,13 @@ fn steps(perf: &Perf, test: PerfTest) -> usize {
 }
 
 fn echo(perf: &Perf, transport: TransportKind, site: Site<'_>, stage: &mut Stage) -> Result<(), Failure> {
-    let (calls, defaults): (_, &[&str]) = match site {
-        Site::Machine(_) => (CALLS, &[]),
-        Site::Fabric(_) => (CALLS_SIMULATED, &UNCHECKED),
+    let (calls, defaults) = match site {
+        Site::Machine(_) => (CALLS, Vec::new()),
+        Site::Fabric(fabric) => {
+            (CALLS_SIMULATED, [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat())
+        }
     };
-    let (assignments, settings) = perf.tuning.load_with(defaults)?;
+    let (assignments, settings) = perf.tuning.load_with(&defaults)?;
     let test = EchoTest {
         assignments,
         settings,

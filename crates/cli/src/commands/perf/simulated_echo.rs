@@ -2,7 +2,7 @@
 
 use farcall::TransportKind;
 use farcall_lab::echo::{EchoTest, REQUEST_BYTES, SimulatedEcho};
-use farcall_lab::published::Published;
+use farcall_lab::published::{Published, clusterperf_settings};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::simulation::SimulatedFabric;
 use farcall_lab::table::{Row, latency_rows, row_name};
@@ -27,7 +27,14 @@ pub fn run(
     let profile = &fabric.profile;
     progress.suspend(|| {
         report.line(header(test, transport))?;
-        report.line(format_args!("# times are simulated, on {}: {}", profile.name, profile.description))
+        report.line(format_args!("# times are simulated, on {}: {}", profile.name, profile.description))?;
+        match clusterperf_settings(&profile.name) {
+            [] => Ok(()),
+            like => report.line(format_args!(
+                "# as the published ones unless --set says otherwise: {}",
+                like.join(", ")
+            )),
+        }
     })?;
     for &size in sizes {
         progress.begin(format_args!("{transport} echo{size}"));
