@@ -78,6 +78,12 @@ impl SimulatedFabric {
         self.profile.link.rate.bits_per_second() as f64
     }
 
+    /// Bytes that have left the links into hosts, headers of frames included.
+    pub(crate) fn wire_bytes(&self, totals: &Totals) -> f64 {
+        let headers = totals.packets_delivered * self.profile.link.header_bytes as u64;
+        (totals.bytes_delivered + headers) as f64
+    }
+
     /// Hosts on this fabric, on which nothing runs yet.
     pub(crate) fn cluster(&self, hosts: usize, settings: &Settings) -> Result<Cluster, SimulationError> {
         let cluster = Cluster::new(self.profile.clone(), hosts as u32, self.seed, settings.clone())?;

@@ -38,6 +38,9 @@ pub const OUTSTANDING_MAX: usize = 1024;
 /// How long the load runs before the window, as a part of the window.
 const WARMUP_PART: f64 = 0.5;
 
+/// How long it runs before the window at least: all sessions are open by then.
+const WARMUP_MIN: Duration = Duration::from_micros(100);
+
 /// How long it runs after the window.
 const COOLDOWN_PART: f64 = 0.25;
 
@@ -175,7 +178,7 @@ impl WorkloadTest {
 impl Plan {
     /// From the start of the load to the start of the window.
     fn warmup(&self) -> Duration {
-        self.window.mul_f64(WARMUP_PART)
+        self.window.mul_f64(WARMUP_PART).max(WARMUP_MIN)
     }
 
     /// From the start of the load to the end of the window.

@@ -13,6 +13,8 @@ use super::{CALL_WITHIN, MESSAGE, OUTSTANDING_MAX, Plan, SenderError};
 pub(super) struct Sent {
     /// Of each message of the window that is complete: its class, and the time since it was due in nanoseconds.
     pub(super) samples: Vec<(u16, u64)>,
+    /// Bytes of all messages, those outside of the window too.
+    pub(super) bytes: u64,
     /// Bytes of the messages that were due within the window.
     pub(super) bytes_due: u64,
     /// Bytes of the messages that were complete within the window, whenever they were due.
@@ -156,13 +158,14 @@ impl OpenLoop {
             Ok(_) => return self.failure = Some(SenderError::WrongLength),
             Err(error) => return self.failure = Some(error.clone().into()),
         }
-        let now = self.clock.now();
+        let (now, bytes) = (self.clock.now(), u64::from(self.plan.classes[class].bytes));
+        self.sent.bytes += bytes;
         if self.window.contains(&due) {
-            self.sent.bytes_due += u64::from(self.plan.classes[class].bytes);
+            self.sent.bytes_due += bytes;
             self.sent.samples.push((class as u16, now.since(due).as_nanos() as u64));
         }
         if self.window.contains(&now) {
-            self.sent.bytes_complete += u64::from(self.plan.classes[class].bytes);
+            self.sent.bytes_complete += bytes;
         }
     }
 }

@@ -20,11 +20,14 @@ pub struct WorkloadOutcome {
     pub drawn_load: f64,
     /// The part of the links that messages filled.
     pub achieved_load: f64,
+    /// The part of the links that the load asked for takes with headers, acknowledgements and whatever else the
+    /// protocol sends; above 1 the links cannot carry it. `None` where the links cannot be seen or are not equally full.
+    pub wire_load: Option<f64>,
     /// Messages that were due while the most that a client may have were under way.
     pub waited: u64,
     /// The most that a client had under way at a time.
     pub outstanding_peak: u64,
-    /// What all ranks counted under load.
+    /// What all ranks counted under load; simulated ranks share their process's counters with whatever else runs in it.
     pub counters: BTreeMap<String, u64>,
 }
 
@@ -77,6 +80,7 @@ impl WorkloadOutcome {
             bands: bands.collect(),
             drawn_load: load_of(sent.iter().map(|sent| sent.bytes_due).sum()),
             achieved_load: load_of(sent.iter().map(|sent| sent.bytes_complete).sum()),
+            wire_load: None,
             waited: sent.iter().map(|sent| sent.waited).sum(),
             outstanding_peak: sent.iter().map(|sent| sent.outstanding_peak).max().unwrap_or(0),
             counters,
@@ -153,8 +157,14 @@ mod tests {
         });
         let best: Vec<u64> = plan.classes.iter().map(|class| 10 * u64::from(class.bytes)).collect();
         let samples = [(short, 2_000); 30].into_iter().chain([(long, 9_000); 10]).collect();
-        let sent =
-            Sent { samples, bytes_due: 400_000, bytes_complete: 500_000, waited: 3, outstanding_peak: 7 };
+        let sent = Sent {
+            samples,
+            bytes: 1_000_000,
+            bytes_due: 400_000,
+            bytes_complete: 500_000,
+            waited: 3,
+            outstanding_peak: 7,
+        };
         let counters = [("homa+sim#0.busy_sent".to_owned(), 5), ("endpoint#0.busy_sent".to_owned(), 1)];
         let outcome = WorkloadOutcome::new(&test, &plan, &best, &[sent.clone(), sent], counters.into());
         let first = outcome.decile(1).expect("there were short ones");

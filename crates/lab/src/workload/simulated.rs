@@ -12,7 +12,7 @@ use farcall::{Endpoint, Instant, Node, Peer, TransportKind};
 
 use super::open_loop::{OpenLoop, Sent};
 use super::prober::Prober;
-use super::{Plan, SenderError, WorkloadOutcome, WorkloadTest};
+use super::{Plan, Reply, Roles, SenderError, WorkloadOutcome, WorkloadTest};
 use crate::exchange::OwnCounters;
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
@@ -38,7 +38,20 @@ impl WorkloadTest {
         let before = OwnCounters::read().of_all_hosts();
         let (sent, run) = scene.load(fabric, &settings)?;
         let counters = OwnCounters::read().of_all_hosts().since(&before);
-        Ok((WorkloadOutcome::new(self, &plan, &best_nanos, &sent, counters), run))
+        let wire_load = self.wire_load(&sent, fabric.wire_bytes(&run.totals));
+        let outcome = WorkloadOutcome::new(self, &plan, &best_nanos, &sent, counters);
+        Ok((WorkloadOutcome { wire_load, ..outcome }, run))
+    }
+
+    /// The load with all that the protocol adds: it adds the same to every byte, whatever the load is.
+    fn wire_load(&self, sent: &[Sent], wire_bytes: f64) -> Option<f64> {
+        let bytes: u64 = sent.iter().map(|sent| sent.bytes).sum();
+        let times_carried = match (self.roles, self.reply) {
+            (Roles::Everyone(_), Reply::Ack) => 1.0,
+            (Roles::Everyone(_), Reply::Echo) => 2.0,
+            (Roles::Apart { .. }, _) => return None,
+        };
+        Some(self.load * wire_bytes / (bytes as f64 * times_carried))
     }
 }
 
@@ -143,7 +156,7 @@ struct Sender {
 enum Doing {
     Connecting(Part),
     Probing(Prober),
-    Loading(OpenLoop),
+    Loading(Box<OpenLoop>),
     Nothing,
 }
 
@@ -160,7 +173,9 @@ impl Sender {
                 let clock = endpoint.clock();
                 self.doing = match part {
                     Part::Probe => Doing::Probing(Prober::new(plan, peers[0], payload, clock, PROBES)),
-                    Part::Load => Doing::Loading(OpenLoop::new(plan, self.rank, peers, payload, clock)),
+                    Part::Load => {
+                        Doing::Loading(Box::new(OpenLoop::new(plan, self.rank, peers, payload, clock)))
+                    }
                 };
                 return Ok(1);
             }

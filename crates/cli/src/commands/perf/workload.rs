@@ -128,8 +128,12 @@ fn band_name(band: &SizeBand) -> String {
 /// What stands under the table.
 fn summary(test: &WorkloadTest, outcome: &WorkloadOutcome) -> String {
     let counters = TELLING_COUNTERS.map(|name| format!("{name} {}", outcome.counted(name))).join(", ");
+    let on_links = outcome.wire_load.map_or_else(String::new, |load| {
+        let warning = if load > 1.0 { ", more than they carry" } else { "" };
+        format!(" ({:.1} % of the links with what the protocol adds{warning})", load * 100.0)
+    });
     format!(
-        "# offered {:.1} %, drawn {:.1} %, achieved {:.1} %; at most {} under way for a client, {} had to wait to start; {counters}",
+        "# offered {:.1} %{on_links}, drawn {:.1} %, achieved {:.1} %; at most {} under way for a client, {} had to wait to start; {counters}",
         test.load * 100.0,
         outcome.drawn_load * 100.0,
         outcome.achieved_load * 100.0,
@@ -175,6 +179,7 @@ fn fields(
         ("load", test.load.into()),
         ("drawn_load", outcome.drawn_load.into()),
         ("achieved_load", outcome.achieved_load.into()),
+        ("wire_load", json!(outcome.wire_load)),
         ("link_bits_per_second", test.link_bits_per_second.into()),
         ("decile", band.decile.into()),
         ("bytes_min", band.bytes_min.into()),
