@@ -67,12 +67,19 @@ pub(super) const FOREIGN_TOKENS: u64 = 1 << 32;
 /// The code of a refusal to go on: the member has failed.
 const FAILED: u8 = 1;
 
-/// What is to be done.
-pub(super) struct Order {
-    /// When all ranks begin.
+/// When all ranks begin, and when they may tell of the end: not before the slowest is likely to be done, because what
+/// they tell would keep rank 0 from its own part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
     pub(super) start: Instant,
+    pub(super) report: Instant,
+}
+
+/// What is to be done.
+struct Order {
+    times: Times,
     /// Whom to tell about the end; nobody when the root itself runs this member.
-    pub(super) root: Option<Deferred>,
+    root: Option<Deferred>,
 }
 
 /// What handlers learn during a poll.
@@ -110,12 +117,14 @@ impl Inbox {
     }
 }
 
-/// Where a member stands. Idle → Armed → Running → Idle.
+/// Where a member stands. Idle → Armed → Running → Reporting → Idle.
 enum Stage {
     Idle,
     /// Until the start.
     Armed(Order),
-    Running(Option<Deferred>),
+    Running(Order),
+    /// Until it may tell of the end.
+    Reporting(Order, Finish),
 }
 
 /// One rank's part in operations: its endpoint, and what it sends and expects.
@@ -128,6 +137,8 @@ pub struct Member {
     inbox: Arc<Mutex<Inbox>>,
     stage: Stage,
     late: bool,
+    /// When the last thing that was expected arrived; the start while nothing has.
+    last_arrival: Instant,
     peers: Vec<Option<Peer>>,
     /// Bytes of each message that were not sent yet.
     bytes_left: Vec<usize>,
@@ -150,8 +161,8 @@ pub struct Member {
 
 /// A rank's end of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finish {
-    /// When it was done.
+pub(super) struct Finish {
+    /// When all that it expects had arrived; the start if it only sends.
     pub(super) at: Instant,
     /// Whether it learnt of the operation only after its start.
     pub(super) late: bool,
@@ -189,6 +200,7 @@ impl Member {
             inbox,
             stage: Stage::Idle,
             late: false,
+            last_arrival: Instant::ZERO,
             peers: vec![None; ranks],
             bytes_left: Vec::new(),
             candidates: Vec::new(),
@@ -240,16 +252,17 @@ impl Member {
 
     /// When a turn must come though nothing arrives.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let start = match &self.stage {
-            Stage::Armed(order) => Some(order.start),
+        let own = match &self.stage {
+            Stage::Armed(order) => Some(order.times.start),
+            Stage::Reporting(order, _) => Some(order.times.report),
             Stage::Idle | Stage::Running(_) => None,
         };
-        [start, self.endpoint.next_deadline()].into_iter().flatten().min()
+        [own, self.endpoint.next_deadline()].into_iter().flatten().min()
     }
 
     /// Gives the member something to do, without a call.
-    pub(super) fn order(&mut self, start: Instant) {
-        self.inbox().order = Some(Order { start, root: None });
+    pub(super) fn order(&mut self, times: Times) {
+        self.inbox().order = Some(Order { times, root: None });
     }
 
     /// The end of an operation that was ordered without a call.
@@ -270,30 +283,52 @@ impl Member {
 
     /// Does what can be done now; returns how much that was.
     fn advance(&mut self) -> usize {
-        let mut done = 0;
-        if matches!(self.stage, Stage::Idle) {
-            let Some(order) = self.inbox().order.take() else { return 0 };
-            self.late = self.clock.now() > order.start;
-            self.stage = Stage::Armed(order);
-            done += 1;
-        }
-        if let Stage::Armed(order) = &mut self.stage {
-            if self.clock.now() < order.start {
-                return done;
+        match core::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Idle => {
+                let Some(order) = self.inbox().order.take() else { return 0 };
+                self.late = self.clock.now() > order.times.start;
+                self.stage = Stage::Armed(order);
+                1
             }
-            let root = order.root.take();
-            self.begin(root);
-            done += 1;
+            Stage::Armed(order) if self.clock.now() < order.times.start => self.stay(Stage::Armed(order)),
+            Stage::Armed(order) => {
+                self.begin(order);
+                1
+            }
+            Stage::Running(order) => {
+                self.stage = Stage::Running(order);
+                self.run()
+            }
+            Stage::Reporting(order, finish) if self.clock.now() < order.times.report => {
+                self.stay(Stage::Reporting(order, finish))
+            }
+            Stage::Reporting(order, finish) => {
+                self.report(order, finish);
+                1
+            }
         }
-        done += self.note_arrivals() + self.push();
-        if self.is_finished() {
-            self.finish();
-            done += 1;
-        }
-        done
     }
 
-    fn begin(&mut self, root: Option<Deferred>) {
+    /// Nothing to do before the stage's time has come.
+    fn stay(&mut self, stage: Stage) -> usize {
+        self.stage = stage;
+        0
+    }
+
+    fn run(&mut self) -> usize {
+        let done = self.note_arrivals() + self.push();
+        if self.unfinished > 0 || self.inbox().ranks_open > 0 {
+            return done;
+        }
+        if let Stage::Running(order) = core::mem::replace(&mut self.stage, Stage::Idle) {
+            self.inbox().renew();
+            self.stage = Stage::Reporting(order, Finish { at: self.last_arrival, late: self.late });
+        }
+        done + 1
+    }
+
+    fn begin(&mut self, order: Order) {
+        self.last_arrival = order.times.start;
         let schedule = Arc::clone(&self.schedule);
         let sends = schedule.sends(self.rank);
         self.bytes_left.clear();
@@ -301,7 +336,7 @@ impl Member {
         self.unfinished = sends.len();
         self.arrived.fill(false);
         self.blocked.extend(0..sends.len());
-        self.stage = Stage::Running(root);
+        self.stage = Stage::Running(order);
         self.release_blocked();
     }
 
@@ -312,6 +347,7 @@ impl Member {
             self.arrived[from as usize] = true;
         }
         if !arrived.is_empty() {
+            self.last_arrival = self.clock.now();
             self.release_blocked();
         }
         arrived.len()
@@ -378,15 +414,8 @@ impl Member {
         }
     }
 
-    fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Running(_)) && self.unfinished == 0 && self.inbox().ranks_open == 0
-    }
-
-    fn finish(&mut self) {
-        let Stage::Running(root) = core::mem::replace(&mut self.stage, Stage::Idle) else { return };
-        self.inbox().renew();
-        let finish = Finish { at: self.clock.now(), late: self.late };
-        match root {
+    fn report(&mut self, order: Order, finish: Finish) {
+        match order.root {
             Some(root) => self.endpoint.reply(root, &finish.to_bytes()),
             None => self.finished = Some(finish),
         }
@@ -398,13 +427,32 @@ impl Member {
             return;
         }
         self.failure = Some(failure);
-        if let Stage::Running(Some(root)) = core::mem::replace(&mut self.stage, Stage::Idle) {
+        if let Stage::Running(Order { root: Some(root), .. }) =
+            core::mem::replace(&mut self.stage, Stage::Idle)
+        {
             self.endpoint.refuse(root, FAILED);
         }
     }
 
     fn inbox(&self) -> MutexGuard<'_, Inbox> {
         lock(&self.inbox)
+    }
+}
+
+impl Times {
+    const BYTES: usize = 16;
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.start.as_nanos().to_le_bytes());
+        bytes[8..].copy_from_slice(&self.report.as_nanos().to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (start, report) = bytes.split_first_chunk()?;
+        let nanos = |bytes| Instant::from_nanos(u64::from_le_bytes(bytes));
+        Some(Self { start: nanos(*start), report: nanos(report.try_into().ok()?) })
     }
 }
 
@@ -432,10 +480,9 @@ fn serve(endpoint: &Endpoint, inbox: &Arc<Mutex<Inbox>>) {
     });
     let of_orders = Arc::clone(inbox);
     endpoint.serve(START, move |request: Request<'_>, reply: Reply<'_>| {
-        let Ok(start) = request.payload().try_into() else { return reply.refuse(FAILED) };
-        let start = Instant::from_nanos(u64::from_le_bytes(start));
+        let Some(times) = Times::from_bytes(request.payload()) else { return reply.refuse(FAILED) };
         let (root, _) = reply.defer();
-        lock(&of_orders).order = Some(Order { start, root: Some(root) });
+        lock(&of_orders).order = Some(Order { times, root: Some(root) });
     });
 }
 

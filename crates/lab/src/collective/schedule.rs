@@ -17,7 +17,7 @@ pub enum Collective {
     AllGather,
     /// Rank 0 has a message for rank 1: the time of one way.
     PointToPoint,
-    /// Ranks in pairs: the even one sends the odd one [`BANDWIDTH_MESSAGES`] messages.
+    /// Ranks in pairs: the even one sends the odd one 64 messages.
     Bandwidth,
     /// As [`Collective::Bandwidth`], both ways at once.
     TwoWayBandwidth,
