@@ -10,8 +10,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::collective::processes::{RANK_COMMAND, be_rank};
-use farcall_lab::exchange::{WORKER_COMMAND, work};
+use farcall_lab::{collective, exchange, workload};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
@@ -56,8 +55,9 @@ fn run() -> Result<(), Failure> {
 fn report_of_worker() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     let work: fn(&str) -> String = match arguments.next()?.as_str() {
-        WORKER_COMMAND => work,
-        RANK_COMMAND => be_rank,
+        exchange::WORKER_COMMAND => exchange::work,
+        workload::WORKLOAD_COMMAND => workload::work,
+        collective::processes::RANK_COMMAND => collective::processes::be_rank,
         _ => return None,
     };
     Some(work(&arguments.next()?))

@@ -27,7 +27,7 @@ fn every_operation_ends_on_simulated_fabrics_with_messages_of_any_length() {
         for (&transport, push) in TransportKind::SIMULATED.iter().zip(Push::ALL) {
             for length in lengths {
                 let plan = plan(collective, 13, length, push);
-                let run = simulated::run(&plan, profile(), transport, Settings::default());
+                let run = simulated::run(&plan, profile(), transport, &Settings::default());
                 let run = run.unwrap_or_else(|error| panic!("{plan:?} over {transport}: {error}"));
                 assert_eq!(run.times.len(), 3, "{plan:?} over {transport}");
                 assert!(run.times.iter().all(|time| time.nanos > 0), "{plan:?} over {transport}");
@@ -43,8 +43,8 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
             let plan = plan(Collective::Shuffle, 12, 7_000, push);
             let trace = |seed| {
                 let plan = Plan { seed, ..plan.clone() };
-                let run = simulated::run(&plan, profile(), transport, Settings::default()).expect("a run");
-                (run.fabric.trace_hash, run.times)
+                let run = simulated::run(&plan, profile(), transport, &Settings::default()).expect("a run");
+                (run.run.trace_hash, run.times)
             };
             assert_eq!(trace(1), trace(1), "{transport}, {push}");
             assert_ne!(trace(1).0, trace(2).0, "{transport}, {push}");
@@ -57,12 +57,12 @@ fn lost_packets_make_operations_longer_and_lose_nothing() {
     let mut lossy = profile();
     let plan = plan(Collective::Shuffle, 24, 40_000, Push::Random);
     let whole =
-        simulated::run(&plan, lossy.clone(), TransportKind::BasicSim, Settings::default()).expect("a run");
+        simulated::run(&plan, lossy.clone(), TransportKind::BasicSim, &Settings::default()).expect("a run");
     // Ports that hold a packet or two only: all senders at once overrun them.
     lossy.switch.port_buffer_bytes = 10_000;
-    let run = simulated::run(&plan, lossy, TransportKind::BasicSim, Settings::default()).expect("a run");
-    assert!(run.fabric.totals.drops() > 0 && whole.fabric.totals.drops() == 0);
-    let total = |run: &simulated::SimulatedRun| run.times.iter().map(|time| time.nanos).sum::<u64>();
+    let run = simulated::run(&plan, lossy, TransportKind::BasicSim, &Settings::default()).expect("a run");
+    assert!(run.run.totals.drops() > 0 && whole.run.totals.drops() == 0);
+    let total = |run: &simulated::SimulatedOperations| run.times.iter().map(|time| time.nanos).sum::<u64>();
     assert!(total(&run) > total(&whole));
 }
 
@@ -88,14 +88,14 @@ fn launches_share_the_operations_and_have_seeds_of_their_own() {
         let operations: Vec<usize> = launches.iter().map(|launch| launch.times.len()).collect();
         assert_eq!(operations, [2, 1], "{plan:?}");
         let traces: Vec<_> =
-            launches.iter().flat_map(|launch| &launch.fabric).map(|fabric| fabric.trace_hash).collect();
+            launches.iter().flat_map(|launch| &launch.simulated).map(|run| run.trace_hash).collect();
         assert_ne!(traces[0], traces[1], "{plan:?}");
         let alone = simulated::run(
             &Plan { operations: 1, seed: plan.seed + 1, ..plan.clone() },
             profile(),
             means.transport,
-            Settings::default(),
+            &Settings::default(),
         );
-        assert_eq!(alone.expect("a run").fabric.trace_hash, traces[1], "{plan:?}");
+        assert_eq!(alone.expect("a run").run.trace_hash, traces[1], "{plan:?}");
     }
 }

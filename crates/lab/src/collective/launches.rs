@@ -14,9 +14,10 @@ use farcall::parameters::Settings;
 use farcall::simulated::Profile;
 
 use super::processes::{self, ProcessesError};
-use super::simulated::{self, FabricRun, SimulatedError};
+use super::simulated::{self, SimulatedError};
 use super::threads::{self, ThreadsError};
 use super::{OperationTime, Plan};
+use crate::simulation::SimulatedRun;
 
 /// Where ranks live.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ pub struct Launch {
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
     /// What happened on the fabric, if it was simulated.
-    pub fabric: Option<FabricRun>,
+    pub simulated: Option<SimulatedRun>,
 }
 
 /// Why there is no launch.
@@ -100,16 +101,16 @@ fn launch(plan: &Plan, place: &Place, means: &Means) -> Result<Launch, LaunchErr
     let Means { transport, settings, assignments } = means;
     Ok(match place {
         Place::Simulated(profile) => {
-            let run = simulated::run(plan, (**profile).clone(), *transport, settings.clone())?;
-            Launch { times: run.times, repeated: run.repeated, fabric: Some(run.fabric) }
+            let run = simulated::run(plan, (**profile).clone(), *transport, settings)?;
+            Launch { times: run.times, repeated: run.repeated, simulated: Some(run.run) }
         }
         Place::Threads => {
             let run = threads::run(plan, *transport, settings)?;
-            Launch { times: run.times, repeated: run.repeated, fabric: None }
+            Launch { times: run.times, repeated: run.repeated, simulated: None }
         }
         Place::Processes => {
             let run = processes::run(plan, *transport, assignments)?;
-            Launch { times: run.times, repeated: run.repeated, fabric: None }
+            Launch { times: run.times, repeated: run.repeated, simulated: None }
         }
     })
 }

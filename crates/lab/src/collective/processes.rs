@@ -1,42 +1,30 @@
 //! Operations between processes of this machine, over real transports.
 
 use core::time::Duration;
-use std::io::{self, Read};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use farcall::bootstrap::{Bootstrap, ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
+use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::{Node, TransportKind};
 use farcall_limit::{CoresError, allowed_cores};
 use serde::{Deserialize, Serialize};
 
+use super::root::OPERATION_MAX;
 use super::{Member, OperationTime, Plan, Root, Schedule};
+use crate::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, report_on, run_workers};
 
-/// The argument that makes the program a rank; the next one is its [`Job`].
+/// The argument that makes the program a rank; the next one is its job.
 pub const RANK_COMMAND: &str = "collective-rank";
-
-/// The longest that ranks wait for each other before the first operation and after the last.
-const GATHER_MAX: Duration = Duration::from_secs(30);
 
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessesError {
-    /// The ranks cannot find each other.
-    #[error(transparent)]
-    Rendezvous(#[from] RendezvousError),
-    /// A rank cannot be started.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
     /// There is no core for the ranks.
     #[error(transparent)]
     Cores(#[from] CoresError),
-    /// What rank 0 says cannot be read.
-    #[error("cannot read what rank 0 reports: {0}")]
-    Report(#[from] io::Error),
-    /// A rank could not do its part.
-    #[error("{0}")]
-    Failed(String),
+    /// A rank could not be started, or not do its part.
+    #[error(transparent)]
+    Ranks(#[from] ExchangeError),
 }
 
 /// What a rank is told.
@@ -46,17 +34,6 @@ struct Job {
     transport: String,
     /// Assignments to parameters, as given on the command line.
     assignments: Vec<String>,
-}
-
-/// What a rank reports.
-#[derive(Serialize, Deserialize)]
-enum RankReport {
-    /// Rank 0: what came of the operations.
-    Root(ProcessesRun),
-    /// Another rank has done its part.
-    Member,
-    /// A rank could not, in its own words.
-    Failed(String),
 }
 
 /// What came of a run.
@@ -74,57 +51,43 @@ pub fn run(
     transport: TransportKind,
     assignments: &[String],
 ) -> Result<ProcessesRun, ProcessesError> {
-    let rendezvous = Rendezvous::bind("127.0.0.1:0", plan.ranks)?;
     let job =
         Job { plan: plan.clone(), transport: transport.name().to_owned(), assignments: assignments.to_vec() };
-    let job = serde_json::to_string(&job).expect("a job is JSON");
     let cores = allowed_cores()?;
-    let ranks = (0..plan.ranks).zip(cores.iter().cycle());
-    let children = ranks.map(|(rank, core)| child(rank, &job).on_core(core.0 as u32)).collect();
-    let mut children = Children::start(rendezvous.address(), plan.ranks, children)?;
-    let mut text = String::new();
-    if let Some(mut output) = children.take_stdout(0) {
-        // Ends: no operation lasts for ever, and a rank that dies ends it for rank 0.
-        output.read_to_string(&mut text)?;
-    }
-    match serde_json::from_str(&text) {
-        Ok(RankReport::Root(run)) => Ok(run),
-        Ok(RankReport::Failed(why)) => Err(ProcessesError::Failed(why)),
-        Ok(RankReport::Member) | Err(_) => {
-            Err(ProcessesError::Failed("the process of rank 0 ended without a report".into()))
-        }
-    }
+    let reports: Vec<Option<ProcessesRun>> = run_workers(&Workers {
+        command: RANK_COMMAND,
+        job: serde_json::to_string(&job).expect("a job is JSON"),
+        transport: transport.name(),
+        servers: 0,
+        cores: cores.iter().copied().cycle().take(plan.ranks as usize).collect(),
+        within: longest(plan) + OVERHEAD_MAX * 2,
+    })?;
+    Ok(reports.into_iter().flatten().next().expect("rank 0 reports the operations"))
 }
 
-fn child(rank: u32, job: &str) -> ChildPlan {
-    let output = if rank == 0 { Stdio::piped() } else { Stdio::null() };
-    let mut command = Command::new("/proc/self/exe");
-    command.args([RANK_COMMAND, job]).stdin(Stdio::null()).stdout(output);
-    ChildPlan::new(rank, command)
+/// The longest that the operations can take.
+fn longest(plan: &Plan) -> Duration {
+    OPERATION_MAX.saturating_mul(plan.operations.saturating_add(plan.warmup))
 }
 
 /// Is one rank, in the place that the environment gives; returns the line to print.
 pub fn be_rank(job: &str) -> String {
-    let report = match serde_json::from_str(job) {
-        Ok(job) => take_part(&job).unwrap_or_else(RankReport::Failed),
-        Err(error) => RankReport::Failed(format!("the job is not one of this program's: {error}")),
-    };
-    serde_json::to_string(&report).expect("a report is JSON")
+    report_on(job, take_part)
 }
 
-/// Every error ends as a sentence in the report.
-fn take_part(job: &Job) -> Result<RankReport, String> {
+/// Rank 0 reports the operations, the others nothing.
+fn take_part(job: &Job) -> Report<Option<ProcessesRun>> {
     let plan = &job.plan;
     let settings = Settings::load(job.assignments.iter().cloned()).map_err(sentence)?;
     let node = Node::new(Bootstrap::from_env().map_err(sentence)?, settings);
     let endpoint = node.endpoint(&job.transport).map_err(sentence)?;
-    node.barrier("endpoints", GATHER_MAX).map_err(sentence)?;
+    node.barrier("endpoints", OVERHEAD_MAX).map_err(sentence)?;
     let schedule = Arc::new(Schedule::new(plan.collective, plan.ranks, plan.message_bytes));
     let member = Member::new(node.rank(), endpoint, schedule, plan.limits, true, plan.seed);
-    if node.rank() > 0 {
-        serve(member)?;
-        return Ok(RankReport::Member);
-    }
+    if node.rank() == 0 { lead(member, plan).map(Some) } else { serve(member).map(|()| None) }
+}
+
+fn lead(member: Member, plan: &Plan) -> Report<ProcessesRun> {
     let mut root = Root::new(member, plan.clone());
     while !root.is_done() {
         if root.turn() == 0 {
@@ -135,10 +98,12 @@ fn take_part(job: &Job) -> Result<RankReport, String> {
     let times = root.outcome()?.to_vec();
     let repeated = root.repeated();
     root.end().map_err(sentence)?;
-    Ok(RankReport::Root(ProcessesRun { times, repeated }))
+    Ok(ProcessesRun { times, repeated })
 }
 
-fn serve(mut member: Member) -> Result<(), String> {
+/// Does what rank 0 orders, until it orders nothing any more. What was answered in the last turn arrives although this
+/// rank leaves.
+fn serve(mut member: Member) -> Report<()> {
     while !member.is_over() {
         if member.turn() == 0 {
             std::thread::yield_now();
@@ -147,8 +112,6 @@ fn serve(mut member: Member) -> Result<(), String> {
             return Err(failure.to_string());
         }
     }
-    // The answer to the last call is still to be sent.
-    member.turn();
     Ok(())
 }
 

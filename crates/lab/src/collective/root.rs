@@ -23,7 +23,7 @@ const LEAD_MAX: Duration = Duration::from_secs(1);
 const REPORT_MAX: Duration = Duration::from_millis(10);
 
 /// The longest that an operation may last.
-const OPERATION_MAX: Duration = Duration::from_secs(100);
+pub(super) const OPERATION_MAX: Duration = Duration::from_secs(100);
 
 /// One operation that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

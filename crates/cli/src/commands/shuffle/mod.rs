@@ -7,6 +7,7 @@ use farcall::simulated::{Placement, Profile};
 use farcall_lab::collective::launches::{self, Launch, LaunchError, Means, Place};
 use farcall_lab::collective::simulated::SimulatedError;
 use farcall_lab::collective::{Collective, Plan, Push, PushLimits, Series};
+use farcall_lab::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
 use crate::arguments::{Growth, Ranks, Shuffle};
@@ -14,9 +15,6 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
 use table::{Cell, Table};
-
-/// Packets of simulated fabrics and of this machine's memory are not damaged on their way, unless faults are asked for.
-const UNCHECKED: [&str; 2] = ["basic.checksum=false", "homa.checksum=false"];
 
 /// The fabric of which shuffles are published.
 const PUBLISHED_FABRIC: &str = "omni-path-100";
@@ -137,7 +135,9 @@ fn measure(
 ) -> Result<Vec<Vec<Launch>>, Failure> {
     let launches = shuffle.launches.min(shuffle.ops) as u32;
     launches::run(plans, launches, place, means).map_err(|error| match error {
-        LaunchError::Simulated(SimulatedError::Profile(error)) => Failure::Usage(error.to_string()),
+        LaunchError::Simulated(SimulatedError::Fabric(SimulationError::Fabric(error))) => {
+            Failure::Usage(error.to_string())
+        }
         other => Failure::run(other),
     })
 }

@@ -64,13 +64,13 @@ impl<'a> Line<'a> {
     }
 
     fn drops(&self) -> u64 {
-        self.launches.iter().flat_map(|launch| &launch.fabric).map(|fabric| fabric.totals.drops()).sum()
+        self.launches.iter().flat_map(|launch| &launch.simulated).map(|run| run.totals.drops()).sum()
     }
 
     /// The fingerprints of all simulated launches.
     fn traces(&self) -> Vec<String> {
-        let fabrics = self.launches.iter().flat_map(|launch| &launch.fabric);
-        fabrics.map(|fabric| format!("{:016x}", fabric.trace_hash)).collect()
+        let runs = self.launches.iter().flat_map(|launch| &launch.simulated);
+        runs.map(|run| format!("{:016x}", run.trace_hash)).collect()
     }
 }
 
@@ -224,13 +224,13 @@ fn notes(line: &Line<'_>, report: &mut Report) -> Result<(), Failure> {
         let repeated = line.repeated();
         report.line(format_args!("#   {repeated} operations done again: a node learnt of them too late"))?;
     }
-    let fabrics: Vec<_> = line.launches.iter().flat_map(|launch| &launch.fabric).collect();
-    if fabrics.is_empty() {
+    let runs: Vec<_> = line.launches.iter().flat_map(|launch| &launch.simulated).collect();
+    if runs.is_empty() {
         return Ok(());
     }
-    let seconds: f64 = fabrics.iter().map(|fabric| fabric.lasted.as_secs_f64()).sum();
-    let events: u64 = fabrics.iter().map(|fabric| fabric.totals.packet_events).sum();
-    let memory_bytes = fabrics.iter().map(|fabric| fabric.totals.memory_bytes).max().unwrap_or(0);
+    let seconds: f64 = runs.iter().map(|run| run.wall.as_secs_f64()).sum();
+    let events: u64 = runs.iter().map(|run| run.totals.packet_events).sum();
+    let memory_bytes = runs.iter().map(|run| run.totals.memory_bytes).max().unwrap_or(0);
     report.line(format_args!(
         "#   simulated in {seconds:.1} s of processor time: {:.2} M packet events/s, {} packets dropped, at most {:.1} MB for packets and events, traces {}",
         events as f64 / seconds / 1e6,
