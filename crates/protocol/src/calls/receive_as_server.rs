@@ -3,10 +3,9 @@
 use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
 
 use super::assembly::Added;
-use super::channel::continue_sending;
 use super::event::{Delivery, Received};
 use super::policy::Policy;
-use super::ready::Side;
+use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
 use super::server::ServerState;
 use super::upkeep::Owed;

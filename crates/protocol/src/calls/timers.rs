@@ -8,9 +8,9 @@ use crate::wire::CallKey;
 
 use super::Calls;
 use super::caller::CallerState;
-use super::channel::{Channel, continue_sending};
+use super::channel::Channel;
 use super::policy::Policy;
-use super::ready::{Ready, Side};
+use super::ready::{Ready, Side, continue_sending};
 use super::server::ServerState;
 use super::upkeep::Owed;
 
