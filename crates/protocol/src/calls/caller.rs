@@ -118,6 +118,15 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
         !matches!(self.state, CallerState::Idle | CallerState::Done)
     }
 
+    /// Whether all bytes of the present call's request were sent once.
+    pub(super) fn is_request_sent(&self) -> bool {
+        match self.state {
+            CallerState::Waiting => false,
+            CallerState::Requesting => self.request.is_sent(),
+            CallerState::Idle | CallerState::Receiving(_) | CallerState::Done => true,
+        }
+    }
+
     /// How the call number `key` of a packet relates to this slot.
     #[inline]
     pub(super) fn relation(&self, key: CallKey) -> Relation {

@@ -180,6 +180,12 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
     }
 
+    /// Whether all bytes of a call's request were sent once, or the call is over.
+    pub(super) fn is_transmitted(&self, call: u32) -> bool {
+        let mut occupied = self.callers.iter().filter(|slot| slot.is_occupied());
+        occupied.find(|slot| slot.call == call).is_none_or(CallerSlot::is_request_sent)
+    }
+
     /// Frees the slot of a call that is over.
     #[inline]
     pub(super) fn release(&mut self, slot: u16, ready: &mut Ready) {

@@ -138,6 +138,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.call(call, service, payload, &mut self.ready)
     }
 
+    /// Whether all bytes of a call's request were sent once, or the call is over.
+    pub fn is_transmitted(&self, session: SessionId, call: u32) -> bool {
+        let channel = self.channels.get(session.index()).and_then(Option::as_deref);
+        channel.filter(|channel| channel.id == session).is_none_or(|channel| channel.is_transmitted(call))
+    }
+
     /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes nowhere.
     #[inline]
     pub fn reply(

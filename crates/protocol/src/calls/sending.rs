@@ -159,6 +159,11 @@ impl<B: AsRef<[u8]>> Sending<B> {
         !self.again.is_empty() || self.sent < self.granted
     }
 
+    /// Whether every byte was sent once.
+    pub(super) fn is_sent(&self) -> bool {
+        self.whole_sent || (self.length > 0 && self.sent == self.length)
+    }
+
     /// How many bytes of a long message are still to be sent.
     pub(super) fn remaining(&self) -> u32 {
         let again: u32 = self.again.iter().map(|&(from, to)| to - from).sum();

@@ -14,12 +14,18 @@ use crate::{
     TransportLimits,
 };
 
-/// A loan as the protocol keeps it until the peer has its bytes.
-pub struct Lent(Loan);
+/// Memory that the protocol keeps until the peer has its bytes.
+pub enum Lent {
+    Loan(Loan),
+    Shared(crate::Payload),
+}
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        match self {
+            Self::Loan(loan) => loan,
+            Self::Shared(payload) => payload,
+        }
     }
 }
 
@@ -133,6 +139,10 @@ impl<P: Policy> Outbox for Outbound<P> {
         self.calls.cancel(to_protocol(session), call.0);
     }
 
+    fn is_transmitted(&self, session: SessionId, call: CallId) -> bool {
+        self.calls.is_transmitted(to_protocol(session), call.0)
+    }
+
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)
     }
@@ -150,7 +160,8 @@ fn incoming(payload: Received, packet: &[u8]) -> Incoming<'_> {
 fn to_payload(payload: Outgoing<'_>) -> Payload<'_, Lent> {
     match payload {
         Outgoing::Slice(bytes) => Payload::Slice(bytes),
-        Outgoing::Loan(loan) => Payload::Owned(Lent(loan)),
+        Outgoing::Loan(loan) => Payload::Owned(Lent::Loan(loan)),
+        Outgoing::Shared(payload) => Payload::Owned(Lent::Shared(payload)),
     }
 }
 
