@@ -162,7 +162,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             ServerState::Answered => {
                 let cut = &self.channel.route.cut;
                 server.upkeep.heard();
-                let queued = server.upkeep.data_queued();
+                let queued = server.response.is_due();
                 for (offset, length) in ranges.iter() {
                     server.response.repeat(offset, length, priority, cut);
                 }

@@ -138,7 +138,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     fn plan_cutoffs(&mut self, head: &mut Head) -> Option<Planned> {
         while let Some(session) = self.ready.informing.pop_front() {
             let Some(channel) = self.channels[usize::from(session)].as_deref_mut() else { continue };
-            channel.cutoffs_queued = false;
+            // The session that was queued may have ended, and another be in its place.
+            if !core::mem::take(&mut channel.cutoffs_queued) {
+                continue;
+            }
             let Some(cutoffs) = self.policy.cutoffs(&mut channel.peer) else { continue };
             put_cutoffs(head, channel.route.flags(Side::Server), channel.route.remote, &cutoffs);
             self.counters.cutoffs_sent += 1;
