@@ -2,6 +2,8 @@
 
 mod table;
 
+use std::time::Instant;
+
 use farcall::TransportKind;
 use farcall::simulated::{Placement, Profile};
 use farcall_lab::collective::launches::{self, Launch, LaunchError, Means, Place};
@@ -36,9 +38,11 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
             let plans: Vec<Plan> =
                 shuffle.push.iter().map(|&push| plan(shuffle, ranks, size, push)).collect();
             progress.begin(format_args!("{transport} {ranks} nodes {size}"));
+            let begun = Instant::now();
             let launches = measure(shuffle, &plans, &place, &means)?;
+            let cell = Cell { plans: &plans, launches: &launches, lasted: begun.elapsed() };
             progress.step();
-            progress.suspend(|| table.cell(&Cell { plans: &plans, launches: &launches }, &mut report))?;
+            progress.suspend(|| table.cell(&cell, &mut report))?;
         }
     }
     Ok(())

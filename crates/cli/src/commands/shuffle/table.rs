@@ -1,5 +1,8 @@
 //! What `farcall shuffle` prints and records.
 
+use std::num::NonZero;
+use std::time::Duration;
+
 use farcall::TransportKind;
 use farcall_lab::bootstrap::{Ratio, median, ratio_of_medians};
 use farcall_lab::collective::launches::{Launch, Place};
@@ -23,9 +26,30 @@ pub struct Table<'a> {
 pub struct Cell<'a> {
     pub plans: &'a [Plan],
     pub launches: &'a [Vec<Launch>],
+    /// What all that took.
+    pub lasted: Duration,
 }
 
 impl Cell<'_> {
+    /// What the simulation did, if it was one.
+    fn simulation(&self, report: &mut Report) -> Result<(), Failure> {
+        let runs: Vec<_> = self.launches.iter().flatten().flat_map(|launch| &launch.simulated).collect();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let seconds = self.lasted.as_secs_f64();
+        let events: u64 = runs.iter().map(|run| run.totals.packet_events).sum();
+        let drops: u64 = runs.iter().map(|run| run.totals.drops()).sum();
+        let memory_bytes = runs.iter().map(|run| run.totals.memory_bytes).max().unwrap_or(0);
+        let traces: Vec<_> = runs.iter().map(|run| format!("{:016x}", run.trace_hash)).collect();
+        report.line(format_args!(
+            "#   simulated in {seconds:.1} s: {:.2} M packet events/s, {drops} packets dropped, at most {:.1} MB for packets and events, traces {}",
+            events as f64 / seconds / 1e6,
+            memory_bytes as f64 / (1 << 20) as f64,
+            traces.join(" "),
+        ))
+    }
+
     /// How the time of a plan compares with the first plan's, launch by launch.
     fn ratio_to_first(&self, number: usize) -> Option<Ratio> {
         let pairs: Vec<_> = self.launches[number].iter().zip(&self.launches[0]).map(both_medians).collect();
@@ -95,6 +119,13 @@ impl Table<'_> {
         report.line(
             "# Throughput: bytes of a node per p50, for a shuffle nodes x msg x 8 / p50, in 10^9 bits/s",
         )?;
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let nodes = self.shuffle.nodes.iter().copied().max().unwrap_or(0) as usize;
+        if !matches!(self.place, Place::Simulated(_)) && nodes > cores {
+            report.line(format_args!(
+                "# {nodes} nodes share {cores} cores: most of the time is waiting for one"
+            ))?;
+        }
         let push = if self.compares() { format!(" {:<14}", "push") } else { String::new() };
         let beside = self.series.map_or(String::new(), |series| format!("  {}  error", series.name()));
         let ratio = if self.compares() { "  time to first" } else { "" };
@@ -125,10 +156,10 @@ impl Table<'_> {
             let line = Line::new(plan, &cell.launches[number]);
             let ratio = if number > 0 { cell.ratio_to_first(number) } else { None };
             self.row(&line, ratio, report)?;
-            notes(&line, report)?;
+            repeats(&line, report)?;
             self.records(&line, ratio, report)?;
         }
-        Ok(())
+        cell.simulation(report)
     }
 
     fn row(&self, line: &Line<'_>, ratio: Option<Ratio>, report: &mut Report) -> Result<(), Failure> {
@@ -218,26 +249,13 @@ impl Table<'_> {
     }
 }
 
-/// What should be known beside a row.
-fn notes(line: &Line<'_>, report: &mut Report) -> Result<(), Failure> {
+/// How often a row's operations were not in time.
+fn repeats(line: &Line<'_>, report: &mut Report) -> Result<(), Failure> {
     if line.repeated() > 0 {
         let repeated = line.repeated();
         report.line(format_args!("#   {repeated} operations done again: a node learnt of them too late"))?;
     }
-    let runs: Vec<_> = line.launches.iter().flat_map(|launch| &launch.simulated).collect();
-    if runs.is_empty() {
-        return Ok(());
-    }
-    let seconds: f64 = runs.iter().map(|run| run.wall.as_secs_f64()).sum();
-    let events: u64 = runs.iter().map(|run| run.totals.packet_events).sum();
-    let memory_bytes = runs.iter().map(|run| run.totals.memory_bytes).max().unwrap_or(0);
-    report.line(format_args!(
-        "#   simulated in {seconds:.1} s of processor time: {:.2} M packet events/s, {} packets dropped, at most {:.1} MB for packets and events, traces {}",
-        events as f64 / seconds / 1e6,
-        line.drops(),
-        memory_bytes as f64 / (1 << 20) as f64,
-        line.traces().join(" "),
-    ))
+    Ok(())
 }
 
 fn micros(nanos: f64) -> String {
