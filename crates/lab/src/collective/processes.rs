@@ -104,15 +104,17 @@ fn lead(member: Member, plan: &Plan) -> Report<ProcessesRun> {
 /// Does what rank 0 orders, until it orders nothing any more. What was answered in the last turn arrives although this
 /// rank leaves.
 fn serve(mut member: Member) -> Report<()> {
-    while !member.is_over() {
+    loop {
         if member.turn() == 0 {
             std::thread::yield_now();
+        }
+        if member.is_over() {
+            return Ok(()); // and if rank 0 was lost in the same turn, it had left
         }
         if let Some(failure) = member.failure() {
             return Err(failure.to_string());
         }
     }
-    Ok(())
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {
