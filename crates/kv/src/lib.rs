@@ -8,5 +8,5 @@ mod limits;
 pub mod store;
 
 pub use limits::{
-    KEY_BYTES_MAX, Key, LimitError, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
+    KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };

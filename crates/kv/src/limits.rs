@@ -1,4 +1,4 @@
-//! What can be stored: keys, values and names within their limits, checked once where they come in.
+//! What can be stored: names and values within their limits, checked once where they come in.
 
 use core::fmt;
 
@@ -16,37 +16,47 @@ pub const TABLE_NAME_BYTES_MAX: usize = 64;
 /// The most tables of a store.
 pub const TABLES_MAX: usize = 1024;
 
-/// The name of an object within its table.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key<'a>(&'a [u8]);
+/// Which object: its table, its key, and the hash of both.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Name<'a> {
+    table: TableId,
+    key: &'a [u8],
+    hash: u64,
+}
 
-impl<'a> Key<'a> {
-    /// A key of 1 to [`KEY_BYTES_MAX`] bytes.
+impl<'a> Name<'a> {
+    /// The object of a table with a key of 1 to [`KEY_BYTES_MAX`] bytes.
     #[inline]
-    pub fn new(bytes: &'a [u8]) -> Result<Self, LimitError> {
-        match bytes.len() {
-            1..=KEY_BYTES_MAX => Ok(Self(bytes)),
+    pub fn new(table: TableId, key: &'a [u8]) -> Result<Self, LimitError> {
+        match key.len() {
+            1..=KEY_BYTES_MAX => Ok(Self { table, key, hash: xxh3_64_with_seed(key, u64::from(table.0)) }),
             bytes => Err(LimitError::Key { bytes }),
         }
     }
 
-    /// The bytes.
+    /// The table.
     #[inline]
-    pub fn as_bytes(self) -> &'a [u8] {
-        self.0
+    pub fn table(self) -> TableId {
+        self.table
     }
 
-    /// Where the key belongs, the same on every machine: its hash decides about the shard that has it, its place in
-    /// the index of that shard, and its place in a scan.
+    /// The key.
     #[inline]
-    pub fn hash(self, table: TableId) -> u64 {
-        xxh3_64_with_seed(self.0, u64::from(table.0))
+    pub fn key(self) -> &'a [u8] {
+        self.key
+    }
+
+    /// The XXH3 hash of the key with the table's number as its seed, the same on every machine. It decides about the
+    /// shard that has the object, its place in the index of that shard, and its place in a scan.
+    #[inline]
+    pub fn hash(self) -> u64 {
+        self.hash
     }
 }
 
-impl fmt::Debug for Key<'_> {
+impl fmt::Debug for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Key({})", self.0.escape_ascii())
+        write!(f, "Name({} of table {:08x})", self.key.escape_ascii(), self.table.0)
     }
 }
 
@@ -120,11 +130,12 @@ mod tests {
 
     #[test]
     fn limits_are_inclusive() {
+        let name = |bytes: usize| Name::new(TableId(1), &vec![0; bytes]).map(drop);
+        assert_eq!((name(1), name(KEY_BYTES_MAX)), (Ok(()), Ok(())));
+        for bytes in [0, KEY_BYTES_MAX + 1] {
+            assert_eq!(name(bytes), Err(LimitError::Key { bytes }));
+        }
         let bytes = vec![0; VALUE_BYTES_MAX + 1];
-        assert!(Key::new(&bytes[..1]).is_ok() && Key::new(&bytes[..KEY_BYTES_MAX]).is_ok());
-        assert_eq!(Key::new(&[]), Err(LimitError::Key { bytes: 0 }));
-        let long = KEY_BYTES_MAX + 1;
-        assert_eq!(Key::new(&bytes[..long]), Err(LimitError::Key { bytes: long }));
         assert!(Value::new(&[]).is_ok() && Value::new(&bytes[1..]).is_ok());
         assert_eq!(Value::new(&bytes), Err(LimitError::Value { bytes: VALUE_BYTES_MAX + 1 }));
         assert!(TableId::of(&"n".repeat(TABLE_NAME_BYTES_MAX)).is_ok());

@@ -25,7 +25,7 @@ use self::entry::{ChunkKey, Entry, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes}
 use self::log::{Full, Log};
 use self::segments::Place;
 use self::tables::Tables;
-use crate::{Key, TableId, Value};
+use crate::{Name, TableId, Value};
 
 /// The least memory of a store, in bytes: some segments are always free.
 pub const MEMORY_BYTES_MIN: usize = 16 << 20;
@@ -105,28 +105,21 @@ impl Store {
 
     /// The object with that key, if there is one.
     #[inline]
-    pub fn get(&self, table: TableId, key: Key<'_>) -> Result<Option<Object<'_>>, ReadError> {
-        if !self.tables.has(table) {
+    pub fn get(&self, name: Name<'_>) -> Result<Option<Object<'_>>, ReadError> {
+        if !self.tables.has(name.table()) {
             return Err(ReadError::UnknownTable);
         }
-        let found = self.find(key.hash(table), table, key);
+        let found = self.find(name);
         Ok(found.map(|(_, entry)| Object::new(&self.log, entry)))
     }
 
     /// Writes an object, if the one that is there fulfils the condition; gives its version.
-    pub fn put(
-        &mut self,
-        table: TableId,
-        key: Key<'_>,
-        value: Value<'_>,
-        condition: Condition,
-    ) -> Result<u64, WriteError> {
-        if !self.tables.has(table) {
+    pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
+        if !self.tables.has(name.table()) {
             return Err(WriteError::UnknownTable);
         }
-        let hash = key.hash(table);
-        let (key, value) = (key.as_bytes(), value.as_bytes());
-        let found = self.log.find(hash, |entry| entry.is_of(table, key));
+        let (key, value) = (name.key(), value.as_bytes());
+        let found = self.find(name);
         let (version, old_bytes) = found
             .map_or((0, 0), |(_, entry)| (entry.version(), object_bytes(key.len(), entry.value_bytes())));
         condition.check(version)?;
@@ -139,28 +132,22 @@ impl Store {
             self.log.rewrite(place, key.len(), self.last_version, value);
             return Ok(self.last_version);
         }
-        if !self.log.admits(hash, object_bytes(key.len(), value.len()), old_bytes) {
+        if !self.log.admits(name.hash(), object_bytes(key.len(), value.len()), old_bytes) {
             return Err(WriteError::OutOfMemory);
         }
-        self.write(hash, table, key, value).map_err(|Full| WriteError::OutOfMemory)
+        self.write(name, value).map_err(|Full| WriteError::OutOfMemory)
     }
 
     /// Deletes an object, if the one that is there fulfils the condition; gives the version that it had, `None` when
     /// there was none.
-    pub fn delete(
-        &mut self,
-        table: TableId,
-        key: Key<'_>,
-        condition: Condition,
-    ) -> Result<Option<u64>, WriteError> {
-        if !self.tables.has(table) {
+    pub fn delete(&mut self, name: Name<'_>, condition: Condition) -> Result<Option<u64>, WriteError> {
+        if !self.tables.has(name.table()) {
             return Err(WriteError::UnknownTable);
         }
-        let hash = key.hash(table);
-        let found = self.find(hash, table, key).map(|(place, entry)| (place, Old::of(&entry)));
+        let found = self.find(name).map(|(place, entry)| (place, Old::of(&entry)));
         condition.check(found.map_or(0, |(_, old)| old.version))?;
         let Some((place, old)) = found else { return Ok(None) };
-        self.log.remove(hash, place);
+        self.log.remove(name.hash(), place);
         self.remove_chunks(old.version, old.chunks);
         self.objects -= 1;
         Ok(Some(old.version))
@@ -168,18 +155,13 @@ impl Store {
 
     /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives the
     /// object's version and the sum.
-    pub fn increment(
-        &mut self,
-        table: TableId,
-        key: Key<'_>,
-        amount: i64,
-    ) -> Result<(u64, i64), IncrementError> {
-        let found = self.get(table, key).map_err(|ReadError::UnknownTable| WriteError::UnknownTable)?;
+    pub fn increment(&mut self, name: Name<'_>, amount: i64) -> Result<(u64, i64), IncrementError> {
+        let found = self.get(name).map_err(|ReadError::UnknownTable| WriteError::UnknownTable)?;
         let number = found.map_or(Ok(0), |object| number_of(&object))?;
         let sum = number.checked_add(amount).ok_or(IncrementError::Overflow)?;
         let digits = sum.to_string();
         let value = Value::new(digits.as_bytes()).expect("twenty bytes are not too many");
-        Ok((self.put(table, key, value, Condition::Always)?, sum))
+        Ok((self.put(name, value, Condition::Always)?, sum))
     }
 
     /// Calls `visit` with the objects of a table whose keys have the hash `from` or a higher one, in the order of
@@ -213,12 +195,13 @@ impl Store {
     }
 
     #[inline]
-    fn find(&self, hash: u64, table: TableId, key: Key<'_>) -> Option<(Place, Entry<'_>)> {
-        self.log.find(hash, |entry| entry.is_of(table, key.as_bytes()))
+    fn find(&self, name: Name<'_>) -> Option<(Place, Entry<'_>)> {
+        self.log.find(name.hash(), |entry| entry.is_of(name.table(), name.key()))
     }
 
     /// Writes an object that was admitted, and removes what it takes the place of.
-    fn write(&mut self, hash: u64, table: TableId, key: &[u8], value: &[u8]) -> Result<u64, Full> {
+    fn write(&mut self, name: Name<'_>, value: &[u8]) -> Result<u64, Full> {
+        let (table, key, hash) = (name.table(), name.key(), name.hash());
         let version = self.last_version + 1;
         let length = (value.len() as u64).to_le_bytes();
         let entry = if value.len() <= WHOLE_BYTES_MAX {
@@ -230,8 +213,7 @@ impl Store {
         let written =
             self.write_chunks(version, value, chunks).and_then(|()| self.log.prepare(entry.bytes()));
         // Looked up again: places change while room is made.
-        let found = self.log.find(hash, |entry| entry.is_of(table, key));
-        let old = found.map(|(place, entry)| (place, Old::of(&entry)));
+        let old = self.find(name).map(|(place, entry)| (place, Old::of(&entry)));
         let written = written.and_then(|()| match old {
             Some((place, _)) => Ok(self.log.replace(hash, place, &entry)),
             None => self.log.add(hash, &entry),

@@ -43,7 +43,7 @@ impl Filled {
         self.writes += 1;
         let before = self.store.statistics().cleaner;
         let (name, contents) = (name(object), pattern(self.writes, length));
-        match self.store.put(self.table, key(&name), value(&contents), Condition::Always) {
+        match self.store.put(name_in(self.table, &name), value(&contents), Condition::Always) {
             Ok(_) => self.objects[object] = (self.writes, length),
             // Lengths vary, and so the sum may come to more than what fits.
             Err(error) => assert_eq!(error, WriteError::OutOfMemory),
@@ -65,7 +65,7 @@ impl Filled {
         for (object, &(write, length)) in
             self.objects.iter().enumerate().filter(|(_, (write, _))| *write != 0)
         {
-            let found = value_of(&self.store, self.table, key(&name(object)));
+            let found = value_of(&self.store, name_in(self.table, &name(object)));
             assert!(found == Some(pattern(write, length)), "object {object} was lost");
         }
     }
@@ -131,7 +131,7 @@ fn a_full_store_refuses_and_goes_on_after_deletes() {
     let contents = pattern(1, 1000);
     let fill = |store: &mut Store, from: usize| {
         let mut put =
-            |number: &usize| store.put(table, key(&name(*number)), value(&contents), Condition::Always);
+            |number: &usize| store.put(name_in(table, &name(*number)), value(&contents), Condition::Always);
         (from..)
             .map_while(|number| put(&number).map_err(|error| assert_eq!(error, WriteError::OutOfMemory)).ok())
             .count()
@@ -139,11 +139,11 @@ fn a_full_store_refuses_and_goes_on_after_deletes() {
     let fitted = fill(&mut store, 0);
     assert!(fitted * 1000 > MEMORY_BYTES_MIN / 3, "{fitted} objects fitted");
     assert_eq!(store.statistics().objects, fitted as u64);
-    assert!(store.put(table, key(&name(0)), value(&contents), Condition::Always).is_ok(), "in place");
+    assert!(store.put(name_in(table, &name(0)), value(&contents), Condition::Always).is_ok(), "in place");
     for number in 0..fitted {
-        assert!(value_of(&store, table, key(&name(number))).as_deref() == Some(&contents[..]));
+        assert!(value_of(&store, name_in(table, &name(number))).as_deref() == Some(&contents[..]));
         if number % 2 == 0 {
-            store.delete(table, key(&name(number)), Condition::Always).expect("a table");
+            store.delete(name_in(table, &name(number)), Condition::Always).expect("a table");
         }
     }
     let fitted_again = fill(&mut store, fitted);

@@ -14,8 +14,8 @@ fn store(memory_bytes: usize) -> (Store, TableId) {
     (store, table)
 }
 
-fn key(bytes: &[u8]) -> Key<'_> {
-    Key::new(bytes).expect("a good key")
+fn name_in(table: TableId, key: &[u8]) -> Name<'_> {
+    Name::new(table, key).expect("a good key")
 }
 
 fn value(bytes: &[u8]) -> Value<'_> {
@@ -29,6 +29,6 @@ fn pattern(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-fn value_of(store: &Store, table: TableId, key: Key<'_>) -> Option<Vec<u8>> {
-    store.get(table, key).expect("the table exists").map(|object| object.to_vec())
+fn value_of(store: &Store, name: Name<'_>) -> Option<Vec<u8>> {
+    store.get(name).expect("the table exists").map(|object| object.to_vec())
 }

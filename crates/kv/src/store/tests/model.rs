@@ -77,7 +77,7 @@ fn run(steps: Vec<Step>) {
         assert!(statistics.used_bytes <= statistics.memory_bytes);
     }
     for (name, (version, contents)) in &model.objects {
-        let object = store.get(table, key(name)).expect("a table").expect("it was never deleted");
+        let object = store.get(name_in(table, name)).expect("a table").expect("it was never deleted");
         assert!((object.version(), object.to_vec()) == (*version, contents.clone()), "{name:?}");
     }
 }
@@ -86,13 +86,13 @@ fn apply(store: &mut Store, table: TableId, model: &mut Model, seed: u64, step: 
     let name = |number: u8| vec![number; 1 + usize::from(number % 60)];
     match step {
         Step::Get(number) => {
-            let found = value_of(store, table, key(&name(number)));
+            let found = value_of(store, name_in(table, &name(number)));
             assert!(found == model.objects.get(&name(number)).map(|(_, contents)| contents.clone()));
         }
         Step::Put(number, length, want) => {
             let (name, contents) = (name(number), pattern(seed, length));
             let (condition, holds) = model.condition(&name, want);
-            match store.put(table, key(&name), value(&contents), condition) {
+            match store.put(name_in(table, &name), value(&contents), condition) {
                 Ok(version) => {
                     assert!(holds, "{condition:?}");
                     model.wrote(&name, version, contents);
@@ -117,7 +117,7 @@ fn apply(store: &mut Store, table: TableId, model: &mut Model, seed: u64, step: 
             } else {
                 Err(WriteError::WrongVersion { version })
             };
-            assert_eq!(store.delete(table, key(&name), condition), expected);
+            assert_eq!(store.delete(name_in(table, &name), condition), expected);
             if holds {
                 model.objects.remove(&name);
             }
@@ -129,7 +129,7 @@ fn apply(store: &mut Store, table: TableId, model: &mut Model, seed: u64, step: 
                 .get(&name)
                 .map_or(Some("0".to_owned()), |(_, contents)| String::from_utf8(contents.clone()).ok());
             let sum = text.and_then(|text| text.parse::<i64>().ok()).map(|before| before + amount);
-            match store.increment(table, key(&name), amount) {
+            match store.increment(name_in(table, &name), amount) {
                 Ok((version, found)) => {
                     assert_eq!(Some(found), sum);
                     model.wrote(&name, version, found.to_string().into_bytes());

@@ -8,8 +8,8 @@ fn what_was_put_is_there_until_it_is_deleted() {
     let (mut store, table) = store(MEMORY_BYTES_MIN);
     for bytes in [0, 1, 100, WHOLE_BYTES_MAX, WHOLE_BYTES_MAX + 1, 3 * WHOLE_BYTES_MAX, VALUE_BYTES_MAX] {
         let contents = pattern(bytes as u64, bytes);
-        let version = store.put(table, key(b"k"), value(&contents), Condition::Always).expect("room");
-        let object = store.get(table, key(b"k")).expect("a table").expect("an object");
+        let version = store.put(name_in(table, b"k"), value(&contents), Condition::Always).expect("room");
+        let object = store.get(name_in(table, b"k")).expect("a table").expect("an object");
         assert_eq!((object.key(), object.version(), object.value_bytes()), (&b"k"[..], version, bytes));
         assert!(object.to_vec() == contents, "{bytes} bytes");
         let together = [&version.to_le_bytes(), &contents[..]].concat();
@@ -17,9 +17,9 @@ fn what_was_put_is_there_until_it_is_deleted() {
         assert_eq!(side_by_side, (bytes <= WHOLE_BYTES_MAX).then_some(true));
         assert_eq!(store.statistics().objects, 1);
     }
-    assert!(store.delete(table, key(b"k"), Condition::Always).expect("a table").is_some());
-    assert_eq!(store.delete(table, key(b"k"), Condition::Always), Ok(None));
-    assert!(value_of(&store, table, key(b"k")).is_none());
+    assert!(store.delete(name_in(table, b"k"), Condition::Always).expect("a table").is_some());
+    assert_eq!(store.delete(name_in(table, b"k"), Condition::Always), Ok(None));
+    assert!(value_of(&store, name_in(table, b"k")).is_none());
     let statistics = store.statistics();
     assert_eq!((statistics.objects, statistics.live_bytes), (0, 0), "chunks are gone too");
 }
@@ -28,15 +28,15 @@ fn what_was_put_is_there_until_it_is_deleted() {
 fn the_longest_key_is_a_key() {
     let (mut store, table) = store(MEMORY_BYTES_MIN);
     let long = pattern(1, KEY_BYTES_MAX);
-    store.put(table, key(&long), value(b"long"), Condition::Absent).expect("room");
-    assert_eq!(value_of(&store, table, key(&long)).as_deref(), Some(&b"long"[..]));
-    assert!(value_of(&store, table, key(&long[1..])).is_none());
+    store.put(name_in(table, &long), value(b"long"), Condition::Absent).expect("room");
+    assert_eq!(value_of(&store, name_in(table, &long)).as_deref(), Some(&b"long"[..]));
+    assert!(value_of(&store, name_in(table, &long[1..])).is_none());
 }
 
 #[test]
 fn conditions_are_kept_and_versions_only_rise() {
     let (mut store, table) = store(MEMORY_BYTES_MIN);
-    let mut put = |contents: &[u8], condition| store.put(table, key(b"k"), value(contents), condition);
+    let mut put = |contents: &[u8], condition| store.put(name_in(table, b"k"), value(contents), condition);
     assert_eq!(put(b"1", Condition::Version(1)), Err(WriteError::WrongVersion { version: 0 }));
     assert_eq!(
         put(b"1", Condition::Version(0)),
@@ -48,10 +48,10 @@ fn conditions_are_kept_and_versions_only_rise() {
     let second = put(b"22", Condition::Version(first)).expect("right");
     assert_eq!(put(b"3", Condition::Version(first)), Err(WriteError::WrongVersion { version: second }));
     assert!(second > first);
-    let wrong = store.delete(table, key(b"k"), Condition::Version(first));
+    let wrong = store.delete(name_in(table, b"k"), Condition::Version(first));
     assert_eq!(wrong, Err(WriteError::WrongVersion { version: second }));
-    assert_eq!(store.delete(table, key(b"k"), Condition::Version(second)), Ok(Some(second)));
-    let again = store.put(table, key(b"k"), value(b""), Condition::Absent).expect("absent");
+    assert_eq!(store.delete(name_in(table, b"k"), Condition::Version(second)), Ok(Some(second)));
+    let again = store.put(name_in(table, b"k"), value(b""), Condition::Absent).expect("absent");
     assert!(again > second, "a deleted object that comes back has a higher version");
 }
 
@@ -59,27 +59,27 @@ fn conditions_are_kept_and_versions_only_rise() {
 fn tables_are_separate_and_must_exist() {
     let (mut store, one) = store(MEMORY_BYTES_MIN);
     let two = store.create_table("two").expect("room");
-    store.put(one, key(b"k"), value(b"1"), Condition::Always).expect("room");
-    store.put(two, key(b"k"), value(b"2"), Condition::Absent).expect("absent there");
-    assert_eq!(value_of(&store, one, key(b"k")).as_deref(), Some(&b"1"[..]));
+    store.put(name_in(one, b"k"), value(b"1"), Condition::Always).expect("room");
+    store.put(name_in(two, b"k"), value(b"2"), Condition::Absent).expect("absent there");
+    assert_eq!(value_of(&store, name_in(one, b"k")).as_deref(), Some(&b"1"[..]));
     assert_eq!(store.create_table("two"), Ok(two));
     assert_eq!(store.table_names().count(), 2);
     let none = TableId::of("none").expect("short");
-    assert_eq!(store.get(none, key(b"k")).map(|_| ()), Err(ReadError::UnknownTable));
-    assert_eq!(store.put(none, key(b"k"), value(b""), Condition::Always), Err(WriteError::UnknownTable));
-    assert_eq!(store.delete(none, key(b"k"), Condition::Always), Err(WriteError::UnknownTable));
-    assert_eq!(store.increment(none, key(b"k"), 1), Err(WriteError::UnknownTable.into()));
+    assert_eq!(store.get(name_in(none, b"k")).map(|_| ()), Err(ReadError::UnknownTable));
+    assert_eq!(store.put(name_in(none, b"k"), value(b""), Condition::Always), Err(WriteError::UnknownTable));
+    assert_eq!(store.delete(name_in(none, b"k"), Condition::Always), Err(WriteError::UnknownTable));
+    assert_eq!(store.increment(name_in(none, b"k"), 1), Err(WriteError::UnknownTable.into()));
     assert_eq!(store.scan(none, 0, 1, |_| ()), Err(ReadError::UnknownTable));
 }
 
 #[test]
 fn numbers_are_counted_up_and_down() {
     let (mut store, table) = store(MEMORY_BYTES_MIN);
-    let (first, sum) = store.increment(table, key(b"n"), 5).expect("0 at first");
+    let (first, sum) = store.increment(name_in(table, b"n"), 5).expect("0 at first");
     assert_eq!(sum, 5);
-    let (second, sum) = store.increment(table, key(b"n"), -12).expect("a number");
+    let (second, sum) = store.increment(name_in(table, b"n"), -12).expect("a number");
     assert_eq!((sum, second > first), (-7, true));
-    assert_eq!(value_of(&store, table, key(b"n")).as_deref(), Some(&b"-7"[..]));
+    assert_eq!(value_of(&store, name_in(table, b"n")).as_deref(), Some(&b"-7"[..]));
     for (contents, refusal) in [
         ("", IncrementError::NotANumber),
         ("seven", IncrementError::NotANumber),
@@ -87,9 +87,9 @@ fn numbers_are_counted_up_and_down() {
         ("000000000000000000000000000001", IncrementError::NotANumber),
         ("9223372036854775807", IncrementError::Overflow),
     ] {
-        store.put(table, key(b"n"), value(contents.as_bytes()), Condition::Always).expect("room");
-        assert_eq!(store.increment(table, key(b"n"), 1), Err(refusal), "{contents}");
-        assert_eq!(value_of(&store, table, key(b"n")).as_deref(), Some(contents.as_bytes()));
+        store.put(name_in(table, b"n"), value(contents.as_bytes()), Condition::Always).expect("room");
+        assert_eq!(store.increment(name_in(table, b"n"), 1), Err(refusal), "{contents}");
+        assert_eq!(value_of(&store, name_in(table, b"n")).as_deref(), Some(contents.as_bytes()));
     }
 }
 
@@ -106,9 +106,9 @@ fn a_scan_meets_every_object_once_whatever_else_happens() {
     let name = |number: usize| format!("object {number}").into_bytes();
     for number in 0..10_000 {
         store
-            .put(table, key(&name(number)), value(&pattern(1, number % 50)), Condition::Always)
+            .put(name_in(table, &name(number)), value(&pattern(1, number % 50)), Condition::Always)
             .expect("room");
-        store.put(other, key(&name(number)), value(b"other"), Condition::Always).expect("room");
+        store.put(name_in(other, &name(number)), value(b"other"), Condition::Always).expect("room");
     }
     let (mut from, mut pages, mut seen) = (Some(0), 0, Vec::new());
     while let Some(hash) = from {
@@ -125,9 +125,11 @@ fn a_scan_meets_every_object_once_whatever_else_happens() {
         // Moves objects, and makes the index grow.
         for number in 0..50 {
             let touched = name((pages * 50 + number) % 10_000);
-            store.put(table, key(&touched), value(&pattern(2, pages % 60)), Condition::Always).expect("room");
             store
-                .put(other, key(format!("{pages} {number}").as_bytes()), value(b""), Condition::Always)
+                .put(name_in(table, &touched), value(&pattern(2, pages % 60)), Condition::Always)
+                .expect("room");
+            store
+                .put(name_in(other, format!("{pages} {number}").as_bytes()), value(b""), Condition::Always)
                 .expect("room");
         }
     }
@@ -141,7 +143,7 @@ fn a_scan_meets_every_object_once_whatever_else_happens() {
 fn a_page_has_at_least_one_object() {
     let (mut store, table) = store(MEMORY_BYTES_MIN);
     for name in [b"a", b"b"] {
-        store.put(table, key(name), value(&[0; VALUE_BYTES_MAX]), Condition::Always).expect("room");
+        store.put(name_in(table, name), value(&[0; VALUE_BYTES_MAX]), Condition::Always).expect("room");
     }
     let mut pages = Vec::new();
     let mut from = Some(0);
