@@ -1,5 +1,7 @@
 //! The grammar of the command line. Text becomes typed values here and nowhere else.
 
+pub mod kv;
+
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use farcall_lab::units::Size;
 
 use crate::failure::Failure;
 use crate::output::Destination;
+use kv::Kv;
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -31,6 +34,8 @@ pub enum Command {
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),
+    /// Serves a key-value store, or uses one
+    Kv(Kv),
 }
 
 /// `farcall perf`.

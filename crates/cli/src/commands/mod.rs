@@ -2,5 +2,6 @@
 
 pub mod compare;
 pub mod info;
+pub mod kv;
 pub mod perf;
 pub mod stat;

@@ -15,7 +15,7 @@ pub enum WriteError {
     #[error("there is no such table")]
     UnknownTable,
     /// The object has another version than the one that the condition names: read it again.
-    #[error("the object has version {version}, not the one that was asked for")]
+    #[error("the object {}", found_instead(*version))]
     WrongVersion {
         /// The version that it has; 0 when there is no such object.
         version: u64,
@@ -62,4 +62,11 @@ pub enum StoreSizeError {
         /// What it was given.
         bytes: usize,
     },
+}
+
+fn found_instead(version: u64) -> String {
+    match version {
+        0 => "does not exist".to_owned(),
+        version => format!("has version {version}, not the one that was asked for"),
+    }
 }
