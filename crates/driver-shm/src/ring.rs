@@ -41,10 +41,41 @@ impl RingMemory {
     }
 }
 
+/// Lines that are claimed ahead; more than a core can have under way at once is of no use.
+const CLAIM_LINES_MAX: usize = 16;
+
 /// Bytes of a record in its first line.
 const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
 
 impl RingMemory {
+    #[inline]
+    fn check_record(&self, offset: usize, length: usize) {
+        assert!(
+            offset.is_multiple_of(RECORD_ALIGN)
+                && length >= RECORD_HEADER_BYTES
+                && offset < self.bytes
+                && length <= self.bytes - offset,
+            "a record outside the ring"
+        );
+    }
+
+    /// Starts to fetch lines for writing.
+    #[inline]
+    fn claim(&self, offset: usize, length: usize) {
+        let start = self.mapping.at(CONTROL_BYTES, 0).as_ptr();
+        for at in (offset..offset + length).step_by(RECORD_ALIGN) {
+            let line = start.wrapping_add(at);
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit processor
+            // takes the instruction (at worst as a no-op). The intrinsic asks for a shared copy, which does not help.
+            unsafe {
+                core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = line;
+        }
+    }
+
     /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
     /// at, comes last and whole, so that little time passes between it and the flag.
     #[inline]
@@ -105,16 +136,16 @@ impl LaneSender for ShmSender {
         self.ring.bytes
     }
 
+    /// Asks for the record's lines, which the peer has read in the ring's last round and still holds.
+    #[inline]
+    fn claim(&mut self, offset: usize, length: usize) {
+        self.ring.check_record(offset, length);
+        self.ring.claim(offset, length.min(CLAIM_LINES_MAX * RECORD_ALIGN));
+    }
+
     #[inline]
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
-        let ring_bytes = self.ring.bytes;
-        assert!(
-            offset.is_multiple_of(RECORD_ALIGN)
-                && length >= RECORD_HEADER_BYTES
-                && offset < ring_bytes
-                && length <= ring_bytes - offset,
-            "a record outside the ring"
-        );
+        self.ring.check_record(offset, length);
         &mut self.draft[..length - RECORD_HEADER_BYTES]
     }
 

@@ -44,6 +44,13 @@ pub trait LaneSender: Send {
     /// Bytes in the ring; a power of two.
     fn ring_bytes(&self) -> usize;
 
+    /// Says that a record of up to `length` bytes is going to be published at `offset`, so that the driver can fetch what
+    /// the peer still has of that place while the record is being written. Costs little, promises nothing.
+    ///
+    /// # Panics
+    /// As [`LaneSender::record`].
+    fn claim(&mut self, offset: usize, length: usize);
+
     /// The memory of a record that is being written: `length` bytes at `offset`, of which the first
     /// [`RECORD_HEADER_BYTES`] are not part of the returned slice. Contents are unspecified until written.
     ///

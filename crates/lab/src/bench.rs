@@ -4,7 +4,7 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall_limit::{
     CorePair, CoresError, DATAGRAM_BYTES_MAX, DistanceProbe, Effort, Latency, LimitError, MessagePlan,
-    UdpPlan, allowed_cores, best_message_plan, best_udp_plan, ping_pong, udp_ping_pong,
+    UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, ping_pong, udp_ping_pong,
 };
 
 use crate::exchange::{Exchange, ExchangeError, ExchangeResult, Placement, run};
@@ -96,6 +96,17 @@ impl RoundTripLimit {
             return Ok(Self::Loopback(plan));
         }
         Ok(Self::Memory(best_message_plan(bench.cores, request_bytes, response_bytes)?))
+    }
+
+    /// A bare loop of the given system calls.
+    pub fn of_calls(
+        settings: &Settings,
+        calls: UdpCalls,
+        request_bytes: usize,
+        response_bytes: usize,
+    ) -> Self {
+        let segment_bytes = settings.udp.mtu_bytes.unwrap_or(DATAGRAM_BYTES_MAX);
+        Self::Loopback(UdpPlan { request_bytes, response_bytes, segment_bytes, calls })
     }
 
     /// Runs it.

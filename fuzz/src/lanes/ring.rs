@@ -90,6 +90,8 @@ impl LaneSender for MemorySender {
         self.draft.len()
     }
 
+    fn claim(&mut self, _offset: usize, _length: usize) {}
+
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         assert!(offset.is_multiple_of(RECORD_ALIGN), "records are aligned");
         &mut self.draft[offset..offset + length][RECORD_HEADER_BYTES..]

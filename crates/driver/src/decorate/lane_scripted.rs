@@ -50,6 +50,8 @@ impl LaneSender for ScriptedSender {
         RING_BYTES
     }
 
+    fn claim(&mut self, _offset: usize, _length: usize) {}
+
     fn record(&mut self, _offset: usize, length: usize) -> &mut [u8] {
         self.record.resize(length - RECORD_HEADER_BYTES, 0);
         &mut self.record

@@ -70,6 +70,10 @@ impl<S: LaneSender> LaneSender for SeveredSender<S> {
         self.inner.ring_bytes()
     }
 
+    fn claim(&mut self, offset: usize, length: usize) {
+        self.inner.claim(offset, length);
+    }
+
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         self.inner.record(offset, length)
     }

@@ -79,6 +79,11 @@ impl<S: LaneSender> LaneSender for TracingEnd<S> {
     }
 
     #[inline]
+    fn claim(&mut self, offset: usize, length: usize) {
+        self.inner.claim(offset, length);
+    }
+
+    #[inline]
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         self.inner.record(offset, length)
     }

