@@ -41,14 +41,14 @@ pub enum Command {
 /// `farcall perf`.
 #[derive(Debug, Args)]
 pub struct Perf {
-    /// Tests to run: echo sends 30 bytes and gets a response of each size [default: all]
+    /// Tests to run [default: echo]
     #[arg(value_name = "TEST")]
     pub tests: Vec<PerfTest>,
     /// Transports, separated by commas [default: all that this program has]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
-    /// Lengths of the responses, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "100,1K,10K,100K,1M")]
+    /// Lengths of responses or objects, separated by commas [default: 100,1K,10K,100K,1M for echo and basic, else 100]
+    #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Calls of each client, for each transport and size
     #[arg(long, default_value = "10000", value_parser = whole_number::<{ u64::MAX }>)]
@@ -68,7 +68,10 @@ pub struct Perf {
     /// Processes that answer; clients call them in turn
     #[arg(long, default_value = "1", value_parser = whole_number::<256>)]
     pub servers: u64,
-    /// How payloads are made and looked at
+    /// Objects in the store [default: as many as have 200 MB]
+    #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
+    pub objects: Option<u64>,
+    /// How payloads of echo are made and looked at
     #[arg(long, default_value = "copied")]
     pub buffers: BuffersArgument,
     #[command(flatten)]
@@ -145,8 +148,25 @@ pub struct Output {
 /// The tests of `perf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PerfTest {
-    /// A 30-byte request, a response of each size.
+    /// A 30-byte request, a response of each size
     Echo,
+    /// Reads and overwrites of random objects of a key-value store, one size after the other
+    Basic,
+    /// The distribution of the latencies of reads
+    #[value(name = "readDist")]
+    ReadDist,
+    /// The distribution of the latencies of overwrites
+    #[value(name = "writeDist")]
+    WriteDist,
+    /// Reads per second of 1, 2, 4 … clients, up to --clients
+    #[value(name = "readThroughput")]
+    ReadThroughput,
+    /// Overwrites per second of 1, 2, 4 … clients, up to --clients
+    #[value(name = "writeThroughput")]
+    WriteThroughput,
+    /// Reads of 1, 2, 5 … 100 objects by one call
+    #[value(name = "multiRead")]
+    MultiRead,
 }
 
 /// How payloads are made and looked at.

@@ -35,7 +35,10 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
     let cases: [(&[&str], &str); 14] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
-        (&["perf", "ecko"], "farcall: `ecko` is no value of TEST; choose from echo"),
+        (
+            &["perf", "ecko"],
+            "farcall: `ecko` is no value of TEST; choose from echo, basic, readDist, writeDist, readThroughput, writeThroughput, multiRead",
+        ),
         (&["perf", "--sice", "1"], "farcall: there is no option `--sice`; did you mean `--sizes`?"),
         (
             &["perf", "--sizes", "100,1x"],

@@ -100,6 +100,23 @@ impl LatencyHistogram {
         })
     }
 
+    /// Latencies and the shares of samples up to them, at clusterperf's points: nothing, the shortest, every percent,
+    /// 99.9 %, 99.99 %, and the longest. Points that the samples do not support are left out.
+    pub fn distribution(&self) -> Vec<(u64, f64)> {
+        let samples = self.histogram.len();
+        if samples == 0 {
+            return Vec::new();
+        }
+        let percents = (1..=99).map(|percent| f64::from(percent) / 100.0);
+        let quantiles = percents.chain([0.999, 0.9999]).filter(|&share| samples >= samples_needed(share));
+        let point = |share| {
+            let nanos = self.histogram.value_at_quantile(share).clamp(self.min_nanos, self.max_nanos);
+            (nanos, share)
+        };
+        let ends = [(0, 0.0), (self.min_nanos, 1.0 / samples as f64)];
+        ends.into_iter().chain(quantiles.map(point)).chain([(self.max_nanos, 1.0)]).collect()
+    }
+
     /// The mean without the shortest and the longest tenth.
     fn trimmed_mean_nanos(&self) -> f64 {
         let samples = self.histogram.len();
@@ -227,5 +244,16 @@ mod tests {
         assert_eq!((summary.samples, summary.min_nanos, summary.max_nanos), (2, 5, 70));
         assert!((summary.mean_nanos - 37.5).abs() < 1e-9);
         assert_eq!(LatencyHistogram::new().summary(), None);
+    }
+
+    #[test]
+    fn a_distribution_rises_and_has_only_points_that_samples_support() {
+        let mut histogram = LatencyHistogram::new();
+        assert_eq!(histogram.distribution(), []);
+        (1..=1000).for_each(|nanos| histogram.record(nanos));
+        let points = histogram.distribution();
+        assert!(points.is_sorted_by(|a, b| a.0 <= b.0 && a.1 < b.1), "{points:?}");
+        assert_eq!((points[0], points[1], points.last()), ((0, 0.0), (1, 0.001), Some(&(1000, 1.0))));
+        assert!(points.contains(&(500, 0.5)) && points.iter().all(|point| point.1 != 0.999), "{points:?}");
     }
 }

@@ -13,6 +13,7 @@ pub mod little;
 mod random;
 pub mod record;
 pub mod regime;
+pub mod store;
 pub mod table;
 pub mod units;
 pub mod warmup;

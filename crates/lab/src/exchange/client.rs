@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use farcall::{CallError, Clock, Context, Endpoint, Event, Instant, Outcome, Peer};
 
-use super::payload::Receiver;
-use super::{ECHO, Exchange, Job, Timing};
+use super::requests::Requests;
+use super::{Exchange, Job, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::{Warmup, WarmupDetector};
 
@@ -22,8 +22,8 @@ pub(super) enum ClientError {
     #[error("a call failed: {0}")]
     Call(#[from] CallError),
     /// A response was not what was asked for.
-    #[error("a response had the wrong length")]
-    WrongLength,
+    #[error("a response had the wrong length, or an object was not there")]
+    WrongAnswer,
 }
 
 /// What a run of calls was.
@@ -103,9 +103,7 @@ struct ClosedLoop<'a> {
     exchange: &'a Exchange,
     /// Whether others need this core while there is nothing to do.
     yields: bool,
-    peers: &'a [Peer],
-    request: Vec<u8>,
-    receiver: Receiver,
+    requests: Requests<'a>,
     timing: Timing,
     clock: Clock,
     now: Instant,
@@ -114,7 +112,6 @@ struct ClosedLoop<'a> {
     calls: u64,
     /// When the last call that counts was complete.
     ended: Option<Instant>,
-    next_peer: usize,
     failure: Option<ClientError>,
 }
 
@@ -126,16 +123,13 @@ impl<'a> ClosedLoop<'a> {
         Self {
             exchange,
             yields: job.shares_cores,
-            peers,
-            request: vec![1; exchange.request_bytes],
-            receiver: Receiver::new(exchange.buffers, exchange.response_bytes),
+            requests: Requests::new(exchange, peers),
             timing,
             clock,
             now,
             began: vec![now; exchange.in_flight],
             calls: 0,
             ended: None,
-            next_peer: 0,
             failure: None,
         }
     }
@@ -150,8 +144,8 @@ impl<'a> ClosedLoop<'a> {
         for slot in 0..self.exchange.in_flight {
             self.now = self.clock.now();
             self.began[slot] = self.now;
-            let peer = self.turn_of();
-            endpoint.call(peer, ECHO, &self.request).post(slot as u64)?;
+            let (peer, service, request) = self.requests.next(|bytes| endpoint.loan(bytes));
+            endpoint.call(peer, service, request).post(slot as u64)?;
         }
         // Calls that are under way when the last one completes are waited for; each ends by its deadline at the latest.
         while endpoint.calls_under_way() > 0 {
@@ -182,8 +176,8 @@ impl<'a> ClosedLoop<'a> {
             return;
         }
         match outcome {
-            Ok(answer) if self.receiver.look_at(answer, self.exchange.response_bytes) => {}
-            Ok(_) => return self.failure = Some(ClientError::WrongLength),
+            Ok(answer) if self.requests.accept(answer) => {}
+            Ok(_) => return self.failure = Some(ClientError::WrongAnswer),
             Err(error) => return self.failure = Some(error.clone().into()),
         }
         self.calls += 1;
@@ -194,8 +188,8 @@ impl<'a> ClosedLoop<'a> {
             self.ended = Some(self.now);
             return;
         }
-        let peer = self.turn_of();
-        if let Err(error) = context.call(peer, ECHO, &self.request).post(slot as u64) {
+        let (peer, service, request) = self.requests.next(|bytes| context.loan(bytes));
+        if let Err(error) = context.call(peer, service, request).post(slot as u64) {
             self.failure = Some(error.into());
         }
     }
@@ -217,16 +211,5 @@ impl<'a> ClosedLoop<'a> {
                 None
             }
         }
-    }
-
-    /// The server whose turn it is.
-    #[inline]
-    fn turn_of(&mut self) -> Peer {
-        let peer = self.peers[self.next_peer];
-        self.next_peer += 1;
-        if self.next_peer == self.peers.len() {
-            self.next_peer = 0;
-        }
-        peer
     }
 }

@@ -156,12 +156,13 @@ fn role(exchange: &Exchange, rank: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{Buffers, Timing};
+    use crate::exchange::{Buffers, Timing, Workload};
 
     fn exchange(servers: usize, clients: usize) -> Exchange {
         Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
+            workload: Workload::Echo,
             request_bytes: 30,
             response_bytes: 100,
             buffers: Buffers::Copied,
