@@ -5,9 +5,11 @@
 //! storage", FAST 2014) without the copies on disk: what a process stores is gone when the process is.
 //!
 //! A [`Shard`] is a store that answers calls, a [`Client`] knows which shard to call. Both talk over any transport of
-//! farcall, in the messages of [`wire`].
+//! farcall, in the messages of [`wire`]. A [`daemon`] serves its shard to the processes of its host as well, through
+//! slots in shared memory, and asks other shards for them.
 
 mod client;
+pub mod daemon;
 mod limits;
 mod shard;
 pub mod store;
@@ -17,4 +19,4 @@ pub use client::{Client, Failure, FoundObject, Operation, Page, ScanPosition};
 pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };
-pub use shard::{Shard, ShardCounters};
+pub use shard::{Answer, Shard, ShardCounters};

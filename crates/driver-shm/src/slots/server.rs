@@ -116,9 +116,9 @@ impl SlotServer {
         self.attached
     }
 
-    /// Slots of each client.
-    pub fn slots(&self) -> usize {
-        self.layout.slots
+    /// What the slots of each client can hold.
+    pub fn layout(&self) -> SlotLayout {
+        self.layout
     }
 
     /// How many places for clients there are.

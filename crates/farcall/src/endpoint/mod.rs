@@ -105,6 +105,11 @@ impl Endpoint {
         Ok(peer)
     }
 
+    /// The endpoint of number 0 in the process of that rank, if there is a session with it already, whoever opened it.
+    pub fn session_with(&self, rank: u32) -> Option<Peer> {
+        self.core().state.sessions.find(rank, 0)
+    }
+
     /// Polls until the session to `peer` is up.
     pub fn wait_for(&self, peer: Peer) -> Result<(), CallError> {
         self.poll_until(|state| state.sessions.state_of(peer.session) != Some(&SessionState::Opening));

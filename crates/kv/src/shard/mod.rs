@@ -4,11 +4,13 @@
 //! [`Endpoint::poll_requests`](farcall::Endpoint::poll_requests), which lends them to [`Shard::handle`]. An object
 //! that lies in one piece is answered from where it lies; the transport makes the only copy.
 
+mod answer;
 mod counters;
 
-use farcall::{Reply, Request};
+use farcall::{Reply, Request, Service};
 use farcall_driver::CounterFile;
 
+pub use answer::Answer;
 pub use counters::ShardCounters;
 
 use crate::store::{CreateTableError, Object, Store, WriteError};
@@ -64,21 +66,25 @@ impl Shard {
         self.counters.used_bytes.set(statistics.used_bytes as u64);
     }
 
-    /// Answers a request. One for another service is answered as a shard answers what it does not understand.
+    /// Answers a call. One for another service is answered as a shard answers what it does not understand.
     #[inline]
     pub fn handle(&mut self, request: Request<'_>, reply: Reply<'_>) {
-        let (service, message) = (request.service(), request.payload());
+        self.answer(request.service(), request.payload(), reply);
+    }
+
+    /// Answers a request, wherever it came from.
+    #[inline]
+    pub fn answer(&mut self, service: Service, message: &[u8], reply: impl Answer) {
         match service {
             GET => self.get(message, reply),
             PUT => self.put(message, reply),
-            _ => self.handle_rare(&request, reply),
+            _ => self.answer_rare(service, message, reply),
         }
     }
 
     #[inline(never)]
-    fn handle_rare(&mut self, request: &Request<'_>, reply: Reply<'_>) {
-        let message = request.payload();
-        match request.service() {
+    fn answer_rare(&mut self, service: Service, message: &[u8], reply: impl Answer) {
+        match service {
             DELETE => self.delete(message, reply),
             INCREMENT => self.increment(message, reply),
             MULTI_GET => self.multi_get(message, reply),
@@ -109,7 +115,7 @@ impl Shard {
     }
 
     #[inline]
-    fn get(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn get(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.gets.increment();
         let found = self.mine(GetRequest::decode(message), |get| get.name);
         match found.and_then(|get| Ok(self.store.get(get.name)?)) {
@@ -122,38 +128,24 @@ impl Shard {
         }
     }
 
-    /// Puts version and value together in memory that is sent without a copy where the driver can do so.
     #[cold]
-    fn send_gathered(&self, object: &Object<'_>, mut reply: Reply<'_>) {
+    fn send_gathered(&self, object: &Object<'_>, reply: impl Answer) {
         self.counters.gathered.increment();
-        let fill = |to: &mut [u8]| {
+        reply.send_filled(8 + object.value_bytes(), |to| {
             to[..8].copy_from_slice(&object.version().to_le_bytes());
             object.copy_value_to(&mut to[8..]);
-        };
-        let bytes = 8 + object.value_bytes();
-        match reply.context().loan(bytes) {
-            Ok(mut loan) => {
-                fill(&mut loan);
-                reply.send(loan);
-            }
-            // All of it is with slow readers, or the answer is too long for it.
-            Err(_) => {
-                let mut message = vec![0; bytes];
-                fill(&mut message);
-                reply.send(&message);
-            }
-        }
+        });
     }
 
     #[inline]
-    fn put(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn put(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.puts.increment();
         let put = self.mine(PutRequest::decode(message), |put| put.name);
         let outcome = put.map(|put| self.store.put(put.name, put.value, put.condition));
         self.answer_write(outcome, reply);
     }
 
-    fn delete(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn delete(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.deletes.increment();
         let delete = self.mine(DeleteRequest::decode(message), |delete| delete.name);
         let outcome = delete.map(|delete| self.store.delete(delete.name, delete.condition));
@@ -161,7 +153,7 @@ impl Shard {
     }
 
     #[inline]
-    fn answer_write(&self, outcome: Result<Result<u64, WriteError>, Code>, reply: Reply<'_>) {
+    fn answer_write(&self, outcome: Result<Result<u64, WriteError>, Code>, reply: impl Answer) {
         match outcome.map(write_response) {
             Ok(WriteResponse { code: code @ (Code::UnknownTable | Code::OutOfMemory), .. }) | Err(code) => {
                 self.refuse(reply, code);
@@ -170,7 +162,7 @@ impl Shard {
         }
     }
 
-    fn increment(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn increment(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.increments.increment();
         let request = self.mine(IncrementRequest::decode(message), |increment| increment.name);
         match request.and_then(|request| Ok(self.store.increment(request.name, request.amount)?)) {
@@ -179,7 +171,7 @@ impl Shard {
         }
     }
 
-    fn multi_get(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn multi_get(&mut self, message: &[u8], reply: impl Answer) {
         if MultiGetRequest::decode(message).items().any(|name| name.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
@@ -198,7 +190,7 @@ impl Shard {
         self.gathered = gathered;
     }
 
-    fn multi_put(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn multi_put(&mut self, message: &[u8], reply: impl Answer) {
         if MultiPutRequest::decode(message).items().any(|put| put.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
@@ -217,7 +209,7 @@ impl Shard {
         self.gathered = gathered;
     }
 
-    fn scan(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn scan(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.scans.increment();
         let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
         let page_bytes = (scan.page_bytes as usize).min(PAGE_BYTES_MAX);
@@ -234,7 +226,7 @@ impl Shard {
         }
     }
 
-    fn create_named_table(&mut self, message: &[u8], reply: Reply<'_>) {
+    fn create_named_table(&mut self, message: &[u8], reply: impl Answer) {
         let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
         match self.store.create_table(name) {
             Ok(table) => reply.send(&table.0.to_le_bytes()),
@@ -243,10 +235,10 @@ impl Shard {
     }
 
     #[cold]
-    fn refuse(&self, reply: Reply<'_>, code: Code) {
+    fn refuse(&self, reply: impl Answer, code: Code) {
         let counter = if code == Code::Malformed { self.counters.malformed } else { self.counters.refused };
         counter.increment();
-        reply.refuse(code as u8);
+        reply.refuse(code);
     }
 }
 

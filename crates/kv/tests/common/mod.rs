@@ -84,7 +84,13 @@ impl Drop for Shards {
     }
 }
 
-fn endpoint(address: &HostPort, rank: u32, size: u32, kind: TransportKind, settings: &Settings) -> Endpoint {
+pub fn endpoint(
+    address: &HostPort,
+    rank: u32,
+    size: u32,
+    kind: TransportKind,
+    settings: &Settings,
+) -> Endpoint {
     let bootstrap = Bootstrap::join(address, rank, size, LONG).expect("it joins");
     // The directory lives as long as the endpoint does.
     let node = Node::new(bootstrap, settings.clone());
