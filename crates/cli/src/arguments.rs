@@ -1,5 +1,6 @@
 //! The grammar of the command line. Text becomes typed values here and nowhere else.
 
+pub mod benchkv;
 pub mod kv;
 
 use core::time::Duration;
@@ -13,6 +14,7 @@ use farcall_lab::units::Size;
 
 use crate::failure::Failure;
 use crate::output::Destination;
+use benchkv::BenchKvArguments;
 use kv::Kv;
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
@@ -34,6 +36,8 @@ pub enum Command {
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),
+    /// Measures a store of polling daemons and clients on shared-memory slots
+    Benchkv(Box<BenchKvArguments>),
     /// Serves a key-value store, or uses one
     Kv(Kv),
 }
@@ -124,7 +128,7 @@ pub struct Stat {
 }
 
 /// What changes how farcall runs.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Tuning {
     /// Sets a parameter; can be repeated [measured processes spin unless endpoint.idle is set]
     #[arg(long = "set", value_name = "NAME=VALUE")]

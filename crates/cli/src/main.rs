@@ -10,14 +10,15 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
+use farcall_lab::benchkv::{self, BENCHKV_WORKER_COMMAND};
 use farcall_lab::exchange::{WORKER_COMMAND, work};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(job) = worker_job() {
-        println!("{}", work(&job));
+    if let Some(report) = work_as_told() {
+        println!("{report}");
         return ExitCode::SUCCESS;
     }
     match run() {
@@ -46,12 +47,18 @@ fn run() -> Result<(), Failure> {
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Info(info) => commands::info::run(&info),
         Command::Stat(stat) => commands::stat::run(&stat),
+        Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),
         Command::Kv(kv) => commands::kv::run(&kv),
     }
 }
 
-/// The job of a process that a measurement started. Not part of the grammar: people have no use for it.
-fn worker_job() -> Option<String> {
+/// What a process has to report that a measurement started. Not part of the grammar: people have no use for it.
+fn work_as_told() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
-    (arguments.next()? == WORKER_COMMAND).then(|| arguments.next()).flatten()
+    let work = match arguments.next()?.as_str() {
+        WORKER_COMMAND => work,
+        BENCHKV_WORKER_COMMAND => benchkv::work,
+        _ => return None,
+    };
+    arguments.next().map(|job| work(&job))
 }

@@ -3,6 +3,7 @@
 //! What is measured here reaches the network through the public `farcall` library only, as its users do.
 
 pub mod bench;
+pub mod benchkv;
 pub mod blocks;
 pub mod bootstrap;
 pub mod compare;

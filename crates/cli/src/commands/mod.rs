@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub mod benchkv;
 pub mod compare;
 pub mod info;
 pub mod kv;

@@ -28,14 +28,22 @@ impl Placement {
         Self { cores: [pair.responder, pair.initiator].into_iter().chain(others).collect() }
     }
 
+    /// How many cores there are.
+    pub(crate) fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
     fn is_shared(&self, exchange: &Exchange) -> bool {
         exchange.servers + exchange.clients > self.cores.len()
     }
 
-    /// The core of each rank: the first server and the first client have one to themselves as long as there are more
-    /// cores than processes.
     fn of(&self, exchange: &Exchange) -> Vec<Core> {
-        let (servers, ranks) = (exchange.servers, exchange.servers + exchange.clients);
+        self.spread(exchange.servers, exchange.servers + exchange.clients)
+    }
+
+    /// The core of each of `ranks` processes, of which the first are servers: the first server and the first client
+    /// have one to themselves as long as there are more cores than processes.
+    pub(crate) fn spread(&self, servers: usize, ranks: usize) -> Vec<Core> {
         let mut cores = vec![self.cores[0]; ranks];
         cores[servers] = self.cores[1];
         let rest = (0..ranks).filter(|&rank| rank != 0 && rank != servers);
@@ -79,28 +87,55 @@ pub enum ExchangeError {
 
 /// Measures an exchange between processes of this program, which exist for that time only.
 pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult, ExchangeError> {
-    let ranks = exchange.servers + exchange.clients;
-    let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
     let cores = placement.of(exchange);
     let job = Job { exchange: exchange.clone(), shares_cores: placement.is_shared(exchange) };
     let job = serde_json::to_string(&job).expect("a job is JSON");
-    let plans = cores.iter().enumerate().map(|(rank, core)| plan(&job, rank as u32, *core)).collect();
-    let mut children = Children::start(rendezvous.address(), ranks as u32, plans)?;
-    let (sender, reports) = channel();
-    for rank in 0..ranks {
-        if let Some(output) = children.take_stdout(rank as u32) {
-            read_aside(rank, output, sender.clone());
-        }
-    }
-    drop(sender);
-    let clients = await_reports(exchange, ranks, &reports)?;
+    let within = exchange.lasting + OVERHEAD_MAX * 2;
+    let crew = Crew::start(WORKER_COMMAND, &job, &cores, Instant::now() + within)?;
+    let clients = await_reports(exchange, cores.len(), within, || crew.next_report())?;
     Ok(ExchangeResult::new(exchange, &clients))
 }
 
+/// Processes of this program that do one job together, each with a rank, and what they write when it is done.
+pub(crate) struct Crew {
+    reports: Receiver<(usize, String)>,
+    deadline: Instant,
+    // The processes are ended before the rendezvous that they use.
+    _children: Children,
+    _rendezvous: Rendezvous,
+}
+
+impl Crew {
+    /// Starts a process on each of the cores, as the worker that `command` names.
+    pub(crate) fn start(
+        command: &str,
+        job: &str,
+        cores: &[Core],
+        deadline: Instant,
+    ) -> Result<Self, ExchangeError> {
+        let ranks = cores.len();
+        let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
+        let plans = cores.iter().enumerate().map(|(rank, core)| plan(command, job, rank as u32, *core));
+        let mut children = Children::start(rendezvous.address(), ranks as u32, plans.collect())?;
+        let (sender, reports) = channel();
+        for rank in 0..ranks {
+            if let Some(output) = children.take_stdout(rank as u32) {
+                read_aside(rank, output, sender.clone());
+            }
+        }
+        Ok(Self { reports, deadline, _children: children, _rendezvous: rendezvous })
+    }
+
+    /// The next process's rank and what it wrote, in the order in which they end; `None` when the time is over.
+    pub(crate) fn next_report(&self) -> Option<(usize, String)> {
+        self.reports.recv_timeout(self.deadline.saturating_duration_since(Instant::now())).ok()
+    }
+}
+
 /// This program as a worker.
-fn plan(job: &str, rank: u32, core: Core) -> ChildPlan {
+fn plan(worker: &str, job: &str, rank: u32, core: Core) -> ChildPlan {
     let mut command = Command::new("/proc/self/exe");
-    command.args([WORKER_COMMAND, job]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args([worker, job]).stdin(Stdio::null()).stdout(Stdio::piped());
     ChildPlan::new(rank, command).on_core(core.0 as u32)
 }
 
@@ -118,15 +153,13 @@ fn read_aside(rank: usize, mut output: ChildStdout, sender: Sender<(usize, Strin
 fn await_reports(
     exchange: &Exchange,
     ranks: usize,
-    reports: &Receiver<(usize, String)>,
+    within: Duration,
+    next_report: impl Fn() -> Option<(usize, String)>,
 ) -> Result<Vec<ClientReport>, ExchangeError> {
-    let within = exchange.lasting + OVERHEAD_MAX * 2;
-    let end = Instant::now() + within;
     let mut silent: BTreeSet<usize> = (0..ranks).collect();
     let mut clients = Vec::with_capacity(exchange.clients);
     while let Some(&first_silent) = silent.first() {
-        let received = reports.recv_timeout(end.saturating_duration_since(Instant::now()));
-        let (rank, text) = received.map_err(|_| ExchangeError::Silent {
+        let (rank, text) = next_report().ok_or_else(|| ExchangeError::Silent {
             who: role(exchange, first_silent),
             transport: exchange.transport.clone(),
             within,
@@ -178,9 +211,9 @@ mod tests {
 
     #[test]
     fn the_first_failure_ends_the_wait() {
-        let (sender, reports) = channel();
-        sender.send((1, String::new())).expect("the receiver is there");
-        let error = await_reports(&exchange(1, 1), 2, &reports).expect_err("client 0 wrote nothing");
+        let report = || Some((1, String::new()));
+        let error =
+            await_reports(&exchange(1, 1), 2, Duration::ZERO, report).expect_err("client 0 wrote nothing");
         assert_eq!(error.to_string(), "client 0 of ring+shm failed: its process ended without a report");
     }
 

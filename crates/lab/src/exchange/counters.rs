@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use farcall_driver::CounterFile;
 
 /// The values of all counters of this process, each under its group's label and its own name.
-pub(super) struct OwnCounters(BTreeMap<String, u64>);
+pub(crate) struct OwnCounters(BTreeMap<String, u64>);
 
 impl OwnCounters {
     /// Reads them as another process would. A process without counters has none.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let groups =
             CounterFile::open_process(std::process::id()).map(|snapshot| snapshot.groups).unwrap_or_default();
         let counters = groups.iter().flat_map(|group| {
@@ -19,7 +19,7 @@ impl OwnCounters {
     }
 
     /// By how much each counter that moved has grown since `before`.
-    pub(super) fn since(self, before: &Self) -> BTreeMap<String, u64> {
+    pub(crate) fn since(self, before: &Self) -> BTreeMap<String, u64> {
         let grown = |(name, value): (String, u64)| {
             let growth = value.saturating_sub(before.0.get(&name).copied().unwrap_or(0));
             (growth > 0).then_some((name, growth))

@@ -20,7 +20,9 @@ use core::time::Duration;
 use farcall::Service;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use cluster::Crew;
 pub use cluster::{ExchangeError, Placement, run};
+pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use report::{ClientReport, ExchangeResult};
 pub use store::{StoreAccess, StoreWork};
