@@ -297,6 +297,13 @@ fn show_rank(rank: usize, found: &RankResult, report: &mut Report) -> Result<(),
         let share = 100.0 * found.phases.sums_nanos[phase as usize] as f64 / found.phases.window_nanos as f64;
         report.line(format_args!("{:<20} {share:>8.2} %     of the window", phase.name()))?;
     }
+    let yielded = 100.0 * found.phases.yielded_nanos as f64 / found.phases.window_nanos as f64;
+    if yielded > 0.0 {
+        report.line(format_args!(
+            "{:<20} {yielded:>8.2} %     of the window, to others on its core",
+            "yielded"
+        ))?;
+    }
     let mut turns = LatencyHistogram::new();
     turns.add_counts(&found.phases.turns);
     show_times("turn", &turns, report)
@@ -319,6 +326,7 @@ fn rank_object(found: &RankResult) -> Value {
         "per_second": found.per_second,
         "counters": found.counters,
         "phase_nanos": sums,
+        "yielded_nanos": found.phases.yielded_nanos,
         "window_nanos": found.phases.window_nanos,
         "empty_turn_nanos": found.empty_turn_nanos,
     })

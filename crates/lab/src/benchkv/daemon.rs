@@ -58,7 +58,7 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
             }
         }
         if job.shares_cores && busy(&daemon) == busy_before {
-            std::thread::yield_now();
+            times.let_others_run();
         }
     }
     control.end()?;
