@@ -99,19 +99,31 @@ impl Cells {
         self.word(cell, 0).store(u64::from(sequence) << 32 | length as u64, Ordering::Release);
     }
 
-    /// Starts to fetch the first line of a cell.
+    /// Starts to fetch the first line of a cell for reading.
     #[inline]
     pub fn prefetch(&self, cell: usize) {
-        if cell < self.count {
-            let header: *const AtomicU64 = self.word(cell, 0);
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a prefetch of any address is harmless, and this one is inside the mapping.
-            unsafe {
-                use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                _mm_prefetch::<_MM_HINT_T0>(header.cast());
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = header;
+        let header: *const AtomicU64 = self.word(cell % self.count, 0);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is harmless, and this one is inside the mapping.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(header.cast());
         }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = header;
+    }
+
+    /// Starts to fetch the first line of a cell for writing: the other side has looked at it and holds it.
+    #[inline]
+    pub fn claim(&self, cell: usize) {
+        let header: *const AtomicU64 = self.word(cell % self.count, 0);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch has no effect that a program can see, and every 64-bit processor takes the instruction (at
+        // worst as a no-op). The intrinsic asks for a shared copy, which does not help.
+        unsafe {
+            core::arch::asm!("prefetchw [{}]", in(reg) header, options(nostack, preserves_flags));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = header;
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::cells::Cells;
-use super::{SlotLayout, hello};
+use super::{SLOTS_AHEAD, SlotLayout, hello};
 use crate::connections::same_user;
 use crate::segment::{Mapping, PeerAccess};
 
@@ -137,6 +137,8 @@ impl SlotClient {
             return None;
         }
         let length = self.responses.published(slot, state.sequence).unwrap_or(Some(0))?;
+        self.responses.prefetch(slot + SLOTS_AHEAD);
+        self.requests.claim(slot + SLOTS_AHEAD);
         self.responses.read(slot, &mut to[..length]);
         *state = Slot { stage: Stage::Free, sequence: state.sequence.wrapping_add(1) };
         Some(length)

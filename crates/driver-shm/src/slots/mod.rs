@@ -33,6 +33,9 @@ pub const SLOTS_MAX: usize = 1024;
 /// The longest message, in bytes.
 pub const SLOT_BYTES_MAX: usize = 64 << 10;
 
+/// How many slots ahead of the one at hand lines are fetched: their transfers overlap with the work on it.
+const SLOTS_AHEAD: usize = 4;
+
 impl SlotLayout {
     fn is_valid(&self) -> bool {
         (1..=SLOTS_MAX).contains(&self.slots)

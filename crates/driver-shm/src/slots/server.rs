@@ -10,7 +10,7 @@ use rustix::net::{
 };
 
 use super::cells::{BadLength, Cells};
-use super::{SlotLayout, hello};
+use super::{SLOTS_AHEAD, SlotLayout, hello};
 use crate::connections::same_user;
 use crate::handshake::send_refusal;
 use crate::segment::{PeerAccess, Segment};
@@ -75,6 +75,8 @@ struct Attached {
     requests: Cells,
     responses: Cells,
     slots: Box<[Slot]>,
+    /// Where the next scan begins.
+    next_slot: usize,
     /// It broke the rules.
     is_bad: bool,
 }
@@ -176,10 +178,14 @@ impl SlotServer {
         Ok(())
     }
 
-    /// Calls `take` with each request that has come to the client at a place, in the order of its slots; gives how
-    /// many there were. Requests are copied to `buffer`, which is as long as the longest may be, first.
+    /// Calls `take` with requests that have come to the client at a place; gives how many there were. Requests are
+    /// copied to `buffer`, which is as long as the longest may be, first.
     ///
     /// `take` gives the response if there is one at once; otherwise it is owed to the address.
+    ///
+    /// A scan begins where the last one ended, and ends at the first slot whose request has not come: looking at slots
+    /// that their client is about to write would take the lines away from it. The next scan begins behind that slot, so
+    /// that each is looked at, whatever the order in which requests come.
     #[inline]
     pub fn scan(
         &mut self,
@@ -189,15 +195,21 @@ impl SlotServer {
     ) -> usize {
         let Place { client: Some(client), generation } = &mut self.places[place] else { return 0 };
         let mut taken = 0;
-        for number in 0..client.slots.len() {
+        for _ in 0..client.slots.len() {
+            let number = client.next_slot;
+            client.next_slot += 1;
+            if client.next_slot == client.slots.len() {
+                client.next_slot = 0;
+            }
             let slot = &mut client.slots[number];
             if slot.stage == Stage::Owed {
                 continue;
             }
             match client.requests.published(number, slot.sequence) {
-                Ok(None) => continue,
+                Ok(None) => break,
                 Ok(Some(length)) => {
-                    client.requests.prefetch(number + PREFETCH_SLOTS);
+                    client.requests.prefetch(number + SLOTS_AHEAD);
+                    client.responses.claim(number + SLOTS_AHEAD);
                     let request = &mut buffer[..length];
                     client.requests.read(number, request);
                     slot.stage = Stage::Owed;
@@ -225,9 +237,6 @@ impl SlotServer {
         }
     }
 }
-
-/// How many slots ahead a scan fetches: their transfers overlap with the work on those before.
-const PREFETCH_SLOTS: usize = 4;
 
 /// Gives the response to a request that is being taken.
 pub struct Responder<'a> {
@@ -260,6 +269,7 @@ fn attach(socket: OwnedFd, layout: SlotLayout) -> io::Result<Attached> {
         responses: Cells::new(mapping, responses, layout.response_bytes, layout.slots),
         // Fresh memory is zero, so the first message is number one.
         slots: vec![Slot { stage: Stage::Waiting, sequence: 1 }; layout.slots].into(),
+        next_slot: 0,
         is_bad: false,
     })
 }

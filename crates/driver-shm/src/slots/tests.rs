@@ -24,8 +24,9 @@ fn attach(server: &mut SlotServer, name: &str) -> Result<SlotClient, AttachError
 
 fn echo(server: &mut SlotServer) -> usize {
     let mut buffer = [0; LAYOUT.request_bytes];
-    let places = 0..server.places();
-    places
+    // A scan may end at a slot that is empty; after as many as there are slots, all have been looked at.
+    let scans = (0..server.places()).flat_map(|place| [place; LAYOUT.slots]);
+    scans
         .map(|place| server.scan(place, &mut buffer, |_, request, responder| responder.respond(request)))
         .sum()
 }
@@ -84,7 +85,8 @@ fn a_client_that_goes_leaves_its_place_and_owed_responses_go_nowhere() {
     assert_eq!(server.attend(), Attendance { detached: 1, ..Attendance::default() });
     let mut second = attach(&mut server, &name).expect("the place is free");
     second.ask(0, b"mine");
-    server.scan(0, &mut buffer, |_, _, _| ());
+    let taken = (0..LAYOUT.slots).map(|_| server.scan(0, &mut buffer, |_, _, _| ())).sum::<usize>();
+    assert_eq!(taken, 1);
     server.respond(owed.expect("it was taken"), b"not for you");
     let mut response = [0; LAYOUT.response_bytes];
     assert_eq!(second.take(0, &mut response), None, "the response was the first client's");
@@ -110,4 +112,19 @@ fn a_client_that_claims_too_long_a_request_is_sent_away() {
     assert_eq!(echo(&mut server), 0);
     assert_eq!(server.attend().detached, 1);
     assert_eq!((server.attached(), client.check()), (0, Err(DaemonGone)));
+}
+
+#[test]
+fn requests_in_any_order_of_slots_are_found() {
+    let name = name("order");
+    let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");
+    let mut client = attach(&mut server, &name).expect("a place");
+    let mut response = [0; LAYOUT.response_bytes];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 1]] {
+        for slot in order {
+            client.ask(slot, &[slot as u8]);
+            assert_eq!(echo(&mut server), 1);
+            assert_eq!((client.take(slot, &mut response), response[0]), (Some(1), slot as u8));
+        }
+    }
 }

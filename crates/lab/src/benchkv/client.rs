@@ -22,6 +22,10 @@ const WARMUP_MIN: Duration = Duration::from_millis(50);
 /// While nothing comes, the daemon is looked for once in so many looks at the slots.
 const CHECK_EVERY: u32 = 1 << 16;
 
+/// Looks at a slot before the next one is looked at. Answers mostly come in order, and looking at a slot that the daemon
+/// is about to write takes its line away.
+const LOOKS_AT_A_SLOT: u32 = 8;
+
 /// Makes all runs.
 pub(super) fn call(job: &Job, node: &Node, within: Duration) -> Result<ClientReport, String> {
     let bench = &job.bench;
@@ -74,33 +78,37 @@ impl<'a> Loops<'a> {
         let begun = self.clock.now();
         (0..self.asked.len()).for_each(|slot| self.ask(slot, begun));
         let (mut under_way, mut over, mut ended, mut idle) = (self.asked.len(), false, begun, 0_u32);
+        let mut slot = 0;
         while under_way > 0 {
-            let mut answered = 0;
-            for slot in 0..self.asked.len() {
-                let Some((place, asked_at)) = self.asked[slot] else { continue };
-                let request = &self.requests[place];
-                match self.slots.take(slot) {
-                    None => continue,
-                    Some(response) if is_good(request, response) => {}
-                    Some(response) => return Err(format!("a request was answered by {response:?}")),
+            let Some((place, asked_at)) = self.asked[slot] else {
+                slot = self.slot_after(slot);
+                continue;
+            };
+            let request = &self.requests[place];
+            match self.slots.take(slot) {
+                None => {
+                    self.wait(&mut idle)?;
+                    if idle.is_multiple_of(LOOKS_AT_A_SLOT) {
+                        slot = self.slot_after(slot);
+                    }
+                    continue;
                 }
-                let now = self.clock.now();
-                let nanos = now.as_nanos() - asked_at.as_nanos();
-                classes[usize::from(request.remote)].record(nanos);
-                answered += 1;
-                over = over || is_last(now, nanos);
-                if over {
-                    self.asked[slot] = None;
-                    under_way -= 1;
-                    ended = now;
-                } else {
-                    self.ask(slot, now);
-                }
+                Some(response) if is_good(request, response) => {}
+                Some(response) => return Err(format!("a request was answered by {response:?}")),
             }
-            idle = if answered > 0 { 0 } else { idle + 1 };
-            if idle > 0 {
-                self.wait(&mut idle)?;
+            idle = 0;
+            let now = self.clock.now();
+            let nanos = now.as_nanos() - asked_at.as_nanos();
+            classes[usize::from(request.remote)].record(nanos);
+            over = over || is_last(now, nanos);
+            if over {
+                self.asked[slot] = None;
+                under_way -= 1;
+                ended = now;
+            } else {
+                self.ask(slot, now);
             }
+            slot = self.slot_after(slot);
         }
         let [local, remote] = classes.map(|class| class.to_counts());
         Ok(ClientRun {
@@ -123,12 +131,19 @@ impl<'a> Loops<'a> {
         self.asked[slot] = Some((place, now));
     }
 
+    #[inline]
+    fn slot_after(&self, slot: usize) -> usize {
+        if slot + 1 == self.asked.len() { 0 } else { slot + 1 }
+    }
+
+    /// Another look was in vain.
+    #[inline]
     fn wait(&mut self, idle: &mut u32) -> Result<(), String> {
-        if self.yields {
+        *idle = idle.wrapping_add(1);
+        if self.yields && idle.is_multiple_of(LOOKS_AT_A_SLOT) {
             std::thread::yield_now();
         }
-        if *idle == CHECK_EVERY {
-            *idle = 1;
+        if idle.is_multiple_of(CHECK_EVERY) {
             self.slots.check().map_err(|error| error.to_string())?;
         }
         Ok(())
