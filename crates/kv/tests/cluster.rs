@@ -196,3 +196,42 @@ fn a_full_shard_refuses_and_serves_on() {
     client.delete(name(&[0]), Condition::Always).wait().expect("a table");
     put(0).expect("there is room again");
 }
+
+/// Increments of several threads on one key, by their times: a sum that came back before another increment was asked for
+/// is smaller than that one's. With sums that are all different this is what linearizability means for a counter.
+#[test]
+fn concurrent_increments_are_linearizable() {
+    for &kind in TransportKind::ALL {
+        let shards = Shards::start(kind, 1, 3, &[]);
+        let clock = farcall::Clock::new();
+        let mut history: Vec<(u64, u64, i64)> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|number| {
+                    let shards = &shards;
+                    scope.spawn(move || {
+                        let endpoint = shards.client(number);
+                        let client = Client::new(&endpoint, [0]);
+                        let increment = |_| {
+                            let asked = clock.now().as_nanos();
+                            let (_, sum) =
+                                client.increment(name(b"n"), 1).within(LONG).wait().expect("an answer");
+                            (asked, clock.now().as_nanos(), sum)
+                        };
+                        (0..300).map(increment).collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("it does not panic")).collect()
+        });
+        history.sort_unstable_by_key(|&(_, _, sum)| sum);
+        assert!(history.iter().map(|&(_, _, sum)| sum).eq(1..=900), "every increment happened once");
+        let mut latest_asked = 0;
+        for (asked, answered, sum) in history {
+            latest_asked = latest_asked.max(asked);
+            assert!(
+                latest_asked <= answered,
+                "increment {sum} was over before one with a smaller sum was asked for"
+            );
+        }
+    }
+}

@@ -135,9 +135,10 @@ impl SlotServer {
             let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
                 break;
             };
-            match self.admit(socket) {
-                Ok(()) => attendance.attached += 1,
-                Err(()) => attendance.refused += 1,
+            if self.admit(socket) {
+                attendance.attached += 1;
+            } else {
+                attendance.refused += 1;
             }
         }
         attendance
@@ -164,18 +165,25 @@ impl SlotServer {
         detached
     }
 
-    fn admit(&mut self, socket: OwnedFd) -> Result<(), ()> {
-        if let Err(fault) = same_user(&socket) {
-            return Err(send_refusal(&socket, &fault.to_string()));
-        }
+    /// Gives a caller its slots; says whether it got them.
+    fn admit(&mut self, socket: OwnedFd) -> bool {
         let clients_max = self.places.len();
-        let Some(place) = self.places.iter_mut().find(|place| place.client.is_none()) else {
-            return Err(send_refusal(&socket, &format!("it has {clients_max} clients, the limit")));
+        let vacant = self.places.iter_mut().find(|place| place.client.is_none());
+        let why = match (same_user(&socket), vacant) {
+            (Err(fault), _) => fault.to_string(),
+            (Ok(()), None) => format!("it has {clients_max} clients, the limit"),
+            (Ok(()), Some(place)) => match attach(socket, self.layout) {
+                Ok(client) => {
+                    place.client = Some(client);
+                    self.attached += 1;
+                    return true;
+                }
+                // The caller sees its socket closed: it is gone itself, or the system is short of something.
+                Err(_) => return false,
+            },
         };
-        let client = attach(socket, self.layout).map_err(drop)?;
-        place.client = Some(client);
-        self.attached += 1;
-        Ok(())
+        send_refusal(&socket, &why);
+        false
     }
 
     /// Calls `take` with requests that have come to the client at a place; gives how many there were. Requests are

@@ -215,7 +215,10 @@ impl Store {
         // Looked up again: places change while room is made.
         let old = self.find(name).map(|(place, entry)| (place, Old::of(&entry)));
         let written = written.and_then(|()| match old {
-            Some((place, _)) => Ok(self.log.replace(hash, place, &entry)),
+            Some((place, _)) => {
+                self.log.replace(hash, place, &entry);
+                Ok(())
+            }
             None => self.log.add(hash, &entry),
         });
         match (written, old) {
