@@ -6,6 +6,8 @@
 
 mod answer;
 mod counters;
+#[cfg(test)]
+mod tests;
 
 use farcall::{Reply, Request, Service};
 use farcall_driver::CounterFile;
