@@ -9,10 +9,14 @@ use crate::{Name, TableId, Value};
 /// The version that stands for [`Condition::Always`]; no object gets so far.
 const ALWAYS: u64 = u64::MAX;
 
+/// A version that no object gets so far either. It stands for the two that mean something else.
+const NEVER: u64 = u64::MAX - 1;
+
 fn wire_condition(condition: Condition) -> u64 {
     match condition {
         Condition::Always => ALWAYS,
         Condition::Absent => 0,
+        Condition::Version(0 | ALWAYS) => NEVER,
         Condition::Version(version) => version,
     }
 }

@@ -156,6 +156,15 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn a_version_that_no_object_has_does_not_become_another_condition() {
+    for version in [0, u64::MAX] {
+        let written = message(|to| put(b"k", b"", Condition::Version(version)).encode(to));
+        let read = PutRequest::decode(&written).expect("it is whole").condition;
+        assert!(matches!(read, Condition::Version(read) if read == u64::MAX - 1), "{read:?}");
+    }
+}
+
+#[test]
 fn what_is_cut_short_or_over_a_limit_is_refused() {
     let messages = messages();
     assert_eq!(GetRequest::decode(&messages["get"][..4]), Err(Malformed), "an empty key");
