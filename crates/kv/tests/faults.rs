@@ -4,40 +4,15 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{LONG, Shards, name, value};
-use farcall::TransportKind;
+use common::{LONG, fault_seed, faulty_shards, name, value};
 use farcall_driver::Random;
 use farcall_kv::store::{Condition, WriteError};
 use farcall_kv::{Client, Failure, FoundObject};
 
-const FAULTS: [&str; 7] = [
-    "fault.drop_permille=30",
-    "fault.duplicate_permille=30",
-    "fault.reorder_permille=30",
-    "fault.delay_permille=30",
-    "fault.corrupt_permille=10",
-    "endpoint.peer_timeout=60s",
-    "basic.resend_interval=1ms",
-];
-
-/// The seed of a test, which is the process's number unless it is given.
-fn seed() -> u64 {
-    let given = std::env::var("FARCALL_TEST_FAULT_SEED").ok();
-    let seed = given.map_or(u64::from(std::process::id()), |text| text.parse().expect("a number"));
-    println!("FARCALL_TEST_FAULT_SEED={seed}");
-    seed
-}
-
-fn shards(clients: u32, seed: u64) -> Shards {
-    let fault_seed = format!("fault.seed={seed}");
-    let assignments: Vec<&str> = FAULTS.into_iter().chain([fault_seed.as_str()]).collect();
-    Shards::start(TransportKind::BasicUdp, 2, clients, &assignments)
-}
-
 #[test]
 fn one_client_sees_what_a_map_would_show() {
-    let seed = seed();
-    let shards = shards(1, seed);
+    let seed = fault_seed();
+    let shards = faulty_shards(1, seed);
     let endpoint = shards.client(0);
     let client = Client::new(&endpoint, 0..2);
     let mut random = Random::new(seed);
@@ -86,7 +61,7 @@ fn one_client_sees_what_a_map_would_show() {
 fn increments_of_many_clients_happen_once_each() {
     const CLIENTS: u32 = 3;
     const INCREMENTS: usize = 100;
-    let shards = shards(CLIENTS, seed());
+    let shards = faulty_shards(CLIENTS, fault_seed());
     let mut sums: Vec<i64> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..CLIENTS)
             .map(|number| {

@@ -84,6 +84,32 @@ impl Drop for Shards {
     }
 }
 
+/// What goes wrong in a faulty network.
+pub const FAULTS: [&str; 6] = [
+    "fault.drop_permille=30",
+    "fault.duplicate_permille=30",
+    "fault.reorder_permille=30",
+    "fault.delay_permille=30",
+    "fault.corrupt_permille=10",
+    "basic.resend_interval=1ms",
+];
+
+/// The seed of a test over faults, which is the process's number unless it is given.
+pub fn fault_seed() -> u64 {
+    let given = std::env::var("FARCALL_TEST_FAULT_SEED").ok();
+    let seed = given.map_or(u64::from(std::process::id()), |text| text.parse().expect("a number"));
+    println!("FARCALL_TEST_FAULT_SEED={seed}");
+    seed
+}
+
+/// Two shards over a faulty network, and room for clients.
+pub fn faulty_shards(clients: u32, seed: u64) -> Shards {
+    let fault_seed = format!("fault.seed={seed}");
+    let assignments = [fault_seed.as_str(), "endpoint.peer_timeout=60s"];
+    let assignments: Vec<&str> = FAULTS.into_iter().chain(assignments).collect();
+    Shards::start(TransportKind::BasicUdp, 2, clients, &assignments)
+}
+
 pub fn endpoint(
     address: &HostPort,
     rank: u32,
