@@ -228,6 +228,14 @@ fn a_daemon_counts_what_its_clients_got() {
         assert_eq!(counted("remote"), number(&record["remote_requests"]));
         assert_eq!(counted("slot_requests"), number(&record["samples"]));
         assert_eq!((counted("incoming"), counted("responses")), (counted("remote"), counted("remote")));
+        // Latencies and what slots did are measured apart; both must account for the whole time of all slots.
+        let slots = |what: &str| number(&record["slot_nanos"][what]);
+        let slot_window = number(&record["slot_window_nanos"]);
+        assert_eq!(slots("local") + slots("remote") + slots("idle"), slot_window);
+        let implied = record["implied_in_flight"].as_f64().expect("a number");
+        let window_nanos = record["window_seconds"].as_f64().expect("a number") * 1e9;
+        let by_latencies = (implied * window_nanos + slots("idle") as f64) / slot_window as f64;
+        assert!((by_latencies - 1.0).abs() < 0.01, "{by_latencies}");
         for daemon in daemons {
             let phases = daemon["phase_nanos"].as_object().expect("an object").values().map(number);
             assert_eq!(

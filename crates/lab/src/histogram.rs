@@ -50,6 +50,20 @@ impl LatencyHistogram {
         self.sum_nanos += u128::from(nanos);
     }
 
+    /// How many latencies there were in each octave that has any: a power of two that they are below, in nanoseconds,
+    /// but not below its half, and their number.
+    pub fn octaves(&self) -> Vec<(u64, u64)> {
+        let mut octaves: Vec<(u64, u64)> = Vec::new();
+        for recorded in self.histogram.iter_recorded() {
+            let below = (recorded.value_iterated_to() + 1).next_power_of_two();
+            match octaves.last_mut() {
+                Some((last, count)) if *last == below => *count += recorded.count_since_last_iteration(),
+                _ => octaves.push((below, recorded.count_since_last_iteration())),
+            }
+        }
+        octaves
+    }
+
     /// Adds what another histogram recorded.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("all histograms here have the same bounds");
@@ -214,6 +228,15 @@ mod tests {
         let summary = of((0..1000).map(|i| 50_000_000 + i * 100_000));
         let p90 = summary.p90_nanos.expect("enough samples") as f64;
         assert!((p90 / 139_900_000.0 - 1.0).abs() < 0.001, "{p90}");
+    }
+
+    #[test]
+    fn octaves_hold_all_samples() {
+        let mut histogram = LatencyHistogram::new();
+        assert_eq!(histogram.octaves(), []);
+        (1..=64).chain([100_000; 3]).for_each(|nanos| histogram.record(nanos));
+        let expected = [(2, 1), (4, 2), (8, 4), (16, 8), (32, 16), (64, 32), (128, 1), (131_072, 3)];
+        assert_eq!(histogram.octaves(), expected);
     }
 
     #[test]

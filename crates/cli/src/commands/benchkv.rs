@@ -3,7 +3,8 @@
 use farcall_kv::daemon::Phase;
 use farcall_lab::bench::Bench;
 use farcall_lab::benchkv::{BenchKv, BenchKvResult, ClassResult, RankResult, knee_of, run as run_bench};
-use farcall_lab::histogram::LatencyHistogram;
+use farcall_lab::histogram::{LatencyCounts, LatencyHistogram};
+use farcall_lab::little::LittleCheck;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::table::{Row, latency_rows};
 use serde_json::{Map, Value, json};
@@ -194,16 +195,23 @@ impl Shown<'_> {
 
     fn show_class(&self, name: &str, class: &ClassResult, report: &mut Report) -> Result<(), Failure> {
         let Some(summary) = class.latencies.summary() else { return Ok(()) };
-        let (per_second, in_flight) = (class.per_second / 1e6, class.in_flight());
+        let (per_second, little) = (class.per_second / 1e6, class.little);
         for row in latency_rows(&summary) {
             let words = if row.suffix.is_empty() {
-                format!("{}; {per_second:.3} M/s, {in_flight:.2} in flight", row.words)
+                format!("{}; {per_second:.3} M/s, {:.2} in flight", row.words, little.in_flight)
             } else {
                 row.words.to_owned()
             };
             report.line(Row::latency(format!("{name}{}", row.suffix), row.nanos, words))?;
         }
-        Ok(())
+        if !little.holds() {
+            let LittleCheck { in_flight, implied } = little;
+            report.line(format_args!(
+                "# {name} requests: {in_flight:.2} were in flight, throughput and latency imply {implied:.2}"
+            ))?;
+        }
+        let share = 100.0 * little.in_flight / self.result.little.in_flight;
+        report.line(format_args!("{name:<20} {share:>8.2} %     of the slots' time"))
     }
 
     fn record_figures(&self, report: &mut Report) -> Result<(), Failure> {
@@ -246,6 +254,10 @@ impl Shown<'_> {
             ("local_requests", result.local.requests.into()),
             ("remote_requests", result.remote.requests.into()),
             ("implied_in_flight", result.little.implied.into()),
+            ("local_in_flight", result.local.little.in_flight.into()),
+            ("remote_in_flight", result.remote.little.in_flight.into()),
+            ("slot_nanos", json!(result.slot_nanos)),
+            ("slot_window_nanos", result.slot_window_nanos.into()),
             ("warm", result.warm.into()),
             ("daemons", ranks.into()),
         ];
@@ -290,9 +302,7 @@ fn show_rank(rank: usize, found: &RankResult, report: &mut Report) -> Result<(),
     }
     for (phase, times) in Phase::ALL.into_iter().zip(&found.phases.phases) {
         for (hit, counts) in ["idle", "hit"].into_iter().zip(times) {
-            let mut histogram = LatencyHistogram::new();
-            histogram.add_counts(counts);
-            show_times(&format!("{}.{hit}", phase.name()), &histogram, report)?;
+            show_times(&format!("{}.{hit}", phase.name()), &histogram_of(counts), report)?;
         }
         let share = 100.0 * found.phases.sums_nanos[phase as usize] as f64 / found.phases.window_nanos as f64;
         report.line(format_args!("{:<20} {share:>8.2} %     of the window", phase.name()))?;
@@ -304,9 +314,13 @@ fn show_rank(rank: usize, found: &RankResult, report: &mut Report) -> Result<(),
             "yielded"
         ))?;
     }
-    let mut turns = LatencyHistogram::new();
-    turns.add_counts(&found.phases.turns);
-    show_times("turn", &turns, report)
+    let turns = histogram_of(&found.phases.turns);
+    show_times("turn", &turns, report)?;
+    for (nanos, count) in turns.octaves() {
+        let share = 100.0 * count as f64 / turns.summary().map_or(1, |summary| summary.samples) as f64;
+        report.line(format_args!("turn < {nanos:<13} {share:>8.2} %     {count} times"))?;
+    }
+    Ok(())
 }
 
 fn show_times(name: &str, histogram: &LatencyHistogram, report: &mut Report) -> Result<(), Failure> {
@@ -322,12 +336,36 @@ fn show_times(name: &str, histogram: &LatencyHistogram, report: &mut Report) -> 
 fn rank_object(found: &RankResult) -> Value {
     let phases = Phase::ALL.into_iter().zip(&found.phases.sums_nanos);
     let sums: Map<String, Value> = phases.map(|(phase, sum)| (phase.name().to_owned(), json!(sum))).collect();
+    let times = Phase::ALL.into_iter().zip(&found.phases.phases);
+    let times = times.map(|(phase, [idle, hit])| {
+        (phase.name().to_owned(), json!({ "idle": times_object(idle), "hit": times_object(hit) }))
+    });
     json!({
         "per_second": found.per_second,
         "counters": found.counters,
+        "phases": Map::from_iter(times),
+        "turn": times_object(&found.phases.turns),
+        "turn_histogram": histogram_of(&found.phases.turns).octaves(),
         "phase_nanos": sums,
         "yielded_nanos": found.phases.yielded_nanos,
         "window_nanos": found.phases.window_nanos,
         "empty_turn_nanos": found.empty_turn_nanos,
     })
+}
+
+/// How often something happened, and how long it took.
+fn times_object(counts: &LatencyCounts) -> Value {
+    let Some(summary) = histogram_of(counts).summary() else { return json!({ "samples": 0 }) };
+    json!({
+        "samples": summary.samples,
+        "p50": summary.p50_nanos,
+        "p90": summary.p90_nanos,
+        "p99": summary.p99_nanos,
+    })
+}
+
+fn histogram_of(counts: &LatencyCounts) -> LatencyHistogram {
+    let mut histogram = LatencyHistogram::new();
+    histogram.add_counts(counts);
+    histogram
 }

@@ -10,6 +10,7 @@ use super::Job;
 use super::control::{Meeting, meet};
 use super::pattern::{PatternRequest, pattern};
 use super::report::{ClientReport, ClientRun};
+use super::slot_times::{SlotTimes, SlotUse};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::WarmupDetector;
 
@@ -76,7 +77,10 @@ impl<'a> Loops<'a> {
     fn run(&mut self, mut is_last: impl FnMut(Instant, u64) -> bool) -> Result<ClientRun, String> {
         let mut classes = [LatencyHistogram::new(), LatencyHistogram::new()];
         let begun = self.clock.now();
-        (0..self.asked.len()).for_each(|slot| self.ask(slot, begun));
+        let mut times = SlotTimes::new(self.asked.len(), begun);
+        for slot in 0..self.asked.len() {
+            times.change(SlotUse::Idle, self.ask(slot, begun), begun);
+        }
         let (mut under_way, mut over, mut ended, mut idle) = (self.asked.len(), false, begun, 0_u32);
         let mut slot = 0;
         while under_way > 0 {
@@ -99,14 +103,17 @@ impl<'a> Loops<'a> {
             idle = 0;
             let now = self.clock.now();
             let nanos = now.as_nanos() - asked_at.as_nanos();
-            classes[usize::from(request.remote)].record(nanos);
+            let was = request.class();
+            classes[was as usize].record(nanos);
             over = over || is_last(now, nanos);
             if over {
                 self.asked[slot] = None;
+                times.change(was, SlotUse::Idle, now);
                 under_way -= 1;
                 ended = now;
             } else {
-                self.ask(slot, now);
+                let class = self.ask(slot, now);
+                times.change(was, class, now);
             }
             slot = self.slot_after(slot);
         }
@@ -114,14 +121,16 @@ impl<'a> Loops<'a> {
         Ok(ClientRun {
             local,
             remote,
+            slot_nanos: times.nanos(),
             begun_nanos: begun.as_nanos(),
             ended_nanos: ended.as_nanos(),
             warm: false,
         })
     }
 
+    /// Asks the next request in a slot; gives its class.
     #[inline]
-    fn ask(&mut self, slot: usize, now: Instant) {
+    fn ask(&mut self, slot: usize, now: Instant) -> SlotUse {
         let place = self.next;
         self.next += 1;
         if self.next == self.requests.len() {
@@ -129,6 +138,7 @@ impl<'a> Loops<'a> {
         }
         self.slots.ask(slot, &self.requests[place].bytes);
         self.asked[slot] = Some((place, now));
+        self.requests[place].class()
     }
 
     #[inline]

@@ -12,6 +12,7 @@ mod daemon;
 mod observer;
 mod pattern;
 mod report;
+mod slot_times;
 mod worker;
 
 use core::time::Duration;
@@ -22,6 +23,7 @@ pub use cluster::run;
 pub use observer::PhaseReport;
 pub use pattern::Distribution;
 pub use report::{BenchKvResult, ClassResult, RankResult, knee_of};
+pub use slot_times::SlotNanos;
 pub use worker::{BENCHKV_WORKER_COMMAND, work};
 
 /// What is run.

@@ -9,6 +9,7 @@ use farcall_kv::wire::{GET, GetRequest, PUT, PutRequest, shard_of};
 use farcall_kv::{Name, TableId, Value};
 use serde::{Deserialize, Serialize};
 
+use super::slot_times::SlotUse;
 use super::{BenchKv, TABLE, VALUE_BYTES};
 use crate::random::Random;
 
@@ -51,6 +52,14 @@ pub(super) struct PatternRequest {
     pub reads: bool,
     /// Whether another rank's shard has the object.
     pub remote: bool,
+}
+
+impl PatternRequest {
+    /// What a slot does while it is under way.
+    #[inline]
+    pub(super) fn class(&self) -> SlotUse {
+        if self.remote { SlotUse::Remote } else { SlotUse::Local }
+    }
 }
 
 pub(super) fn table() -> TableId {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BenchKv;
 use super::observer::PhaseReport;
+use super::slot_times::SlotNanos;
 use crate::histogram::{LatencyCounts, LatencyHistogram};
 use crate::little::LittleCheck;
 
@@ -17,6 +18,8 @@ pub(super) struct ClientRun {
     pub local: LatencyCounts,
     /// Latencies of those that another one answered.
     pub remote: LatencyCounts,
+    /// What the slots did meanwhile.
+    pub slot_nanos: SlotNanos,
     pub begun_nanos: u64,
     pub ended_nanos: u64,
     pub warm: bool,
@@ -61,13 +64,17 @@ pub struct ClassResult {
     pub requests: u64,
     /// How many a second, over the window.
     pub per_second: f64,
+    /// Requests under way, over time as the clients counted them, against what throughput and latency imply.
+    pub little: LittleCheck,
 }
 
 impl ClassResult {
-    /// How many were under way on average, by Little's law.
-    pub fn in_flight(&self) -> f64 {
-        let mean_nanos = self.latencies.summary().map_or(0.0, |summary| summary.mean_nanos);
-        self.per_second * mean_nanos / 1e9
+    fn new(latencies: LatencyHistogram, slot_nanos: u64, window: Duration) -> Self {
+        let summary = latencies.summary();
+        let (requests, mean_nanos) = summary.map_or((0, 0.0), |found| (found.samples, found.mean_nanos));
+        let per_second = requests as f64 / window.as_secs_f64();
+        let in_flight = slot_nanos as f64 / window.as_nanos() as f64;
+        Self { latencies, requests, per_second, little: LittleCheck::new(in_flight, per_second, mean_nanos) }
     }
 }
 
@@ -97,8 +104,12 @@ pub struct BenchKvResult {
     pub local: ClassResult,
     /// Those that another rank answered.
     pub remote: ClassResult,
-    /// Requests under way, against what throughput and latency imply.
+    /// Requests kept under way, against what throughput and latency imply.
     pub little: LittleCheck,
+    /// What the clients' slots did.
+    pub slot_nanos: SlotNanos,
+    /// The number of each client's slots times the length of its window, all clients together.
+    pub slot_window_nanos: u64,
     /// By rank.
     pub ranks: Vec<RankResult>,
     /// Whether all clients were warm.
@@ -117,21 +128,26 @@ impl BenchKvResult {
         let begun = runs().map(|run| run.begun_nanos).min().unwrap_or(0);
         let ended = runs().map(|run| run.ended_nanos).max().unwrap_or(0);
         let window = Duration::from_nanos(ended.saturating_sub(begun).max(1));
-        let class = |counts: fn(&ClientRun) -> &LatencyCounts| {
+        let mut slot_nanos = SlotNanos::default();
+        runs().for_each(|run| slot_nanos.add(&run.slot_nanos));
+        let class = |counts: fn(&ClientRun) -> &LatencyCounts, slot_nanos| {
             let mut latencies = LatencyHistogram::new();
             runs().for_each(|run| latencies.add_counts(counts(run)));
-            let requests = latencies.summary().map_or(0, |summary| summary.samples);
-            ClassResult { latencies, requests, per_second: requests as f64 / window.as_secs_f64() }
+            ClassResult::new(latencies, slot_nanos, window)
         };
-        let (local, remote) = (class(|run| &run.local), class(|run| &run.remote));
+        let local = class(|run| &run.local, slot_nanos.local);
+        let remote = class(|run| &run.remote, slot_nanos.remote);
         let requests = local.requests + remote.requests;
         let in_flight = (bench.ranks * bench.clients * bench.queue_depth) as f64;
-        let implied = local.in_flight() + remote.in_flight();
+        let implied = local.little.implied + remote.little.implied;
+        let client_windows = runs().map(|run| run.ended_nanos - run.begun_nanos);
         Self {
             window,
             per_second: requests as f64 / window.as_secs_f64(),
             requests,
             little: LittleCheck { in_flight, implied },
+            slot_nanos,
+            slot_window_nanos: client_windows.sum::<u64>() * bench.queue_depth as u64,
             ranks: daemons.iter().map(|daemon| rank_result(daemon, run, window)).collect(),
             warm: runs().all(|run| run.warm),
             local,
