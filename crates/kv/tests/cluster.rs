@@ -203,7 +203,7 @@ fn a_full_shard_refuses_and_serves_on() {
 fn concurrent_increments_are_linearizable() {
     for &kind in TransportKind::ALL {
         let shards = Shards::start(kind, 1, 3, &[]);
-        let clock = farcall::Clock::new();
+        let clock = &farcall::Clock::new();
         let mut history: Vec<(u64, u64, i64)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..3)
                 .map(|number| {

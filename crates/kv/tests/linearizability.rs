@@ -146,7 +146,7 @@ fn next(random: &mut Random, known: u64) -> Asked {
 }
 
 /// A thread's part in the histories of so many objects.
-fn take_part(shards: &Shards, clock: Clock, thread: u32, objects: u64, seed: u64) -> Vec<Vec<Happened>> {
+fn take_part(shards: &Shards, clock: &Clock, thread: u32, objects: u64, seed: u64) -> Vec<Vec<Happened>> {
     let endpoint = shards.client(thread);
     let client = Client::new(&endpoint, 0..shards.shards);
     let mut random = Random::new(seed ^ u64::from(thread) << 32);
@@ -187,7 +187,7 @@ fn is_linearizable(mut history: Vec<Happened>) -> bool {
 
 fn histories(shards: &Shards, seed: u64) {
     let objects = std::env::var(HISTORIES).map_or(100, |text| text.parse().expect("a number"));
-    let clock = Clock::new();
+    let clock = &Clock::new();
     let mut parts: Vec<_> = std::thread::scope(|scope| {
         let parts =
             (0..THREADS).map(|thread| scope.spawn(move || take_part(shards, clock, thread, objects, seed)));

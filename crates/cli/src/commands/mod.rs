@@ -5,4 +5,5 @@ pub mod compare;
 pub mod info;
 pub mod kv;
 pub mod perf;
+pub mod shuffle;
 pub mod stat;
