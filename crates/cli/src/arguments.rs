@@ -1,5 +1,8 @@
 //! The grammar of the command line. Text becomes typed values here and nowhere else.
 
+pub mod benchkv;
+pub mod kv;
+
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -15,6 +18,8 @@ use farcall_lab::workload::{Reply, SizeMix};
 use crate::commands::shuffle::PlacementArgument;
 use crate::failure::Failure;
 use crate::output::Destination;
+use benchkv::BenchKvArguments;
+use kv::Kv;
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -37,6 +42,10 @@ pub enum Command {
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),
+    /// Measures a store of polling daemons and clients on shared-memory slots
+    Benchkv(Box<BenchKvArguments>),
+    /// Serves a key-value store, or uses one
+    Kv(Kv),
 }
 
 /// `farcall perf`.
@@ -48,8 +57,8 @@ pub struct Perf {
     /// Transports, separated by commas [default: all that this program has]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
-    /// Lengths of the responses, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "100,1K,10K,100K,1M")]
+    /// Lengths of responses or objects, separated by commas [default: 100,1K,10K,100K,1M for echo and basic, else 100]
+    #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Calls of each client, for each transport and size [default: 10000; 1000 on a simulated fabric]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
@@ -69,7 +78,10 @@ pub struct Perf {
     /// Processes that answer; clients call them in turn [default: 1]
     #[arg(long, value_parser = whole_number::<256>)]
     pub servers: Option<u64>,
-    /// How payloads are made and looked at
+    /// Objects in the store [default: as many as have 200 MB]
+    #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
+    pub objects: Option<u64>,
+    /// How payloads of echo are made and looked at
     #[arg(long, default_value = "copied")]
     pub buffers: BuffersArgument,
     /// Lengths of the messages of echoWorkload: W1, W2, W3, W4, W5, or a file
@@ -214,7 +226,7 @@ pub struct Stat {
 }
 
 /// What changes how farcall runs.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Tuning {
     /// Sets a parameter; can be repeated [measured processes spin unless endpoint.idle is set]
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -243,6 +255,23 @@ pub enum PerfTest {
     /// Messages of many lengths, sent when they are due: slowdown under load
     #[value(name = "echoWorkload")]
     EchoWorkload,
+    /// Reads and overwrites of random objects of a key-value store, one size after the other
+    Basic,
+    /// The distribution of the latencies of reads
+    #[value(name = "readDist")]
+    ReadDist,
+    /// The distribution of the latencies of overwrites
+    #[value(name = "writeDist")]
+    WriteDist,
+    /// Reads per second of 1, 2, 4 … clients, up to --clients
+    #[value(name = "readThroughput")]
+    ReadThroughput,
+    /// Overwrites per second of 1, 2, 4 … clients, up to --clients
+    #[value(name = "writeThroughput")]
+    WriteThroughput,
+    /// Reads of 1, 2, 5 … 100 objects by one call
+    #[value(name = "multiRead")]
+    MultiRead,
 }
 
 /// How payloads are made and looked at.

@@ -10,7 +10,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::{collective, exchange, workload};
+use farcall_lab::{benchkv, collective, exchange, workload};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
@@ -47,6 +47,8 @@ fn run() -> Result<(), Failure> {
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Info(info) => commands::info::run(&info),
         Command::Stat(stat) => commands::stat::run(&stat),
+        Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),
+        Command::Kv(kv) => commands::kv::run(&kv),
     }
 }
 
@@ -58,6 +60,7 @@ fn report_of_worker() -> Option<String> {
         exchange::WORKER_COMMAND => exchange::work,
         workload::WORKLOAD_COMMAND => workload::work,
         collective::processes::RANK_COMMAND => collective::processes::be_rank,
+        benchkv::BENCHKV_WORKER_COMMAND => benchkv::work,
         _ => return None,
     };
     Some(work(&arguments.next()?))

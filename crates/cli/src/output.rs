@@ -39,6 +39,11 @@ impl Report {
         Ok(Self { records: out.map(RecordWriter::new), tables })
     }
 
+    /// Whether standard output is for people.
+    pub fn has_text(&self) -> bool {
+        self.tables
+    }
+
     /// Prints a line for people, unless standard output is for records.
     pub fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
         if self.tables {

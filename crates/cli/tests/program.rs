@@ -35,7 +35,10 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
     let cases: [(&[&str], &str); 20] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
-        (&["perf", "ecko"], "farcall: `ecko` is no value of TEST; choose from echo, echoWorkload"),
+        (
+            &["perf", "ecko"],
+            "farcall: `ecko` is no value of TEST; choose from echo, echoWorkload, basic, readDist, writeDist, readThroughput, writeThroughput, multiRead",
+        ),
         (&["perf", "--sice", "1"], "farcall: there is no option `--sice`; did you mean `--sizes`?"),
         (
             &["perf", "--sizes", "100,1x"],
@@ -327,4 +330,123 @@ fn help_goes_to_standard_output() {
     let output = farcall(&["perf", "--help"]);
     assert!(output.status.success() && output.stderr.is_empty());
     assert!(String::from_utf8_lossy(&output.stdout).contains("--concurrent-ops"));
+}
+
+#[test]
+fn a_daemon_counts_what_its_clients_got() {
+    let arguments = ["--ranks", "2", "--queue-depth", "3", "--seconds", "0.3", "--runs", "2", "--json", "-"];
+    let found = records(&[&["benchkv"], &arguments[..]].concat());
+    let documentation = include_str!("../../../docs/results.md");
+    let fields = found.iter().flat_map(|record| record.as_object().expect("an object").keys());
+    for field in fields {
+        assert!(
+            documentation.contains(&format!("`{field}`")),
+            "docs/results.md does not say what `{field}` is"
+        );
+    }
+    let runs: Vec<_> = found.iter().filter(|record| record["name"] == "rps").collect();
+    assert_eq!(runs.len(), 2);
+    for record in runs {
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let daemons = record["daemons"].as_array().expect("one for each rank");
+        let counted = |name: &str| {
+            let of_daemon = |(rank, daemon): (usize, &Value)| {
+                daemon["counters"][format!("kv-daemon#{rank}.{name}")].as_u64().unwrap_or(0)
+            };
+            daemons.iter().enumerate().map(of_daemon).sum::<u64>()
+        };
+        assert_eq!(counted("local"), number(&record["local_requests"]));
+        assert_eq!(counted("remote"), number(&record["remote_requests"]));
+        assert_eq!(counted("slot_requests"), number(&record["samples"]));
+        assert_eq!((counted("incoming"), counted("responses")), (counted("remote"), counted("remote")));
+        // Latencies and what slots did are measured apart; both must account for the whole time of all slots.
+        let slots = |what: &str| number(&record["slot_nanos"][what]);
+        let slot_window = number(&record["slot_window_nanos"]);
+        assert_eq!(slots("local") + slots("remote") + slots("idle"), slot_window);
+        let implied = record["implied_in_flight"].as_f64().expect("a number");
+        let window_nanos = record["window_seconds"].as_f64().expect("a number") * 1e9;
+        let by_latencies = (implied * window_nanos + slots("idle") as f64) / slot_window as f64;
+        assert!((by_latencies - 1.0).abs() < 0.01, "{by_latencies}");
+        for daemon in daemons {
+            let phases = daemon["phase_nanos"].as_object().expect("an object").values().map(number);
+            assert_eq!(
+                phases.sum::<u64>() + number(&daemon["yielded_nanos"]),
+                number(&daemon["window_nanos"])
+            );
+        }
+    }
+}
+
+/// A store's shard, ended when the test is over.
+struct Shard(std::process::Child);
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        // Both fail only when it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_store_is_used_from_a_shell() {
+    use std::io::{BufRead, BufReader};
+    // The port may be another's: then the next one is tried.
+    let (shard, at) = (0..100)
+        .find_map(|attempt| {
+            let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + attempt * 331) % 20_000);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+            command.args(["kv", "serve", "--at", &at, "--memory", "16M"]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+            let mut shard = Shard(command.spawn().expect("the program runs"));
+            let mut lines = BufReader::new(shard.0.stdout.take().expect("it is piped")).lines();
+            lines.next().map(|line| {
+                let line = line.expect("lines are text");
+                assert_eq!(line, format!("shard 0 of 1 serves at {at} over ring+shm"));
+                (shard, at)
+            })
+        })
+        .expect("a free port");
+    let kv = |arguments: &[&str]| {
+        let output = farcall(&[&["kv"], arguments, &["--at", &at]].concat());
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).expect("text"),
+            String::from_utf8(output.stderr).expect("text"),
+        )
+    };
+    let said = |text: &str| (Some(0), text.to_owned(), String::new());
+    let failed = |text: &str| (Some(1), String::new(), format!("farcall: {text}\n"));
+    assert_eq!(kv(&["put", "k", "v"]), said("version 1\n"));
+    assert_eq!(kv(&["get", "k"]), said("v"), "the value as it is");
+    assert_eq!(
+        kv(&["put", "k", "w", "--if-absent"]),
+        failed("the object has version 1, not the one that was asked for")
+    );
+    assert_eq!(kv(&["put", "k", "w", "--if-version", "1"]), said("version 2\n"));
+    assert_eq!(kv(&["put", "f", "--file", "/proc/self/comm"]), said("version 3\n"));
+    assert_eq!(kv(&["get", "f"]), said("farcall\n"));
+    assert_eq!(kv(&["incr", "n", "5"]), said("5\n"));
+    assert_eq!(kv(&["incr", "n", "-7"]), said("-2\n"));
+    assert_eq!(kv(&["incr", "k"]), failed("the object is not a decimal number from -2^63 to 2^63 - 1"));
+    let (status, listing, _) = kv(&["scan"]);
+    let mut lines: Vec<_> = listing.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((status, lines), (Some(0), vec!["f\t3\tfarcall\\n", "k\t2\tw", "n\t5\t-2"]));
+    let (status, json, _) = kv(&["get", "k", "--json", "-"]);
+    let object: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((status, &object["value"], &object["version"]), (Some(0), &"w".into(), &2.into()));
+    assert_eq!(kv(&["delete", "k"]), said("deleted version 2\n"));
+    assert_eq!(kv(&["get", "k"]), failed("there is no object `k` in table `default`"));
+    assert_eq!(kv(&["get", "k", "--table", "none"]), failed("there is no table `none`"));
+    let (status, json, _) = kv(&["stat", "--json", "-"]);
+    let shard_object: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(
+        (status, &shard_object["objects"], &shard_object["tables"][0]),
+        (Some(0), &2.into(), &"default".into())
+    );
+    drop(shard);
+    let (status, _, error) = kv(&["get", "k"]);
+    assert_eq!(status, Some(1));
+    assert!(error.contains("cannot be reached within 5s"), "{error}");
 }

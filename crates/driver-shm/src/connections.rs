@@ -326,7 +326,7 @@ fn offer(shared: &Shared, socket: &OwnedFd, hello: &[u8]) -> Result<Arc<Mapping>
 }
 
 /// Refuses a peer that runs under another user.
-fn same_user(socket: &OwnedFd) -> Result<(), LaneFault> {
+pub fn same_user(socket: &OwnedFd) -> Result<(), LaneFault> {
     let peer = sockopt::socket_peercred(socket).map_err(unusable)?.uid;
     compare_users(peer.as_raw(), rustix::process::geteuid().as_raw())
 }

@@ -20,6 +20,7 @@ mod place;
 mod ring;
 mod segment;
 mod sleep;
+pub mod slots;
 mod stamps;
 
 pub use datagram::{ShmDatagram, ShmDatagramConfig, ShmDatagramCounters};

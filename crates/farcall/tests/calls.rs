@@ -288,3 +288,49 @@ fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_sessio
         assert!(pair.client.call(server, ECHO, &[0; 1024]).within(LONG).wait().is_ok());
     }
 }
+
+#[test]
+fn a_poll_lends_out_requests_that_have_no_handler() {
+    const LENT: Service = Service(77);
+    const SERVED: Service = Service(78);
+    over_every_transport_with_itself(|endpoint, peer| {
+        endpoint.serve(SERVED, |_, reply| reply.send(b"served"));
+        // What is lent may borrow what this test owns.
+        let mut seen = Vec::new();
+        let mut ends = Vec::new();
+        endpoint.call(peer, LENT, b"lent").within(LONG).post(1).expect("room");
+        endpoint.call(peer, SERVED, b"").within(LONG).post(2).expect("room");
+        while ends.len() < 2 {
+            endpoint.poll_requests_idle(
+                |request, reply| {
+                    seen.push((request.service(), request.payload().to_vec()));
+                    reply.send(b"answered");
+                },
+                |_, event| {
+                    if let Event::Completed { token, outcome } = event {
+                        ends.push((token, outcome.as_ref().expect("an answer").to_vec()));
+                    }
+                },
+            );
+        }
+        ends.sort();
+        assert_eq!(ends, [(1, b"answered".to_vec()), (2, b"served".to_vec())]);
+        assert_eq!(seen, [(LENT, b"lent".to_vec())]);
+        let refused = endpoint.call(peer, LENT, b"").within(LONG).wait();
+        assert_eq!(refused.map(drop), Err(CallError::UnknownService), "another kind of poll lends nothing");
+    });
+}
+
+/// Runs a test with an endpoint that calls itself, over every transport.
+fn over_every_transport_with_itself(test: impl Fn(&farcall::Endpoint, farcall::Peer)) {
+    for &kind in TransportKind::ALL {
+        println!("over {kind}");
+        let node = farcall::Node::new(farcall::bootstrap::Bootstrap::alone(), settings(&[]));
+        let endpoint = node.endpoint(kind.name()).expect("an endpoint");
+        assert_eq!(endpoint.session_with(0), None, "nobody has opened one");
+        let peer = endpoint.peer(0).expect("itself");
+        endpoint.wait_for(peer).expect("it is there");
+        test(&endpoint, peer);
+        assert!(endpoint.session_with(0).is_some());
+    }
+}

@@ -66,7 +66,7 @@ impl Bench {
         Ok(self.probe.measure()?.trimmed_mean_nanos)
     }
 
-    /// On which cores processes run.
+    /// Where processes run.
     pub(crate) fn placement(&self) -> &Placement {
         &self.placement
     }

@@ -50,6 +50,20 @@ impl LatencyHistogram {
         self.sum_nanos += u128::from(nanos);
     }
 
+    /// How many latencies there were in each octave that has any: a power of two that they are below, in nanoseconds,
+    /// but not below its half, and their number.
+    pub fn octaves(&self) -> Vec<(u64, u64)> {
+        let mut octaves: Vec<(u64, u64)> = Vec::new();
+        for recorded in self.histogram.iter_recorded() {
+            let below = (recorded.value_iterated_to() + 1).next_power_of_two();
+            match octaves.last_mut() {
+                Some((last, count)) if *last == below => *count += recorded.count_since_last_iteration(),
+                _ => octaves.push((below, recorded.count_since_last_iteration())),
+            }
+        }
+        octaves
+    }
+
     /// Adds what another histogram recorded.
     pub fn merge(&mut self, other: &Self) {
         self.histogram.add(&other.histogram).expect("all histograms here have the same bounds");
@@ -98,6 +112,23 @@ impl LatencyHistogram {
             p99_nanos: quantile(0.99),
             p999_nanos: quantile(0.999),
         })
+    }
+
+    /// Latencies and the shares of samples up to them, at clusterperf's points: nothing, the shortest, every percent,
+    /// 99.9 %, 99.99 %, and the longest. Points that the samples do not support are left out.
+    pub fn distribution(&self) -> Vec<(u64, f64)> {
+        let samples = self.histogram.len();
+        if samples == 0 {
+            return Vec::new();
+        }
+        let percents = (1..=99).map(|percent| f64::from(percent) / 100.0);
+        let quantiles = percents.chain([0.999, 0.9999]).filter(|&share| samples >= samples_needed(share));
+        let point = |share| {
+            let nanos = self.histogram.value_at_quantile(share).clamp(self.min_nanos, self.max_nanos);
+            (nanos, share)
+        };
+        let ends = [(0, 0.0), (self.min_nanos, 1.0 / samples as f64)];
+        ends.into_iter().chain(quantiles.map(point)).chain([(self.max_nanos, 1.0)]).collect()
     }
 
     /// The mean without the shortest and the longest tenth.
@@ -200,6 +231,15 @@ mod tests {
     }
 
     #[test]
+    fn octaves_hold_all_samples() {
+        let mut histogram = LatencyHistogram::new();
+        assert_eq!(histogram.octaves(), []);
+        (1..=64).chain([100_000; 3]).for_each(|nanos| histogram.record(nanos));
+        let expected = [(2, 1), (4, 2), (8, 4), (16, 8), (32, 16), (64, 32), (128, 1), (131_072, 3)];
+        assert_eq!(histogram.octaves(), expected);
+    }
+
+    #[test]
     fn the_trimmed_mean_ignores_outliers_and_weighs_steps() {
         let nanos = [1].into_iter().chain([100; 60]).chain([110; 38]).chain([1_000_000]);
         let expected = (51.0 * 100.0 + 29.0 * 110.0) / 80.0;
@@ -227,5 +267,16 @@ mod tests {
         assert_eq!((summary.samples, summary.min_nanos, summary.max_nanos), (2, 5, 70));
         assert!((summary.mean_nanos - 37.5).abs() < 1e-9);
         assert_eq!(LatencyHistogram::new().summary(), None);
+    }
+
+    #[test]
+    fn a_distribution_rises_and_has_only_points_that_samples_support() {
+        let mut histogram = LatencyHistogram::new();
+        assert_eq!(histogram.distribution(), []);
+        (1..=1000).for_each(|nanos| histogram.record(nanos));
+        let points = histogram.distribution();
+        assert!(points.is_sorted_by(|a, b| a.0 <= b.0 && a.1 < b.1), "{points:?}");
+        assert_eq!((points[0], points[1], points.last()), ((0, 0.0), (1, 0.001), Some(&(1000, 1.0))));
+        assert!(points.contains(&(500, 0.5)) && points.iter().all(|point| point.1 != 0.999), "{points:?}");
     }
 }

@@ -3,6 +3,7 @@
 //! What is measured here reaches the network through the public `farcall` library only, as its users do.
 
 pub mod bench;
+pub mod benchkv;
 pub mod blocks;
 pub mod bootstrap;
 pub mod collective;
@@ -16,6 +17,7 @@ mod random;
 pub mod record;
 pub mod regime;
 pub mod simulation;
+pub mod store;
 pub mod table;
 pub mod units;
 pub mod warmup;

@@ -1,7 +1,9 @@
 //! One file for each command.
 
+pub mod benchkv;
 pub mod compare;
 pub mod info;
+pub mod kv;
 pub mod perf;
 pub mod shuffle;
 pub mod stat;

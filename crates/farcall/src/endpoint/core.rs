@@ -11,7 +11,7 @@ use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::idle::{Idler, SLEEP_MAX, Step};
 use super::outcome::Answer;
-use super::state::{EventSink, State, Turn};
+use super::state::{EventSink, Sinks, State, Turn};
 use crate::connect::Directions;
 
 /// The transport and the endpoint's own state, borrowed together for a turn.
@@ -27,7 +27,7 @@ pub struct Core {
 impl Core {
     /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
     #[inline]
-    pub fn turn(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
+    pub fn turn(&mut self, sinks: Sinks<'_, '_>) -> usize {
         if self.polls_until_clock == 0 {
             self.read_clock();
         }
@@ -36,7 +36,7 @@ impl Core {
         if self.state.dropped_requests.any() {
             self.answer_dropped_requests();
         }
-        let mut turn = Turn { state: &mut self.state, events };
+        let mut turn = Turn { state: &mut self.state, sinks };
         self.transport.poll(now, &mut turn)
     }
 
@@ -50,7 +50,7 @@ impl Core {
         self.polls_until_clock = polls;
         if self.state.operations.earliest_deadline() <= now {
             let outbox = self.transport.outbox();
-            Turn { state: &mut self.state, events: None }.expire(outbox);
+            Turn { state: &mut self.state, sinks: Sinks::default() }.expire(outbox);
         }
     }
 
@@ -94,19 +94,20 @@ impl Core {
 
     #[inline]
     pub fn turn_and_idle(&mut self) {
-        if self.turn(None) > 0 {
+        if self.turn(Sinks::default()) > 0 {
             self.idler.busy();
         } else {
-            self.idle();
+            self.idle(Sinks::default());
         }
     }
 
+    /// Does what the idle policy says; `sinks` take what happens just before a sleep.
     #[inline]
-    pub fn idle(&mut self) {
+    pub fn idle(&mut self, sinks: Sinks<'_, '_>) {
         match self.idler.idle(self.state.now) {
             Step::Poll => {}
             Step::Yield => std::thread::yield_now(),
-            Step::Sleep => self.sleep(),
+            Step::Sleep => self.sleep(sinks),
         }
     }
 
@@ -117,10 +118,10 @@ impl Core {
     }
 
     /// Blocks until a peer rings, a deadline comes or [`SLEEP_MAX`] is over.
-    fn sleep(&mut self) {
+    fn sleep(&mut self, sinks: Sinks<'_, '_>) {
         self.transport.prepare_wait();
         // What was published before the announcement would ring no bell.
-        if self.turn(None) == 0 && self.state.stored_events.is_empty() {
+        if self.turn(sinks) == 0 && self.state.stored_events.is_empty() {
             self.state.counters.sleeps.increment();
             let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
             wait_readable(&self.transport.wait_descriptors(), at_most);

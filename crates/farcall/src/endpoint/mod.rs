@@ -40,7 +40,7 @@ pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
-use state::{State, Turn};
+use state::{EventSink, RequestSink, Sinks, State, Turn};
 
 use crate::connect::{ConnectError, Directions};
 
@@ -106,6 +106,11 @@ impl Endpoint {
         Ok(peer)
     }
 
+    /// The endpoint of number 0 in the process of that rank, if there is a session with it already, whoever opened it.
+    pub fn session_with(&self, rank: u32) -> Option<Peer> {
+        self.core().state.sessions.find(rank, 0)
+    }
+
     /// Polls until the session to `peer` is up.
     pub fn wait_for(&self, peer: Peer) -> Result<(), CallError> {
         self.poll_until(|state| state.sessions.state_of(peer.session) != Some(&SessionState::Opening));
@@ -152,7 +157,7 @@ impl Endpoint {
         core.state.counters.cancelled.increment();
         let outbox = core.transport.outbox();
         outbox.cancel(session, operation.0);
-        let mut turn = Turn { state: &mut core.state, events: None };
+        let mut turn = Turn { state: &mut core.state, sinks: Sinks::default() };
         turn.complete(outbox, operation.0, how, &Err(CallError::Cancelled));
         true
     }
@@ -193,13 +198,48 @@ impl Endpoint {
     ///
     /// Never blocks. Returns the number of packets, records and events dealt with.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
+        self.poll_with(&mut on_event, None)
+    }
+
+    /// As [`Endpoint::poll`], and gives `on_request` the requests for services that have no handler. It may borrow
+    /// what its caller owns, which a handler cannot.
+    ///
+    /// Such requests are refused in every other kind of poll, so that an endpoint that serves in this way should be
+    /// polled in this way only, or by [`Endpoint::poll_requests_idle`].
+    pub fn poll_requests(
+        &self,
+        mut on_request: impl FnMut(Request<'_>, Reply<'_>),
+        mut on_event: impl FnMut(&mut Context<'_>, Event<'_>),
+    ) -> usize {
+        self.poll_with(&mut on_event, Some(&mut on_request))
+    }
+
+    /// As [`Endpoint::poll_requests`], followed by what the idle policy says if nothing happened. Events that happen
+    /// while it idles are kept for the next poll.
+    pub fn poll_requests_idle(
+        &self,
+        mut on_request: impl FnMut(Request<'_>, Reply<'_>),
+        mut on_event: impl FnMut(&mut Context<'_>, Event<'_>),
+    ) -> usize {
+        let done = self.poll_with(&mut on_event, Some(&mut on_request));
+        let core = &mut *self.core();
+        if done == 0 {
+            core.idle(Sinks { events: None, requests: Some(&mut on_request) });
+        } else {
+            core.idler.busy();
+        }
+        done
+    }
+
+    #[inline]
+    fn poll_with<'e>(&self, on_event: &mut EventSink<'e>, on_request: Option<&mut RequestSink<'e>>) -> usize {
         let core = &mut *self.core();
         for call in self.abandoned.take() {
             core.abandon(call);
         }
         let stored =
-            if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(&mut on_event) };
-        stored + core.turn(Some(&mut on_event))
+            if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(on_event) };
+        stored + core.turn(Sinks { events: Some(on_event), requests: on_request })
     }
 
     /// One turn without interest in events, followed by what the idle policy says if nothing happened.
@@ -214,7 +254,7 @@ impl Endpoint {
         let done = self.poll(&mut on_event);
         let core = &mut *self.core();
         if done == 0 {
-            core.idle();
+            core.idle(Sinks::default());
         } else {
             core.idler.busy();
         }
@@ -238,7 +278,7 @@ impl Endpoint {
 
     /// One turn without interest in events and without idling; returns how much there was to do.
     pub(crate) fn poll_once(&self) -> usize {
-        self.core().turn(None)
+        self.core().turn(Sinks::default())
     }
 
     /// Gives up on the operation of a future that is dropped.

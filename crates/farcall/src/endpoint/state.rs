@@ -22,6 +22,9 @@ use super::sessions::Sessions;
 /// Serves the requests of one service.
 pub type Handler = Box<dyn FnMut(Request<'_>, Reply<'_>) + Send>;
 
+/// Serves the requests for services that have no handler.
+pub type RequestSink<'a> = dyn FnMut(Request<'_>, Reply<'_>) + 'a;
+
 /// Takes events as they happen.
 pub type EventSink<'a> = dyn FnMut(&mut Context<'_>, Event<'_>) + 'a;
 
@@ -92,10 +95,17 @@ impl State {
     }
 }
 
-/// One turn of the poll loop: the state, and whoever takes events meanwhile.
+/// Who takes what happens during a turn.
+#[derive(Default)]
+pub struct Sinks<'a, 'e> {
+    pub events: Option<&'a mut EventSink<'e>>,
+    pub requests: Option<&'a mut RequestSink<'e>>,
+}
+
+/// One turn of the poll loop: the state, and whoever takes what happens meanwhile.
 pub struct Turn<'a, 'e> {
     pub state: &'a mut State,
-    pub events: Option<&'a mut EventSink<'e>>,
+    pub sinks: Sinks<'a, 'e>,
 }
 
 impl Turn<'_, '_> {
@@ -123,7 +133,7 @@ impl Turn<'_, '_> {
 
     #[inline]
     fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: &Outcome<'_>) {
-        if let Some(events) = &mut self.events {
+        if let Some(events) = &mut self.sinks.events {
             return events(&mut Context { outbox, state: self.state }, Event::Completed { token, outcome });
         }
         let outcome = self.state.keep_outcome(outcome);
@@ -152,12 +162,16 @@ impl Sink for Turn<'_, '_> {
     #[inline]
     fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
         self.state.counters.requests.increment();
+        let peer = self.state.sessions.peer_of(id.session);
+        let request = Request::new(peer, service, payload);
         // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) else {
-            return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
+            let Some(requests) = &mut self.sinks.requests else {
+                return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
+            };
+            return requests(request, Reply::new(Context { outbox, state: self.state }, id));
         };
-        let peer = self.state.sessions.peer_of(id.session);
-        handler(Request::new(peer, service, payload), Reply::new(Context { outbox, state: self.state }, id));
+        handler(request, Reply::new(Context { outbox, state: self.state }, id));
         if let Some(slot) = self.state.handler_slot(service) {
             *slot = Some(handler);
         }
@@ -192,7 +206,7 @@ impl Sink for Turn<'_, '_> {
             self.fail(outbox, call, CallError::PeerDown(reason.clone()));
         }
         let reason = reason.clone();
-        match &mut self.events {
+        match &mut self.sinks.events {
             Some(events) => {
                 let mut context = Context { outbox, state: self.state };
                 events(&mut context, Event::PeerDown { peer, reason });

@@ -9,7 +9,7 @@ use super::verdict::Verdict;
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::bootstrap::{Ratio, ratio_of_medians};
 use crate::echo::REQUEST_BYTES;
-use crate::exchange::{Buffers, Exchange, Timing};
+use crate::exchange::{Buffers, Exchange, Timing, Workload};
 use crate::record::Unit;
 use crate::units::Size;
 
@@ -217,6 +217,7 @@ impl Row {
         Exchange {
             transport: self.transport.name().to_owned(),
             settings: comparison.assignments.clone(),
+            workload: Workload::Echo,
             request_bytes,
             response_bytes,
             buffers,

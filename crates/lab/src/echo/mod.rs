@@ -12,7 +12,7 @@ use farcall_limit::Effort;
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::blocks::{Blocks, Plan};
 use crate::bootstrap::{Ratio, ratio_of_medians};
-use crate::exchange::{Buffers, Exchange, ExchangeResult, Timing, sum_of};
+use crate::exchange::{Buffers, Exchange, ExchangeResult, Timing, Workload, sum_of};
 use crate::histogram::{LatencyHistogram, LatencySummary};
 use crate::little::LittleCheck;
 use crate::regime::Regime;
@@ -149,6 +149,7 @@ impl EchoTest {
         Exchange {
             transport: transport.name().to_owned(),
             settings: self.assignments.clone(),
+            workload: Workload::Echo,
             request_bytes: REQUEST_BYTES,
             response_bytes: size.0,
             buffers: self.buffers,

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use farcall::{CallError, Clock, Context, Endpoint, Event, Instant, Outcome, Peer};
 
-use super::payload::Receiver;
-use super::{ECHO, Exchange, Job, Timing};
+use super::requests::Requests;
+use super::{Exchange, Job, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::{Warmup, WarmupDetector};
 
@@ -26,8 +26,8 @@ pub(super) enum ClientError {
     #[error("a call failed: {0}")]
     Call(#[from] CallError),
     /// A response was not what was asked for.
-    #[error("a response had the wrong length")]
-    WrongLength,
+    #[error("a response had the wrong length, or an object was not there")]
+    WrongAnswer,
 }
 
 /// What a run of calls was.
@@ -110,10 +110,7 @@ impl Latencies {
 ///
 /// A process runs it in a loop of its own; on a simulated host each turn is one of the simulation's.
 pub(super) struct ClosedLoop {
-    peers: Vec<Peer>,
-    request: Vec<u8>,
-    response_bytes: usize,
-    receiver: Receiver,
+    requests: Requests,
     timing: Timing,
     clock: Clock,
     now: Instant,
@@ -122,7 +119,6 @@ pub(super) struct ClosedLoop {
     calls: u64,
     /// When the last call that counts was complete.
     ended: Option<Instant>,
-    next_peer: usize,
     failure: Option<ClientError>,
 }
 
@@ -131,17 +127,13 @@ impl ClosedLoop {
     pub(super) fn new(exchange: &Exchange, peers: &[Peer], timing: Timing, clock: Clock) -> Self {
         let now = clock.now();
         Self {
-            peers: peers.to_vec(),
-            request: vec![1; exchange.request_bytes],
-            response_bytes: exchange.response_bytes,
-            receiver: Receiver::new(exchange.buffers, exchange.response_bytes),
+            requests: Requests::new(exchange, peers),
             timing,
             clock,
             now,
             began: vec![now; exchange.in_flight],
             calls: 0,
             ended: None,
-            next_peer: 0,
             failure: None,
         }
     }
@@ -170,8 +162,8 @@ impl ClosedLoop {
         for slot in 0..self.began.len() {
             self.now = self.clock.now();
             self.began[slot] = self.now;
-            let peer = self.turn_of();
-            endpoint.call(peer, ECHO, &self.request).post(slot as u64)?;
+            let (peer, service, request) = self.requests.next(|bytes| endpoint.loan(bytes));
+            endpoint.call(peer, service, request).post(slot as u64)?;
         }
         Ok(())
     }
@@ -216,8 +208,8 @@ impl ClosedLoop {
             return;
         }
         match outcome {
-            Ok(answer) if self.receiver.look_at(answer, self.response_bytes) => {}
-            Ok(_) => return self.failure = Some(ClientError::WrongLength),
+            Ok(answer) if self.requests.accept(answer) => {}
+            Ok(_) => return self.failure = Some(ClientError::WrongAnswer),
             Err(error) => return self.failure = Some(error.clone().into()),
         }
         self.calls += 1;
@@ -228,8 +220,8 @@ impl ClosedLoop {
             self.ended = Some(self.now);
             return;
         }
-        let peer = self.turn_of();
-        if let Err(error) = context.call(peer, ECHO, &self.request).post(slot as u64) {
+        let (peer, service, request) = self.requests.next(|bytes| context.loan(bytes));
+        if let Err(error) = context.call(peer, service, request).post(slot as u64) {
             self.failure = Some(error.into());
         }
     }
@@ -251,16 +243,5 @@ impl ClosedLoop {
                 None
             }
         }
-    }
-
-    /// The server whose turn it is.
-    #[inline]
-    fn turn_of(&mut self) -> Peer {
-        let peer = self.peers[self.next_peer];
-        self.next_peer += 1;
-        if self.next_peer == self.peers.len() {
-            self.next_peer = 0;
-        }
-        peer
     }
 }

@@ -43,13 +43,12 @@ impl Placement {
         self.cores.iter().copied().cycle().take(processes).collect()
     }
 
-    /// The core of each rank: the first server and the first client have one to themselves as long as there are more
-    /// cores than processes.
     fn of(&self, exchange: &Exchange) -> Vec<Core> {
         self.of_roles(exchange.servers, exchange.clients)
     }
 
-    /// The same for so many servers and clients.
+    /// The core of each of so many servers and clients: the first server and the first client have one to themselves as
+    /// long as there are more cores than processes.
     pub(crate) fn of_roles(&self, servers: usize, clients: usize) -> Vec<Core> {
         let ranks = servers + clients;
         let mut cores = vec![self.cores[0]; ranks];
@@ -202,12 +201,13 @@ impl Workers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{Buffers, Timing};
+    use crate::exchange::{Buffers, Timing, Workload};
 
     fn exchange(servers: usize, clients: usize) -> Exchange {
         Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
+            workload: Workload::Echo,
             request_bytes: 30,
             response_bytes: 100,
             buffers: Buffers::Copied,

@@ -11,8 +11,10 @@ mod cluster;
 mod counters;
 mod payload;
 mod report;
+mod requests;
 mod server;
 mod simulated;
+mod store;
 mod worker;
 
 use core::time::Duration;
@@ -26,6 +28,7 @@ pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use report::{ClientReport, ExchangeResult};
 pub use simulated::simulate;
+pub use store::{StoreAccess, StoreWork};
 pub(crate) use worker::{OVERHEAD_MAX, report_on};
 pub use worker::{WORKER_COMMAND, work};
 
@@ -45,9 +48,11 @@ pub struct Exchange {
     pub transport: String,
     /// Parameters, each as `name=value`.
     pub settings: Vec<String>,
-    /// Length of each request.
+    /// What is asked for.
+    pub workload: Workload,
+    /// Length of each request; of those to a store it follows from what they ask for.
     pub request_bytes: usize,
-    /// Length of each response.
+    /// Length of each response, or of each object of a store.
     pub response_bytes: usize,
     /// How payloads are made and looked at.
     pub buffers: Buffers,
@@ -73,6 +78,15 @@ struct Job {
     exchange: Exchange,
     /// Whether there are more processes than cores, so that one that has nothing to do must let others run.
     shares_cores: bool,
+}
+
+/// What requests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Workload {
+    /// Responses of a length.
+    Echo,
+    /// Objects of a key-value store, of which the servers are the shards.
+    Store(StoreWork),
 }
 
 /// How payloads are made by their sender and looked at by their receiver.

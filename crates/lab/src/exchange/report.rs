@@ -81,7 +81,7 @@ impl ExchangeResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::{Buffers, Timing};
+    use crate::exchange::{Buffers, Timing, Workload};
 
     fn client(begun_nanos: u64, ended_nanos: u64, latencies: &[u64]) -> ClientReport {
         let mut histogram = LatencyHistogram::new();
@@ -101,6 +101,7 @@ mod tests {
         let exchange = Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
+            workload: Workload::Echo,
             request_bytes: 30,
             response_bytes: 1000,
             buffers: Buffers::Copied,

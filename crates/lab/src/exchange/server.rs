@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use farcall::{Clock, Deferred, Endpoint, Event};
+use farcall::{Clock, Context, Deferred, Endpoint, Event};
+use farcall_kv::Shard;
 
 use super::payload::Receiver;
 use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
@@ -26,12 +27,19 @@ pub(super) enum ServerError {
     },
 }
 
-/// Serves the exchange until all clients have finished or are gone.
-pub(super) fn serve(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<(), ServerError> {
+/// Serves the exchange until all clients have finished or are gone; with a shard of a store, serves that.
+pub(super) fn serve(
+    endpoint: &Endpoint,
+    job: &Job,
+    mut shard: Option<Shard>,
+    within: Duration,
+) -> Result<(), ServerError> {
     let exchange = &job.exchange;
     let failed = Arc::new(AtomicBool::new(false));
     let finished = Arc::new(AtomicUsize::new(0));
-    serve_echo(endpoint, exchange, Arc::clone(&failed));
+    if shard.is_none() {
+        serve_echo(endpoint, exchange, Arc::clone(&failed));
+    }
     serve_ready(endpoint, exchange.clients);
     let count = Arc::clone(&finished);
     endpoint.serve(FINISHED, move |_, reply| {
@@ -42,11 +50,15 @@ pub(super) fn serve(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<
     let end = clock.now() + within;
     let mut polls = 0_u32;
     while finished.load(Ordering::Relaxed) < exchange.clients {
-        let done = endpoint.poll(|_, event| {
+        let on_event = |_: &mut Context<'_>, event: Event<'_>| {
             if let Event::PeerDown { .. } = event {
                 finished.fetch_add(1, Ordering::Relaxed);
             }
-        });
+        };
+        let done = match &mut shard {
+            Some(shard) => endpoint.poll_requests(|request, reply| shard.handle(request, reply), on_event),
+            None => endpoint.poll(on_event),
+        };
         if job.shares_cores && done == 0 {
             std::thread::yield_now();
         }

@@ -13,7 +13,8 @@ use super::cluster::Report;
 use super::counters::OwnCounters;
 use super::report::ClientReport;
 use super::server::serve;
-use super::{FINISHED, Job, READY};
+use super::store::filled_shard;
+use super::{FINISHED, Job, READY, Workload};
 
 /// The argument that makes the program a worker; the next one is its job.
 pub const WORKER_COMMAND: &str = "exchange-worker";
@@ -44,10 +45,15 @@ fn take_part(job: &Job) -> Report<Option<ClientReport>> {
     let settings = Settings::load(exchange.settings.iter().cloned()).map_err(sentence)?;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
     let node = Node::new(bootstrap, settings);
+    let is_server = node.rank() < exchange.servers as u32;
+    let shard = match exchange.workload {
+        Workload::Store(work) if is_server => Some(filled_shard(&work, exchange, node.rank())?),
+        _ => None,
+    };
     let endpoint = node.endpoint(&exchange.transport).map_err(sentence)?;
     let within = exchange.lasting + OVERHEAD_MAX;
-    let report = if node.rank() < exchange.servers as u32 {
-        serve(&endpoint, job, within).map_err(sentence)?;
+    let report = if is_server {
+        serve(&endpoint, job, shard, within).map_err(sentence)?;
         None
     } else {
         Some(call(&endpoint, job, within)?)

@@ -9,7 +9,7 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
 
-use super::{Stage, counted, little_warning};
+use super::{Stage, counted, warnings};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -65,7 +65,8 @@ fn show(test: &EchoTest, outcome: &EchoOutcome, report: &mut Report) -> Result<(
     if let Some(limit) = &outcome.limit {
         show_limit(test, outcome, limit, report)?;
     }
-    for warning in warnings(outcome) {
+    let (little, blocks_discarded) = (outcome.little, outcome.blocks_discarded);
+    for warning in warnings(outcome.warm, little, outcome.in_flight, blocks_discarded) {
         report.line(format_args!("# echo{size}: {warning}"))?;
     }
     Ok(())
@@ -89,19 +90,6 @@ fn show_limit(
     report.line(Row { name: name.clone(), value: ratio.ratio, unit: "x", description: what })?;
     let ratio_record = record(test, outcome, name, ratio.ratio, Unit::Ratio, statistic);
     report.record(&Record { samples: blocks, ..ratio_record })
-}
-
-/// What a reader should know before believing the figures.
-fn warnings(outcome: &EchoOutcome) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if !outcome.warm {
-        warnings.push("latencies never became steady".to_owned());
-    }
-    warnings.extend(little_warning(outcome.little, outcome.in_flight));
-    if outcome.blocks_discarded > 0 {
-        warnings.push(format!("{} left out because cores moved", counted(outcome.blocks_discarded, "block")));
-    }
-    warnings
 }
 
 fn record(

@@ -1,0 +1,170 @@
+//! The grammar of `farcall kv`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use farcall::TransportKind;
+use farcall::bootstrap::HostPort;
+use farcall_lab::units::Size;
+
+use super::whole_number;
+use crate::output::Destination;
+
+/// `farcall kv`.
+#[derive(Debug, Args)]
+pub struct Kv {
+    #[command(subcommand)]
+    pub command: KvCommand,
+}
+
+/// What to do with the store.
+#[derive(Debug, Subcommand)]
+pub enum KvCommand {
+    /// Serves one shard of a store until it is ended
+    Serve(KvServe),
+    /// Prints the value of an object as it is
+    Get(KvGet),
+    /// Writes an object, from an argument, a file or standard input
+    Put(KvPut),
+    /// Deletes an object
+    Delete(KvDelete),
+    /// Adds to a number and prints the sum; an object that does not exist counts as 0
+    Incr(KvIncr),
+    /// Lists the objects of a table
+    Scan(KvScan),
+    /// Prints what each shard holds
+    Stat(KvStat),
+}
+
+/// Where the store is.
+#[derive(Debug, Args)]
+pub struct KvPlace {
+    /// Where shard 0 listens for everybody who looks for the store
+    #[arg(long, default_value = "127.0.0.1:7117", value_parser = host_port, value_name = "HOST:PORT")]
+    pub at: HostPort,
+    /// The transport, the same for shards and clients
+    #[arg(long, default_value = "ring+shm", value_name = "NAME")]
+    pub transport: TransportKind,
+    /// Sets a parameter; can be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub settings: Vec<String>,
+    /// Writes one JSON object for each line to a file, or to standard output (instead of text) with `-`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<Destination>,
+}
+
+/// Which table.
+#[derive(Debug, Args)]
+pub struct KvTable {
+    /// The table
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    pub table: String,
+}
+
+/// `farcall kv serve`.
+#[derive(Debug, Args)]
+pub struct KvServe {
+    /// How many shards the store has
+    #[arg(long, default_value = "1", value_parser = whole_number::<1024>)]
+    pub shards: u64,
+    /// Which of them this is, from 0; shard 0 is started first
+    #[arg(long, default_value = "0", value_name = "NUMBER")]
+    pub shard: u64,
+    /// Memory for objects and their index
+    #[arg(long, default_value = "256M", value_name = "SIZE")]
+    pub memory: Size,
+    /// Tables to create, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "default", value_name = "NAMES")]
+    pub tables: Vec<String>,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv get`.
+#[derive(Debug, Args)]
+pub struct KvGet {
+    /// The object's key
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    #[command(flatten)]
+    pub table: KvTable,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv put`.
+#[derive(Debug, Args)]
+pub struct KvPut {
+    /// The object's key
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    /// Its value; without one it is read from standard input
+    #[arg(value_name = "VALUE")]
+    pub value: Option<String>,
+    /// Takes the value from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    pub file: Option<PathBuf>,
+    /// Writes only if there is no such object
+    #[arg(long)]
+    pub if_absent: bool,
+    /// Writes only if the object has this version
+    #[arg(long, value_name = "VERSION", value_parser = whole_number::<{ u64::MAX }>, conflicts_with = "if_absent")]
+    pub if_version: Option<u64>,
+    #[command(flatten)]
+    pub table: KvTable,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv delete`.
+#[derive(Debug, Args)]
+pub struct KvDelete {
+    /// The object's key
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    /// Deletes only if the object has this version
+    #[arg(long, value_name = "VERSION", value_parser = whole_number::<{ u64::MAX }>)]
+    pub if_version: Option<u64>,
+    #[command(flatten)]
+    pub table: KvTable,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv incr`.
+#[derive(Debug, Args)]
+pub struct KvIncr {
+    /// The object's key
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    /// What to add, perhaps negative
+    #[arg(value_name = "AMOUNT", default_value = "1", allow_negative_numbers = true)]
+    pub amount: i64,
+    #[command(flatten)]
+    pub table: KvTable,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv scan`.
+#[derive(Debug, Args)]
+pub struct KvScan {
+    /// Prints at most so many objects [default: all]
+    #[arg(long, value_name = "OBJECTS", value_parser = whole_number::<{ u64::MAX }>)]
+    pub limit: Option<u64>,
+    #[command(flatten)]
+    pub table: KvTable,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv stat`.
+#[derive(Debug, Args)]
+pub struct KvStat {
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+fn host_port(text: &str) -> Result<HostPort, String> {
+    HostPort::parse(text).ok_or_else(|| format!("`{text}` is not a host and a port, such as 127.0.0.1:7117"))
+}

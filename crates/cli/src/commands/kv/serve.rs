@@ -1,0 +1,59 @@
+//! `farcall kv serve`: one shard of a store.
+
+use farcall::Node;
+use farcall::bootstrap::{Bootstrap, Rendezvous};
+use farcall_kv::Shard;
+use farcall_kv::store::Store;
+use serde_json::json;
+
+use super::{JOIN_WITHIN, RANKS, SCHEMA};
+use crate::arguments::kv::KvServe;
+use crate::arguments::load_settings;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Counters that are levels are brought up to date after so many turns of the poll loop.
+const UPDATE_EVERY: u32 = 1 << 16;
+
+/// Serves until the process is ended.
+pub fn run(serve: &KvServe) -> Result<(), Failure> {
+    let place = &serve.place;
+    if serve.shard >= serve.shards {
+        let (shard, shards) = (serve.shard, serve.shards);
+        return Err(Failure::Usage(format!(
+            "--shard {shard} is not less than --shards {shards}; shards count from 0"
+        )));
+    }
+    let settings = load_settings(&place.settings)?;
+    let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
+    let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
+    for table in &serve.tables {
+        shard.create_table(table).map_err(|error| Failure::Usage(format!("--tables: {error}")))?;
+    }
+    let mut report = Report::open(place.json.as_ref())?;
+    // Shard 0 is where everybody looks for the others.
+    let rendezvous = || Rendezvous::bind(place.at.to_string().as_str(), RANKS).map_err(Failure::run);
+    let _rendezvous = (serve.shard == 0).then(rendezvous).transpose()?;
+    let bootstrap =
+        Bootstrap::join(&place.at, serve.shard as u32, RANKS, JOIN_WITHIN).map_err(Failure::run)?;
+    let node = Node::new(bootstrap, settings);
+    let endpoint = node.endpoint(place.transport.name()).map_err(Failure::run)?;
+    let (number, shards, at, transport) = (serve.shard, serve.shards, &place.at, place.transport);
+    report.line(format_args!("shard {number} of {shards} serves at {at} over {transport}"))?;
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "serving",
+        "shard": number,
+        "shards": shards,
+        "at": at.to_string(),
+        "transport": transport.name(),
+    }))?;
+    let mut turns = 0_u32;
+    loop {
+        let done = endpoint.poll_requests_idle(|request, reply| shard.handle(request, reply), |_, _| ());
+        turns = turns.wrapping_add(1);
+        if done == 0 || turns.is_multiple_of(UPDATE_EVERY) {
+            shard.update_counters();
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What the command line asks `farcall perf` to measure, as the lab's plans.
+
+use farcall_lab::echo::EchoTest;
+use farcall_lab::exchange::Buffers;
+use farcall_lab::published::clusterperf_settings;
+use farcall_lab::simulation::UNCHECKED;
+use farcall_lab::store::StoreTest;
+use farcall_lab::workload::{Reply, Roles, WorkloadTest};
+
+use super::Site;
+use crate::arguments::Perf;
+use crate::failure::Failure;
+
+/// Calls of each client unless the command line says otherwise.
+const CALLS: u64 = 10_000;
+
+/// The same on a simulated fabric, where calls differ little and each takes longer to simulate than it lasts.
+const CALLS_SIMULATED: u64 = 1_000;
+
+/// Messages of each client in a workload on a simulated fabric.
+const MESSAGES_SIMULATED: u64 = 1_000;
+
+/// Ranks of a workload on a simulated fabric.
+const NODES_SIMULATED: u64 = 16;
+
+/// The plan of `echo`.
+pub fn echo(perf: &Perf, site: Site<'_>) -> Result<EchoTest, Failure> {
+    let (calls, defaults) = match site {
+        Site::Machine(_) => (CALLS, Vec::new()),
+        Site::Fabric(fabric) => {
+            (CALLS_SIMULATED, [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat())
+        }
+    };
+    let (assignments, settings) = perf.tuning.load_with(&defaults)?;
+    Ok(EchoTest {
+        assignments,
+        settings,
+        buffers: Buffers::from(perf.buffers),
+        calls: perf.count.unwrap_or(calls),
+        lasting: perf.seconds,
+        warmup_calls: perf.warmup,
+        in_flight: perf.concurrent_ops as usize,
+        clients: perf.clients.unwrap_or(1) as usize,
+        servers: perf.servers.unwrap_or(1) as usize,
+        seed: perf.tuning.seed,
+    })
+}
+
+/// The plan of the tests of a store.
+pub fn store(perf: &Perf) -> Result<StoreTest, Failure> {
+    let (assignments, _) = perf.tuning.load()?;
+    Ok(StoreTest {
+        assignments,
+        calls: perf.count.unwrap_or(CALLS),
+        lasting: perf.seconds,
+        warmup_calls: perf.warmup,
+        in_flight: perf.concurrent_ops as usize,
+        clients: perf.clients.unwrap_or(1) as usize,
+        servers: perf.servers.unwrap_or(1) as usize,
+        objects: perf.objects,
+        seed: perf.tuning.seed,
+    })
+}
+
+/// The plans of `echoWorkload`, one for each load.
+pub fn workloads(perf: &Perf, site: Site<'_>) -> Result<Vec<WorkloadTest>, Failure> {
+    let gbps = perf.link_gbps.unwrap_or_default() as f64;
+    let (messages, link_bits_per_second, defaults): (_, _, &[&str]) = match site {
+        Site::Machine(_) => (CALLS, gbps * 1e9, &[]),
+        Site::Fabric(fabric) => (MESSAGES_SIMULATED, fabric.link_bits_per_second(), &UNCHECKED),
+    };
+    let (assignments, _) = perf.tuning.load_with(defaults)?;
+    let plan = |&load: &f64| WorkloadTest {
+        assignments: assignments.clone(),
+        mix: perf.workload.clone(),
+        load,
+        link_bits_per_second,
+        roles: roles(perf, site),
+        reply: Reply::from(perf.reply),
+        messages: perf.count.unwrap_or(messages),
+        lasting: perf.seconds,
+        seed: perf.tuning.seed,
+    };
+    Ok(perf.load.iter().map(plan).collect())
+}
+
+/// Who sends and who receives in a workload.
+fn roles(perf: &Perf, site: Site<'_>) -> Roles {
+    let default = match (site, perf.clients, perf.servers) {
+        (Site::Fabric(_), None, None) => Some(NODES_SIMULATED),
+        _ => None,
+    };
+    match perf.nodes.or(default) {
+        Some(nodes) => Roles::Everyone(nodes as usize),
+        None => Roles::Apart {
+            clients: perf.clients.unwrap_or(1) as usize,
+            servers: perf.servers.unwrap_or(1) as usize,
+        },
+    }
+}

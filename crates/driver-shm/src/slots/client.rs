@@ -1,0 +1,187 @@
+//! A client's side: its slots.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use super::cells::Cells;
+use super::{SLOTS_AHEAD, SlotLayout, hello};
+use crate::connections::same_user;
+use crate::segment::{Mapping, PeerAccess};
+
+/// How long to wait before the next try while nobody listens yet.
+const RETRY_AFTER: Duration = Duration::from_millis(2);
+
+/// Why a client has no slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttachError {
+    /// Nobody answered in time: start the daemon first.
+    NotThere,
+    /// The daemon does not want this client.
+    Refused {
+        /// In its own words.
+        why: String,
+    },
+    /// The system refused something, or the daemon offered unusable memory.
+    Unusable {
+        /// In words.
+        why: String,
+    },
+}
+
+impl core::fmt::Display for AttachError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotThere => f.write_str("no daemon answers; start it first"),
+            Self::Refused { why } => write!(f, "the daemon refused this client: {why}"),
+            Self::Unusable { why } => write!(f, "cannot attach to the daemon: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for AttachError {}
+
+/// The daemon ended; what it was asked for and did not answer may have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DaemonGone;
+
+impl core::fmt::Display for DaemonGone {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the daemon ended")
+    }
+}
+
+impl core::error::Error for DaemonGone {}
+
+/// Where a slot stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Free,
+    Asked,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    stage: Stage,
+    /// The number of the next request, or of the one that was asked.
+    sequence: u32,
+}
+
+/// The slots of one client.
+#[derive(Debug)]
+pub struct SlotClient {
+    socket: OwnedFd,
+    requests: Cells,
+    responses: Cells,
+    layout: SlotLayout,
+    slots: Box<[Slot]>,
+}
+
+impl SlotClient {
+    /// Attaches to the daemon that listens at an abstract name, or will within the time.
+    pub fn attach(name: &str, within: Duration) -> Result<Self, AttachError> {
+        let deadline = Instant::now() + within;
+        let socket = reach(name, deadline)?;
+        same_user(&socket).map_err(unusable)?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !has_something(&socket, left) {
+            return Err(AttachError::NotThere);
+        }
+        match hello::receive(&socket).map_err(unusable)? {
+            hello::Answer::Refused(why) => Err(AttachError::Refused { why }),
+            hello::Answer::Segment(layout, segment) => Self::new(socket, layout, &segment).map_err(unusable),
+        }
+    }
+
+    fn new(socket: OwnedFd, layout: SlotLayout, segment: &OwnedFd) -> io::Result<Self> {
+        let (responses, bytes) = layout.extent();
+        let mapping = Arc::new(Mapping::of_peer(segment.as_fd(), bytes, PeerAccess::Write)?);
+        let slots = vec![Slot { stage: Stage::Free, sequence: 1 }; layout.slots].into();
+        let requests = Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots);
+        let responses = Cells::new(mapping, responses, layout.response_bytes, layout.slots);
+        Ok(Self { socket, requests, responses, layout, slots })
+    }
+
+    /// What the slots can hold.
+    pub fn layout(&self) -> SlotLayout {
+        self.layout
+    }
+
+    /// Puts a request into a slot that is free.
+    ///
+    /// # Panics
+    /// When it is not, or the request is over the limit.
+    #[inline]
+    pub fn ask(&mut self, slot: usize, request: &[u8]) {
+        let state = &mut self.slots[slot];
+        assert_eq!(state.stage, Stage::Free, "a slot holds one request at a time");
+        self.requests.publish(slot, state.sequence, request);
+        state.stage = Stage::Asked;
+    }
+
+    /// Copies the response out of a slot, once it is there; gives its length. The slot is free then. A response that
+    /// no daemon gives counts as an empty one.
+    ///
+    /// # Panics
+    /// When `to` is shorter than the longest response.
+    #[inline]
+    pub fn take(&mut self, slot: usize, to: &mut [u8]) -> Option<usize> {
+        let state = &mut self.slots[slot];
+        if state.stage == Stage::Free {
+            return None;
+        }
+        let length = self.responses.published(slot, state.sequence).unwrap_or(Some(0))?;
+        self.responses.prefetch(slot + SLOTS_AHEAD);
+        self.requests.claim(slot + SLOTS_AHEAD);
+        self.responses.read(slot, &mut to[..length]);
+        *state = Slot { stage: Stage::Free, sequence: state.sequence.wrapping_add(1) };
+        Some(length)
+    }
+
+    /// Claims that a request of some length is in a slot.
+    #[cfg(test)]
+    pub fn claim_length(&self, slot: usize, sequence: u32, length: usize) {
+        self.requests.claim_length(slot, sequence, length);
+    }
+
+    /// Whether the daemon still lives. Makes a system call: for now and then while waiting.
+    pub fn check(&self) -> Result<(), DaemonGone> {
+        if has_something(&self.socket, Duration::ZERO) { Err(DaemonGone) } else { Ok(()) }
+    }
+}
+
+/// Connects, and tries again until somebody listens.
+fn reach(name: &str, deadline: Instant) -> Result<OwnedFd, AttachError> {
+    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(unusable)?;
+    loop {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(unusable)?;
+        match connect(&socket, &address) {
+            Ok(()) => return Ok(socket),
+            Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(unusable(error)),
+        }
+        if Instant::now() >= deadline {
+            return Err(AttachError::NotThere);
+        }
+        std::thread::sleep(RETRY_AFTER);
+    }
+}
+
+/// Whether there is something to read, or the end.
+fn has_something(socket: &OwnedFd, within: Duration) -> bool {
+    let timeout = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+    let mut polled = [PollFd::new(socket, PollFlags::IN)];
+    matches!(poll(&mut polled, Some(&timeout)), Ok(ready) if ready > 0)
+}
+
+fn unusable(error: impl ToString) -> AttachError {
+    AttachError::Unusable { why: error.to_string() }
+}

@@ -1,0 +1,56 @@
+//! Slots: how the processes of a host ask a daemon that polls.
+//!
+//! Each client shares one sealed segment with the daemon: a number of slots, each with a cell for a request and one
+//! for its response, of whole cache lines. A cell is written by one side and read by the other; its first word says
+//! which message it holds and how long it is, and is written last. Nobody makes a system call to exchange messages,
+//! and no line is written by both sides.
+//!
+//! The socket over which a client got its segment stays open. The kernel closes it with either process, which is how
+//! the daemon frees the slots of a dead client and a client learns that its daemon is gone.
+
+mod cells;
+mod client;
+mod hello;
+mod server;
+
+pub use client::{AttachError, DaemonGone, SlotClient};
+pub use server::{Attendance, Responder, SlotAddress, SlotServer};
+
+/// How many slots a client gets, and how long messages may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotLayout {
+    /// Slots of a client, from 1 to [`SLOTS_MAX`]: requests that it can have under way.
+    pub slots: usize,
+    /// The longest request, in bytes, up to [`SLOT_BYTES_MAX`]. One that fits into 56 bytes takes one cache line.
+    pub request_bytes: usize,
+    /// The longest response, in bytes, up to [`SLOT_BYTES_MAX`].
+    pub response_bytes: usize,
+}
+
+/// The most slots of a client.
+pub const SLOTS_MAX: usize = 1024;
+
+/// The longest message, in bytes.
+pub const SLOT_BYTES_MAX: usize = 64 << 10;
+
+/// How many slots ahead of the one at hand lines are fetched: their transfers overlap with the work on it.
+const SLOTS_AHEAD: usize = 4;
+
+impl SlotLayout {
+    fn is_valid(&self) -> bool {
+        (1..=SLOTS_MAX).contains(&self.slots)
+            && self.request_bytes <= SLOT_BYTES_MAX
+            && self.response_bytes <= SLOT_BYTES_MAX
+    }
+
+    /// Where the responses start in the segment, and how long it is.
+    fn extent(&self) -> (usize, usize) {
+        const PAGE_BYTES: usize = 4096;
+        let responses = self.slots * cells::cell_bytes(self.request_bytes);
+        let end = responses + self.slots * cells::cell_bytes(self.response_bytes);
+        (responses, end.next_multiple_of(PAGE_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests;

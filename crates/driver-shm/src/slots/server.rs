@@ -1,0 +1,283 @@
+//! The daemon's side: all clients and their slots.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+
+use super::cells::{BadLength, Cells};
+use super::{SLOTS_AHEAD, SlotLayout, hello};
+use crate::connections::same_user;
+use crate::handshake::send_refusal;
+use crate::segment::{PeerAccess, Segment};
+
+/// How many clients may wait to be attended to.
+const BACKLOG: i32 = 128;
+
+/// The most clients that are let in by one turn of attendance.
+const ACCEPTS_PER_TURN: usize = 16;
+
+/// Names a request's slot: the client's place, which client it was that had it, and the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotAddress {
+    client: u16,
+    generation: u32,
+    slot: u16,
+}
+
+impl SlotAddress {
+    /// The address as a number, for tokens.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.client) << 16 | u64::from(self.slot)
+    }
+
+    /// The address that a number came from.
+    pub fn from_bits(bits: u64) -> Self {
+        Self { client: (bits >> 16) as u16, generation: (bits >> 32) as u32, slot: bits as u16 }
+    }
+}
+
+/// What a turn of attendance did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attendance {
+    /// Clients that came.
+    pub attached: usize,
+    /// Clients that went, or were sent away because they broke the rules.
+    pub detached: usize,
+    /// Clients that found no place.
+    pub refused: usize,
+}
+
+/// Where a slot stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The request with the slot's number may come.
+    Waiting,
+    /// It has come; its response is owed.
+    Owed,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    stage: Stage,
+    /// The number of the request that is waited for, or owed a response.
+    sequence: u32,
+}
+
+/// A client's part.
+#[derive(Debug)]
+struct Attached {
+    socket: OwnedFd,
+    requests: Cells,
+    responses: Cells,
+    slots: Box<[Slot]>,
+    /// Where the next scan begins.
+    next_slot: usize,
+    /// It broke the rules.
+    is_bad: bool,
+}
+
+/// A place for a client.
+#[derive(Debug, Default)]
+struct Place {
+    client: Option<Attached>,
+    /// How many clients had it before.
+    generation: u32,
+}
+
+/// A daemon's clients.
+#[derive(Debug)]
+pub struct SlotServer {
+    listener: OwnedFd,
+    layout: SlotLayout,
+    places: Box<[Place]>,
+    attached: usize,
+}
+
+impl SlotServer {
+    /// Listens at an abstract name for up to `clients_max` clients at a time.
+    ///
+    /// # Panics
+    /// When the layout or the number of clients is out of bounds.
+    pub fn bind(name: &str, layout: SlotLayout, clients_max: usize) -> io::Result<Self> {
+        assert!(layout.is_valid() && clients_max <= usize::from(u16::MAX), "bounds of the caller's making");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+        listen(&listener, BACKLOG)?;
+        let places = (0..clients_max).map(|_| Place::default()).collect();
+        Ok(Self { listener, layout, places, attached: 0 })
+    }
+
+    /// Clients that are attached.
+    pub fn attached(&self) -> usize {
+        self.attached
+    }
+
+    /// What the slots of each client can hold.
+    pub fn layout(&self) -> SlotLayout {
+        self.layout
+    }
+
+    /// How many places for clients there are.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Lets new clients in and notices those that are gone. Makes system calls: not for every turn of a poll loop.
+    pub fn attend(&mut self) -> Attendance {
+        let mut attendance = Attendance { detached: self.detach_gone(), ..Attendance::default() };
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
+                break;
+            };
+            if self.admit(socket) {
+                attendance.attached += 1;
+            } else {
+                attendance.refused += 1;
+            }
+        }
+        attendance
+    }
+
+    fn detach_gone(&mut self) -> usize {
+        let clients = self.places.iter().filter_map(|place| place.client.as_ref());
+        let mut polled: Vec<PollFd<'_>> =
+            clients.map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), PollFlags::IN)).collect();
+        // An interrupted look is repeated at the next turn. Clients send nothing: whatever is there is their end.
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _interrupted = poll(&mut polled, Some(&at_once));
+        let gone: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        let mut detached = 0;
+        let taken = self.places.iter_mut().filter(|place| place.client.is_some());
+        for (place, gone) in taken.zip(gone) {
+            if gone || place.client.as_ref().is_some_and(|client| client.is_bad) {
+                place.client = None;
+                place.generation = place.generation.wrapping_add(1);
+                detached += 1;
+            }
+        }
+        self.attached -= detached;
+        detached
+    }
+
+    /// Gives a caller its slots; says whether it got them.
+    fn admit(&mut self, socket: OwnedFd) -> bool {
+        let clients_max = self.places.len();
+        let vacant = self.places.iter_mut().find(|place| place.client.is_none());
+        let why = match (same_user(&socket), vacant) {
+            (Err(fault), _) => fault.to_string(),
+            (Ok(()), None) => format!("it has {clients_max} clients, the limit"),
+            (Ok(()), Some(place)) => match attach(socket, self.layout) {
+                Ok(client) => {
+                    place.client = Some(client);
+                    self.attached += 1;
+                    return true;
+                }
+                // The caller sees its socket closed: it is gone itself, or the system is short of something.
+                Err(_) => return false,
+            },
+        };
+        send_refusal(&socket, &why);
+        false
+    }
+
+    /// Calls `take` with requests that have come to the client at a place; gives how many there were. Requests are
+    /// copied to `buffer`, which is as long as the longest may be, first.
+    ///
+    /// `take` gives the response if there is one at once; otherwise it is owed to the address.
+    ///
+    /// A scan begins where the last one ended, and ends at the first slot whose request has not come: looking at slots
+    /// that their client is about to write would take the lines away from it. The next scan begins behind that slot, so
+    /// that each is looked at, whatever the order in which requests come.
+    #[inline]
+    pub fn scan(
+        &mut self,
+        place: usize,
+        buffer: &mut [u8],
+        mut take: impl FnMut(SlotAddress, &[u8], &mut Responder<'_>),
+    ) -> usize {
+        let Place { client: Some(client), generation } = &mut self.places[place] else { return 0 };
+        let mut taken = 0;
+        for _ in 0..client.slots.len() {
+            let number = client.next_slot;
+            client.next_slot += 1;
+            if client.next_slot == client.slots.len() {
+                client.next_slot = 0;
+            }
+            let slot = &mut client.slots[number];
+            if slot.stage == Stage::Owed {
+                continue;
+            }
+            match client.requests.published(number, slot.sequence) {
+                Ok(None) => break,
+                Ok(Some(length)) => {
+                    client.requests.prefetch(number + SLOTS_AHEAD);
+                    client.responses.claim(number + SLOTS_AHEAD);
+                    let request = &mut buffer[..length];
+                    client.requests.read(number, request);
+                    slot.stage = Stage::Owed;
+                    let address =
+                        SlotAddress { client: place as u16, generation: *generation, slot: number as u16 };
+                    take(address, request, &mut Responder { responses: &client.responses, slot, number });
+                    taken += 1;
+                }
+                Err(BadLength) => client.is_bad = true,
+            }
+        }
+        taken
+    }
+
+    /// Gives the response that is owed to an address. One for a client that is gone goes nowhere.
+    pub fn respond(&mut self, to: SlotAddress, response: &[u8]) {
+        let Some(Place { client: Some(client), generation }) = self.places.get_mut(usize::from(to.client))
+        else {
+            return;
+        };
+        let number = usize::from(to.slot);
+        let Some(slot) = client.slots.get_mut(number) else { return };
+        if *generation == to.generation && slot.stage == Stage::Owed {
+            Responder { responses: &client.responses, slot, number }.respond(response);
+        }
+    }
+}
+
+/// Gives the response to a request that is being taken.
+pub struct Responder<'a> {
+    responses: &'a Cells,
+    slot: &'a mut Slot,
+    number: usize,
+}
+
+impl Responder<'_> {
+    /// Responds; the slot waits for its next request.
+    ///
+    /// # Panics
+    /// When the response is over the limit, or was given before.
+    #[inline]
+    pub fn respond(&mut self, response: &[u8]) {
+        assert_eq!(self.slot.stage, Stage::Owed, "a request has one response");
+        self.responses.publish(self.number, self.slot.sequence, response);
+        *self.slot = Slot { stage: Stage::Waiting, sequence: self.slot.sequence.wrapping_add(1) };
+    }
+}
+
+fn attach(socket: OwnedFd, layout: SlotLayout) -> io::Result<Attached> {
+    let (responses, bytes) = layout.extent();
+    let (segment, mapping) = Segment::create("farcall-slots", bytes, PeerAccess::Write)?;
+    hello::send(&socket, &layout, segment.as_fd())?;
+    let mapping = Arc::new(mapping);
+    Ok(Attached {
+        socket,
+        requests: Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots),
+        responses: Cells::new(mapping, responses, layout.response_bytes, layout.slots),
+        // Fresh memory is zero, so the first message is number one.
+        slots: vec![Slot { stage: Stage::Waiting, sequence: 1 }; layout.slots].into(),
+        next_slot: 0,
+        is_bad: false,
+    })
+}

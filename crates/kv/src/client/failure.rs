@@ -1,0 +1,107 @@
+//! How operations of a client fail.
+
+use farcall::{CallError, CallRefused, ConnectError};
+
+use crate::store::{CreateTableError, IncrementError, ReadError, WriteError};
+use crate::wire::{Code, Malformed};
+
+/// Why an operation did not do what it should; `E` is what the store has to say.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure<E> {
+    /// The store refused. Nothing was changed.
+    #[error(transparent)]
+    Store(E),
+    /// The shard that was asked does not have such objects: this client counts the shards differently than they do
+    /// themselves. Nothing was changed.
+    #[error("the object belongs to another shard; give the client all shards, in their order")]
+    WrongShard,
+    /// There is no session to the shard. Nothing was changed.
+    #[error("the shard cannot be reached: {0}")]
+    NotConnected(#[from] ConnectError),
+    /// There is no answer. Whether the shard did what it was asked to is known when nothing was sent, and unknown
+    /// otherwise.
+    #[error(transparent)]
+    NoAnswer(CallError),
+    /// The shard speaks another version of the protocol, or refused the request as none.
+    #[error("the shard and this client do not understand each other")]
+    Misunderstood,
+}
+
+impl<E> Failure<E> {
+    /// Whether the operation certainly did not happen because the session was down before it was sent.
+    pub(super) fn was_not_sent(&self) -> bool {
+        matches!(self, Self::NoAnswer(CallError::NotSent(CallRefused::Down)))
+    }
+
+    /// Whether the session to the shard is down.
+    pub(super) fn session_is_down(&self) -> bool {
+        self.was_not_sent() || matches!(self, Self::NoAnswer(CallError::PeerDown(_)))
+    }
+}
+
+impl<E> From<Malformed> for Failure<E> {
+    fn from(Malformed: Malformed) -> Self {
+        Self::Misunderstood
+    }
+}
+
+/// What a shard's refusal means to the operation that it refused.
+pub trait FromCode: core::error::Error + Sized {
+    /// `None` for codes that this operation does not get. `version` is that which comes with a wrong version.
+    fn from_code(code: Code, version: u64) -> Option<Self>;
+}
+
+impl FromCode for ReadError {
+    fn from_code(code: Code, _: u64) -> Option<Self> {
+        (code == Code::UnknownTable).then_some(Self::UnknownTable)
+    }
+}
+
+impl FromCode for WriteError {
+    fn from_code(code: Code, version: u64) -> Option<Self> {
+        match code {
+            Code::UnknownTable => Some(Self::UnknownTable),
+            Code::OutOfMemory => Some(Self::OutOfMemory),
+            Code::WrongVersion => Some(Self::WrongVersion { version }),
+            _ => None,
+        }
+    }
+}
+
+impl FromCode for IncrementError {
+    fn from_code(code: Code, version: u64) -> Option<Self> {
+        match code {
+            Code::NotANumber => Some(Self::NotANumber),
+            Code::Overflow => Some(Self::Overflow),
+            code => WriteError::from_code(code, version).map(Self::Write),
+        }
+    }
+}
+
+impl FromCode for CreateTableError {
+    fn from_code(code: Code, _: u64) -> Option<Self> {
+        match code {
+            Code::SameNumber => Some(Self::SameNumber),
+            Code::TooManyTables => Some(Self::TooMany),
+            _ => None,
+        }
+    }
+}
+
+/// The failure that a code means.
+pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
+    match code {
+        Code::WrongShard => Failure::WrongShard,
+        code => E::from_code(code, version).map_or(Failure::Misunderstood, Failure::Store),
+    }
+}
+
+/// The failure of a call.
+pub fn no_answer<E: FromCode>(error: CallError) -> Failure<E> {
+    match error {
+        CallError::Refused { code } => {
+            Code::from_wire(code).map_or(Failure::Misunderstood, |code| refused(code, 0))
+        }
+        error => Failure::NoAnswer(error),
+    }
+}

@@ -1,0 +1,226 @@
+//! Operations on many objects: one call for each shard, all under way together.
+
+use core::future::{Future, IntoFuture};
+use core::pin::Pin;
+use core::task::Poll;
+
+use farcall::Payload;
+
+use super::failure::{Failure, refused};
+use super::found::FoundObject;
+use super::operation::{Operation, Repeat};
+use super::{Client, message};
+use crate::store::{CreateTableError, ReadError, WriteError};
+use crate::wire::{
+    CREATE_TABLE, Code, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
+    MultiPutResponse, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
+};
+use crate::{Name, TableId};
+
+/// The most bytes of objects, or of names, in one call; more take more calls, one after the other.
+const CALL_BYTES_MAX: usize = PAGE_BYTES_MAX;
+
+/// Where a scan is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanPosition {
+    shard: u32,
+    hash: u64,
+}
+
+/// A page of a scan.
+#[derive(Clone, Debug)]
+pub struct Page {
+    answer: Payload,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<ScanPosition>,
+}
+
+impl Page {
+    /// The objects.
+    pub fn objects(&self) -> impl Iterator<Item = ScanItem<'_>> {
+        let page = ScanResponse::decode(&self.answer).expect("checked when it arrived");
+        page.items().map(|item| item.expect("checked when it arrived"))
+    }
+}
+
+/// What becomes of one object of many.
+type Outcome<T, E> = Result<T, Failure<E>>;
+
+impl<'e> Client<'e> {
+    /// Reads objects. Each has an outcome of its own, in the order of the names.
+    pub async fn multi_get(&self, names: &[Name<'_>]) -> Vec<Outcome<Option<FoundObject>, ReadError>> {
+        let mut outcomes = none_yet(names.len());
+        let mut shards = self.by_shard(names.iter().copied());
+        while shards.iter().any(|places| !places.is_empty()) {
+            let asked = shards.iter().enumerate().filter(|(_, places)| !places.is_empty());
+            let calls = asked.map(|(shard, places)| self.multi_get_of(shard as u32, names, places));
+            let answers = join(calls.collect()).await;
+            for (places, answer) in shards.iter_mut().filter(|places| !places.is_empty()).zip(answers) {
+                let found = match answer.and_then(found_objects) {
+                    // As many as fitted; the rest is asked for again.
+                    Ok(found) if !found.is_empty() && found.len() <= places.len() => found,
+                    Ok(_) => vec![Err(Failure::Misunderstood); places.len()],
+                    Err(failure) => vec![Err(failure); places.len()],
+                };
+                let done: Vec<usize> = places.drain(..found.len()).collect();
+                done.into_iter().zip(found).for_each(|(place, found)| outcomes[place] = Some(found));
+            }
+        }
+        all_of(outcomes)
+    }
+
+    /// Writes objects, each if the one that is there fulfils its condition. Each has an outcome of its own, in their
+    /// order; objects of one shard are written in that order.
+    pub async fn multi_put(&self, puts: &[PutRequest<'_>]) -> Vec<Outcome<u64, WriteError>> {
+        let mut outcomes = none_yet(puts.len());
+        let mut shards = self.by_shard(puts.iter().map(|put| put.name));
+        while shards.iter().any(|places| !places.is_empty()) {
+            let batches: Vec<(u32, Vec<usize>)> = (0..)
+                .zip(&mut shards)
+                .filter(|(_, places)| !places.is_empty())
+                .map(|(shard, places)| (shard, take_batch(places, |place| puts[place].bytes())))
+                .collect();
+            let calls = batches.iter().map(|(shard, places)| {
+                let message = message(|to| {
+                    places.iter().for_each(|&place| MultiPutRequest::encode_item(&puts[place], to))
+                });
+                self.operation(*shard, MULTI_PUT, message, Repeat::IfNotSent, Ok)
+            });
+            let answers = join(calls.collect()).await;
+            for ((_, places), answer) in batches.into_iter().zip(answers) {
+                let written = match answer.and_then(written_objects) {
+                    Ok(written) if written.len() == places.len() => written,
+                    Ok(_) => vec![Err(Failure::Misunderstood); places.len()],
+                    Err(failure) => vec![Err(failure); places.len()],
+                };
+                places.into_iter().zip(written).for_each(|(place, written)| outcomes[place] = Some(written));
+            }
+        }
+        all_of(outcomes)
+    }
+
+    /// Reads a page of a table's objects, of at most `page_bytes` or 1 MiB of keys and values, or one object. A page
+    /// may have none and not be the last. Every object that exists from the first page to the last is on one page.
+    pub fn scan(
+        &self,
+        table: TableId,
+        from: ScanPosition,
+        page_bytes: usize,
+    ) -> impl Future<Output = Result<Page, Failure<ReadError>>> + use<'_, 'e> {
+        let page_bytes = page_bytes.min(PAGE_BYTES_MAX) as u32;
+        let message = message(|to| ScanRequest { table, page_bytes, from: from.hash }.encode(to));
+        let shards = self.shards();
+        async move {
+            let call: Operation<'_, Payload, ReadError> =
+                self.operation(from.shard, SCAN, message, Repeat::Always, Ok);
+            let answer = call.await?;
+            let page = ScanResponse::decode(&answer)?;
+            page.items().try_for_each(|item| item.map(drop))?;
+            let next_shard = ScanPosition { shard: from.shard + 1, hash: 0 };
+            let next = match page.next {
+                Some(hash) => Some(ScanPosition { hash, ..from }),
+                None => (next_shard.shard < shards).then_some(next_shard),
+            };
+            Ok(Page { answer, next })
+        }
+    }
+
+    /// Creates a table on all shards, unless there is one of that name.
+    pub async fn create_table(&self, name: &str) -> Result<TableId, Failure<CreateTableError>> {
+        let table = TableId::of(name).map_err(|error| Failure::Store(error.into()))?;
+        let calls = (0..self.shards())
+            .map(|shard| self.operation(shard, CREATE_TABLE, name.into(), Repeat::Always, Ok))
+            .collect();
+        for answer in join(calls).await {
+            let answer: Payload = answer?;
+            if *answer != table.0.to_le_bytes() {
+                return Err(Failure::Misunderstood);
+            }
+        }
+        Ok(table)
+    }
+
+    fn multi_get_of<'c>(
+        &'c self,
+        shard: u32,
+        names: &[Name<'_>],
+        places: &[usize],
+    ) -> Operation<'c, Payload, ReadError> {
+        let batch = take_batch(&mut places.to_vec(), |place| names[place].key().len());
+        let message =
+            message(|to| batch.iter().for_each(|&place| MultiGetRequest::encode_item(names[place], to)));
+        self.operation(shard, MULTI_GET, message, Repeat::Always, Ok)
+    }
+
+    /// The places of names in their list, by shard.
+    fn by_shard<'n>(&self, names: impl Iterator<Item = Name<'n>>) -> Vec<Vec<usize>> {
+        let mut shards = vec![Vec::new(); self.shards() as usize];
+        for (place, name) in names.enumerate() {
+            shards[self.shard_of(name) as usize].push(place);
+        }
+        shards
+    }
+}
+
+/// Takes the first places off, as many as go into one call, at least one.
+fn take_batch(places: &mut Vec<usize>, bytes_of: impl Fn(usize) -> usize) -> Vec<usize> {
+    let mut bytes = 0;
+    let mut fits = |place: &usize| {
+        let first = bytes == 0;
+        bytes += bytes_of(*place);
+        first || bytes <= CALL_BYTES_MAX
+    };
+    let count = places.iter().take_while(|place| fits(place)).count();
+    places.drain(..count).collect()
+}
+
+fn found_objects(
+    answer: Payload,
+) -> Result<Vec<Outcome<Option<FoundObject>, ReadError>>, Failure<ReadError>> {
+    let start = answer.as_ptr().addr();
+    let object = |item| {
+        let crate::wire::MultiGetItem { code, version, value } = item?;
+        let offset = value.as_ptr().addr() - start;
+        let range = offset..offset + value.len();
+        let found = || (version != 0).then(|| FoundObject::new(version, answer.clone(), range));
+        Ok(if code == Code::Done { Ok(found()) } else { Err(refused(code, version)) })
+    };
+    MultiGetResponse::decode(&answer).items().map(object).collect()
+}
+
+fn written_objects(answer: Payload) -> Result<Vec<Outcome<u64, WriteError>>, Failure<WriteError>> {
+    let items: Result<Vec<_>, Malformed> = MultiPutResponse::decode(&answer).items().collect();
+    let outcome = |item: crate::wire::WriteResponse| match item.code {
+        Code::Done => Ok(item.version),
+        code => Err(refused(code, item.version)),
+    };
+    Ok(items?.into_iter().map(outcome).collect())
+}
+
+fn none_yet<T>(length: usize) -> Vec<Option<T>> {
+    (0..length).map(|_| None).collect()
+}
+
+fn all_of<T>(outcomes: Vec<Option<T>>) -> Vec<T> {
+    outcomes.into_iter().map(|outcome| outcome.expect("every object was asked for")).collect()
+}
+
+/// Sends all operations, and waits for all of their outcomes.
+async fn join<'c, T: 'c, E: super::failure::FromCode + 'c>(
+    operations: Vec<Operation<'c, T, E>>,
+) -> Vec<Outcome<T, E>> {
+    let mut futures: Vec<Pin<Box<_>>> = operations.into_iter().map(IntoFuture::into_future).collect();
+    let mut outcomes = none_yet(futures.len());
+    core::future::poll_fn(|task| {
+        for (future, outcome) in futures.iter_mut().zip(&mut outcomes) {
+            if outcome.is_none()
+                && let Poll::Ready(done) = future.as_mut().poll(task)
+            {
+                *outcome = Some(done);
+            }
+        }
+        if outcomes.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    all_of(outcomes)
+}

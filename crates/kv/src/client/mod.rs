@@ -1,0 +1,151 @@
+//! A client: knows which shard has an object, and asks it.
+//!
+//! It needs nobody to tell it where objects are: the shard follows from the hash of the key and the number of
+//! shards.
+
+mod failure;
+mod found;
+mod many;
+mod operation;
+
+use std::cell::RefCell;
+
+use farcall::{ConnectError, Endpoint, Payload, Peer, Service};
+
+pub use failure::Failure;
+pub use found::FoundObject;
+pub use many::{Page, ScanPosition};
+pub use operation::Operation;
+
+use failure::refused;
+use operation::{Decode, Repeat};
+
+use crate::store::{Condition, IncrementError, ReadError, WriteError};
+use crate::wire::{
+    Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, PUT,
+    PutRequest, STATISTICS, ShardStatistics, WriteResponse, found, shard_of,
+};
+use crate::{Name, Value};
+
+/// A client of all shards of a store.
+pub struct Client<'e> {
+    endpoint: &'e Endpoint,
+    /// The rank of each shard, in the order of the shards.
+    ranks: Vec<u32>,
+    /// The session to each shard, once there is one.
+    peers: RefCell<Vec<Option<Peer>>>,
+}
+
+impl<'e> Client<'e> {
+    /// A client over `endpoint` of the shards on these ranks: shard 0 on the first, and so on.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn new(endpoint: &'e Endpoint, ranks: impl IntoIterator<Item = u32>) -> Self {
+        let ranks: Vec<u32> = ranks.into_iter().collect();
+        assert!(!ranks.is_empty(), "a store has at least one shard");
+        let peers = RefCell::new(vec![None; ranks.len()]);
+        Self { endpoint, ranks, peers }
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// The shard that has an object.
+    #[inline]
+    pub fn shard_of(&self, name: Name<'_>) -> u32 {
+        shard_of(name.hash(), self.shards())
+    }
+
+    /// The session to a shard, opened if there is none.
+    pub fn peer(&self, shard: u32) -> Result<Peer, ConnectError> {
+        let shard = shard as usize;
+        if let Some(peer) = self.peers.borrow()[shard] {
+            return Ok(peer);
+        }
+        let peer = self.endpoint.peer(self.ranks[shard])?;
+        self.peers.borrow_mut()[shard] = Some(peer);
+        Ok(peer)
+    }
+
+    /// Reads an object; `None` when there is none.
+    pub fn get(&self, name: Name<'_>) -> Operation<'_, Option<FoundObject>, ReadError> {
+        let message = message(|to| GetRequest { name }.encode(to));
+        self.operation(self.shard_of(name), GET, message, Repeat::Always, |answer| {
+            let Some((version, value)) = found(&answer)? else { return Ok(None) };
+            let value = answer.len() - value.len()..answer.len();
+            Ok(Some(FoundObject::new(version, answer, value)))
+        })
+    }
+
+    /// Writes an object if the one that is there fulfils the condition; gives its version.
+    pub fn put(
+        &self,
+        name: Name<'_>,
+        value: Value<'_>,
+        condition: Condition,
+    ) -> Operation<'_, u64, WriteError> {
+        let put = PutRequest { name, value, condition };
+        let message = message(|to| put.encode(to));
+        self.operation(self.shard_of(name), PUT, message, Repeat::IfNotSent, written)
+    }
+
+    /// Deletes an object if the one that is there fulfils the condition; gives the version that it had, `None` when
+    /// there was none.
+    pub fn delete(&self, name: Name<'_>, condition: Condition) -> Operation<'_, Option<u64>, WriteError> {
+        let message = message(|to| DeleteRequest { name, condition }.encode(to));
+        self.operation(self.shard_of(name), DELETE, message, Repeat::IfNotSent, |answer| {
+            written(answer).map(|version| (version != 0).then_some(version))
+        })
+    }
+
+    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives the new
+    /// version and the sum.
+    pub fn increment(&self, name: Name<'_>, amount: i64) -> Operation<'_, (u64, i64), IncrementError> {
+        let message = message(|to| IncrementRequest { name, amount }.encode(to));
+        self.operation(self.shard_of(name), INCREMENT, message, Repeat::IfNotSent, |answer| {
+            let IncrementResponse { version, sum } = IncrementResponse::decode(&answer)?;
+            Ok((version, sum))
+        })
+    }
+
+    /// What a shard holds.
+    pub fn statistics(&self, shard: u32) -> Operation<'_, ShardStatistics, ReadError> {
+        self.operation(shard, STATISTICS, message(|_| ()), Repeat::Always, |answer| {
+            Ok(ShardStatistics::decode(&answer)?)
+        })
+    }
+
+    fn operation<'c, T, E>(
+        &'c self,
+        shard: u32,
+        service: Service,
+        message: Vec<u8>,
+        repeat: Repeat,
+        decode: Decode<T, E>,
+    ) -> Operation<'c, T, E> {
+        Operation { client: self, shard, service, message, repeat, timeout: None, decode }
+    }
+
+    /// Forgets a session that has ended.
+    fn forget(&self, shard: u32) {
+        self.peers.borrow_mut()[shard as usize] = None;
+    }
+}
+
+/// A message that `encode` appends to.
+fn message(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut message = Vec::new();
+    encode(&mut message);
+    message
+}
+
+/// The version that the answer to a write has.
+fn written(answer: Payload) -> Result<u64, Failure<WriteError>> {
+    match WriteResponse::decode(&answer)? {
+        WriteResponse { code: Code::Done, version } => Ok(version),
+        WriteResponse { code, version } => Err(refused(code, version)),
+    }
+}

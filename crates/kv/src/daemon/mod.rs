@@ -1,0 +1,253 @@
+//! A daemon: one thread that polls for the processes of its host.
+//!
+//! A turn of its loop polls the network, where it serves its shard to others and gets their answers, and then looks at
+//! the slots of its clients. What its own shard has is answered in place; other requests leave together at the start of
+//! the next turn. Both halves of a turn are bounded: the transport reads a bounded number of records from each peer, and
+//! each slot holds one request, so that neither side keeps the other waiting.
+
+mod client;
+mod counters;
+mod message;
+mod observe;
+
+use farcall::{Context, Endpoint, Event, Outcome, Peer, Service};
+use farcall_driver::CounterFile;
+use farcall_driver_shm::slots::{Responder, SlotAddress, SlotServer};
+
+pub use client::{DaemonClient, SlotFailure};
+pub use counters::DaemonCounters;
+pub use farcall_driver_shm::slots::{
+    AttachError, DaemonGone, SLOT_BYTES_MAX, SLOTS_MAX, SlotLayout, SlotServer as Slots,
+};
+pub use message::{SlotResponse, call_number};
+pub use observe::{NobodyObserves, Observer, Phase};
+
+use self::message::{NO_ANSWER, SlotRequest, TOO_LONG};
+use crate::shard::{Answer, Shard};
+use crate::wire::{Code, shard_of};
+
+/// Clients that come and go are looked after once in so many turns: it takes system calls.
+const ATTEND_EVERY: u64 = 4096;
+
+/// A shard, its clients, and the way to the other shards.
+pub struct Daemon<'e> {
+    endpoint: &'e Endpoint,
+    shard: Shard,
+    shards: Shards,
+    slots: SlotServer,
+    /// The request that is looked at.
+    request: Vec<u8>,
+    /// The response that is put together.
+    response: Vec<u8>,
+    turns: u64,
+    counters: DaemonCounters,
+}
+
+/// The shards, whose numbers are their ranks.
+struct Shards {
+    own: u32,
+    /// The session to each, where there is one.
+    peers: Vec<Option<Peer>>,
+}
+
+impl<'e> Daemon<'e> {
+    /// The daemon of shard `own` of `shards`. Shard n is endpoint 0 of rank n, and sessions to all others are opened
+    /// now; requests may come before they are up.
+    pub fn new(
+        endpoint: &'e Endpoint,
+        shard: Shard,
+        (own, shards): (u32, u32),
+        slots: SlotServer,
+    ) -> Result<Self, farcall::ConnectError> {
+        let peer = |rank| if rank == own { Ok(None) } else { endpoint.peer(rank).map(Some) };
+        let peers = (0..shards).map(peer).collect::<Result<_, _>>()?;
+        let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
+        let layout = slots.layout();
+        Ok(Self {
+            endpoint,
+            shard,
+            shards: Shards { own, peers },
+            slots,
+            request: vec![0; layout.request_bytes],
+            response: Vec::with_capacity(layout.response_bytes),
+            turns: 0,
+            counters,
+        })
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> &DaemonCounters {
+        &self.counters
+    }
+
+    /// Its shard.
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// Clients that are attached.
+    pub fn clients(&self) -> usize {
+        self.slots.attached()
+    }
+
+    /// One turn of the loop; never blocks. Tells the observer when each phase ends and whether it found anything.
+    #[inline]
+    pub fn turn(&mut self, observer: &mut impl Observer) {
+        self.counters.turns.increment();
+        let received = self.poll_network();
+        observer.ended(Phase::Network, received);
+        let taken = self.scan_slots();
+        observer.ended(Phase::Slots, taken);
+        self.turns = self.turns.wrapping_add(1);
+        if self.turns.is_multiple_of(ATTEND_EVERY) {
+            observer.ended(Phase::Attendance, self.attend());
+        }
+    }
+
+    fn poll_network(&mut self) -> usize {
+        let Self { endpoint, shard, shards, slots, response, counters, .. } = self;
+        endpoint.poll_requests(
+            |request, reply| {
+                counters.incoming.increment();
+                shard.handle(request, reply);
+            },
+            |_: &mut Context<'_>, event| match event {
+                Event::Completed { token, outcome } => {
+                    pass_back(slots, SlotAddress::from_bits(token), outcome, response, counters);
+                }
+                Event::PeerDown { peer, .. } => shards.forget(peer),
+            },
+        )
+    }
+
+    #[inline]
+    fn scan_slots(&mut self) -> usize {
+        let Self { endpoint, shard, shards, slots, request: buffer, response, counters, .. } = self;
+        let response_bytes_max = slots.layout().response_bytes;
+        let mut taken = 0;
+        for place in 0..slots.places() {
+            taken += slots.scan(place, buffer, |address, request, responder| {
+                let Ok(request) = SlotRequest::decode(request) else {
+                    counters.malformed.increment();
+                    return responder.respond(&[Code::Malformed as u8]);
+                };
+                let owner = shard_of(request.name.hash(), shards.count());
+                if owner == shards.own {
+                    counters.local.increment();
+                    let answer = SlotAnswer { responder, response, response_bytes_max, counters };
+                    shard.answer(request.service, request.message, answer);
+                } else {
+                    counters.remote.increment();
+                    if !shards.pass_on(endpoint, owner, request.service, request.message, address) {
+                        counters.unanswered.increment();
+                        responder.respond(&[NO_ANSWER]);
+                    }
+                }
+            });
+        }
+        counters.slot_requests.add(taken as u64);
+        taken
+    }
+
+    #[cold]
+    fn attend(&mut self) -> usize {
+        let attendance = self.slots.attend();
+        self.counters.attached.add(attendance.attached as u64);
+        self.counters.detached.add(attendance.detached as u64);
+        self.counters.refused.add(attendance.refused as u64);
+        self.shard.update_counters();
+        attendance.attached + attendance.detached + attendance.refused
+    }
+}
+
+impl Shards {
+    #[inline]
+    fn count(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
+    /// Sends a request to the shard that has the object; says whether that could be done.
+    #[inline]
+    fn pass_on(
+        &mut self,
+        endpoint: &Endpoint,
+        owner: u32,
+        service: Service,
+        message: &[u8],
+        address: SlotAddress,
+    ) -> bool {
+        let peer = &mut self.peers[owner as usize];
+        // A shard that was restarted has opened a session to us.
+        let Some(peer) = peer.or_else(|| endpoint.session_with(owner)) else { return false };
+        self.peers[owner as usize] = Some(peer);
+        endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
+    }
+
+    fn forget(&mut self, down: Peer) {
+        self.peers.iter_mut().filter(|peer| **peer == Some(down)).for_each(|peer| *peer = None);
+    }
+}
+
+/// Gives a client the answer of another shard.
+fn pass_back(
+    slots: &mut SlotServer,
+    to: SlotAddress,
+    outcome: &Outcome<'_>,
+    response: &mut Vec<u8>,
+    counters: &DaemonCounters,
+) {
+    response.clear();
+    match outcome {
+        Ok(answer) if answer.len() < slots.layout().response_bytes => {
+            counters.responses.increment();
+            response.push(Code::Done as u8);
+            response.extend_from_slice(answer);
+        }
+        Ok(_) => {
+            counters.responses.increment();
+            counters.too_long.increment();
+            response.push(TOO_LONG);
+        }
+        Err(farcall::CallError::Refused { code }) => {
+            counters.responses.increment();
+            response.push(*code);
+        }
+        Err(_) => {
+            counters.unanswered.increment();
+            response.push(NO_ANSWER);
+        }
+    }
+    slots.respond(to, response);
+}
+
+/// The answer of the daemon's own shard to a slot.
+struct SlotAnswer<'a, 'r> {
+    responder: &'a mut Responder<'r>,
+    response: &'a mut Vec<u8>,
+    response_bytes_max: usize,
+    counters: &'a DaemonCounters,
+}
+
+impl Answer for SlotAnswer<'_, '_> {
+    #[inline]
+    fn send(self, message: &[u8]) {
+        if message.len() >= self.response_bytes_max {
+            self.counters.too_long.increment();
+            return self.responder.respond(&[TOO_LONG]);
+        }
+        self.response.clear();
+        self.response.push(Code::Done as u8);
+        self.response.extend_from_slice(message);
+        self.responder.respond(self.response);
+    }
+
+    fn send_filled(self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        let mut message = vec![0; bytes];
+        fill(&mut message);
+        self.send(&message);
+    }
+
+    fn refuse(self, code: Code) {
+        self.responder.respond(&[code as u8]);
+    }
+}

@@ -1,0 +1,253 @@
+//! A shard: a store that answers calls.
+//!
+//! The thread that polls the endpoint owns the store, so there is no lock: requests come in through
+//! [`Endpoint::poll_requests`](farcall::Endpoint::poll_requests), which lends them to [`Shard::handle`]. An object
+//! that lies in one piece is answered from where it lies; the transport makes the only copy.
+
+mod answer;
+mod counters;
+#[cfg(test)]
+mod tests;
+
+use farcall::{Reply, Request, Service};
+use farcall_driver::CounterFile;
+
+pub use answer::Answer;
+pub use counters::ShardCounters;
+
+use crate::store::{CreateTableError, Object, Store, WriteError};
+use crate::wire::{
+    CREATE_TABLE, Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest,
+    IncrementResponse, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
+    PAGE_BYTES_MAX, PUT, PutRequest, SCAN, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
+    WriteResponse, shard_of,
+};
+use crate::{Name, TableId};
+
+/// One of the stores that objects are spread over.
+#[derive(Debug)]
+pub struct Shard {
+    store: Store,
+    shard: u32,
+    shards: u32,
+    counters: ShardCounters,
+    /// Where answers of several objects are put together.
+    gathered: Vec<u8>,
+}
+
+impl Shard {
+    /// Shard `shard` of `shards`, with the objects of `store`.
+    ///
+    /// # Panics
+    /// When `shard` is not less than `shards`.
+    pub fn new(store: Store, shard: u32, shards: u32) -> Self {
+        assert!(shard < shards, "shards are counted from 0");
+        let counters = ShardCounters::new(CounterFile::process(), &format!("kv#{shard}"));
+        Self { store, shard, shards, counters, gathered: Vec::new() }
+    }
+
+    /// Its objects.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Its objects, to be changed by the thread that owns them.
+    pub fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// Creates a table, unless there is one of that name. All shards must do the same.
+    pub fn create_table(&mut self, name: &str) -> Result<TableId, CreateTableError> {
+        self.store.create_table(name)
+    }
+
+    /// Brings the counters that are levels up to date.
+    pub fn update_counters(&self) {
+        let statistics = self.store.statistics();
+        self.counters.objects.set(statistics.objects);
+        self.counters.used_bytes.set(statistics.used_bytes as u64);
+    }
+
+    /// Answers a call. One for another service is answered as a shard answers what it does not understand.
+    #[inline]
+    pub fn handle(&mut self, request: Request<'_>, reply: Reply<'_>) {
+        self.answer(request.service(), request.payload(), reply);
+    }
+
+    /// Answers a request, wherever it came from.
+    #[inline]
+    pub fn answer(&mut self, service: Service, message: &[u8], reply: impl Answer) {
+        match service {
+            GET => self.get(message, reply),
+            PUT => self.put(message, reply),
+            _ => self.answer_rare(service, message, reply),
+        }
+    }
+
+    #[inline(never)]
+    fn answer_rare(&mut self, service: Service, message: &[u8], reply: impl Answer) {
+        match service {
+            DELETE => self.delete(message, reply),
+            INCREMENT => self.increment(message, reply),
+            MULTI_GET => self.multi_get(message, reply),
+            MULTI_PUT => self.multi_put(message, reply),
+            SCAN => self.scan(message, reply),
+            CREATE_TABLE => self.create_named_table(message, reply),
+            STATISTICS => reply.send(&self.statistics().encode()),
+            _ => self.refuse(reply, Code::Malformed),
+        }
+    }
+
+    fn statistics(&self) -> ShardStatistics {
+        self.update_counters();
+        ShardStatistics {
+            shard: self.shard,
+            shards: self.shards,
+            store: self.store.statistics(),
+            tables: self.store.table_names().map(str::to_owned).collect(),
+        }
+    }
+
+    /// Checks that a request is for this shard.
+    #[inline]
+    fn mine<T>(&self, request: Result<T, Malformed>, name: impl Fn(&T) -> Name<'_>) -> Result<T, Code> {
+        let request = request.map_err(|Malformed| Code::Malformed)?;
+        let shard = shard_of(name(&request).hash(), self.shards);
+        if shard == self.shard { Ok(request) } else { Err(Code::WrongShard) }
+    }
+
+    #[inline]
+    fn get(&mut self, message: &[u8], reply: impl Answer) {
+        self.counters.gets.increment();
+        let found = self.mine(GetRequest::decode(message), |get| get.name);
+        match found.and_then(|get| Ok(self.store.get(get.name)?)) {
+            Ok(Some(object)) => match object.version_and_value() {
+                Some(bytes) => reply.send(bytes),
+                None => self.send_gathered(&object, reply),
+            },
+            Ok(None) => reply.send(&[0; 8]),
+            Err(code) => self.refuse(reply, code),
+        }
+    }
+
+    #[cold]
+    fn send_gathered(&self, object: &Object<'_>, reply: impl Answer) {
+        self.counters.gathered.increment();
+        reply.send_filled(8 + object.value_bytes(), |to| {
+            to[..8].copy_from_slice(&object.version().to_le_bytes());
+            object.copy_value_to(&mut to[8..]);
+        });
+    }
+
+    #[inline]
+    fn put(&mut self, message: &[u8], reply: impl Answer) {
+        self.counters.puts.increment();
+        let put = self.mine(PutRequest::decode(message), |put| put.name);
+        let outcome = put.map(|put| self.store.put(put.name, put.value, put.condition));
+        self.answer_write(outcome, reply);
+    }
+
+    fn delete(&mut self, message: &[u8], reply: impl Answer) {
+        self.counters.deletes.increment();
+        let delete = self.mine(DeleteRequest::decode(message), |delete| delete.name);
+        let outcome = delete.map(|delete| self.store.delete(delete.name, delete.condition));
+        self.answer_write(outcome.map(|deleted| deleted.map(|version| version.unwrap_or(0))), reply);
+    }
+
+    #[inline]
+    fn answer_write(&self, outcome: Result<Result<u64, WriteError>, Code>, reply: impl Answer) {
+        match outcome.map(write_response) {
+            Ok(WriteResponse { code: code @ (Code::UnknownTable | Code::OutOfMemory), .. }) | Err(code) => {
+                self.refuse(reply, code);
+            }
+            Ok(response) => reply.send(&response.encode()),
+        }
+    }
+
+    fn increment(&mut self, message: &[u8], reply: impl Answer) {
+        self.counters.increments.increment();
+        let request = self.mine(IncrementRequest::decode(message), |increment| increment.name);
+        match request.and_then(|request| Ok(self.store.increment(request.name, request.amount)?)) {
+            Ok((version, sum)) => reply.send(&IncrementResponse { version, sum }.encode()),
+            Err(code) => self.refuse(reply, code),
+        }
+    }
+
+    fn multi_get(&mut self, message: &[u8], reply: impl Answer) {
+        if MultiGetRequest::decode(message).items().any(|name| name.is_err()) {
+            return self.refuse(reply, Code::Malformed);
+        }
+        let mut gathered = core::mem::take(&mut self.gathered);
+        gathered.clear();
+        for name in MultiGetRequest::decode(message).items() {
+            let found = self.mine(name, |name| *name).and_then(|name| Ok(self.store.get(name)?));
+            let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());
+            if !gathered.is_empty() && gathered.len() + bytes > PAGE_BYTES_MAX {
+                break;
+            }
+            self.counters.gets.increment();
+            MultiGetResponse::encode_item(found, &mut gathered);
+        }
+        reply.send(&gathered);
+        self.gathered = gathered;
+    }
+
+    fn multi_put(&mut self, message: &[u8], reply: impl Answer) {
+        if MultiPutRequest::decode(message).items().any(|put| put.is_err()) {
+            return self.refuse(reply, Code::Malformed);
+        }
+        let mut gathered = core::mem::take(&mut self.gathered);
+        gathered.clear();
+        for put in MultiPutRequest::decode(message).items() {
+            self.counters.puts.increment();
+            let put = self.mine(put, |put| put.name);
+            let response = match put.map(|put| self.store.put(put.name, put.value, put.condition)) {
+                Ok(outcome) => write_response(outcome),
+                Err(code) => WriteResponse { code, version: 0 },
+            };
+            gathered.extend_from_slice(&response.encode());
+        }
+        reply.send(&gathered);
+        self.gathered = gathered;
+    }
+
+    fn scan(&mut self, message: &[u8], reply: impl Answer) {
+        self.counters.scans.increment();
+        let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
+        let page_bytes = (scan.page_bytes as usize).min(PAGE_BYTES_MAX);
+        self.gathered.clear();
+        ScanResponse::begin(&mut self.gathered);
+        let gathered = &mut self.gathered;
+        let visit = |object: Object<'_>| ScanResponse::encode_item(&object, gathered);
+        match self.store.scan(scan.table, scan.from, page_bytes, visit) {
+            Ok(next) => {
+                ScanResponse::end(next, &mut self.gathered);
+                reply.send(&self.gathered);
+            }
+            Err(error) => self.refuse(reply, error.into()),
+        }
+    }
+
+    fn create_named_table(&mut self, message: &[u8], reply: impl Answer) {
+        let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
+        match self.store.create_table(name) {
+            Ok(table) => reply.send(&table.0.to_le_bytes()),
+            Err(error) => self.refuse(reply, error.into()),
+        }
+    }
+
+    #[cold]
+    fn refuse(&self, reply: impl Answer, code: Code) {
+        let counter = if code == Code::Malformed { self.counters.malformed } else { self.counters.refused };
+        counter.increment();
+        reply.refuse(code);
+    }
+}
+
+fn write_response(outcome: Result<u64, WriteError>) -> WriteResponse {
+    match outcome {
+        Ok(version) => WriteResponse { code: Code::Done, version },
+        Err(WriteError::WrongVersion { version }) => WriteResponse { code: Code::WrongVersion, version },
+        Err(error) => WriteResponse { code: error.into(), version: 0 },
+    }
+}

@@ -1,0 +1,72 @@
+//! How operations on a store fail.
+
+/// Why nothing was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Create the table first.
+    #[error("there is no such table")]
+    UnknownTable,
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Create the table first.
+    #[error("there is no such table")]
+    UnknownTable,
+    /// The object has another version than the one that the condition names: read it again.
+    #[error("the object {}", found_instead(*version))]
+    WrongVersion {
+        /// The version that it has; 0 when there is no such object.
+        version: u64,
+    },
+    /// Delete something, or give the store more memory.
+    #[error("the store's memory is full")]
+    OutOfMemory,
+}
+
+/// Why a number was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IncrementError {
+    /// The object could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The object is something else: put a number there first.
+    #[error("the object is not a decimal number from -2^63 to 2^63 - 1")]
+    NotANumber,
+    /// The sum is out of range: choose another amount.
+    #[error("the sum is not a number from -2^63 to 2^63 - 1")]
+    Overflow,
+}
+
+/// Why there is no new table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateTableError {
+    /// The name cannot be that of a table.
+    #[error(transparent)]
+    Limit(#[from] crate::LimitError),
+    /// Choose another name: two names with the same number cannot be in one store.
+    #[error("another table has the number that follows from this name; choose another name")]
+    SameNumber,
+    /// The store has its maximum of tables.
+    #[error("the store has {} tables, the most", crate::TABLES_MAX)]
+    TooMany,
+}
+
+/// Why there is no store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreSizeError {
+    /// Give it more.
+    #[error("a store of {bytes} bytes is too small; give it at least {}", super::MEMORY_BYTES_MIN)]
+    TooSmall {
+        /// What it was given.
+        bytes: usize,
+    },
+}
+
+fn found_instead(version: u64) -> String {
+    match version {
+        0 => "does not exist".to_owned(),
+        version => format!("has version {version}, not the one that was asked for"),
+    }
+}

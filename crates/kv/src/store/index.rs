@@ -1,0 +1,114 @@
+//! Which entry an object has: a hash table of places in the log.
+//!
+//! It is cut into many small tables by the upper bits of the hash. A table that is full grows by itself, so growth
+//! never moves more than one of them at a time, and walking the tables one after the other walks the objects nearly
+//! in the order of their hashes, which is what scans do. Slots keep the whole hash: growing reads no entries, and
+//! looking up reads hardly ever another one than the right one.
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as SlotEntry;
+
+use super::segments::Place;
+
+/// One object's, or chunk's, place.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    pub hash: u64,
+    pub place: Place,
+}
+
+/// The tables' number is such that one that is full of the shortest objects has at most a few thousand.
+const MEMORY_BYTES_PER_PART: usize = 64 << 10;
+
+/// The most tables, as a power of two: what they take themselves stays small.
+const PART_BITS_MAX: u32 = 16;
+
+/// The index.
+#[derive(Debug)]
+pub struct Index {
+    parts: Box<[HashTable<Slot>]>,
+    part_bits: u32,
+    bytes: usize,
+}
+
+/// The bits that the hash table looks at. Those that chose the part and the shard are the same for all of a part.
+#[inline]
+fn spread(hash: u64) -> u64 {
+    hash.rotate_right(7)
+}
+
+impl Index {
+    /// An empty index for a store of so much memory.
+    pub fn new(memory_bytes: usize) -> Self {
+        let part_bits = (memory_bytes / MEMORY_BYTES_PER_PART).max(2).ilog2().min(PART_BITS_MAX);
+        let parts: Box<[HashTable<Slot>]> = (0..1_usize << part_bits).map(|_| HashTable::new()).collect();
+        let bytes = size_of_val(&*parts);
+        Self { parts, part_bits, bytes }
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The part that has a hash.
+    #[inline]
+    pub fn part_of(&self, hash: u64) -> usize {
+        (hash >> (64 - self.part_bits)) as usize
+    }
+
+    /// The slots of a part, in no order.
+    pub fn part(&self, part: usize) -> impl Iterator<Item = &Slot> {
+        self.parts[part].iter()
+    }
+
+    /// The place with this hash that `is_right`.
+    #[inline]
+    pub fn find(&self, hash: u64, is_right: impl Fn(Place) -> bool) -> Option<Place> {
+        let part = &self.parts[self.part_of(hash)];
+        part.find(spread(hash), |slot| slot.hash == hash && is_right(slot.place)).map(|slot| slot.place)
+    }
+
+    /// About how many bytes more it will take when something with this hash is inserted.
+    pub fn growth_bytes(&self, hash: u64) -> usize {
+        let part = &self.parts[self.part_of(hash)];
+        if part.len() < part.capacity() { 0 } else { part.allocation_size().max(4 * size_of::<Slot>()) }
+    }
+
+    /// Adds a place; says whether there was memory for it.
+    pub fn insert(&mut self, hash: u64, place: Place) -> bool {
+        let part = self.part_of(hash);
+        let part = &mut self.parts[part];
+        if part.len() == part.capacity() {
+            let before = part.allocation_size();
+            if part.try_reserve(1, |slot| spread(slot.hash)).is_err() {
+                return false;
+            }
+            self.bytes += part.allocation_size() - before;
+        }
+        part.insert_unique(spread(hash), Slot { hash, place }, |slot| spread(slot.hash));
+        true
+    }
+
+    /// Puts another place in the place of one.
+    pub fn replace(&mut self, hash: u64, old: Place, new: Place) {
+        let part = self.part_of(hash);
+        let slot = self.parts[part].find_mut(spread(hash), |slot| slot.place == old);
+        slot.expect("what is replaced is in the index").place = new;
+    }
+
+    /// Removes a place.
+    pub fn remove(&mut self, hash: u64, place: Place) {
+        let part = self.part_of(hash);
+        let same = |slot: &Slot| slot.place == place;
+        match self.parts[part].entry(spread(hash), same, |slot| spread(slot.hash)) {
+            SlotEntry::Occupied(slot) => _ = slot.remove(),
+            SlotEntry::Vacant(_) => unreachable!("what is removed is in the index"),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! An object, read where it lies.
+
+use super::entry::{ChunkKey, Entry, Kind, WHOLE_BYTES_MAX};
+use super::log::Log;
+
+/// An object of a store.
+#[derive(Clone, Copy)]
+pub struct Object<'a> {
+    log: &'a Log,
+    entry: Entry<'a>,
+}
+
+impl<'a> Object<'a> {
+    pub(super) fn new(log: &'a Log, entry: Entry<'a>) -> Self {
+        Self { log, entry }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    /// Its version: never 0, and higher than all versions that an object with this key had before in this store.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.entry.version()
+    }
+
+    /// The length of its value.
+    #[inline]
+    pub fn value_bytes(&self) -> usize {
+        self.entry.value_bytes()
+    }
+
+    /// The version as eight bytes, little-endian, and the value behind it, when both lie side by side: always for
+    /// values of up to 16 KiB.
+    #[inline]
+    pub fn version_and_value(&self) -> Option<&'a [u8]> {
+        (self.entry.kind() == Kind::Whole).then(|| self.entry.version_and_body())
+    }
+
+    /// Copies the value into memory of its length.
+    ///
+    /// # Panics
+    /// When `to` has another length.
+    pub fn copy_value_to(&self, to: &mut [u8]) {
+        assert_eq!(to.len(), self.value_bytes(), "memory of the value's length");
+        if self.entry.kind() == Kind::Whole {
+            return to.copy_from_slice(self.entry.body());
+        }
+        for (number, part) in to.chunks_mut(WHOLE_BYTES_MAX).enumerate() {
+            let key = ChunkKey::new(self.version(), number);
+            let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
+            let (_, chunk) =
+                self.log.find(key.hash(), is_it).expect("an object in the index has all its chunks");
+            part.copy_from_slice(chunk.body());
+        }
+    }
+
+    /// A copy of the value.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut value = vec![0; self.value_bytes()];
+        self.copy_value_to(&mut value);
+        value
+    }
+}

@@ -1,0 +1,269 @@
+//! Requests.
+
+use core::iter;
+
+use super::fields::{Fields, Malformed};
+use crate::store::Condition;
+use crate::{Name, TableId, Value};
+
+/// The version that stands for [`Condition::Always`]; no object gets so far.
+const ALWAYS: u64 = u64::MAX;
+
+/// A version that no object gets so far either. It stands for the two that mean something else.
+const NEVER: u64 = u64::MAX - 1;
+
+fn wire_condition(condition: Condition) -> u64 {
+    match condition {
+        Condition::Always => ALWAYS,
+        Condition::Absent => 0,
+        Condition::Version(0 | ALWAYS) => NEVER,
+        Condition::Version(version) => version,
+    }
+}
+
+fn condition_of(version: u64) -> Condition {
+    match version {
+        ALWAYS => Condition::Always,
+        0 => Condition::Absent,
+        version => Condition::Version(version),
+    }
+}
+
+fn name(table: u32, key: &[u8]) -> Result<Name<'_>, Malformed> {
+    Name::new(TableId(table), key).map_err(|_| Malformed)
+}
+
+fn put_lengths(to: &mut Vec<u8>, lengths: &[usize]) {
+    lengths.iter().for_each(|&length| to.extend_from_slice(&(length as u32).to_le_bytes()));
+}
+
+/// Asks for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GetRequest<'a> {
+    /// Which.
+    pub name: Name<'a>,
+}
+
+impl<'a> GetRequest<'a> {
+    /// Appends it to a message.
+    #[inline]
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.name.table().0.to_le_bytes());
+        to.extend_from_slice(self.name.key());
+    }
+
+    /// Reads it from a message.
+    #[inline]
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        Ok(Self { name: name(fields.u32()?, fields.rest())? })
+    }
+}
+
+/// Writes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutRequest<'a> {
+    /// Which.
+    pub name: Name<'a>,
+    /// Its value.
+    pub value: Value<'a>,
+    /// What must hold.
+    pub condition: Condition,
+}
+
+/// Bytes of a put without key and value.
+const PUT_HEADER_BYTES: usize = 16;
+
+impl<'a> PutRequest<'a> {
+    /// Bytes of the message.
+    pub fn bytes(&self) -> usize {
+        PUT_HEADER_BYTES + self.name.key().len() + self.value.as_bytes().len()
+    }
+
+    /// Appends it to a message.
+    #[inline]
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.header());
+        to.extend_from_slice(self.name.key());
+        to.extend_from_slice(self.value.as_bytes());
+    }
+
+    /// Writes it into memory of its length.
+    pub fn write(&self, to: &mut [u8]) {
+        let (header, rest) = to.split_at_mut(PUT_HEADER_BYTES);
+        let (key, value) = rest.split_at_mut(self.name.key().len());
+        header.copy_from_slice(&self.header());
+        key.copy_from_slice(self.name.key());
+        value.copy_from_slice(self.value.as_bytes());
+    }
+
+    fn header(&self) -> [u8; PUT_HEADER_BYTES] {
+        let mut header = [0; PUT_HEADER_BYTES];
+        header[..4].copy_from_slice(&self.name.table().0.to_le_bytes());
+        header[4..8].copy_from_slice(&(self.name.key().len() as u32).to_le_bytes());
+        header[8..].copy_from_slice(&wire_condition(self.condition).to_le_bytes());
+        header
+    }
+
+    /// Reads it from a message.
+    #[inline]
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let (table, key_bytes, version) = (fields.u32()?, fields.length()?, fields.u64()?);
+        let name = name(table, fields.bytes(key_bytes)?)?;
+        let value = Value::new(fields.rest()).map_err(|_| Malformed)?;
+        Ok(Self { name, value, condition: condition_of(version) })
+    }
+}
+
+/// Deletes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteRequest<'a> {
+    /// Which.
+    pub name: Name<'a>,
+    /// What must hold.
+    pub condition: Condition,
+}
+
+impl<'a> DeleteRequest<'a> {
+    /// Appends it to a message.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.name.table().0.to_le_bytes());
+        to.extend_from_slice(&wire_condition(self.condition).to_le_bytes());
+        to.extend_from_slice(self.name.key());
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let (table, version) = (fields.u32()?, fields.u64()?);
+        Ok(Self { name: name(table, fields.rest())?, condition: condition_of(version) })
+    }
+}
+
+/// Adds to a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncrementRequest<'a> {
+    /// Which object.
+    pub name: Name<'a>,
+    /// How much.
+    pub amount: i64,
+}
+
+impl<'a> IncrementRequest<'a> {
+    /// Appends it to a message.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.name.table().0.to_le_bytes());
+        to.extend_from_slice(&self.amount.to_le_bytes());
+        to.extend_from_slice(self.name.key());
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let (table, amount) = (fields.u32()?, fields.i64()?);
+        Ok(Self { name: name(table, fields.rest())?, amount })
+    }
+}
+
+/// Asks for objects; as many are answered as fit into the answer, in order, at least one.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiGetRequest<'a>(Fields<'a>);
+
+impl<'a> MultiGetRequest<'a> {
+    /// Appends one more object to a message.
+    pub fn encode_item(name: Name<'_>, to: &mut Vec<u8>) {
+        to.extend_from_slice(&name.table().0.to_le_bytes());
+        put_lengths(to, &[name.key().len()]);
+        to.extend_from_slice(name.key());
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Self {
+        Self(Fields(message))
+    }
+
+    /// The objects, up to the first that is malformed.
+    pub fn items(self) -> impl Iterator<Item = Result<Name<'a>, Malformed>> {
+        items(self.0, |fields| {
+            let (table, key_bytes) = (fields.u32()?, fields.length()?);
+            name(table, fields.bytes(key_bytes)?)
+        })
+    }
+}
+
+/// Writes objects, one after the other and each by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiPutRequest<'a>(Fields<'a>);
+
+impl<'a> MultiPutRequest<'a> {
+    /// Appends one more object to a message.
+    pub fn encode_item(put: &PutRequest<'_>, to: &mut Vec<u8>) {
+        let (key, value) = (put.name.key(), put.value.as_bytes());
+        to.extend_from_slice(&put.name.table().0.to_le_bytes());
+        put_lengths(to, &[key.len(), value.len()]);
+        to.extend_from_slice(&wire_condition(put.condition).to_le_bytes());
+        to.extend_from_slice(key);
+        to.extend_from_slice(value);
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Self {
+        Self(Fields(message))
+    }
+
+    /// The objects, up to the first that is malformed.
+    pub fn items(self) -> impl Iterator<Item = Result<PutRequest<'a>, Malformed>> {
+        items(self.0, |fields| {
+            let (table, key_bytes, value_bytes) = (fields.u32()?, fields.length()?, fields.length()?);
+            let condition = condition_of(fields.u64()?);
+            let name = name(table, fields.bytes(key_bytes)?)?;
+            let value = Value::new(fields.bytes(value_bytes)?).map_err(|_| Malformed)?;
+            Ok(PutRequest { name, value, condition })
+        })
+    }
+}
+
+/// Items until the message ends or is malformed.
+pub(super) fn items<'a, T>(
+    mut fields: Fields<'a>,
+    mut item: impl FnMut(&mut Fields<'a>) -> Result<T, Malformed>,
+) -> impl Iterator<Item = Result<T, Malformed>> {
+    iter::from_fn(move || {
+        if fields.is_empty() {
+            return None;
+        }
+        let found = item(&mut fields);
+        if found.is_err() {
+            fields = Fields(&[]);
+        }
+        Some(found)
+    })
+}
+
+/// Asks for a page of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanRequest {
+    /// Which table.
+    pub table: TableId,
+    /// The most bytes of keys and values, if it is less than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX).
+    pub page_bytes: u32,
+    /// The hash at which the page begins.
+    pub from: u64,
+}
+
+impl ScanRequest {
+    /// Appends it to a message.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.table.0.to_le_bytes());
+        to.extend_from_slice(&self.page_bytes.to_le_bytes());
+        to.extend_from_slice(&self.from.to_le_bytes());
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let request = Self { table: TableId(fields.u32()?), page_bytes: fields.u32()?, from: fields.u64()? };
+        fields.end().map(|()| request)
+    }
+}

@@ -1,0 +1,265 @@
+//! Responses.
+
+use super::code::Code;
+use super::fields::{Fields, Malformed};
+use super::request::items;
+use crate::store::{CleanerStatistics, Object, StoreStatistics};
+
+/// The answer to a get: eight bytes of zero when there is no such object, else its version and its value, which is
+/// how they lie in the store.
+#[inline]
+pub fn found(message: &[u8]) -> Result<Option<(u64, &[u8])>, Malformed> {
+    let mut fields = Fields(message);
+    match fields.u64()? {
+        0 => fields.end().map(|()| None),
+        version => Ok(Some((version, fields.rest()))),
+    }
+}
+
+/// The answer to a put or a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteResponse {
+    /// [`Code::Done`] or [`Code::WrongVersion`].
+    pub code: Code,
+    /// The new version; of a deleted object the last one, 0 when there was none; with a wrong version the right one.
+    pub version: u64,
+}
+
+impl WriteResponse {
+    /// Bytes of the message.
+    pub const BYTES: usize = 9;
+
+    /// The message.
+    #[inline]
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut message = [self.code as u8; Self::BYTES];
+        message[1..].copy_from_slice(&self.version.to_le_bytes());
+        message
+    }
+
+    /// Reads it from a message.
+    #[inline]
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let response = Self::next(&mut fields)?;
+        fields.end().map(|()| response)
+    }
+
+    #[inline]
+    fn next(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let code = Code::from_wire(fields.u8()?).ok_or(Malformed)?;
+        Ok(Self { code, version: fields.u64()? })
+    }
+}
+
+/// The answer to an increment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IncrementResponse {
+    /// The object's new version.
+    pub version: u64,
+    /// The sum.
+    pub sum: i64,
+}
+
+impl IncrementResponse {
+    /// The message.
+    pub fn encode(&self) -> [u8; 16] {
+        let mut message = [0; 16];
+        message[..8].copy_from_slice(&self.version.to_le_bytes());
+        message[8..].copy_from_slice(&self.sum.to_le_bytes());
+        message
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let response = Self { version: fields.u64()?, sum: fields.i64()? };
+        fields.end().map(|()| response)
+    }
+}
+
+/// One object of the answer to a multi-get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultiGetItem<'a> {
+    /// [`Code::Done`], or why the object was not read.
+    pub code: Code,
+    /// Its version, 0 when there is no such object.
+    pub version: u64,
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+/// The answer to a multi-get.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiGetResponse<'a>(Fields<'a>);
+
+impl<'a> MultiGetResponse<'a> {
+    /// Appends one more object, or why there is none.
+    pub fn encode_item(found: Result<Option<Object<'_>>, Code>, to: &mut Vec<u8>) {
+        let (code, object) = match found {
+            Ok(object) => (Code::Done, object),
+            Err(code) => (code, None),
+        };
+        let (version, bytes) = object.map_or((0, 0), |object| (object.version(), object.value_bytes()));
+        to.push(code as u8);
+        to.extend_from_slice(&version.to_le_bytes());
+        to.extend_from_slice(&(bytes as u32).to_le_bytes());
+        if let Some(object) = object {
+            append_value(&object, to);
+        }
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Self {
+        Self(Fields(message))
+    }
+
+    /// The objects, in the order in which they were asked for.
+    pub fn items(self) -> impl Iterator<Item = Result<MultiGetItem<'a>, Malformed>> {
+        items(self.0, |fields| {
+            let code = Code::from_wire(fields.u8()?).ok_or(Malformed)?;
+            let (version, bytes) = (fields.u64()?, fields.length()?);
+            Ok(MultiGetItem { code, version, value: fields.bytes(bytes)? })
+        })
+    }
+}
+
+/// The answer to a multi-put.
+#[derive(Clone, Copy, Debug)]
+pub struct MultiPutResponse<'a>(Fields<'a>);
+
+impl<'a> MultiPutResponse<'a> {
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Self {
+        Self(Fields(message))
+    }
+
+    /// What became of the objects, in their order.
+    pub fn items(self) -> impl Iterator<Item = Result<WriteResponse, Malformed>> {
+        items(self.0, WriteResponse::next)
+    }
+}
+
+/// One object of a page of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanItem<'a> {
+    /// Its version.
+    pub version: u64,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+/// A page of a scan.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanResponse<'a> {
+    /// The hash at which the next page begins; `None` after the last page.
+    pub next: Option<u64>,
+    fields: Fields<'a>,
+}
+
+impl<'a> ScanResponse<'a> {
+    /// Begins a message; the hash of the next page is filled in at its end.
+    pub fn begin(to: &mut Vec<u8>) {
+        to.extend_from_slice(&[0; 8]);
+    }
+
+    /// Appends one more object.
+    pub fn encode_item(object: &Object<'_>, to: &mut Vec<u8>) {
+        to.extend_from_slice(&(object.key().len() as u32).to_le_bytes());
+        to.extend_from_slice(&(object.value_bytes() as u32).to_le_bytes());
+        to.extend_from_slice(&object.version().to_le_bytes());
+        to.extend_from_slice(object.key());
+        append_value(object, to);
+    }
+
+    /// Fills in where the next page begins. No next page begins at hash 0.
+    pub fn end(next: Option<u64>, message: &mut [u8]) {
+        message[..8].copy_from_slice(&next.unwrap_or(0).to_le_bytes());
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let next = fields.u64()?;
+        Ok(Self { next: (next != 0).then_some(next), fields })
+    }
+
+    /// The objects.
+    pub fn items(self) -> impl Iterator<Item = Result<ScanItem<'a>, Malformed>> {
+        items(self.fields, |fields| {
+            let (key_bytes, value_bytes, version) = (fields.length()?, fields.length()?, fields.u64()?);
+            Ok(ScanItem { version, key: fields.bytes(key_bytes)?, value: fields.bytes(value_bytes)? })
+        })
+    }
+}
+
+fn append_value(object: &Object<'_>, to: &mut Vec<u8>) {
+    let start = to.len();
+    to.resize(start + object.value_bytes(), 0);
+    object.copy_value_to(&mut to[start..]);
+}
+
+/// What a shard says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardStatistics {
+    /// Its number.
+    pub shard: u32,
+    /// How many there are.
+    pub shards: u32,
+    /// What its store holds.
+    pub store: StoreStatistics,
+    /// The names of its tables.
+    pub tables: Vec<String>,
+}
+
+impl ShardStatistics {
+    /// The message.
+    pub fn encode(&self) -> Vec<u8> {
+        let store = &self.store;
+        let cleaner = &store.cleaner;
+        let mut message = [self.shard.to_le_bytes(), self.shards.to_le_bytes()].concat();
+        for number in [
+            store.objects,
+            store.memory_bytes as u64,
+            store.used_bytes as u64,
+            store.live_bytes as u64,
+            store.live_bytes_max as u64,
+            cleaner.visited_bytes,
+            cleaner.moved_bytes,
+            cleaner.segments_freed,
+            cleaner.forced,
+        ] {
+            message.extend_from_slice(&number.to_le_bytes());
+        }
+        for name in &self.tables {
+            message.push(name.len() as u8);
+            message.extend_from_slice(name.as_bytes());
+        }
+        message
+    }
+
+    /// Reads it from a message.
+    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+        let mut fields = Fields(message);
+        let (shard, shards) = (fields.u32()?, fields.u32()?);
+        let mut bytes = || fields.u64().and_then(|bytes| usize::try_from(bytes).map_err(|_| Malformed));
+        let objects = bytes()? as u64;
+        let (memory_bytes, used_bytes, live_bytes, live_bytes_max) = (bytes()?, bytes()?, bytes()?, bytes()?);
+        let cleaner = CleanerStatistics {
+            visited_bytes: fields.u64()?,
+            moved_bytes: fields.u64()?,
+            segments_freed: fields.u64()?,
+            forced: fields.u64()?,
+        };
+        let store =
+            StoreStatistics { objects, memory_bytes, used_bytes, live_bytes, live_bytes_max, cleaner };
+        let tables = items(fields, |fields| {
+            let bytes = usize::from(fields.u8()?);
+            let name = core::str::from_utf8(fields.bytes(bytes)?).map_err(|_| Malformed)?;
+            Ok(name.to_owned())
+        });
+        Ok(Self { shard, shards, store, tables: tables.collect::<Result<_, _>>()? })
+    }
+}

@@ -1,0 +1,198 @@
+//! Messages byte by byte, as `docs/protocol/kv.md` shows them, and as nobody should send them.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::store::{CleanerStatistics, Condition, MEMORY_BYTES_MIN, Store, StoreStatistics};
+use crate::{Name, TableId, Value};
+
+const DOCUMENT: &str = include_str!("../../../../docs/protocol/kv.md");
+
+fn table() -> TableId {
+    TableId::of("t").expect("short")
+}
+
+fn name(key: &[u8]) -> Name<'_> {
+    Name::new(table(), key).expect("a good key")
+}
+
+fn put<'a>(key: &'a [u8], value: &'a [u8], condition: Condition) -> PutRequest<'a> {
+    PutRequest { name: name(key), value: Value::new(value).expect("short"), condition }
+}
+
+fn message(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut message = Vec::new();
+    encode(&mut message);
+    message
+}
+
+fn statistics() -> ShardStatistics {
+    let cleaner = CleanerStatistics { visited_bytes: 6, moved_bytes: 7, segments_freed: 8, forced: 9 };
+    let store = StoreStatistics {
+        objects: 1,
+        memory_bytes: 2,
+        used_bytes: 3,
+        live_bytes: 4,
+        live_bytes_max: 5,
+        cleaner,
+    };
+    ShardStatistics { shard: 1, shards: 2, store, tables: vec!["t".to_owned(), "two".to_owned()] }
+}
+
+/// A store with the objects `k` and `l`.
+fn store() -> Store {
+    let mut store = Store::new(MEMORY_BYTES_MIN).expect("enough");
+    store.create_table("t").expect("the first");
+    for (key, value) in [(b"k", &b"value"[..]), (b"l", b"")] {
+        store.put(name(key), Value::new(value).expect("short"), Condition::Always).expect("room");
+    }
+    store
+}
+
+fn messages() -> BTreeMap<&'static str, Vec<u8>> {
+    let store = store();
+    let object = |key| store.get(name(key)).expect("a table");
+    let page = message(|to| {
+        ScanResponse::begin(to);
+        ScanResponse::encode_item(&object(b"k").expect("there"), to);
+        ScanResponse::end(Some(0x1234), to);
+    });
+    let found = object(b"k").expect("there");
+    BTreeMap::from([
+        ("get", message(|to| GetRequest { name: name(b"k") }.encode(to))),
+        ("get, answer", found.version_and_value().expect("short").to_vec()),
+        ("put", message(|to| put(b"k", b"value", Condition::Always).encode(to))),
+        ("put, absent", message(|to| put(b"k", b"", Condition::Absent).encode(to))),
+        ("put, answer", WriteResponse { code: Code::Done, version: 7 }.encode().to_vec()),
+        ("put, wrong version", WriteResponse { code: Code::WrongVersion, version: 7 }.encode().to_vec()),
+        (
+            "delete",
+            message(|to| DeleteRequest { name: name(b"k"), condition: Condition::Version(7) }.encode(to)),
+        ),
+        ("increment", message(|to| IncrementRequest { name: name(b"k"), amount: -2 }.encode(to))),
+        ("increment, answer", IncrementResponse { version: 7, sum: -1 }.encode().to_vec()),
+        (
+            "multi-get",
+            message(|to| {
+                [name(b"k"), name(b"none")]
+                    .into_iter()
+                    .for_each(|name| MultiGetRequest::encode_item(name, to))
+            }),
+        ),
+        (
+            "multi-get, answer",
+            message(|to| {
+                MultiGetResponse::encode_item(Ok(object(b"k")), to);
+                MultiGetResponse::encode_item(Ok(object(b"none")), to);
+                MultiGetResponse::encode_item(Err(Code::UnknownTable), to);
+            }),
+        ),
+        (
+            "multi-put",
+            message(|to| MultiPutRequest::encode_item(&put(b"k", b"value", Condition::Version(7)), to)),
+        ),
+        ("scan", message(|to| ScanRequest { table: table(), page_bytes: 4096, from: 0x1234 }.encode(to))),
+        ("scan, answer", page),
+        ("statistics, answer", statistics().encode()),
+    ])
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn messages_have_the_documented_bytes() {
+    let block =
+        DOCUMENT.split("```golden\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+    let documented: BTreeMap<_, _> = block.lines().filter_map(|line| line.split_once(": ")).collect();
+    for (name, bytes) in messages() {
+        println!("{name}: {}", hex(&bytes));
+    }
+    let written = messages();
+    let written: BTreeMap<_, _> = written.iter().map(|(name, bytes)| (*name, hex(bytes))).collect();
+    assert_eq!(written.len(), documented.len());
+    for (name, bytes) in written {
+        assert_eq!(documented.get(name), Some(&bytes.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn the_document_names_every_code_and_service() {
+    for code in Code::ALL.into_iter().skip(1) {
+        assert!(DOCUMENT.contains(&format!("\n| {} | ", code as u8)), "{code:?}");
+    }
+    for service in [GET, PUT, DELETE, INCREMENT, MULTI_GET, MULTI_PUT, SCAN, CREATE_TABLE, STATISTICS] {
+        assert!(DOCUMENT.contains(&format!("\n| {} | ", service.0)), "{service:?}");
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let messages = messages();
+    assert_eq!(GetRequest::decode(&messages["get"]), Ok(GetRequest { name: name(b"k") }));
+    assert_eq!(found(&messages["get, answer"]), Ok(Some((1, &b"value"[..]))));
+    assert_eq!(found(&[0; 8]), Ok(None));
+    assert_eq!(PutRequest::decode(&messages["put"]), Ok(put(b"k", b"value", Condition::Always)));
+    assert_eq!(PutRequest::decode(&messages["put, absent"]), Ok(put(b"k", b"", Condition::Absent)));
+    let delete = DeleteRequest { name: name(b"k"), condition: Condition::Version(7) };
+    assert_eq!(DeleteRequest::decode(&messages["delete"]), Ok(delete));
+    let increment = IncrementRequest { name: name(b"k"), amount: -2 };
+    assert_eq!(IncrementRequest::decode(&messages["increment"]), Ok(increment));
+    let names: Vec<_> = MultiGetRequest::decode(&messages["multi-get"]).items().collect();
+    assert_eq!(names, [Ok(name(b"k")), Ok(name(b"none"))]);
+    let items: Vec<_> = MultiGetResponse::decode(&messages["multi-get, answer"]).items().flatten().collect();
+    let item = |code, version, value| MultiGetItem { code, version, value };
+    assert_eq!(
+        items,
+        [item(Code::Done, 1, b"value"), item(Code::Done, 0, b""), item(Code::UnknownTable, 0, b"")]
+    );
+    let puts: Vec<_> = MultiPutRequest::decode(&messages["multi-put"]).items().collect();
+    assert_eq!(puts, [Ok(put(b"k", b"value", Condition::Version(7)))]);
+    let page = ScanResponse::decode(&messages["scan, answer"]).expect("a page");
+    let item = ScanItem { version: 1, key: b"k", value: b"value" };
+    assert_eq!((page.next, page.items().collect()), (Some(0x1234), vec![Ok(item)]));
+    assert_eq!(ShardStatistics::decode(&messages["statistics, answer"]), Ok(statistics()));
+}
+
+#[test]
+fn a_version_that_no_object_has_does_not_become_another_condition() {
+    for version in [0, u64::MAX] {
+        let written = message(|to| put(b"k", b"", Condition::Version(version)).encode(to));
+        let read = PutRequest::decode(&written).expect("it is whole").condition;
+        assert!(matches!(read, Condition::Version(read) if read == u64::MAX - 1), "{read:?}");
+    }
+}
+
+#[test]
+fn what_is_cut_short_or_over_a_limit_is_refused() {
+    let messages = messages();
+    assert_eq!(GetRequest::decode(&messages["get"][..4]), Err(Malformed), "an empty key");
+    assert_eq!(PutRequest::decode(&messages["put"][..16]), Err(Malformed));
+    let long = [&messages["put"][..17], &vec![0; crate::VALUE_BYTES_MAX + 1][..]].concat();
+    assert_eq!(PutRequest::decode(&long), Err(Malformed));
+    assert_eq!(DeleteRequest::decode(&messages["delete"][..12]), Err(Malformed));
+    assert_eq!(IncrementRequest::decode(&messages["increment"][..3]), Err(Malformed));
+    assert_eq!(ScanRequest::decode(&messages["scan"][..15]), Err(Malformed));
+    assert_eq!(ScanRequest::decode(&[&messages["scan"][..], &[0]].concat()), Err(Malformed), "too long");
+    let items: Vec<_> = MultiGetRequest::decode(&messages["multi-get"][..12]).items().collect();
+    assert_eq!(items, [Ok(name(b"k")), Err(Malformed)]);
+    let mut huge = messages["multi-put"].clone();
+    huge[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(MultiPutRequest::decode(&huge).items().collect::<Vec<_>>(), [Err(Malformed)]);
+    assert_eq!(WriteResponse::decode(&[99; 9]), Err(Malformed), "an unknown code");
+    assert_eq!(found(&[0; 9]), Err(Malformed), "a value of nothing");
+}
+
+#[test]
+fn shards_have_about_the_same_number_of_objects() {
+    for shards in [1, 2, 3, 7, 200] {
+        let mut counts = vec![0_u32; shards as usize];
+        for number in 0..100_000_u32 {
+            counts[shard_of(name(&number.to_le_bytes()).hash(), shards) as usize] += 1;
+        }
+        let mean = 100_000 / shards;
+        let near = mean - mean / 5..=mean + mean / 5;
+        assert!(counts.iter().all(|count| near.contains(count)), "{counts:?}");
+    }
+}

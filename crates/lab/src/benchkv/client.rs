@@ -1,0 +1,172 @@
+//! The life of a client: closed loops through its slots.
+
+use core::time::Duration;
+
+use farcall::{Clock, Instant, Node};
+use farcall_kv::daemon::{DaemonClient, SlotResponse};
+use farcall_kv::wire::{Code, WriteResponse, found};
+
+use super::Job;
+use super::control::{Meeting, meet};
+use super::pattern::{PatternRequest, pattern};
+use super::report::{ClientReport, ClientRun};
+use super::slot_times::{SlotTimes, SlotUse};
+use crate::histogram::LatencyHistogram;
+use crate::warmup::WarmupDetector;
+
+/// The longest warm-up.
+const WARMUP_MAX: Duration = Duration::from_secs(1);
+
+/// The shortest.
+const WARMUP_MIN: Duration = Duration::from_millis(50);
+
+/// While nothing comes, the daemon is looked for once in so many looks at the slots.
+const CHECK_EVERY: u32 = 1 << 16;
+
+/// Looks at a slot before the next one is looked at. Answers mostly come in order, and looking at a slot that the daemon
+/// is about to write takes its line away.
+const LOOKS_AT_A_SLOT: u32 = 8;
+
+/// Makes all runs.
+pub(super) fn call(job: &Job, node: &Node, within: Duration) -> Result<ClientReport, String> {
+    let bench = &job.bench;
+    let number = node.rank() as usize - bench.ranks;
+    let (rank, client) = (number / bench.clients, number % bench.clients);
+    let slots = DaemonClient::attach(&job.slots_name(rank), within).map_err(|error| error.to_string())?;
+    let requests = pattern(bench, rank, client);
+    let mut slots = Loops::new(slots, &requests, job.shares_cores);
+    let mut runs = Vec::with_capacity(bench.runs);
+    for run in 0..bench.runs {
+        let mut detector = WarmupDetector::new();
+        let begun = slots.clock.now();
+        let mut warm = None;
+        slots.run(|now, nanos| {
+            warm = warm.or_else(|| detector.observe(nanos));
+            now - begun >= WARMUP_MAX || (warm.is_some() && now - begun >= WARMUP_MIN)
+        })?;
+        meet(node, Meeting::Warm, run, within)?;
+        meet(node, Meeting::Go, run, within)?;
+        let begun = slots.clock.now();
+        let run_result = slots.run(|now, _| now - begun >= bench.lasting)?;
+        meet(node, Meeting::Done, run, within)?;
+        meet(node, Meeting::End, run, within)?;
+        runs.push(ClientRun { warm: warm.is_some_and(|warm| warm.steady), ..run_result });
+    }
+    Ok(ClientReport { rank, runs })
+}
+
+/// One loop in each slot.
+struct Loops<'a> {
+    slots: DaemonClient,
+    requests: &'a [PatternRequest],
+    next: usize,
+    clock: Clock,
+    /// For each slot, its request's place in the pattern, and when it was asked.
+    asked: Vec<Option<(usize, Instant)>>,
+    yields: bool,
+}
+
+impl<'a> Loops<'a> {
+    fn new(slots: DaemonClient, requests: &'a [PatternRequest], yields: bool) -> Self {
+        let asked = vec![None; slots.depth()];
+        Self { slots, requests, next: 0, clock: Clock::new(), asked, yields }
+    }
+
+    /// Asks in every slot, again and again until `is_last` says so of an answer: it gets the time and the latency.
+    /// Requests that are under way then are waited for, and counted.
+    fn run(&mut self, mut is_last: impl FnMut(Instant, u64) -> bool) -> Result<ClientRun, String> {
+        let mut classes = [LatencyHistogram::new(), LatencyHistogram::new()];
+        let begun = self.clock.now();
+        let mut times = SlotTimes::new(self.asked.len(), begun);
+        for slot in 0..self.asked.len() {
+            times.change(SlotUse::Idle, self.ask(slot, begun), begun);
+        }
+        let (mut under_way, mut over, mut ended, mut idle) = (self.asked.len(), false, begun, 0_u32);
+        let mut slot = 0;
+        while under_way > 0 {
+            let Some((place, asked_at)) = self.asked[slot] else {
+                slot = self.slot_after(slot);
+                continue;
+            };
+            let request = &self.requests[place];
+            match self.slots.take(slot) {
+                None => {
+                    self.wait(&mut idle)?;
+                    if idle.is_multiple_of(LOOKS_AT_A_SLOT) {
+                        slot = self.slot_after(slot);
+                    }
+                    continue;
+                }
+                Some(response) if is_good(request, response) => {}
+                Some(response) => return Err(format!("a request was answered by {response:?}")),
+            }
+            idle = 0;
+            let now = self.clock.now();
+            let nanos = now.as_nanos() - asked_at.as_nanos();
+            let was = request.class();
+            classes[was as usize].record(nanos);
+            over = over || is_last(now, nanos);
+            if over {
+                self.asked[slot] = None;
+                times.change(was, SlotUse::Idle, now);
+                under_way -= 1;
+                ended = now;
+            } else {
+                let class = self.ask(slot, now);
+                times.change(was, class, now);
+            }
+            slot = self.slot_after(slot);
+        }
+        let [local, remote] = classes.map(|class| class.to_counts());
+        Ok(ClientRun {
+            local,
+            remote,
+            slot_nanos: times.nanos(),
+            begun_nanos: begun.as_nanos(),
+            ended_nanos: ended.as_nanos(),
+            warm: false,
+        })
+    }
+
+    /// Asks the next request in a slot; gives its class.
+    #[inline]
+    fn ask(&mut self, slot: usize, now: Instant) -> SlotUse {
+        let place = self.next;
+        self.next += 1;
+        if self.next == self.requests.len() {
+            self.next = 0;
+        }
+        self.slots.ask(slot, &self.requests[place].bytes);
+        self.asked[slot] = Some((place, now));
+        self.requests[place].class()
+    }
+
+    #[inline]
+    fn slot_after(&self, slot: usize) -> usize {
+        if slot + 1 == self.asked.len() { 0 } else { slot + 1 }
+    }
+
+    /// Another look was in vain.
+    #[inline]
+    fn wait(&mut self, idle: &mut u32) -> Result<(), String> {
+        *idle = idle.wrapping_add(1);
+        if self.yields && idle.is_multiple_of(LOOKS_AT_A_SLOT) {
+            std::thread::yield_now();
+        }
+        if idle.is_multiple_of(CHECK_EVERY) {
+            self.slots.check().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a response is what was asked for.
+#[inline]
+fn is_good(request: &PatternRequest, response: SlotResponse<'_>) -> bool {
+    let SlotResponse::Answer(answer) = response else { return false };
+    if request.reads {
+        matches!(found(answer), Ok(Some(_)))
+    } else {
+        WriteResponse::decode(answer).is_ok_and(|response| response.code == Code::Done)
+    }
+}

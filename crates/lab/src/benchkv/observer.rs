@@ -1,0 +1,134 @@
+//! How long the phases of a daemon's turns take, and which found something to do.
+
+use farcall::{Clock, Instant};
+use farcall_kv::daemon::{Observer, Phase};
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::{LatencyCounts, LatencyHistogram};
+
+const PHASES: usize = Phase::ALL.len();
+
+/// Takes the times of a daemon's phases.
+pub(super) struct PhaseTimes {
+    clock: Clock,
+    last: Instant,
+    turn_began: Instant,
+    /// For each phase, the times when it found nothing, and when it found something.
+    phases: [[LatencyHistogram; 2]; PHASES],
+    turns: LatencyHistogram,
+    /// The sum of each phase's times, in nanoseconds.
+    sums: [u64; PHASES],
+    /// Time given to other processes of the core, in nanoseconds.
+    yielded: u64,
+    began: Instant,
+    measures: bool,
+}
+
+/// What a daemon's phases took, on its way between processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseReport {
+    /// For each phase in the order of a turn, the times when it found nothing, and when it found something.
+    pub phases: Vec<[LatencyCounts; 2]>,
+    /// The sum of each phase's times, in nanoseconds.
+    pub sums_nanos: Vec<u64>,
+    /// Time given to other processes of the core, in nanoseconds; with the phases' sums it makes up the window.
+    pub yielded_nanos: u64,
+    /// The times of whole turns.
+    pub turns: LatencyCounts,
+    /// The length of the window, in nanoseconds.
+    pub window_nanos: u64,
+}
+
+impl PhaseTimes {
+    /// Nothing is measured yet.
+    pub(super) fn new() -> Self {
+        let clock = Clock::new();
+        let now = clock.now();
+        Self {
+            clock,
+            last: now,
+            turn_began: now,
+            phases: Default::default(),
+            turns: LatencyHistogram::new(),
+            sums: [0; PHASES],
+            yielded: 0,
+            began: now,
+            measures: false,
+        }
+    }
+
+    /// Begins a window.
+    pub(super) fn begin(&mut self) {
+        *self = Self { measures: true, ..Self::new() };
+    }
+
+    /// Lets other processes of the core run, which is no part of a turn.
+    pub(super) fn let_others_run(&mut self) {
+        std::thread::yield_now();
+        if self.measures {
+            let now = self.clock.now();
+            self.yielded += now.as_nanos() - self.last.as_nanos();
+            (self.last, self.turn_began) = (now, now);
+        }
+    }
+
+    /// Ends the window.
+    pub(super) fn end(&mut self) -> PhaseReport {
+        self.measures = false;
+        PhaseReport {
+            phases: self.phases.iter().map(|phase| [phase[0].to_counts(), phase[1].to_counts()]).collect(),
+            sums_nanos: self.sums.to_vec(),
+            yielded_nanos: self.yielded,
+            turns: self.turns.to_counts(),
+            window_nanos: self.last.as_nanos() - self.began.as_nanos(),
+        }
+    }
+}
+
+impl Observer for PhaseTimes {
+    #[inline]
+    fn ended(&mut self, phase: Phase, dealt_with: usize) {
+        if !self.measures {
+            return;
+        }
+        let now = self.clock.now();
+        let nanos = now.as_nanos() - self.last.as_nanos();
+        self.last = now;
+        self.sums[phase as usize] += nanos;
+        self.phases[phase as usize][usize::from(dealt_with > 0)].record(nanos);
+        if phase == Phase::Slots {
+            self.turns.record(now.as_nanos() - self.turn_began.as_nanos());
+            self.turn_began = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_and_what_was_given_to_others_make_up_the_window() {
+        let mut times = PhaseTimes::new();
+        times.ended(Phase::Network, 1);
+        times.begin();
+        for turn in 0..100 {
+            times.ended(Phase::Network, turn % 2);
+            times.ended(Phase::Slots, 0);
+            if turn % 10 == 0 {
+                times.ended(Phase::Attendance, 0);
+                times.let_others_run();
+            }
+        }
+        let report = times.end();
+        let sum: u64 = report.sums_nanos.iter().sum();
+        assert_eq!(sum + report.yielded_nanos, report.window_nanos);
+        let samples = |counts: &LatencyCounts| {
+            let mut histogram = LatencyHistogram::new();
+            histogram.add_counts(counts);
+            histogram.summary().map_or(0, |summary| summary.samples)
+        };
+        let found: Vec<_> = report.phases.iter().map(|[idle, hit]| (samples(idle), samples(hit))).collect();
+        assert_eq!((found, samples(&report.turns)), (vec![(50, 50), (100, 0), (10, 0)], 100));
+    }
+}

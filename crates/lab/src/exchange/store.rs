@@ -1,0 +1,171 @@
+//! Requests to a key-value store: random objects of one length, with keys of thirty bytes, as in clusterperf.
+
+use farcall::{Loan, LoanError, Outgoing, Peer, Service};
+use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
+use farcall_kv::wire::{
+    Code, GET, GetRequest, MULTI_GET, MultiGetRequest, MultiGetResponse, PUT, PutRequest, WriteResponse,
+    found, shard_of,
+};
+use farcall_kv::{Name, Shard, TableId, Value};
+use serde::{Deserialize, Serialize};
+
+use super::Exchange;
+use super::payload::Receiver;
+use crate::random::Random;
+
+/// The table that is worked on.
+const TABLE: &str = "perf";
+
+/// Length of a key, as in clusterperf.
+const KEY_BYTES: usize = 30;
+
+/// Longer requests are written into loaned memory.
+const LOAN_FROM_BYTES: usize = 8 << 10;
+
+/// What is done with the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoreWork {
+    /// How objects are accessed.
+    pub access: StoreAccess,
+    /// How many there are, on all servers together.
+    pub objects: u64,
+    /// Decides which objects are accessed.
+    pub seed: u64,
+}
+
+/// How objects are accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum StoreAccess {
+    /// One is read.
+    Read,
+    /// One is overwritten by another of the same length.
+    Write,
+    /// So many of one server are read by one call.
+    MultiRead(usize),
+}
+
+fn table() -> TableId {
+    TableId::of(TABLE).expect("the name is short")
+}
+
+fn key(number: u64) -> [u8; KEY_BYTES] {
+    let mut key = [b'k'; KEY_BYTES];
+    key[KEY_BYTES - 8..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+fn name(key: &[u8]) -> Name<'_> {
+    Name::new(table(), key).expect("the key is short")
+}
+
+/// The shard of a server, with all of its objects.
+pub(super) fn filled_shard(work: &StoreWork, exchange: &Exchange, shard: u32) -> Result<Shard, String> {
+    let (shards, bytes) = (exchange.servers as u32, exchange.response_bytes);
+    // A quarter of it stays free, and so does what the index takes of short objects.
+    let object_bytes = (bytes + KEY_BYTES + 128) * 4 / 3;
+    let memory = MEMORY_BYTES_MIN * 2 + object_bytes * (work.objects as usize).div_ceil(exchange.servers);
+    let mut store = Store::new(memory).map_err(|error| error.to_string())?;
+    store.create_table(TABLE).map_err(|error| error.to_string())?;
+    let contents = vec![1; bytes];
+    let value = Value::new(&contents).map_err(|error| error.to_string())?;
+    for number in 0..work.objects {
+        let key = key(number);
+        if shard_of(name(&key).hash(), shards) == shard {
+            store.put(name(&key), value, Condition::Always).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(Shard::new(store, shard, shards))
+}
+
+/// Operations on random objects.
+pub(super) struct StoreRequests {
+    work: StoreWork,
+    /// The servers, in the order of the shards.
+    peers: Vec<Peer>,
+    random: Random,
+    contents: Vec<u8>,
+    message: Vec<u8>,
+    receiver: Receiver,
+}
+
+impl StoreRequests {
+    /// Operations on objects of `bytes` bytes.
+    pub(super) fn new(work: StoreWork, bytes: usize, peers: &[Peer], receiver: Receiver) -> Self {
+        let (contents, random) = (vec![2; bytes], Random::new(work.seed));
+        Self { work, peers: peers.to_vec(), random, contents, message: Vec::new(), receiver }
+    }
+
+    fn random_key(&mut self) -> [u8; KEY_BYTES] {
+        key(self.random.below(self.work.objects as usize) as u64)
+    }
+
+    #[inline]
+    pub(super) fn next(
+        &mut self,
+        loan: impl FnOnce(usize) -> Result<Loan, LoanError>,
+    ) -> (Peer, Service, Outgoing<'_>) {
+        let key = self.random_key();
+        let name = name(&key);
+        let shard = shard_of(name.hash(), self.peers.len() as u32);
+        let peer = self.peers[shard as usize];
+        self.message.clear();
+        match self.work.access {
+            StoreAccess::Read => {
+                GetRequest { name }.encode(&mut self.message);
+                (peer, GET, Outgoing::Slice(&self.message))
+            }
+            StoreAccess::Write => (peer, PUT, self.put(name, loan)),
+            StoreAccess::MultiRead(objects) => {
+                MultiGetRequest::encode_item(name, &mut self.message);
+                (1..objects).for_each(|_| self.add_another_of(shard));
+                (peer, MULTI_GET, Outgoing::Slice(&self.message))
+            }
+        }
+    }
+
+    fn put(&mut self, name: Name<'_>, loan: impl FnOnce(usize) -> Result<Loan, LoanError>) -> Outgoing<'_> {
+        let value = Value::new(&self.contents).expect("checked when the server was filled");
+        let put = PutRequest { name, value, condition: Condition::Always };
+        if put.bytes() > LOAN_FROM_BYTES
+            && let Ok(mut loan) = loan(put.bytes())
+        {
+            put.write(&mut loan);
+            return Outgoing::Loan(loan);
+        }
+        put.encode(&mut self.message);
+        Outgoing::Slice(&self.message)
+    }
+
+    /// Adds a random object of one shard to a multi-get.
+    fn add_another_of(&mut self, shard: u32) {
+        loop {
+            let key = self.random_key();
+            let name = name(&key);
+            if shard_of(name.hash(), self.peers.len() as u32) == shard {
+                return MultiGetRequest::encode_item(name, &mut self.message);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn accept(&mut self, answer: &[u8]) -> bool {
+        let bytes = self.contents.len();
+        match self.work.access {
+            StoreAccess::Read => {
+                matches!(found(answer), Ok(Some((_, value))) if self.receiver.look_at(value, bytes))
+            }
+            StoreAccess::Write => {
+                WriteResponse::decode(answer).is_ok_and(|response| response.code == Code::Done)
+            }
+            StoreAccess::MultiRead(objects) => {
+                let mut items = MultiGetResponse::decode(answer).items();
+                let all = (0..objects).all(|_| {
+                    items
+                        .next()
+                        .is_some_and(|item| item.is_ok_and(|item| self.receiver.look_at(item.value, bytes)))
+                });
+                all && items.next().is_none()
+            }
+        }
+    }
+}
