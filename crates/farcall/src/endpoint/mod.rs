@@ -25,7 +25,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Holdings, Outgoing, Service, Status, Transport, TransportLimits};
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
@@ -182,6 +182,11 @@ impl Endpoint {
     /// What the transport can carry.
     pub fn limits(&self) -> TransportLimits {
         self.core().transport.limits()
+    }
+
+    /// What the transport keeps at this moment, beside its sessions.
+    pub fn holdings(&self) -> Holdings {
+        self.core().transport.holdings()
     }
 
     /// Calls that have not completed.

@@ -248,7 +248,14 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     /// Whether no call, request or unacknowledged result is held anywhere.
     pub fn is_idle(&self) -> bool {
-        self.channels.iter().flatten().all(|channel| channel.is_idle())
+        self.held() == (0, 0)
+    }
+
+    /// How many calls are held here as their caller, and how many requests as their server, until both sides know that
+    /// they are over.
+    pub fn held(&self) -> (usize, usize) {
+        let held = self.channels.iter().flatten().map(|channel| channel.held());
+        held.fold((0, 0), |sum, (calls, requests)| (sum.0 + calls, sum.1 + requests))
     }
 
     /// Panics unless what the policy keeps is true; for tests.

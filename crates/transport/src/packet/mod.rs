@@ -26,7 +26,7 @@ pub use counters::PacketCounters;
 use outbound::Outbound;
 use transmit::Transmitter;
 
-use crate::{Outbox, SessionId, Sink, Transport, TransportLimits};
+use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// Calls over one datagram driver, by the protocol that `P` makes.
 pub struct PacketTransport<D: Datagram, P: Policy> {
@@ -100,6 +100,11 @@ impl<D: Datagram, P: Policy> Drop for PacketTransport<D, P> {
 impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     fn limits(&self) -> TransportLimits {
         self.outbound.limits()
+    }
+
+    fn holdings(&self) -> Holdings {
+        let (calls, requests) = self.outbound.calls.held();
+        Holdings { calls, requests, ..Holdings::default() }
     }
 
     fn address(&self) -> Address {

@@ -24,7 +24,7 @@ pub use counters::RingCounters;
 use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
-use crate::{DownReason, Outbox, SessionId, Sink, Transport, TransportLimits};
+use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +137,17 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn limits(&self) -> TransportLimits {
         let config = &self.outbound.config;
         TransportLimits { message_bytes_max: config.message_bytes_max, calls_max: config.calls_max }
+    }
+
+    fn holdings(&self) -> Holdings {
+        let mut held = Holdings::default();
+        for session in &self.outbound.sessions {
+            held.calls += session.unanswered_calls;
+            held.requests += session.unanswered_requests;
+            held.backlog += session.backlog.len();
+            held.blocks += session.borrowed_blocks;
+        }
+        held
     }
 
     fn address(&self) -> Address {
