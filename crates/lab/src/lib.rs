@@ -14,6 +14,7 @@ pub mod little;
 mod random;
 pub mod record;
 pub mod regime;
+pub mod swarm;
 pub mod table;
 pub mod units;
 pub mod warmup;
