@@ -4,4 +4,5 @@ pub mod compare;
 pub mod info;
 pub mod perf;
 pub mod shuffle;
+pub mod sim;
 pub mod stat;

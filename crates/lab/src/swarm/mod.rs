@@ -7,8 +7,10 @@
 //!
 //! The method is that of FoundationDB's and TigerBeetle's simulators: one thread, one seed, the same run every time.
 
+mod describe;
 mod draw;
 mod excuse;
+mod explore;
 mod fabric;
 mod ledger;
 mod node;
@@ -20,5 +22,6 @@ mod serve;
 mod trouble;
 mod tuning;
 
+pub use explore::{Case, explore, judge};
 pub use run::{Findings, UnusableError, run};
 pub use scenario::Scenario;

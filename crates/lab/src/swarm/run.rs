@@ -15,7 +15,7 @@ use super::scenario::Scenario;
 use super::serve::Desk;
 
 /// What came of a scenario.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The rules that were broken, with the simulated time; none if all is well.
     pub violations: Vec<String>,
