@@ -75,6 +75,16 @@ impl Endpoint {
             .expect("inside a handler, callback or event use the context, not the endpoint")
     }
 
+    /// The core, without the operations whose futures are gone.
+    #[inline]
+    fn core_for_turn(&self) -> RefMut<'_, Core> {
+        let mut core = self.core();
+        for call in self.abandoned.take() {
+            core.abandon(call);
+        }
+        core
+    }
+
     /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.
     pub fn serve(&self, service: Service, handler: impl FnMut(Request<'_>, Reply<'_>) + Send + 'static) {
         let handlers = &mut self.core().state.handlers;
@@ -198,10 +208,7 @@ impl Endpoint {
     ///
     /// Never blocks. Returns the number of packets, records and events dealt with.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
-        let core = &mut *self.core();
-        for call in self.abandoned.take() {
-            core.abandon(call);
-        }
+        let core = &mut *self.core_for_turn();
         let stored =
             if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(&mut on_event) };
         stored + core.turn(Some(&mut on_event))
@@ -211,7 +218,7 @@ impl Endpoint {
     ///
     /// Blocks for 100 ms at most, so that a caller can look at conditions of its own.
     pub fn turn(&self) {
-        self.core().turn_and_idle();
+        self.core_for_turn().turn_and_idle();
     }
 
     /// As [`Endpoint::poll`], followed by what the idle policy says if nothing happened.
@@ -243,7 +250,7 @@ impl Endpoint {
 
     /// One turn without interest in events and without idling; returns how much there was to do.
     pub(crate) fn poll_once(&self) -> usize {
-        self.core().turn(None)
+        self.core_for_turn().turn(None)
     }
 
     /// Gives up on the operation of a future that is dropped.
