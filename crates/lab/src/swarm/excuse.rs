@@ -37,7 +37,7 @@ pub fn since_beginning(at: Instant) -> Duration {
 pub fn death(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
     match scenario.transport {
         TransportKind::RingSim => restart(scenario, peer, at),
-        _ => silence(scenario, observer, peer, at),
+        _ => restart(scenario, peer, at) || silence(scenario, observer, peer, at),
     }
 }
 

@@ -180,7 +180,10 @@ impl Ledger {
             DownReason::Dead => excuse::death(&scenario, observer, peer, now),
             DownReason::Unreachable => excuse::silence(&scenario, observer, peer, now),
             DownReason::Restarted => excuse::restart(&scenario, peer, now),
-            DownReason::Closed => self.downs.iter().any(given_up),
+            // Who never heard that its offer was accepted forgets the session without a word.
+            DownReason::Closed => {
+                self.downs.iter().any(given_up) || excuse::silence(&scenario, observer, peer, now)
+            }
             DownReason::Violation { .. } | DownReason::Refused { .. } => false,
         };
         if !excused {
@@ -250,10 +253,10 @@ impl Ledger {
         &self.violations
     }
 
-    /// Every call that was made is over.
-    pub fn check_none_open(&mut self, now: Instant) {
+    /// Every call that was made before `limit` is over.
+    pub fn check_none_open(&mut self, limit: Instant, now: Instant) {
         for call in 0..self.entries.len() {
-            if self.entries[call].stage == Stage::Open {
+            if self.entries[call].stage == Stage::Open && self.entries[call].begun < limit {
                 let begun = since_beginning(self.entries[call].begun);
                 self.violation(now, format!("call {call} of {begun:?} never completed"));
             }

@@ -118,7 +118,7 @@ impl Trial {
         let (probes_at, ledger) = (Instant::ZERO + self.scenario.probes_at(), self.ledger.clone());
         self.cluster.run_until(Instant::from_nanos(probes_at.as_nanos() - 1));
         let now = self.now();
-        self.ledger.lock().check_none_open(now);
+        self.ledger.lock().check_none_open(probes_at, now);
         let longest = Duration::from_millis(100);
         // The probes begin in the first turns after this time.
         self.cluster.run_until(probes_at + Duration::from_micros(100));
@@ -129,7 +129,7 @@ impl Trial {
                 .lock()
                 .violation(now, "nothing can happen any more, although calls are under way".into());
         }
-        self.ledger.lock().check_none_open(now);
+        self.ledger.lock().check_none_open(Instant::NEVER, now);
         self.ledger.lock().check_probes(now);
     }
 
