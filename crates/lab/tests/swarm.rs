@@ -1,47 +1,89 @@
-//! The swarm over many seeds.
+//! The swarm over many seeds, and over those that once found a bug.
 
 use farcall::TransportKind;
-use farcall_lab::swarm::{Scenario, run};
+use farcall_lab::swarm::{Case, Findings, explore};
+
+/// Seeds of every run of the tests. `farcall sim swarm` looks at more.
+const SEEDS: u64 = 200;
+
+/// Cases that broke a rule, by what was wrong. They are kept although a change to how scenarios are drawn turns them into
+/// others.
+const ONCE_BROKEN: [(u64, TransportKind, &str); 10] = [
+    (1, TransportKind::BasicSim, "all simulated endpoints drew the same session numbers"),
+    (10, TransportKind::HomaSim, "the same: a new life's reset ended a session of another host"),
+    (15, TransportKind::RingSim, "a lane that was gone before it was up was reported as an unknown peer's"),
+    (177, TransportKind::RingSim, "the same, twice on one host"),
+    (
+        17,
+        TransportKind::BasicSim,
+        "a timeout became an event only at the next poll, which nobody knew was due",
+    ),
+    (50, TransportKind::RingSim, "the time that an endpoint waited was added to a deadline"),
+    (92, TransportKind::RingSim, "the same, with a peer that stands still"),
+    (58, TransportKind::RingSim, "a block that had arrived was gone after its lender's crash"),
+    (
+        268,
+        TransportKind::RingSim,
+        "the return of a block was a violation once the block's reader had crashed",
+    ),
+    (94, TransportKind::HomaSim, "the rule was wrong: a former life that is dead may be called so"),
+];
+
+fn cases(seeds: core::ops::RangeInclusive<u64>) -> Vec<Case> {
+    let of_seed = |seed| TransportKind::SIMULATED.iter().map(move |&transport| Case { seed, transport });
+    seeds.flat_map(of_seed).collect()
+}
+
+/// Runs the cases in all threads that there are; fails with the commands of those that break a rule.
+fn all_hold(cases: &[Case]) -> Vec<(Case, Findings)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all = Vec::new();
+    explore(cases, threads, |case, findings| all.push((case, findings)));
+    assert_eq!(all.len(), cases.len(), "every case is judged");
+    let broken = all.iter().filter(|(_, findings)| !findings.violations.is_empty());
+    let broken: Vec<_> = broken
+        .map(|(case, findings)| format!("{}\n  {}", case.command(), findings.violations.join("\n  ")))
+        .collect();
+    assert!(broken.is_empty(), "{} cases break a rule:\n{}", broken.len(), broken.join("\n"));
+    all
+}
 
 #[test]
-fn explore() {
-    let get =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
-    let (first, count, which) = (get("FIRST", 1), get("COUNT", 30), get("WHICH", 3));
-    for seed in first..first + count {
-        for (number, &transport) in TransportKind::SIMULATED.iter().enumerate() {
-            if which != 3 && which as usize != number {
-                continue;
-            }
-            let begun = std::time::Instant::now();
-            let scenario = Scenario::draw(seed, transport);
-            let outcome = std::panic::catch_unwind(|| run(&scenario));
-            match outcome {
-                Ok(Ok(f)) => println!(
-                    "{seed} {transport} hosts {} {:?} viol {} answered {} failed {} ref {} lost {} of {} downs {} packets {}",
-                    scenario.hosts,
-                    begun.elapsed(),
-                    f.violations.len(),
-                    f.answered,
-                    f.failed,
-                    f.refused,
-                    f.lost,
-                    f.calls,
-                    f.peers_lost,
-                    f.totals.packets_sent
-                ),
-                Ok(Err(e)) => println!("{seed} {transport} UNUSABLE {e}"),
-                Err(_) => println!("{seed} {transport} PANIC"),
-            }
-            if let Ok(f) = run_again(&scenario) {
-                for v in f.violations.iter().take(3) {
-                    println!("     {v}");
-                }
-            }
-        }
+fn no_seed_breaks_a_rule() {
+    let all = all_hold(&cases(1..=SEEDS));
+    for &transport in TransportKind::SIMULATED {
+        let of_it =
+            || all.iter().filter(|(case, _)| case.transport == transport).map(|(_, findings)| findings);
+        let sum = |figure: fn(&Findings) -> usize| of_it().map(figure).sum::<usize>();
+        // Rules are only worth something where there was something to break.
+        let calls = sum(|findings| findings.calls);
+        assert!(sum(|findings| findings.answered) > calls / 3, "{transport}: hardly any call is answered");
+        assert!(sum(|findings| findings.failed) > calls / 50, "{transport}: hardly any call fails");
+        assert!(sum(|findings| findings.refused) > calls / 50, "{transport}: hardly any call is refused");
+        assert!(
+            sum(|findings| findings.peers_lost) > SEEDS as usize / 4,
+            "{transport}: hardly any peer is lost"
+        );
+        let dropped = |findings: &&Findings| findings.totals.drops_port > 0;
+        let lossy = transport != TransportKind::RingSim;
+        assert_eq!(of_it().any(|findings| dropped(&findings)), lossy, "{transport}: overflow of switches");
     }
 }
 
-fn run_again(s: &Scenario) -> Result<farcall_lab::swarm::Findings, ()> {
-    std::panic::catch_unwind(|| run(s)).map_err(|_| ()).and_then(|r| r.map_err(|_| ()))
+#[test]
+fn what_once_broke_a_rule_breaks_none_now() {
+    all_hold(&ONCE_BROKEN.map(|(seed, transport, _)| Case { seed, transport }));
+}
+
+#[test]
+fn a_seed_gives_the_same_run_every_time_and_another_seed_another() {
+    let cases = cases(3..=8);
+    let mut hashes = Vec::new();
+    for (case, findings) in all_hold(&cases) {
+        assert_eq!(case.judge(), findings, "{}", case.command());
+        hashes.push(findings.trace_hash);
+    }
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), cases.len(), "some runs are the same");
 }

@@ -350,3 +350,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
