@@ -15,6 +15,9 @@ impl fmt::Display for Scenario {
         for trouble in &self.faults.troubles {
             writeln!(f, "from {:?} until {:?}: {}", trouble.from, trouble.until, trouble.kind)?;
         }
+        for farewell in &self.farewells {
+            writeln!(f, "at {:?} {} parts with {}", farewell.at, farewell.from, farewell.to)?;
+        }
         for (number, operation) in self.operations.iter().enumerate() {
             writeln!(f, "call {number}: {operation}")?;
         }

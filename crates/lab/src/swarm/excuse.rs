@@ -61,6 +61,14 @@ pub fn restart(scenario: &Scenario, peer: u32, at: Instant) -> bool {
     })
 }
 
+/// Whether one of the two has parted with the other by `at`.
+pub fn farewell(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+    scenario.farewells.iter().any(|farewell| {
+        let pair = (farewell.from, farewell.to);
+        farewell.at <= since_beginning(at) && (pair == (observer, peer) || pair == (peer, observer))
+    })
+}
+
 /// For how long at a stretch within a span `peer` could not be heard by `observer` at all.
 pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Duration {
     let of_lanes = scenario.transport == TransportKind::RingSim;

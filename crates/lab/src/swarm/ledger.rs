@@ -182,7 +182,9 @@ impl Ledger {
             DownReason::Restarted => excuse::restart(&scenario, peer, now),
             // Who never heard that its offer was accepted forgets the session without a word.
             DownReason::Closed => {
-                self.downs.iter().any(given_up) || excuse::silence(&scenario, observer, peer, now)
+                excuse::farewell(&scenario, observer, peer, now)
+                    || self.downs.iter().any(given_up)
+                    || excuse::silence(&scenario, observer, peer, now)
             }
             DownReason::Violation { .. } | DownReason::Refused { .. } => false,
         };

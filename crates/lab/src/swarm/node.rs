@@ -30,6 +30,8 @@ pub struct Node {
     desk: Desk,
     /// Calls to be made, and how often that was tried. The next is the last.
     due: Vec<(Instant, usize, u32)>,
+    /// Hosts to part with. The next is the last.
+    farewells: Vec<(Instant, u32)>,
     /// Calls to be cancelled.
     cancels: Vec<(Instant, Handle)>,
     futures: Vec<Running>,
@@ -74,10 +76,14 @@ impl Node {
         let planned = calls.filter_map(|(call, operation)| Some((at(operation)?, call, 0)));
         let mut due: Vec<_> = planned.filter(|(at, ..)| *at >= now).collect();
         due.sort_unstable_by(|a, b| b.cmp(a));
+        let farewells = scenario.farewells.iter().filter(|farewell| farewell.from == rank);
+        let farewells = farewells.map(|farewell| (Instant::ZERO + farewell.at, farewell.to));
+        let mut farewells: Vec<_> = farewells.filter(|(at, _)| *at >= now).collect();
+        farewells.sort_unstable_by(|a, b| b.cmp(a));
         let partners = partners_of(rank, &scenario.operations);
         let partners_changed = !partners.is_empty();
         let (cancels, futures) = (Vec::new(), Vec::new());
-        Self { rank, endpoint, desk, due, cancels, futures, partners, partners_changed }
+        Self { rank, endpoint, desk, due, farewells, cancels, futures, partners, partners_changed }
     }
 
     fn now(&self) -> Instant {
@@ -166,6 +172,18 @@ impl Node {
         self.due.insert(place, (at, call, attempts));
     }
 
+    /// Who has crashed cannot be parted with.
+    fn part(&mut self) -> usize {
+        let mut parted = 0;
+        while let Some((_, peer)) = self.farewells.pop_if(|(at, _)| *at <= self.desk.clock.now()) {
+            if let Ok(peer) = self.endpoint.peer(peer) {
+                self.endpoint.close(peer);
+                parted += 1;
+            }
+        }
+        parted
+    }
+
     fn cancel_due_calls(&mut self) -> usize {
         let now = self.now();
         let (due, waiting): (Vec<_>, Vec<_>) = self.cancels.drain(..).partition(|(at, _)| *at <= now);
@@ -244,16 +262,17 @@ impl Node {
 impl Program for Node {
     fn turn(&mut self) -> usize {
         self.renew_partners();
-        let done = self.make_due_calls() + self.cancel_due_calls() + self.answer_due_requests();
+        let done = self.make_due_calls() + self.part() + self.cancel_due_calls() + self.answer_due_requests();
         done + self.poll_endpoint() + self.run_futures()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let woken = self.futures.iter().any(|running| running.signal.0.load(Ordering::Relaxed));
+        let calls = self.due.last().map(|(at, ..)| *at);
+        let farewells = self.farewells.last().map(|(at, _)| *at);
         let cancels = self.cancels.iter().map(|(at, _)| *at);
         let futures = self.futures.iter().map(|running| running.cancel_at);
-        let own =
-            cancels.chain(futures).chain(self.due.last().map(|(at, ..)| *at)).chain(self.desk.next_due());
+        let own = cancels.chain(futures).chain(calls).chain(farewells).chain(self.desk.next_due());
         let own = own.filter(|at| *at < Instant::NEVER);
         own.chain(self.endpoint.next_deadline()).chain(woken.then_some(Instant::ZERO)).min()
     }

@@ -60,6 +60,27 @@ pub enum Completion {
     Event,
 }
 
+/// A host ends its session to another, in the middle of whatever they do; one that has none begins one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Farewell {
+    pub from: u32,
+    pub to: u32,
+    pub at: Duration,
+}
+
+/// The farewells of `hosts` hosts up to `over_at`; mostly none.
+pub fn draw_farewells(seed: u64, hosts: u32, over_at: Duration) -> Vec<Farewell> {
+    let mut draw = Draw::new(seed, "farewells");
+    let count = draw.pick(&[0, 0, 0, 1, 4]);
+    let host = |draw: &mut Draw, least: usize, most: usize| draw.between(least, most) as u32;
+    let farewell = |draw: &mut Draw| {
+        let from = host(draw, 0, hosts as usize - 1);
+        let to = (from + host(draw, 1, hosts as usize - 1)) % hosts;
+        Farewell { from, to, at: draw.time(Duration::ZERO, over_at) }
+    };
+    (0..count).map(|_| farewell(&mut draw)).collect()
+}
+
 /// What a payload is handed over as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {

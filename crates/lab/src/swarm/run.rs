@@ -149,6 +149,8 @@ impl Trial {
             self.ledger.lock().violation(now, what);
         }
         if self.scenario.transport == TransportKind::RingSim {
+            // The last returns of blocks may still be on their way.
+            self.cluster.run_until(now + Duration::from_millis(1));
             self.check_loans();
         }
     }

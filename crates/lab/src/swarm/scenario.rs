@@ -8,7 +8,7 @@ use farcall::simulated::{Profile, ProfileError};
 
 use super::draw::Draw;
 use super::fabric::FabricPlan;
-use super::operations::{self, Operation};
+use super::operations::{self, Farewell, Operation};
 use super::trouble::Faults;
 use super::tuning::Tuning;
 
@@ -29,6 +29,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// What they do.
     pub operations: Vec<Operation>,
+    /// Whom they part with meanwhile.
+    pub farewells: Vec<Farewell>,
 }
 
 impl Scenario {
@@ -42,7 +44,8 @@ impl Scenario {
         let faults = Faults::draw(seed, hosts, over_at, tuning.peer_timeout);
         let tuning = Tuning::draw(seed, transport, faults.damage());
         let operations = operations::draw(seed, hosts, over_at, &fabric, &tuning);
-        Self { seed, transport, hosts, fabric, tuning, faults, operations }
+        let farewells = operations::draw_farewells(seed, hosts, over_at);
+        Self { seed, transport, hosts, fabric, tuning, faults, operations, farewells }
     }
 
     /// The fabric's profile.
