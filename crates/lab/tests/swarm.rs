@@ -10,7 +10,7 @@ const SEEDS: u64 = 200;
 
 /// Cases that broke a rule, by what was wrong. They are kept although a change to how scenarios are drawn turns them into
 /// others.
-const ONCE_BROKEN: [(u64, TransportKind, &str); 10] = [
+const ONCE_BROKEN: [(u64, TransportKind, &str); 12] = [
     (1, TransportKind::BasicSim, "all simulated endpoints drew the same session numbers"),
     (10, TransportKind::HomaSim, "the same: a new life's reset ended a session of another host"),
     (15, TransportKind::RingSim, "a lane that was gone before it was up was reported as an unknown peer's"),
@@ -27,6 +27,12 @@ const ONCE_BROKEN: [(u64, TransportKind, &str); 10] = [
         268,
         TransportKind::RingSim,
         "the return of a block was a violation once the block's reader had crashed",
+    ),
+    (10_536, TransportKind::BasicSim, "a peer was dead whose packets lay unread behind those of others"),
+    (
+        12_242,
+        TransportKind::RingSim,
+        "the rule was wrong: the call of a lane is lost with the host that it reaches",
     ),
     (94, TransportKind::HomaSim, "the rule was wrong: a former life that is dead may be called so"),
 ];

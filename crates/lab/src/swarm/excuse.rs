@@ -41,6 +41,13 @@ pub fn death(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool
     }
 }
 
+/// Whether it is excused that `observer` reports at `at` that `peer` does not answer. A lane's call is not repeated: a
+/// crash of the peer that it falls into is enough.
+pub fn unreachable(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+    let called_in_vain = scenario.transport == TransportKind::RingSim && restart(scenario, peer, at);
+    called_in_vain || silence(scenario, observer, peer, at)
+}
+
 /// Whether it is excused that `observer` reports at `at` that it does not hear `peer`.
 pub fn silence(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
     let timeout = scenario.tuning.peer_timeout;

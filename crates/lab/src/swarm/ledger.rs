@@ -178,7 +178,7 @@ impl Ledger {
         let given_up = |down: &Down| (down.observer, down.peer) == (peer, observer);
         let excused = match reason {
             DownReason::Dead => excuse::death(&scenario, observer, peer, now),
-            DownReason::Unreachable => excuse::silence(&scenario, observer, peer, now),
+            DownReason::Unreachable => excuse::unreachable(&scenario, observer, peer, now),
             DownReason::Restarted => excuse::restart(&scenario, peer, now),
             // Who never heard that its offer was accepted forgets the session without a word.
             DownReason::Closed => {
