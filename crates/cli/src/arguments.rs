@@ -92,18 +92,21 @@ pub struct Shuffle {
     /// How the size is meant
     #[arg(long, default_value = "fixed")]
     pub growth: Growth,
-    /// Operations that count, for each number of nodes and size
+    /// Operations that count, for each number of nodes, size and way to push
     #[arg(long, default_value = "100", value_parser = whole_number::<1_000_000>)]
     pub ops: u64,
-    /// Operations before those
+    /// Operations before those, in each launch
     #[arg(long, default_value = "5")]
     pub warmup: u32,
     /// shuffle, broadcast, gather, all-gather, point-to-point, bandwidth or two-way-bandwidth
     #[arg(long, default_value = "shuffle")]
     pub collective: Collective,
-    /// Which message sends its next chunk: deterministic, random or power-of-two
-    #[arg(long, default_value = "deterministic")]
-    pub push: Push,
+    /// Launches of the cluster, each new and with a seed of its own, that the operations are shared among
+    #[arg(long, default_value = "2", value_parser = whole_number::<1000>)]
+    pub launches: u64,
+    /// Which message sends its next chunk: deterministic, random or power-of-two; several are compared launch by launch
+    #[arg(long, value_delimiter = ',', default_value = "deterministic")]
+    pub push: Vec<Push>,
     /// Chunks of a node that its driver does not have entirely yet
     #[arg(long, default_value = "8", value_parser = whole_number::<1024>)]
     pub max_pending: u64,
@@ -113,7 +116,10 @@ pub struct Shuffle {
     /// The longest chunk, in bytes
     #[arg(long, default_value = "40000")]
     pub chunk: Size,
-    /// Transports, separated by commas: simulated ones, or real ones between threads of this machine
+    /// What the nodes are over a real transport
+    #[arg(long, default_value = "processes")]
+    pub ranks: Ranks,
+    /// Transports, separated by commas: simulated ones, or real ones on this machine
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "basic+sim")]
     pub transport: Vec<TransportKind>,
     /// A fabric's name or file; its values can be replaced, as in --set fabric.link.gbps=200 [default: ideal]
@@ -126,6 +132,15 @@ pub struct Shuffle {
     pub tuning: Tuning,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// What ranks are on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ranks {
+    /// Each a process of its own
+    Processes,
+    /// Each a thread of this process
+    Threads,
 }
 
 /// How the sizes of a shuffle are meant.

@@ -6,10 +6,11 @@
 use core::time::Duration;
 
 use farcall::{CallError, Clock, Instant, Outcome};
+use serde::{Deserialize, Serialize};
 
-use super::Plan;
-use super::START;
-use super::member::{FOREIGN_TOKENS, Finish, Member, MemberError};
+use super::member::{FOREIGN_TOKENS, Member, MemberError};
+use super::orders::{Finish, Times};
+use super::{END, Plan, START};
 
 /// How far ahead the first start lies: what it takes to tell a few ranks, and for each more of them.
 const LEAD: Duration = Duration::from_micros(100);
@@ -18,13 +19,16 @@ const LEAD_PER_RANK: Duration = Duration::from_micros(2);
 /// The longest lead that is tried.
 const LEAD_MAX: Duration = Duration::from_secs(1);
 
+/// The latest that ranks tell of the end of a short operation.
+const REPORT_MAX: Duration = Duration::from_millis(10);
+
 /// The longest that an operation may last.
 const OPERATION_MAX: Duration = Duration::from_secs(100);
 
 /// One operation that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationTime {
-    /// From the common start to the end at the slowest rank, in nanoseconds.
+    /// From the common start until the last rank has all that it expects, in nanoseconds.
     pub nanos: u64,
 }
 
@@ -34,6 +38,8 @@ pub struct Root {
     clock: Clock,
     plan: Plan,
     lead: Duration,
+    /// The longest that an operation has lasted so far.
+    slowest_operation: Duration,
     current: Option<Current>,
     warmup_left: u32,
     times: Vec<OperationTime>,
@@ -64,7 +70,19 @@ impl Root {
         let lead = LEAD + LEAD_PER_RANK * plan.ranks;
         let warmup_left = plan.warmup;
         let (times, current, failure) = (Vec::new(), None, None);
-        Self { member, clock, plan, lead, current, warmup_left, times, repeated: 0, failure }
+        let slowest_operation = Duration::ZERO;
+        Self {
+            member,
+            clock,
+            plan,
+            lead,
+            slowest_operation,
+            current,
+            warmup_left,
+            times,
+            repeated: 0,
+            failure,
+        }
     }
 
     /// Whether all operations are done, or none can be done any more.
@@ -83,6 +101,16 @@ impl Root {
     /// Operations that some rank learnt of too late, and that were done again.
     pub fn repeated(&self) -> u32 {
         self.repeated
+    }
+
+    /// Lets the other ranks go.
+    pub fn end(mut self) -> Result<(), MemberError> {
+        for rank in 1..self.plan.ranks {
+            let peer = self.member.peer(rank)?;
+            let answer = self.member.endpoint().call(peer, END, &[]).wait();
+            answer.map_err(|error| MemberError::Chunk { rank: 0, error })?;
+        }
+        Ok(())
     }
 
     /// When a turn must come though nothing arrives.
@@ -123,27 +151,29 @@ impl Root {
 
     fn start(&mut self) -> Result<(), MemberError> {
         let start = self.clock.now() + self.lead;
+        let times = Times { start, report: start + self.slowest_operation * 3 / 2 };
         self.current = Some(Current { start, slowest: start, late: false, ranks_open: self.plan.ranks });
         for rank in 1..self.plan.ranks {
             let peer = self.member.peer(rank)?;
-            let order = start.as_nanos().to_le_bytes();
+            let order = times.to_bytes();
             let call = self.member.endpoint().call(peer, START, &order).within(OPERATION_MAX);
             let token = FOREIGN_TOKENS + u64::from(rank);
             call.post(token).map_err(|error| MemberError::Chunk { rank: 0, error })?;
         }
-        self.member.order(start);
+        self.member.order(times);
         Ok(())
     }
 
     fn finish(&mut self, current: &Current) {
+        let lasted = current.slowest - current.start;
+        self.slowest_operation = self.slowest_operation.max(lasted.min(REPORT_MAX));
         if current.late && self.lead < LEAD_MAX {
             self.lead *= 2;
             self.repeated += 1;
         } else if self.warmup_left > 0 {
             self.warmup_left -= 1;
         } else {
-            let nanos = (current.slowest - current.start).as_nanos() as u64;
-            self.times.push(OperationTime { nanos });
+            self.times.push(OperationTime { nanos: lasted.as_nanos() as u64 });
         }
     }
 }

@@ -3,8 +3,10 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// An operation in which all ranks take part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Collective {
     /// Every rank has a message for every other.
     Shuffle,
@@ -17,7 +19,7 @@ pub enum Collective {
     AllGather,
     /// Rank 0 has a message for rank 1: the time of one way.
     PointToPoint,
-    /// Ranks in pairs: the even one sends the odd one [`BANDWIDTH_MESSAGES`] messages.
+    /// Ranks in pairs: the even one sends the odd one 64 messages.
     Bandwidth,
     /// As [`Collective::Bandwidth`], both ways at once.
     TwoWayBandwidth,

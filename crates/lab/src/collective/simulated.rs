@@ -25,6 +25,13 @@ pub struct SimulatedRun {
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
     /// What happened on the fabric.
+    pub fabric: FabricRun,
+}
+
+/// What happened on a fabric in a run.
+#[derive(Clone, Debug)]
+pub struct FabricRun {
+    /// Its counts.
     pub totals: Totals,
     /// The fingerprint of all that happened there.
     pub trace_hash: u64,
@@ -74,14 +81,13 @@ pub fn run(
         Outcome::TimeReached => return Err(SimulatedError::TooLong),
     }
     let fabric = cluster.fabric();
-    Ok(SimulatedRun {
-        times,
-        repeated: root.repeated(),
+    let fabric = FabricRun {
         totals: fabric.totals(),
         trace_hash: fabric.trace_hash(),
         simulated: Duration::from_nanos(fabric.now().as_nanos()),
         lasted: begun.elapsed(),
-    })
+    };
+    Ok(SimulatedRun { times, repeated: root.repeated(), fabric })
 }
 
 /// Gives each host its part; the root's is returned too.
