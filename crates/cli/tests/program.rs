@@ -250,7 +250,7 @@ fn a_seed_of_the_swarm_is_described_and_gives_the_same_run_twice() {
     for run in &runs {
         let again = command(run);
         let words: Vec<_> = again.split(' ').skip(1).chain(["--json", "-"]).collect();
-        assert_eq!(records(&words), [run.clone()]);
+        assert_eq!(records(&words), core::slice::from_ref(run));
     }
     let table = farcall(&seed);
     let table = String::from_utf8(table.stdout).expect("tables are text");

@@ -76,7 +76,8 @@ fn start(
     scenario: &Arc<Scenario>,
     ledger: &SharedLedger,
 ) -> Result<Endpoints, UnusableError> {
-    let endpoints: Endpoints = Rc::new(RefCell::new(vec![Weak::new(); scenario.hosts as usize]));
+    let none_yet = (0..scenario.hosts).map(|_| Weak::new()).collect();
+    let endpoints: Endpoints = Rc::new(RefCell::new(none_yet));
     let failure = Rc::new(RefCell::new(None));
     for rank in 0..scenario.hosts {
         let (scenario, ledger) = (Arc::clone(scenario), ledger.clone());
