@@ -36,6 +36,9 @@ pub enum Command {
     Perf(Perf),
     /// Measures all-to-all shuffles and other collective operations, on simulated fabrics and on this machine
     Shuffle(Shuffle),
+    /// Runs simulations that look for faults of farcall itself
+    #[command(subcommand)]
+    Sim(Sim),
     /// Compares farcall with the limit of this machine, interleaved in one run
     Compare(Compare),
     /// Lists the transports of this program, and with --parameters everything that can be tuned
@@ -180,6 +183,29 @@ pub enum Growth {
     Weak,
     /// All nodes together send that much
     Strong,
+}
+
+/// `farcall sim`.
+#[derive(Debug, Subcommand)]
+pub enum Sim {
+    /// Runs random clusters under random faults, and checks the rules that must hold whatever happens
+    Swarm(Swarm),
+}
+
+/// `farcall sim swarm`.
+#[derive(Debug, Args)]
+pub struct Swarm {
+    /// How many seeds; a single one is described before it runs
+    #[arg(long, default_value = "200", value_parser = whole_number::<{ u32::MAX as u64 }>)]
+    pub seeds: u64,
+    /// The first of them
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    /// Transports that each seed runs over, separated by commas [default: all simulated ones]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub transport: Vec<TransportKind>,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `farcall compare`.

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use farcall_lab::{benchkv, collective, exchange, workload};
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Sim};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -45,6 +45,7 @@ fn run() -> Result<(), Failure> {
         Command::Perf(perf) => commands::perf::run(&perf),
         Command::Shuffle(shuffle) => commands::shuffle::run(&shuffle),
         Command::Compare(compare) => commands::compare::run(&compare),
+        Command::Sim(Sim::Swarm(swarm)) => commands::sim::run(&swarm),
         Command::Info(info) => commands::info::run(&info),
         Command::Stat(stat) => commands::stat::run(&stat),
         Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use farcall::parameters::Settings;
-use farcall::simulated::{Cluster, Outcome, Profile, Tasks};
-use farcall::{CallError, Instant, Node, Service, TransportKind};
+use farcall::simulated::{Cluster, Outcome, Profile, Program, Tasks};
+use farcall::{CallError, Clock, Endpoint, Event, Instant, Node, Service, TransportKind};
 
 const ECHO: Service = Service(1);
 
@@ -86,6 +86,69 @@ fn a_deadline_passes_in_simulated_time() {
     let (error, lasted) = outcome.take().expect("it is there");
     assert_eq!(error, CallError::TimedOut);
     assert!((300..302).contains(&lasted.as_millis()), "{lasted:?}");
+}
+
+/// Posts one call after another to a server that never answers, with pauses in between.
+struct Poster {
+    endpoint: Endpoint,
+    clock: Clock,
+    begun: Instant,
+    next_at: Instant,
+    /// How much later than its deadline each call was over.
+    late: Rc<RefCell<Vec<Duration>>>,
+}
+
+const WITHIN: Duration = Duration::from_micros(200);
+
+impl Program for Poster {
+    fn turn(&mut self) -> usize {
+        let mut posted = 0;
+        if self.clock.now() >= self.next_at {
+            let peer = self.endpoint.peer(0).expect("it was started before");
+            self.begun = self.clock.now();
+            self.endpoint.call(peer, ECHO, b"?").within(WITHIN).post(0).expect("there is room");
+            self.next_at = Instant::NEVER;
+            posted = 1;
+        }
+        let Self { clock, begun, next_at, late, .. } = self;
+        let done = self.endpoint.poll(|_, event| {
+            if let Event::Completed { outcome, .. } = event {
+                assert_eq!(outcome.as_ref().err(), Some(&CallError::TimedOut));
+                late.borrow_mut().push(clock.now() - (*begun + WITHIN));
+                *next_at = clock.now() + Duration::from_micros(50);
+            }
+        });
+        posted + done
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let own = (self.next_at < Instant::NEVER).then_some(self.next_at);
+        own.into_iter().chain(self.endpoint.next_deadline()).min()
+    }
+}
+
+#[test]
+fn who_polls_only_when_it_is_time_sees_timeouts_in_time() {
+    for &kind in TransportKind::SIMULATED {
+        let mut cluster = cluster(2, 1);
+        cluster.start(0, move |node| {
+            let endpoint = node.endpoint(kind.name()).expect("a simulated host");
+            let mut never_answered = Vec::new();
+            endpoint.serve(ECHO, move |_, reply| never_answered.push(reply.defer().0));
+            Box::new(Tasks::new(endpoint, |_| async {}))
+        });
+        let late = Rc::new(RefCell::new(Vec::new()));
+        let seen = Rc::clone(&late);
+        cluster.start(1, move |node| {
+            let endpoint = node.endpoint(kind.name()).expect("a simulated host");
+            let (clock, begun, next_at) = (endpoint.clock(), Instant::ZERO, Instant::ZERO);
+            Box::new(Poster { endpoint, clock, begun, next_at, late: Rc::clone(&seen) })
+        });
+        // Endpoints do not read the clock at each poll; the calls come at different times between two readings.
+        assert_eq!(cluster.run_while(|| late.borrow().len() < 40), Outcome::Done);
+        let latest = late.borrow().iter().max().copied().expect("there are some");
+        assert!(latest < Duration::from_micros(10), "{kind}: {latest:?} late");
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub mod record;
 pub mod regime;
 pub mod simulation;
 pub mod store;
+pub mod swarm;
 pub mod table;
 pub mod units;
 pub mod warmup;

@@ -100,10 +100,26 @@ pub struct TransportLimits {
     pub calls_max: usize,
 }
 
+/// What a transport keeps beside its sessions. All of it is zero once nothing is under way and the peers know so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Calls that have no response, or whose response the peer may still keep.
+    pub calls: usize,
+    /// Requests that arrive, run, or are answered and not acknowledged yet.
+    pub requests: usize,
+    /// Messages that wait for room.
+    pub backlog: usize,
+    /// Blocks of peers that are read here, or whose return they have not been told of.
+    pub blocks: usize,
+}
+
 /// Carries calls over one driver. Owned and polled by one thread.
 pub trait Transport: Send {
     /// What this transport can do.
     fn limits(&self) -> TransportLimits;
+
+    /// What it keeps at this moment. Walks all sessions: for tests and for people, not for the path of messages.
+    fn holdings(&self) -> Holdings;
 
     /// Where other processes reach this transport.
     fn address(&self) -> Address;

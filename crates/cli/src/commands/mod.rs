@@ -6,4 +6,5 @@ pub mod info;
 pub mod kv;
 pub mod perf;
 pub mod shuffle;
+pub mod sim;
 pub mod stat;

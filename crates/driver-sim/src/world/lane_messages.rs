@@ -183,7 +183,6 @@ impl World {
         let (host, lane) = (end.host, end.lane);
         if let Some(port) = &mut self.lanes.ports[host as usize] {
             port.open.remove(&lane);
-            port.lent.retain(|_, lent| lent.connection != number);
         }
         self.report(host, LaneEvent::Down { lane, fault });
         self.forget_lane(number);

@@ -34,6 +34,9 @@ pub(super) struct End {
     pub ring: Option<Arc<Ring>>,
     /// Whether the driver has taken its two halves.
     taken: bool,
+    /// What this end has lent to the other, until that gives it back or both have lost the lane: records that name a block
+    /// may still come either way when one of them has lost it.
+    lent: BTreeMap<u64, Arc<Loan>>,
 }
 
 /// What the fabric keeps for the lane driver of a host.
@@ -44,15 +47,7 @@ pub(super) struct LanePort {
     lanes_made: u32,
     /// The connection and the end of each open lane.
     pub open: BTreeMap<LaneId, (u32, usize)>,
-    pub lent: BTreeMap<u64, Lent>,
     blocks_lent: u64,
-}
-
-/// A block that a peer reads.
-#[derive(Debug)]
-pub(super) struct Lent {
-    loan: Arc<Loan>,
-    pub connection: u32,
 }
 
 /// All lanes of the fabric, by number, and the drivers' ports, by host.
@@ -125,7 +120,8 @@ impl World {
         let number = self.lanes.connections.len() as u32;
         let port = self.lanes.ports[host as usize].as_mut().expect("a driver has its port");
         let lane = port.new_lane(number, 0);
-        let end = |host: u32, lane, open| End { host, lane, open, ring: None, taken: false };
+        let end =
+            |host: u32, lane, open| End { host, lane, open, ring: None, taken: false, lent: BTreeMap::new() };
         let ends = [end(host, lane, true), end(to, LaneId(0), false)];
         let connection = Connection { ends, answered: false, parked: Default::default() };
         self.lanes.connections.push(Some(Box::new(connection)));
@@ -162,17 +158,18 @@ impl World {
         let descriptor = BlockDescriptor { offset: port.blocks_lent, length: length as u64 };
         // A loan that is lent over a lane that is down goes nowhere.
         if let Some((number, side)) = connection {
-            port.lent.insert(descriptor.offset, Lent { loan: Arc::new(loan), connection: number });
+            if let Some(connection) = self.lanes.get_mut(number) {
+                connection.ends[side].lent.insert(descriptor.offset, Arc::new(loan));
+            }
             self.post_bytes(number, side, length);
         }
         descriptor
     }
 
     pub fn take_back(&mut self, host: u32, lane: LaneId, block: BlockDescriptor) -> Option<()> {
-        let (number, _) = self.lanes.find(host, lane)?;
-        let lent = &mut self.lanes.ports[host as usize].as_mut()?.lent;
-        let known = lent.get(&block.offset)?;
-        if known.connection != number || known.loan.len() as u64 != block.length {
+        let (number, side) = self.lanes.find(host, lane)?;
+        let lent = &mut self.lanes.get_mut(number)?.ends[side].lent;
+        if lent.get(&block.offset)?.len() as u64 != block.length {
             return None;
         }
         lent.remove(&block.offset);
@@ -183,8 +180,8 @@ impl World {
     pub fn lent(&self, host: u32, lane: LaneId, block: BlockDescriptor) -> Option<Arc<Loan>> {
         let (number, side) = self.lanes.find(host, lane)?;
         let peer = &self.lanes.connections[number as usize].as_ref()?.ends[1 - side];
-        let known = self.lanes.ports[peer.host as usize].as_ref()?.lent.get(&block.offset)?;
-        (known.connection == number && known.loan.len() as u64 == block.length).then(|| known.loan.clone())
+        let loan = peer.lent.get(&block.offset)?;
+        (loan.len() as u64 == block.length).then(|| loan.clone())
     }
 
     /// Sends a record through an end of a lane.

@@ -27,9 +27,9 @@ pub struct Core {
 impl Core {
     /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
     #[inline]
-    pub fn turn(&mut self, sinks: Sinks<'_, '_>) -> usize {
+    pub fn turn(&mut self, mut sinks: Sinks<'_, '_>) -> usize {
         if self.polls_until_clock == 0 {
-            self.read_clock();
+            self.read_clock(sinks.events.as_deref_mut());
         }
         self.polls_until_clock -= 1;
         let now = self.state.now;
@@ -41,17 +41,24 @@ impl Core {
     }
 
     #[inline(never)]
-    fn read_clock(&mut self) {
-        let now = self.clock.now();
+    fn read_clock(&mut self, events: Option<&mut EventSink<'_>>) {
+        self.settle_deadlines();
+        let now = self.state.now;
         let polls = self.transport.polls_per_clock_reading();
-        self.state.operations.clock_was_read(self.state.now, now);
-        self.state.now = now;
         self.state.counters.polls.add(u64::from(polls));
         self.polls_until_clock = polls;
         if self.state.operations.earliest_deadline() <= now {
             let outbox = self.transport.outbox();
-            Turn { state: &mut self.state, sinks: Sinks::default() }.expire(outbox);
+            let sinks = Sinks { events, requests: None };
+            Turn { state: &mut self.state, sinks }.expire(outbox);
         }
+    }
+
+    /// Reads the clock, which gives the operations that were added since the last reading their true deadlines.
+    fn settle_deadlines(&mut self) {
+        let now = self.clock.now();
+        self.state.operations.clock_was_read(self.state.now, now);
+        self.state.now = now;
     }
 
     pub fn abandon(&mut self, call: CallId) {
@@ -112,7 +119,16 @@ impl Core {
     }
 
     /// The earliest time at which a poll is due although nothing arrives; [`Instant::NEVER`] if none is.
-    pub fn next_deadline(&self) -> Instant {
+    ///
+    /// Who asks is about to wait. Deadlines are settled before that, or the wait would be added to them.
+    pub fn next_deadline(&mut self) -> Instant {
+        if self.state.operations.were_added() {
+            self.settle_deadlines();
+            self.polls_until_clock = 0;
+        }
+        if self.state.dropped_requests.any() {
+            return Instant::ZERO;
+        }
         let deadline = self.state.operations.earliest_deadline();
         self.transport.next_deadline().map_or(deadline, |other| other.min(deadline))
     }

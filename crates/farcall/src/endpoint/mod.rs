@@ -25,7 +25,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Holdings, Outgoing, Service, Status, Transport, TransportLimits};
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
@@ -73,6 +73,16 @@ impl Endpoint {
         self.core
             .try_borrow_mut()
             .expect("inside a handler, callback or event use the context, not the endpoint")
+    }
+
+    /// The core, without the operations whose futures are gone.
+    #[inline]
+    fn core_for_turn(&self) -> RefMut<'_, Core> {
+        let mut core = self.core();
+        for call in self.abandoned.take() {
+            core.abandon(call);
+        }
+        core
     }
 
     /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.
@@ -189,6 +199,11 @@ impl Endpoint {
         self.core().transport.limits()
     }
 
+    /// What the transport keeps at this moment, beside its sessions.
+    pub fn holdings(&self) -> Holdings {
+        self.core().transport.holdings()
+    }
+
     /// Calls that have not completed.
     pub fn calls_under_way(&self) -> usize {
         self.core().state.operations.under_way()
@@ -233,10 +248,7 @@ impl Endpoint {
 
     #[inline]
     fn poll_with<'e>(&self, on_event: &mut EventSink<'e>, on_request: Option<&mut RequestSink<'e>>) -> usize {
-        let core = &mut *self.core();
-        for call in self.abandoned.take() {
-            core.abandon(call);
-        }
+        let core = &mut *self.core_for_turn();
         let stored =
             if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(on_event) };
         stored + core.turn(Sinks { events: Some(on_event), requests: on_request })
@@ -246,7 +258,7 @@ impl Endpoint {
     ///
     /// Blocks for 100 ms at most, so that a caller can look at conditions of its own.
     pub fn turn(&self) {
-        self.core().turn_and_idle();
+        self.core_for_turn().turn_and_idle();
     }
 
     /// As [`Endpoint::poll`], followed by what the idle policy says if nothing happened.
@@ -278,7 +290,7 @@ impl Endpoint {
 
     /// One turn without interest in events and without idling; returns how much there was to do.
     pub(crate) fn poll_once(&self) -> usize {
-        self.core().turn(Sinks::default())
+        self.core_for_turn().turn(Sinks::default())
     }
 
     /// Gives up on the operation of a future that is dropped.

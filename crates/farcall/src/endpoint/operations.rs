@@ -246,6 +246,12 @@ impl Operations {
         self.free.push(index);
     }
 
+    /// Whether operations were added since the last reading of the clock.
+    #[inline]
+    pub fn were_added(&self) -> bool {
+        self.added_since
+    }
+
     /// Tells the slab that the clock was read: `last` before, `now` this time. Operations added in between were given
     /// deadlines from the old reading; a long gap is added to them.
     pub fn clock_was_read(&mut self, last: Instant, now: Instant) {

@@ -6,7 +6,7 @@ use farcall_driver::{Address, AddressError};
 use farcall_driver_sim::Host;
 use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, RequestId, Service, SessionId, Sink, Status, Transport,
+    CallId, DownReason, Holdings, Incoming, Outbox, RequestId, Service, SessionId, Sink, Status, Transport,
     TransportLimits,
 };
 
@@ -26,6 +26,10 @@ impl ChargedTransport {
 impl Transport for ChargedTransport {
     fn limits(&self) -> TransportLimits {
         self.inner.limits()
+    }
+
+    fn holdings(&self) -> Holdings {
+        self.inner.holdings()
     }
 
     fn address(&self) -> Address {

@@ -16,8 +16,8 @@ use farcall_protocol::Instant;
 pub(crate) use charge::ChargedTransport;
 use farcall_driver_sim::Simulation;
 pub use farcall_driver_sim::{
-    Fabric, Host, HostUsage, NicUsage, Outcome, PerByte, Picos, Placement, PortUsage, Profile, ProfileError,
-    Program, Totals, profile,
+    Action, Fabric, Host, HostUsage, NicUsage, Outcome, PacketFaults, PerByte, Picos, Placement, PortUsage,
+    Profile, ProfileError, Program, Schedule, ScheduleError, Scheduled, Totals, profile,
 };
 pub use tasks::Tasks;
 

@@ -72,8 +72,9 @@ impl Builder<'_> {
     }
 
     fn on_simulated(&self, kind: TransportKind, host: &Host) -> Built {
-        // The incarnation is drawn from the simulation's seed, so this is the same in every run with the same seed.
-        let seed = self.identity.incarnation ^ u64::from(self.identity.endpoint);
+        // The incarnation is drawn from the simulation's seed, so this is the same in every run with the same seed. The
+        // protocol mixes it in once more: turned, the two do not cancel out.
+        let seed = self.identity.incarnation.rotate_left(32) ^ u64::from(self.identity.endpoint);
         match kind {
             TransportKind::RingSim => Ok(self.ring(host.lanes())),
             TransportKind::BasicSim => self.basic(host.datagram(), seed),

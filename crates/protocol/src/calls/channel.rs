@@ -201,10 +201,11 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
     }
 
-    /// Whether nothing is held for the peer or from it.
-    pub(super) fn is_idle(&self) -> bool {
-        self.callers.iter().all(|slot| matches!(slot.state, CallerState::Idle))
-            && self.servers.iter().all(|slot| !slot.holds_anything())
+    /// How many calls to the peer, and how many of its requests, are held.
+    pub(super) fn held(&self) -> (usize, usize) {
+        let calls = self.callers.iter().filter(|slot| !matches!(slot.state, CallerState::Idle));
+        let requests = self.servers.iter().filter(|slot| slot.holds_anything());
+        (calls.count(), requests.count())
     }
 
     /// Bytes of messages under construction. Walks all slots: asked for only when a long message begins.

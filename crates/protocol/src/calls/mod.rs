@@ -194,13 +194,20 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.handle(&header, packet, &mut self.ready, &mut self.policy, &mut self.counters)
     }
 
-    /// Does what is due by `now`. First hand in the packets that have arrived.
+    /// Does what is due by `now`. First hand in the packets that have arrived: one of them may be the sign of life for
+    /// want of which a peer would be given up.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         self.sessions.handle_timeout(now);
         if self.sessions.has_events() {
             self.follow_sessions();
         }
+        self.handle_timeout_of_calls(now);
+    }
+
+    /// As [`Calls::handle_timeout`], but judges no peer: for when packets that have arrived are still to be handed in.
+    #[inline]
+    pub fn handle_timeout_of_calls(&mut self, now: Instant) {
         if now >= self.held_until {
             self.held_until = Instant::ZERO;
         }
@@ -249,7 +256,14 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     /// Whether no call, request or unacknowledged result is held anywhere.
     pub fn is_idle(&self) -> bool {
-        self.channels.iter().flatten().all(|channel| channel.is_idle())
+        self.held() == (0, 0)
+    }
+
+    /// How many calls are held here as their caller, and how many requests as their server, until both sides know that
+    /// they are over.
+    pub fn held(&self) -> (usize, usize) {
+        let held = self.channels.iter().flatten().map(|channel| channel.held());
+        held.fold((0, 0), |sum, (calls, requests)| (sum.0 + calls, sum.1 + requests))
     }
 
     /// Panics unless what the policy keeps is true; for tests.

@@ -1,13 +1,29 @@
 //! OPEN, ACCEPT, REFUSE, and the packet that confirms.
 
+use core::time::Duration;
+
 use crate::Instant;
 use crate::wire::{Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
 
 use super::config::agree;
-use super::slot::RETRY_FIRST;
+use super::slot::Handshake;
 use super::{EndReason, Link, PeerAddress, SessionEvent, Sessions, State};
 
+/// How long an answer to the first OPEN or ACCEPT is waited for before it is repeated; doubles each time.
+const RETRY_FIRST: Duration = Duration::from_millis(5);
+
 impl Sessions {
+    pub(super) fn begin_handshake(&mut self, now: Instant) -> Handshake {
+        let handshake = Handshake::new(now, RETRY_FIRST.min(self.retry_after_max()));
+        self.wake_by(handshake.retry_at);
+        handshake
+    }
+
+    /// Several of them fit into the time after which a peer is given up.
+    pub(super) fn retry_after_max(&self) -> Duration {
+        self.config.peer_timeout / 8
+    }
+
     pub(super) fn send_open(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
         let (to, local) = (slot.link.to, slot.local);
@@ -115,8 +131,8 @@ impl Sessions {
         let index = self.vacate_or_grow().map_err(|_| RefuseReason::Full)?;
         let link = Link { to: from, remote: open.reply_session, peer: open.sender, agreed };
         let local = self.entropy.wire_session(index);
-        self.slots[usize::from(index)].offered(local, link, now);
-        self.wake_by(now + RETRY_FIRST);
+        let handshake = self.begin_handshake(now);
+        self.slots[usize::from(index)].offered(local, link, handshake);
         Ok(index)
     }
 

@@ -63,7 +63,8 @@ impl Sessions {
     }
 
     fn sweep_handshake(&mut self, index: u16, now: Instant) {
-        let (timeout, slot) = (self.config.peer_timeout, &mut self.slots[usize::from(index)]);
+        let (timeout, retry_after_max) = (self.config.peer_timeout, self.retry_after_max());
+        let slot = &mut self.slots[usize::from(index)];
         let (State::Opening(handshake) | State::HalfOpen(handshake)) = &mut slot.state else { return };
         let give_up_at = handshake.since + timeout;
         if now >= give_up_at {
@@ -71,7 +72,7 @@ impl Sessions {
         }
         let due = now >= handshake.retry_at;
         if due {
-            handshake.retry(now, timeout / 8);
+            handshake.retry(now, retry_after_max);
         }
         let wake_at = handshake.retry_at.min(give_up_at);
         self.wake_by(wake_at);

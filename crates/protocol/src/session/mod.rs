@@ -195,11 +195,11 @@ impl Sessions {
     pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
         let index = self.vacate_or_grow()?;
         let local = self.entropy.wire_session(index);
+        let handshake = self.begin_handshake(now);
         let slot = &mut self.slots[usize::from(index)];
-        slot.open(local, to, self.config.offer, now);
+        slot.open(local, to, self.config.offer, handshake);
         let id = slot.id(index);
         self.send_open(index);
-        self.wake_by(now + slot::RETRY_FIRST);
         Ok(id)
     }
 

@@ -12,9 +12,6 @@ use crate::{Identity, Instant};
 
 use super::{Link, PeerAddress, SessionId};
 
-/// How long an answer to the first OPEN or ACCEPT is waited for before it is repeated; doubles each time.
-pub(super) const RETRY_FIRST: Duration = Duration::from_millis(5);
-
 /// Where a session stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -37,8 +34,9 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    fn new(now: Instant) -> Self {
-        Self { since: now, retry_at: now + RETRY_FIRST, retry_after: RETRY_FIRST }
+    /// Begins, and tries again after `retry_after`.
+    pub(super) fn new(now: Instant, retry_after: Duration) -> Self {
+        Self { since: now, retry_at: now + retry_after, retry_after }
     }
 
     /// Tries again, with twice the patience.
@@ -95,20 +93,20 @@ impl Slot {
     }
 
     /// Vacant → Opening.
-    pub(super) fn open(&mut self, local: WireSession, to: PeerAddress, offer: Offer, now: Instant) {
+    pub(super) fn open(&mut self, local: WireSession, to: PeerAddress, offer: Offer, handshake: Handshake) {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link.to = to;
         self.link.agreed = offer;
-        self.state = State::Opening(Handshake::new(now));
+        self.state = State::Opening(handshake);
     }
 
     /// Vacant → HalfOpen.
-    pub(super) fn offered(&mut self, local: WireSession, link: Link, now: Instant) {
+    pub(super) fn offered(&mut self, local: WireSession, link: Link, handshake: Handshake) {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link = link;
-        self.state = State::HalfOpen(Handshake::new(now));
+        self.state = State::HalfOpen(handshake);
     }
 
     /// Opening → Up.

@@ -26,7 +26,10 @@ pub use counters::PacketCounters;
 use outbound::Outbound;
 use transmit::Transmitter;
 
-use crate::{Outbox, SessionId, Sink, Transport, TransportLimits};
+use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
+
+/// After so many full bursts in a row peers are judged although more may have arrived.
+const FULL_BURSTS_MAX: u32 = 1024;
 
 /// Calls over one datagram driver, by the protocol that `P` makes.
 pub struct PacketTransport<D: Datagram, P: Policy> {
@@ -35,6 +38,9 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     transmitter: Transmitter,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
+    burst_packets: usize,
+    /// How many bursts in a row were full, so that more packets may lie behind them.
+    full_bursts: u32,
     counters: PacketCounters,
 }
 
@@ -51,9 +57,18 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         label: &str,
     ) -> Result<Self, ConfigError> {
         let outbound = Outbound::new(policy, config, driver.limits().mtu_bytes, identity, seed)?;
-        let burst = Vec::with_capacity(driver.limits().burst_packets);
+        let burst_packets = driver.limits().burst_packets;
+        let burst = Vec::with_capacity(burst_packets);
         let counters = PacketCounters::new(counters, label);
-        Ok(Self { driver, outbound, transmitter: Transmitter::default(), burst, counters })
+        Ok(Self {
+            driver,
+            outbound,
+            transmitter: Transmitter::default(),
+            burst,
+            burst_packets,
+            full_bursts: 0,
+            counters,
+        })
     }
 
     /// The limits that both sides of a session agreed on, once it is up.
@@ -74,6 +89,19 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Whether no call, request or unacknowledged result is held anywhere.
     pub fn is_idle(&self) -> bool {
         self.outbound.calls.is_idle()
+    }
+
+    /// A process that stood still finds the signs of life of its peers behind other packets: peers are judged when all is
+    /// read, or when there is no end to it.
+    #[inline]
+    fn handle_timeout(&mut self, received: usize, now: Instant) {
+        self.full_bursts = if received < self.burst_packets { 0 } else { self.full_bursts + 1 };
+        if (1..FULL_BURSTS_MAX).contains(&self.full_bursts) {
+            self.outbound.calls.handle_timeout_of_calls(now);
+        } else {
+            self.full_bursts = 0;
+            self.outbound.calls.handle_timeout(now);
+        }
     }
 
     /// Takes in one burst. Each packet goes back to the driver as soon as the sink has seen it.
@@ -102,6 +130,11 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         self.outbound.limits()
     }
 
+    fn holdings(&self) -> Holdings {
+        let (calls, requests) = self.outbound.calls.held();
+        Holdings { calls, requests, ..Holdings::default() }
+    }
+
     fn address(&self) -> Address {
         self.driver.address()
     }
@@ -123,7 +156,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
             self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         }
         let received = self.receive(now, sink);
-        self.outbound.calls.handle_timeout(now);
+        self.handle_timeout(received, now);
         self.outbound.report_sessions(sink);
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         if received > 0 {

@@ -16,7 +16,7 @@ mod session;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent};
+use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, LaneId};
 use farcall_protocol::ring::Hello;
 use farcall_protocol::{Identity, Instant};
 
@@ -24,7 +24,7 @@ pub use counters::RingCounters;
 use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
-use crate::{DownReason, Outbox, SessionId, Sink, Transport, TransportLimits};
+use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
 /// holds, and a bound on what a peer can do that only says so.
@@ -81,13 +81,10 @@ impl<D: LaneDriver> Ring<D> {
             match event {
                 LaneEvent::Connected { lane, welcome } => {
                     if let Some(slot) = self.outbound.slot_of_lane(lane) {
-                        self.session_up(slot, &welcome, sink);
+                        self.connected(slot, &welcome, sink);
                     }
                 }
-                LaneEvent::Accepted { lane, hello } => match self.outbound.open_session(lane) {
-                    Some(slot) => self.session_up(slot, &hello, sink),
-                    None => self.outbound.driver.close(lane),
-                },
+                LaneEvent::Accepted { lane, hello } => self.accepted(lane, &hello, sink),
                 LaneEvent::Down { lane, fault } => {
                     if let Some(slot) = self.outbound.slot_of_lane(lane) {
                         self.read_last_records(slot, sink);
@@ -108,20 +105,46 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    fn session_up(&mut self, slot: usize, hello: &[u8], sink: &mut dyn Sink) {
+    /// A session that we asked for. When its lane is down already, that event follows and says why.
+    fn connected(&mut self, slot: usize, welcome: &[u8], sink: &mut dyn Sink) {
         let lane = self.outbound.sessions[slot].lane;
-        let ends = self.outbound.driver.take(lane);
-        let (Ok(peer), Some((sender, receiver))) = (Hello::decode(hello), ends) else {
-            let why = Hello::decode(hello).err().map_or("the lane is gone".into(), |error| error.to_string());
-            self.outbound.driver.close(lane);
-            return self.session_down(slot, &DownReason::Refused { why }, sink);
+        match Hello::decode(welcome) {
+            Ok(peer) => {
+                if let Some(ends) = self.outbound.driver.take(lane) {
+                    self.session_up(slot, ends, &peer, sink);
+                }
+            }
+            Err(error) => {
+                self.outbound.driver.close(lane);
+                self.session_down(slot, &DownReason::Refused { why: error.to_string() }, sink);
+            }
+        }
+    }
+
+    /// A session that a peer asked for. Nobody is told of one that never comes up.
+    fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
+        let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.outbound.driver.take(lane)) else {
+            return self.outbound.driver.close(lane);
         };
+        match self.outbound.open_session(lane) {
+            Some(slot) => self.session_up(slot, ends, &peer, sink),
+            None => self.outbound.driver.close(lane),
+        }
+    }
+
+    fn session_up(
+        &mut self,
+        slot: usize,
+        (sender, receiver): (D::Sender, D::Receiver),
+        peer: &Hello,
+        sink: &mut dyn Sink,
+    ) {
         if self.receivers.len() <= slot {
             self.receivers.resize_with(slot + 1, || None);
         }
         let ring_bytes = farcall_driver::LaneReceiver::ring_bytes(&receiver);
         self.receivers[slot] = Some(receiver);
-        self.outbound.session_up(slot, sender, ring_bytes, &peer);
+        self.outbound.session_up(slot, sender, ring_bytes, peer);
         let session = self.outbound.sessions[slot].id;
         sink.session_up(&mut self.outbound, session, peer.identity);
         if !self.outbound.is_doomed(slot) {
@@ -152,6 +175,17 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn limits(&self) -> TransportLimits {
         let config = &self.outbound.config;
         TransportLimits { message_bytes_max: config.message_bytes_max, calls_max: config.calls_max }
+    }
+
+    fn holdings(&self) -> Holdings {
+        let mut held = Holdings::default();
+        for session in &self.outbound.sessions {
+            held.calls += session.unanswered_calls;
+            held.requests += session.unanswered_requests;
+            held.backlog += session.backlog.len();
+            held.blocks += session.borrowed_blocks;
+        }
+        held
     }
 
     fn address(&self) -> Address {

@@ -1,0 +1,62 @@
+//! A scenario in words, for whoever has to find out why it fails.
+
+use core::fmt;
+
+use super::operations::{Operation, Start};
+use super::scenario::Scenario;
+use super::trouble::TroubleKind;
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, {} hosts, {}", self.seed, self.hosts, self.transport)?;
+        writeln!(f, "fabric: {}", self.fabric.overrides.join(" "))?;
+        writeln!(f, "settings: {}", self.tuning.assignments.join(" "))?;
+        writeln!(f, "packets until {:?}: {:?}", self.faults.over_at, self.faults.packets)?;
+        for trouble in &self.faults.troubles {
+            writeln!(f, "from {:?} until {:?}: {}", trouble.from, trouble.until, trouble.kind)?;
+        }
+        for farewell in &self.farewells {
+            writeln!(f, "at {:?} {} parts with {}", farewell.at, farewell.from, farewell.to)?;
+        }
+        for (number, operation) in self.operations.iter().enumerate() {
+            writeln!(f, "call {number}: {operation}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TroubleKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Partition { from, to, one_way } => {
+                let way = if *one_way { "" } else { ", nor the other way round" };
+                write!(f, "nothing from {from:?} reaches {to:?}{way}")
+            }
+            Self::Pause(hosts) => write!(f, "{hosts:?} stand still"),
+            Self::Slow { hosts, factor } => write!(f, "{hosts:?} take {factor} times as long"),
+            Self::Crash(hosts) => write!(f, "{hosts:?} are down"),
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { caller, callee, request_bytes, answer_bytes, serving, completion, memory, within, .. } =
+            self;
+        match self.start {
+            Start::At(at) => write!(f, "at {at:?} ")?,
+            Start::InHandler => write!(f, "in a handler ")?,
+            Start::Probe => write!(f, "as a probe ")?,
+        }
+        write!(
+            f,
+            "from {caller} to {callee}, {request_bytes} B {:?} for {answer_bytes} B {:?}",
+            memory[0], memory[1]
+        )?;
+        write!(f, ", {serving:?}, {completion:?} within {within:?}")?;
+        match self.cancel_after {
+            Some(after) => write!(f, ", cancelled after {after:?}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What excuses a report that a peer is gone: the troubles of a scenario, asked about pairs of hosts and spans of time.
+//!
+//! A report of silence needs silence. It is excused when, within the time that a peer needs to notice, hosts or paths were
+//! in trouble for at least half the peer timeout, or when so many packets are lost that three lost pings in a row
+//! are to be expected somewhere.
+
+use core::time::Duration;
+
+use farcall::{Instant, TransportKind};
+
+use super::scenario::Scenario;
+use super::trouble::{Trouble, TroubleKind};
+
+/// How likely a scenario without other excuses may lose three pings in a row somewhere.
+const SILENCE_BY_CHANCE_MAX: f64 = 1e-6;
+
+/// A span of time.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub from: Duration,
+    pub until: Duration,
+}
+
+impl Span {
+    /// How long a trouble lasts within it.
+    fn overlap(&self, trouble: &Trouble) -> Duration {
+        self.until.min(trouble.until).saturating_sub(self.from.max(trouble.from))
+    }
+}
+
+/// The time since the beginning of the simulation.
+pub fn since_beginning(at: Instant) -> Duration {
+    at - Instant::ZERO
+}
+
+/// Whether it is excused that `observer` reports at `at` that `peer` is dead. Lanes only notice crashes, and those soon.
+pub fn death(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+    match scenario.transport {
+        TransportKind::RingSim => restart(scenario, peer, at),
+        _ => restart(scenario, peer, at) || silence(scenario, observer, peer, at),
+    }
+}
+
+/// Whether it is excused that `observer` reports at `at` that `peer` does not answer. A lane's call is not repeated: a
+/// crash of the peer that it falls into is enough.
+pub fn unreachable(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+    let called_in_vain = scenario.transport == TransportKind::RingSim && restart(scenario, peer, at);
+    called_in_vain || silence(scenario, observer, peer, at)
+}
+
+/// Whether it is excused that `observer` reports at `at` that it does not hear `peer`.
+pub fn silence(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+    let timeout = scenario.tuning.peer_timeout;
+    let until = since_beginning(at);
+    // Who is not heard for the whole timeout is given up, and then is silent itself for as long.
+    let window = Span { from: until.saturating_sub(3 * timeout), until };
+    let troubles = scenario.faults.troubles.iter();
+    let relevant = troubles.filter(|trouble| trouble.kind.parts(observer, peer));
+    let trouble: Duration = relevant.map(|trouble| window.overlap(trouble)).sum();
+    trouble >= timeout / 2 || chance_of_silence(scenario) > SILENCE_BY_CHANCE_MAX
+}
+
+/// Whether `peer` had a former life at `at`.
+pub fn restart(scenario: &Scenario, peer: u32, at: Instant) -> bool {
+    scenario.faults.troubles.iter().any(|trouble| {
+        matches!(&trouble.kind, TroubleKind::Crash(hosts) if hosts.contains(&peer))
+            && trouble.from <= since_beginning(at)
+    })
+}
+
+/// Whether one of the two has parted with the other by `at`.
+pub fn farewell(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
+    scenario.farewells.iter().any(|farewell| {
+        let pair = (farewell.from, farewell.to);
+        farewell.at <= since_beginning(at) && (pair == (observer, peer) || pair == (peer, observer))
+    })
+}
+
+/// For how long at a stretch within a span `peer` could not be heard by `observer` at all.
+pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Duration {
+    let of_lanes = scenario.transport == TransportKind::RingSim;
+    let mute = |trouble: &&Trouble| match &trouble.kind {
+        TroubleKind::Crash(hosts) => hosts.contains(&peer),
+        // A lane notices a peer's end, not its standstill.
+        TroubleKind::Partition { from, to, one_way } => {
+            let crosses = |a: u32, b: u32| from.contains(&a) && to.contains(&b);
+            !of_lanes && (crosses(peer, observer) || !one_way && crosses(observer, peer))
+        }
+        TroubleKind::Pause(hosts) => !of_lanes && hosts.contains(&peer),
+        TroubleKind::Slow { .. } => false,
+    };
+    let troubles = scenario.faults.troubles.iter().filter(mute);
+    troubles.map(|trouble| span.overlap(trouble)).max().unwrap_or_default()
+}
+
+/// How long a call may wait for a peer that cannot be heard: the peer timeout, a quarter of it until it is looked at, and
+/// whatever was on its way.
+pub fn patience(scenario: &Scenario) -> Duration {
+    let limit = match scenario.transport {
+        TransportKind::RingSim => {
+            Duration::from_micros(scenario.fabric.detection_us as u64).max(scenario.tuning.peer_timeout)
+        }
+        _ => scenario.tuning.peer_timeout * 5 / 4,
+    };
+    limit + scenario.tuning.peer_timeout / 8 + Duration::from_millis(1)
+}
+
+/// How much longer than planned things on a host may take within a span, because it stood still or was slow.
+pub fn delay(scenario: &Scenario, host: u32, span: Span) -> Duration {
+    let of_host = |trouble: &&Trouble| matches!(&trouble.kind, TroubleKind::Pause(hosts) | TroubleKind::Slow { hosts, .. } if hosts.contains(&host));
+    scenario.faults.troubles.iter().filter(of_host).map(|trouble| span.overlap(trouble)).sum()
+}
+
+/// The expected number of times that three pings in a row, or their answers, are lost.
+fn chance_of_silence(scenario: &Scenario) -> f64 {
+    if scenario.transport == TransportKind::RingSim {
+        return 0.0; // its packets are not lost
+    }
+    let lost = 1.0 - (1.0 - scenario.faults.loss()).powi(2);
+    let pairs = f64::from(scenario.hosts * (scenario.hosts - 1));
+    let pings = 4.0 * scenario.faults.over_at.as_secs_f64() / scenario.tuning.peer_timeout.as_secs_f64();
+    pairs * pings * lost.powi(3)
+}
+
+impl TroubleKind {
+    /// Whether it can keep one of the two from hearing the other.
+    fn parts(&self, observer: u32, peer: u32) -> bool {
+        match self {
+            Self::Partition { from, to, .. } => {
+                let crosses = |a: u32, b: u32| from.contains(&a) && to.contains(&b);
+                crosses(observer, peer) || crosses(peer, observer)
+            }
+            Self::Slow { hosts, .. } => hosts.contains(&peer) || hosts.contains(&observer),
+            // Who stood still itself must first give the peer a chance to answer.
+            Self::Pause(hosts) | Self::Crash(hosts) => hosts.contains(&peer),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What has happened to each call, as all hosts saw it, and the rules that are checked as it happens.
+//!
+//! A simulation runs in one thread; the lock is there because handlers and callbacks must be `Send`.
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use farcall::{CallError, CallRefused, DownReason, Instant};
+
+use super::excuse::{self, Span, since_beginning};
+use super::operations::{Operation, Serving, Start};
+use super::payload::{self, Role};
+use super::scenario::Scenario;
+
+/// What handlers refuse with whose own call had no answer.
+pub const NO_FURTHER: u8 = 255;
+
+/// How much later than its deadline a call may complete on a host that neither stands still nor is slow: the packets and
+/// handlers that were in its queue before.
+const LATENESS_MAX: Duration = Duration::from_millis(2);
+
+/// How much earlier a call may time out: endpoints do not read the clock for each call.
+const EARLINESS_MAX: Duration = Duration::from_micros(1);
+
+/// Violations beyond these say nothing new.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Where a call stands. Planned → Open → Answered, Failed or Lost; Planned → Refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    Planned,
+    Open,
+    Answered,
+    Failed(CallError),
+    /// It was not accepted: it must not run.
+    Refused,
+    /// Its caller crashed.
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    stage: Stage,
+    begun: Instant,
+    ended: Instant,
+    runs: u32,
+}
+
+/// A host gave up a peer.
+#[derive(Clone, Copy, Debug)]
+struct Down {
+    observer: u32,
+    peer: u32,
+}
+
+/// What hosts have seen.
+pub struct Ledger {
+    scenario: Arc<Scenario>,
+    entries: Vec<Entry>,
+    downs: Vec<Down>,
+    violations: Vec<String>,
+    open: usize,
+}
+
+/// The ledger as all hosts share it.
+#[derive(Clone)]
+pub struct SharedLedger(Arc<Mutex<Ledger>>);
+
+impl SharedLedger {
+    /// A ledger in which nothing has happened.
+    pub fn new(scenario: Arc<Scenario>) -> Self {
+        let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, ended: Instant::ZERO, runs: 0 };
+        let entries = vec![entry; scenario.operations.len()];
+        Self(Arc::new(Mutex::new(Ledger {
+            scenario,
+            entries,
+            downs: Vec::new(),
+            violations: Vec::new(),
+            open: 0,
+        })))
+    }
+
+    /// The ledger. Not to be held while an endpoint is polled.
+    pub fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ledger {
+    /// A call is about to be made.
+    pub fn begin(&mut self, call: usize, now: Instant) {
+        if self.entries[call].stage != Stage::Planned {
+            let stage = &self.entries[call].stage;
+            self.violation(now, format!("call {call} is made, but was {stage:?} before"));
+        }
+        let entry = &mut self.entries[call];
+        (entry.stage, entry.begun) = (Stage::Open, now);
+        self.open += 1;
+    }
+
+    /// A call was not accepted, and is not under way.
+    pub fn refused(&mut self, call: usize, error: &CallError, now: Instant) {
+        let Operation { request_bytes, .. } = self.scenario.operations[call];
+        let too_long = request_bytes > self.scenario.tuning.message_bytes_max;
+        let right = match error {
+            CallError::NotSent(CallRefused::TooLong { .. }) => too_long,
+            CallError::NotSent(CallRefused::TooManyCalls { .. } | CallRefused::Down) => !too_long,
+            CallError::PeerDown(_) => true,
+            _ => false,
+        };
+        if !right {
+            self.violation(now, format!("call {call} of {request_bytes} bytes was refused: {error}"));
+        }
+        self.leave(call, Stage::Refused, now);
+    }
+
+    /// A call cannot be made now, and may be made later.
+    pub fn postponed(&mut self, call: usize) {
+        self.entries[call].stage = Stage::Planned;
+        self.open -= 1;
+    }
+
+    /// There is nobody to be called.
+    pub fn nobody(&mut self, call: usize, error: &dyn core::fmt::Display, now: Instant) {
+        let peer = self.scenario.operations[call].callee;
+        if !excuse::restart(&self.scenario, peer, now) {
+            self.violation(now, format!("call {call}: host {peer} is not known: {error}"));
+        }
+        self.leave(call, Stage::Refused, now);
+    }
+
+    /// A handler got a request.
+    pub fn run(&mut self, call: usize, host: u32, from: u32, request: &[u8], now: Instant) {
+        let operation = self.scenario.operations[call].clone();
+        self.entries[call].runs += 1;
+        let (runs, stage) = (self.entries[call].runs, self.entries[call].stage.clone());
+        if runs > 1 {
+            self.violation(now, format!("the request of call {call} ran {runs} times"));
+        }
+        if matches!(stage, Stage::Planned | Stage::Refused) {
+            self.violation(now, format!("the request of call {call} ran, which was {stage:?}"));
+        }
+        if (operation.caller, operation.callee) != (from, host) {
+            let Operation { caller, callee, .. } = operation;
+            self.violation(
+                now,
+                format!(
+                    "the request of call {call} from {caller} to {callee} ran on {host} as one from {from}"
+                ),
+            );
+        }
+        if let Some(how) = payload::difference(call, Role::Request, operation.request_bytes, request) {
+            self.violation(now, format!("the request of call {call} arrived changed: {how}"));
+        }
+    }
+
+    /// A call has completed.
+    pub fn end(&mut self, call: usize, result: Result<&[u8], &CallError>, now: Instant) {
+        if self.entries[call].stage != Stage::Open {
+            let stage = &self.entries[call].stage;
+            return self.violation(now, format!("call {call} completed, but was {stage:?} before"));
+        }
+        self.check_time(call, result, now);
+        match result {
+            Ok(answer) => self.check_answer(call, answer, now),
+            Err(error) => self.check_error(call, error, now),
+        }
+        let stage = match result {
+            Ok(_) => Stage::Answered,
+            Err(error) => Stage::Failed(error.clone()),
+        };
+        self.leave(call, stage, now);
+    }
+
+    /// A host has lost a peer.
+    pub fn peer_down(&mut self, observer: u32, peer: u32, reason: &DownReason, now: Instant) {
+        let scenario = Arc::clone(&self.scenario);
+        let given_up = |down: &Down| (down.observer, down.peer) == (peer, observer);
+        let excused = match reason {
+            DownReason::Dead => excuse::death(&scenario, observer, peer, now),
+            DownReason::Unreachable => excuse::unreachable(&scenario, observer, peer, now),
+            DownReason::Restarted => excuse::restart(&scenario, peer, now),
+            // Who never heard that its offer was accepted forgets the session without a word.
+            DownReason::Closed => {
+                excuse::farewell(&scenario, observer, peer, now)
+                    || self.downs.iter().any(given_up)
+                    || excuse::silence(&scenario, observer, peer, now)
+            }
+            DownReason::Violation { .. } | DownReason::Refused { .. } => false,
+        };
+        if !excused {
+            self.violation(now, format!("host {observer} lost host {peer} without cause: {reason}"));
+        }
+        self.downs.push(Down { observer, peer });
+    }
+
+    /// A host's life is over, and with it its calls.
+    pub fn life_ended(&mut self, host: u32) {
+        for call in 0..self.entries.len() {
+            if self.scenario.operations[call].caller == host && self.entries[call].stage == Stage::Open {
+                self.leave(call, Stage::Lost, Instant::ZERO);
+            }
+        }
+    }
+
+    /// How many calls are under way.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Whether a call was made.
+    pub fn was_begun(&self, call: usize) -> bool {
+        self.entries[call].stage != Stage::Planned
+    }
+
+    /// How many calls were answered.
+    pub fn answered(&self) -> usize {
+        self.count(|stage| *stage == Stage::Answered)
+    }
+
+    /// How many calls failed in whatever way.
+    pub fn failed(&self) -> usize {
+        self.count(|stage| matches!(stage, Stage::Failed(_)))
+    }
+
+    /// How many calls were not accepted.
+    pub fn refusals(&self) -> usize {
+        self.count(|stage| *stage == Stage::Refused)
+    }
+
+    /// How many calls had no caller any more, or never had one.
+    pub fn lost(&self) -> usize {
+        self.count(|stage| matches!(stage, Stage::Lost | Stage::Planned))
+    }
+
+    fn count(&self, which: impl Fn(&Stage) -> bool) -> usize {
+        self.entries.iter().filter(|entry| which(&entry.stage)).count()
+    }
+
+    /// How many reports of lost peers there were.
+    pub fn downs(&self) -> usize {
+        self.downs.len()
+    }
+
+    /// Notes that a rule is broken.
+    pub fn violation(&mut self, now: Instant, what: String) {
+        if self.violations.len() < VIOLATIONS_MAX {
+            let at_us = now.as_nanos() as f64 / 1e3;
+            self.violations.push(format!("at {at_us:.3} us: {what}"));
+        }
+    }
+
+    /// The rules that were broken.
+    pub fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    /// Every call that was made before `limit` is over.
+    pub fn check_none_open(&mut self, limit: Instant, now: Instant) {
+        for call in 0..self.entries.len() {
+            if self.entries[call].stage == Stage::Open && self.entries[call].begun < limit {
+                let begun = since_beginning(self.entries[call].begun);
+                self.violation(now, format!("call {call} of {begun:?} never completed"));
+            }
+        }
+    }
+
+    /// Every probe was answered.
+    pub fn check_probes(&mut self, now: Instant) {
+        for call in 0..self.entries.len() {
+            let stage = self.entries[call].stage.clone();
+            if self.scenario.operations[call].start == Start::Probe && stage != Stage::Answered {
+                self.violation(now, format!("call {call}, a probe after all faults, was {stage:?}"));
+            }
+        }
+    }
+
+    fn leave(&mut self, call: usize, stage: Stage, now: Instant) {
+        let entry = &mut self.entries[call];
+        (entry.stage, entry.ended) = (stage, now);
+        self.open -= 1;
+    }
+
+    /// Never before the deadline, if that is why, and not long after it in any case.
+    fn check_time(&mut self, call: usize, result: Result<&[u8], &CallError>, now: Instant) {
+        let operation = &self.scenario.operations[call];
+        let (begun, caller, within) = (self.entries[call].begun, operation.caller, operation.within);
+        let lasted = now - begun;
+        if result == Err(&CallError::TimedOut) && lasted + EARLINESS_MAX < within {
+            self.violation(now, format!("call {call} timed out after {lasted:?} instead of {within:?}"));
+        }
+        let span = Span { from: since_beginning(begun), until: since_beginning(now) };
+        if lasted > within + LATENESS_MAX + excuse::delay(&self.scenario, caller, span) {
+            self.violation(now, format!("call {call} of {within:?} completed after {lasted:?}: {result:?}"));
+        }
+        self.check_death(call, span, now);
+    }
+
+    /// A call to a host that has crashed does not wait longer than the peer timeout.
+    fn check_death(&mut self, call: usize, span: Span, now: Instant) {
+        let Operation { caller, callee, .. } = self.scenario.operations[call];
+        let unheard = excuse::unheard(&self.scenario, caller, callee, span);
+        if unheard > excuse::patience(&self.scenario) + excuse::delay(&self.scenario, caller, span) {
+            let what =
+                format!("call {call} waited for {unheard:?} for host {callee}, which could not be heard");
+            self.violation(now, what);
+        }
+    }
+
+    fn check_answer(&mut self, call: usize, answer: &[u8], now: Instant) {
+        let Operation { serving, answer_bytes, .. } = self.scenario.operations[call];
+        let right = match serving {
+            Serving::Reply | Serving::ReplyLater(_) => true,
+            Serving::CallOn(next) => self.entries[next].stage == Stage::Answered,
+            _ => false,
+        };
+        if !right {
+            self.violation(now, format!("call {call} was answered, although its server does {serving:?}"));
+        }
+        if self.entries[call].runs != 1 {
+            let runs = self.entries[call].runs;
+            self.violation(now, format!("call {call} was answered, although it ran {runs} times"));
+        }
+        if let Some(how) = payload::difference(call, Role::Answer, answer_bytes, answer) {
+            self.violation(now, format!("the answer of call {call} arrived changed: {how}"));
+        }
+    }
+
+    fn check_error(&mut self, call: usize, error: &CallError, now: Instant) {
+        let serving = self.scenario.operations[call].serving;
+        let next_failed = |next: usize| !matches!(self.entries[next].stage, Stage::Answered | Stage::Open);
+        let right = match (error, serving) {
+            (CallError::TimedOut | CallError::PeerDown(_), _) => true,
+            (CallError::Cancelled, _) => self.scenario.operations[call].cancel_after.is_some(),
+            (CallError::UnknownService, Serving::Unserved) => true,
+            (CallError::Abandoned, Serving::Abandon | Serving::AbandonLater(_) | Serving::CallOn(_)) => true,
+            (CallError::AnswerTooLong, Serving::ReplyTooLong) => true,
+            (CallError::Refused { code }, Serving::Refuse(given) | Serving::RefuseLater(_, given)) => {
+                *code == given
+            }
+            (CallError::Refused { code }, Serving::CallOn(next)) => *code == NO_FURTHER && next_failed(next),
+            _ => false,
+        };
+        if !right {
+            self.violation(now, format!("call {call} failed, although its server does {serving:?}: {error}"));
+        }
+        let ran = self.entries[call].runs > 0;
+        let must_have_run =
+            matches!(error, CallError::Refused { .. } | CallError::AnswerTooLong | CallError::Abandoned);
+        if must_have_run && !ran {
+            self.violation(now, format!("call {call} did not run and has an outcome as if it had: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

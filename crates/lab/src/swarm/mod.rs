@@ -1,0 +1,27 @@
+//! The swarm: random clusters under random faults, and rules that must hold whatever happens.
+//!
+//! A seed gives a [`Scenario`]: a topology with its costs and buffers, settings, faults, and calls of every kind. It runs on
+//! the simulated fabric, with the endpoints and protocols that ship. While it runs and after it, [`run`] checks that
+//! every call completes exactly once and in time, that no request runs twice, that bytes arrive as they were sent,
+//! that no peer is lost without cause and none is waited for too long, and that at the end nobody holds anything.
+//!
+//! The method is that of FoundationDB's and TigerBeetle's simulators: one thread, one seed, the same run every time.
+
+mod describe;
+mod draw;
+mod excuse;
+mod explore;
+mod fabric;
+mod ledger;
+mod node;
+mod operations;
+mod payload;
+mod run;
+mod scenario;
+mod serve;
+mod trouble;
+mod tuning;
+
+pub use explore::{Case, explore, judge};
+pub use run::{Findings, UnusableError, run};
+pub use scenario::Scenario;

@@ -1,0 +1,295 @@
+//! The program of a host: makes its calls when they are due, in every way that there is, and answers what its handlers
+//! left to it.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context as TaskContext, Poll, Waker};
+use core::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Wake;
+
+use farcall::simulated::Program;
+use farcall::{CallError, CallRefused, Endpoint, Event, Instant, Operation as Handle, Peer};
+
+use super::operations::{Completion, Operation, Serving, Start};
+use super::payload::Role;
+use super::serve::{Desk, answer, message, service_of};
+
+/// After which time a call is made again that was one too many.
+const POSTPONED_FOR: Duration = Duration::from_micros(40);
+
+/// How often a call is made that is one too many; then it is left out.
+const ATTEMPTS_MAX: u32 = 40;
+
+/// The program.
+pub struct Node {
+    rank: u32,
+    endpoint: Rc<Endpoint>,
+    desk: Desk,
+    /// Calls to be made, and how often that was tried. The next is the last.
+    due: Vec<(Instant, usize, u32)>,
+    /// Hosts to part with. The next is the last.
+    farewells: Vec<(Instant, u32)>,
+    /// Calls to be cancelled.
+    cancels: Vec<(Instant, Handle)>,
+    futures: Vec<Running>,
+    /// Hosts that the handlers call.
+    partners: Vec<u32>,
+    /// Whether the handlers' sessions must be looked at.
+    partners_changed: bool,
+}
+
+/// A call whose end is a future.
+struct Running {
+    call: usize,
+    attempts: u32,
+    future: Pin<Box<dyn Future<Output = Result<(), CallError>>>>,
+    cancel_at: Instant,
+    signal: Arc<Signal>,
+    waker: Waker,
+}
+
+/// Set when a future was woken.
+struct Signal(AtomicBool);
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Node {
+    /// The program of a life that begins now.
+    pub fn new(rank: u32, endpoint: Rc<Endpoint>, desk: Desk) -> Self {
+        desk.serve(&endpoint);
+        let now = desk.clock.now();
+        let scenario = Arc::clone(&desk.scenario);
+        let calls = scenario.operations.iter().enumerate().filter(|(_, operation)| operation.caller == rank);
+        let at = |operation: &Operation| match operation.start {
+            Start::At(at) => Some(Instant::ZERO + at),
+            Start::Probe => Some(Instant::ZERO + scenario.probes_at()),
+            Start::InHandler => None,
+        };
+        // What a former life has not done stays undone.
+        let planned = calls.filter_map(|(call, operation)| Some((at(operation)?, call, 0)));
+        let mut due: Vec<_> = planned.filter(|(at, ..)| *at >= now).collect();
+        due.sort_unstable_by(|a, b| b.cmp(a));
+        let farewells = scenario.farewells.iter().filter(|farewell| farewell.from == rank);
+        let farewells = farewells.map(|farewell| (Instant::ZERO + farewell.at, farewell.to));
+        let mut farewells: Vec<_> = farewells.filter(|(at, _)| *at >= now).collect();
+        farewells.sort_unstable_by(|a, b| b.cmp(a));
+        let partners = partners_of(rank, &scenario.operations);
+        let partners_changed = !partners.is_empty();
+        let (cancels, futures) = (Vec::new(), Vec::new());
+        Self { rank, endpoint, desk, due, farewells, cancels, futures, partners, partners_changed }
+    }
+
+    fn now(&self) -> Instant {
+        self.desk.clock.now()
+    }
+
+    fn make_due_calls(&mut self) -> usize {
+        let mut made = 0;
+        while self.due.last().is_some_and(|(at, ..)| *at <= self.now()) {
+            if let Some((_, call, attempts)) = self.due.pop() {
+                self.make(call, attempts + 1);
+                made += 1;
+            }
+        }
+        made
+    }
+
+    fn make(&mut self, call: usize, attempts: u32) {
+        let scenario = Arc::clone(&self.desk.scenario);
+        let operation = &scenario.operations[call];
+        let now = self.now();
+        self.desk.ledger.lock().begin(call, now);
+        match self.endpoint.peer(operation.callee) {
+            Ok(peer) => self.make_to(peer, call, operation, attempts),
+            Err(error) => self.desk.ledger.lock().nobody(call, &error, now),
+        }
+    }
+
+    fn make_to(&mut self, peer: Peer, call: usize, operation: &Operation, attempts: u32) {
+        let request = message(call, Role::Request, operation.request_bytes, operation.memory[0], |bytes| {
+            self.endpoint.loan(bytes).ok()
+        });
+        let cancel_at = operation.cancel_after.map_or(Instant::NEVER, |after| self.now() + after);
+        let desk = self.desk.clone();
+        let prepared = self.endpoint.call(peer, service_of(call), request).within(operation.within);
+        let handle = match operation.completion {
+            Completion::Event => prepared.post(call as u64),
+            Completion::Callback => prepared.then(move |_, outcome| {
+                let result = outcome.as_ref().map(|answer| &answer[..]);
+                desk.ledger.lock().end(call, result, desk.clock.now());
+            }),
+            Completion::Future => return self.make_future(peer, call, operation, attempts, cancel_at),
+        };
+        match handle {
+            Ok(handle) if cancel_at < Instant::NEVER => self.cancels.push((cancel_at, handle)),
+            Ok(_) => {}
+            Err(error) => self.not_made(call, attempts, &error),
+        }
+    }
+
+    fn make_future(
+        &mut self,
+        peer: Peer,
+        call: usize,
+        operation: &Operation,
+        attempts: u32,
+        cancel_at: Instant,
+    ) {
+        let (endpoint, desk, operation) = (Rc::clone(&self.endpoint), self.desk.clone(), operation.clone());
+        let future = async move {
+            let memory = operation.memory[0];
+            let request = message(call, Role::Request, operation.request_bytes, memory, |bytes| {
+                endpoint.loan(bytes).ok()
+            });
+            let pending = endpoint.call(peer, service_of(call), request).within(operation.within).start()?;
+            let result = pending.await;
+            let result = result.as_ref().map(|answer| &answer[..]);
+            desk.ledger.lock().end(call, result, desk.clock.now());
+            Ok(())
+        };
+        let signal = Arc::new(Signal(AtomicBool::new(true)));
+        let waker = Waker::from(Arc::clone(&signal));
+        self.futures.push(Running { call, attempts, future: Box::pin(future), cancel_at, signal, waker });
+    }
+
+    /// A call was not accepted. One too many may be made later.
+    fn not_made(&mut self, call: usize, attempts: u32, error: &CallError) {
+        let now = self.now();
+        let too_many = matches!(error, CallError::NotSent(CallRefused::TooManyCalls { .. }));
+        if !too_many || attempts >= ATTEMPTS_MAX {
+            return self.desk.ledger.lock().refused(call, error, now);
+        }
+        self.desk.ledger.lock().postponed(call);
+        let at = now + POSTPONED_FOR;
+        let place = self.due.partition_point(|(other, ..)| *other > at);
+        self.due.insert(place, (at, call, attempts));
+    }
+
+    /// Who has crashed cannot be parted with.
+    fn part(&mut self) -> usize {
+        let mut parted = 0;
+        while let Some((_, peer)) = self.farewells.pop_if(|(at, _)| *at <= self.desk.clock.now()) {
+            if let Ok(peer) = self.endpoint.peer(peer) {
+                self.endpoint.close(peer);
+                parted += 1;
+            }
+        }
+        parted
+    }
+
+    fn cancel_due_calls(&mut self) -> usize {
+        let now = self.now();
+        let (due, waiting): (Vec<_>, Vec<_>) = self.cancels.drain(..).partition(|(at, _)| *at <= now);
+        self.cancels = waiting;
+        due.iter().filter(|(_, handle)| self.endpoint.cancel(*handle)).count()
+    }
+
+    fn answer_due_requests(&mut self) -> usize {
+        let due = self.desk.due(self.now());
+        let answered = due.len();
+        for (call, deferred) in due {
+            let operation = &self.desk.scenario.operations[call];
+            match operation.serving {
+                Serving::RefuseLater(_, code) => self.endpoint.refuse(deferred, code),
+                Serving::AbandonLater(_) => drop(deferred),
+                _ => {
+                    let answer = answer(call, operation, |bytes| self.endpoint.loan(bytes).ok());
+                    self.endpoint.reply(deferred, answer);
+                }
+            }
+        }
+        answered
+    }
+
+    fn poll_endpoint(&mut self) -> usize {
+        let (desk, rank, changed) = (&self.desk, self.rank, &mut self.partners_changed);
+        self.endpoint.poll(|_, event| match event {
+            Event::Completed { token, outcome } => {
+                let result = outcome.as_ref().map(|answer| &answer[..]);
+                desk.ledger.lock().end(token as usize, result, desk.clock.now());
+            }
+            Event::PeerDown { peer, reason } => {
+                desk.ledger.lock().peer_down(rank, peer.rank(), &reason, desk.clock.now());
+                *changed = true;
+            }
+        })
+    }
+
+    /// Runs the futures that were woken, and drops those that are to be cancelled.
+    fn run_futures(&mut self) -> usize {
+        let now = self.now();
+        let mut woken = 0;
+        for mut running in core::mem::take(&mut self.futures) {
+            if running.cancel_at <= now {
+                self.cancel_future(running, now);
+                continue;
+            }
+            if !running.signal.0.swap(false, Ordering::Relaxed) {
+                self.futures.push(running);
+                continue;
+            }
+            woken += 1;
+            match running.future.as_mut().poll(&mut TaskContext::from_waker(&running.waker)) {
+                Poll::Pending => self.futures.push(running),
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => self.not_made(running.call, running.attempts, &error),
+            }
+        }
+        woken
+    }
+
+    fn cancel_future(&self, running: Running, now: Instant) {
+        drop(running.future);
+        self.desk.ledger.lock().end(running.call, Err(&CallError::Cancelled), now);
+    }
+
+    /// Sees to it that handlers find sessions to those whom they call.
+    fn renew_partners(&mut self) {
+        if core::mem::take(&mut self.partners_changed) {
+            let peers = self.partners.iter().filter_map(|rank| self.endpoint.peer(*rank).ok());
+            self.desk.set_peers(peers.collect());
+        }
+    }
+}
+
+impl Program for Node {
+    fn turn(&mut self) -> usize {
+        self.renew_partners();
+        let done = self.make_due_calls() + self.part() + self.cancel_due_calls() + self.answer_due_requests();
+        done + self.poll_endpoint() + self.run_futures()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let woken = self.futures.iter().any(|running| running.signal.0.load(Ordering::Relaxed));
+        let calls = self.due.last().map(|(at, ..)| *at);
+        let farewells = self.farewells.last().map(|(at, _)| *at);
+        let cancels = self.cancels.iter().map(|(at, _)| *at);
+        let futures = self.futures.iter().map(|running| running.cancel_at);
+        let own = cancels.chain(futures).chain(calls).chain(farewells).chain(self.desk.next_due());
+        let own = own.filter(|at| *at < Instant::NEVER);
+        own.chain(self.endpoint.next_deadline()).chain(woken.then_some(Instant::ZERO)).min()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.desk.ledger.lock().life_ended(self.rank);
+    }
+}
+
+/// The hosts that the handlers of a host call.
+fn partners_of(rank: u32, operations: &[Operation]) -> Vec<u32> {
+    let further = operations.iter().filter(|operation| operation.start == Start::InHandler);
+    let mut partners: Vec<_> =
+        further.filter(|operation| operation.caller == rank).map(|operation| operation.callee).collect();
+    partners.sort_unstable();
+    partners.dedup();
+    partners
+}

@@ -1,0 +1,208 @@
+//! Running a scenario, and looking at what is left when all is quiet.
+
+use core::time::Duration;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use farcall::parameters::SettingsError;
+use farcall::simulated::{Cluster, Outcome, ProfileError, Program, ScheduleError, Totals};
+use farcall::{Endpoint, EndpointError, Holdings, Instant, TransportKind};
+
+use super::ledger::SharedLedger;
+use super::node::Node;
+use super::scenario::Scenario;
+use super::serve::Desk;
+
+/// What came of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The rules that were broken, with the simulated time; none if all is well.
+    pub violations: Vec<String>,
+    /// The fingerprint of the run.
+    pub trace_hash: u64,
+    /// Calls that were planned.
+    pub calls: usize,
+    /// Calls that were answered.
+    pub answered: usize,
+    /// Calls that failed, as they may.
+    pub failed: usize,
+    /// Calls that were not accepted, as they may not be.
+    pub refused: usize,
+    /// Calls whose callers crashed, or were down when it was time.
+    pub lost: usize,
+    /// Reports of lost peers, all of them with a cause.
+    pub peers_lost: usize,
+    /// What happened on the fabric.
+    pub totals: Totals,
+}
+
+/// Why a scenario cannot be run: it is drawn wrongly.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableError {
+    /// There is no such fabric.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// There are no such settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// There is no such schedule of faults.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    /// A host cannot have such an endpoint.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+}
+
+/// Endpoints of the lives that last, by rank.
+type Endpoints = Rc<RefCell<Vec<Weak<Endpoint>>>>;
+
+/// Runs a scenario to its end.
+pub fn run(scenario: &Scenario) -> Result<Findings, UnusableError> {
+    let scenario = Arc::new(scenario.clone());
+    let mut cluster = Cluster::new(scenario.profile()?, scenario.hosts, scenario.seed, scenario.settings()?)?;
+    cluster.fabric().set_schedule(scenario.faults.schedule())?;
+    let ledger = SharedLedger::new(Arc::clone(&scenario));
+    let endpoints = start(&mut cluster, &scenario, &ledger)?;
+    let mut trial = Trial { scenario, cluster, ledger, endpoints };
+    trial.finish_calls();
+    trial.become_idle();
+    Ok(trial.findings())
+}
+
+/// Gives each host its program.
+fn start(
+    cluster: &mut Cluster,
+    scenario: &Arc<Scenario>,
+    ledger: &SharedLedger,
+) -> Result<Endpoints, UnusableError> {
+    let none_yet = (0..scenario.hosts).map(|_| Weak::new()).collect();
+    let endpoints: Endpoints = Rc::new(RefCell::new(none_yet));
+    let failure = Rc::new(RefCell::new(None));
+    for rank in 0..scenario.hosts {
+        let (scenario, ledger) = (Arc::clone(scenario), ledger.clone());
+        let (endpoints, failure) = (Rc::clone(&endpoints), Rc::clone(&failure));
+        cluster.start(rank, move |node| match node.endpoint(scenario.transport.name()) {
+            Ok(endpoint) => {
+                let endpoint = Rc::new(endpoint);
+                endpoints.borrow_mut()[rank as usize] = Rc::downgrade(&endpoint);
+                let desk = Desk::new(Arc::clone(&scenario), ledger.clone(), rank, endpoint.clock());
+                Box::new(Node::new(rank, endpoint, desk)) as Box<dyn Program>
+            }
+            Err(error) => {
+                *failure.borrow_mut() = Some(error);
+                Box::new(Nothing)
+            }
+        });
+    }
+    match failure.take() {
+        Some(error) => Err(error.into()),
+        None => Ok(endpoints),
+    }
+}
+
+/// A scenario under way.
+struct Trial {
+    scenario: Arc<Scenario>,
+    cluster: Cluster,
+    ledger: SharedLedger,
+    endpoints: Endpoints,
+}
+
+impl Trial {
+    fn now(&self) -> Instant {
+        self.cluster.fabric().now().instant()
+    }
+
+    /// Lets all calls complete, the probes too.
+    fn finish_calls(&mut self) {
+        let (probes_at, ledger) = (Instant::ZERO + self.scenario.probes_at(), self.ledger.clone());
+        self.cluster.run_until(Instant::from_nanos(probes_at.as_nanos() - 1));
+        let now = self.now();
+        self.ledger.lock().check_none_open(probes_at, now);
+        let longest = Duration::from_millis(100);
+        // The probes begin in the first turns after this time.
+        self.cluster.run_until(probes_at + Duration::from_micros(100));
+        let outcome = self.cluster.run_while_until(|| ledger.lock().open() > 0, probes_at + longest);
+        let now = self.now();
+        if outcome == Outcome::Quiet {
+            self.ledger
+                .lock()
+                .violation(now, "nothing can happen any more, although calls are under way".into());
+        }
+        self.ledger.lock().check_none_open(Instant::NEVER, now);
+        self.ledger.lock().check_probes(now);
+    }
+
+    /// Waits until nobody holds anything, as long as that may take.
+    fn become_idle(&mut self) {
+        let span = self.scenario.tuning.resend_interval * 300 + Duration::from_millis(5);
+        let step = self.scenario.tuning.resend_interval * 4;
+        let give_up_at = self.now() + span;
+        while self.now() < give_up_at && self.holders().next().is_some() {
+            let until = self.now() + step;
+            self.cluster.run_until(until);
+        }
+        let now = self.now();
+        let held: Vec<_> = self.holders().collect();
+        for (rank, holdings, calls) in held {
+            let what = format!("host {rank} still holds {holdings:?} and {calls} calls when all is over");
+            self.ledger.lock().violation(now, what);
+        }
+        if self.scenario.transport == TransportKind::RingSim {
+            // The last returns of blocks may still be on their way.
+            self.cluster.run_until(now + Duration::from_millis(1));
+            self.check_loans();
+        }
+    }
+
+    /// All memory for loans has come home, so it can be lent as a whole.
+    fn check_loans(&self) {
+        let bytes = self.scenario.fabric.block_bytes;
+        let endpoints = self.endpoints.borrow();
+        for (rank, endpoint) in endpoints.iter().enumerate() {
+            if let Some(Err(error)) = endpoint.upgrade().map(|endpoint| endpoint.loan(bytes)) {
+                let what = format!("host {rank} has not all of its block memory back: {error}");
+                self.ledger.lock().violation(self.now(), what);
+            }
+        }
+    }
+
+    /// The hosts that hold anything, and how many calls they believe to be under way.
+    fn holders(&self) -> impl Iterator<Item = (usize, Holdings, usize)> {
+        let endpoints: Vec<_> = self.endpoints.borrow().iter().map(Weak::upgrade).collect();
+        let held = endpoints.into_iter().enumerate().filter_map(|(rank, endpoint)| {
+            let endpoint = endpoint?;
+            Some((rank, endpoint.holdings(), endpoint.calls_under_way()))
+        });
+        held.filter(|(_, holdings, calls)| *holdings != Holdings::default() || *calls > 0)
+    }
+
+    fn findings(&self) -> Findings {
+        let ledger = self.ledger.lock();
+        Findings {
+            violations: ledger.violations().to_vec(),
+            trace_hash: self.cluster.fabric().trace_hash(),
+            calls: self.scenario.operations.len(),
+            answered: ledger.answered(),
+            failed: ledger.failed(),
+            refused: ledger.refusals(),
+            lost: ledger.lost(),
+            peers_lost: ledger.downs(),
+            totals: self.cluster.fabric().totals(),
+        }
+    }
+}
+
+/// The program of a host that has no endpoint.
+struct Nothing;
+
+impl Program for Nothing {
+    fn turn(&mut self) -> usize {
+        0
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,70 @@
+//! The settings of a scenario's endpoints, as assignments, so that each can be read and repeated by hand.
+
+use core::time::Duration;
+
+use farcall::TransportKind;
+
+use super::draw::Draw;
+use super::payload::MESSAGE_BYTES_MAX;
+
+/// What other parts of a scenario must know of its settings.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// The assignments.
+    pub assignments: Vec<String>,
+    /// The silence after which a peer counts as dead.
+    pub peer_timeout: Duration,
+    /// The longest message.
+    pub message_bytes_max: usize,
+    /// Bytes of a message that are sent before the first grant, or inside the ring.
+    pub unscheduled_bytes: usize,
+    /// Silence after which bytes are asked for again.
+    pub resend_interval: Duration,
+}
+
+impl Tuning {
+    /// Settings for endpoints of this kind; `damage` is whether packets are altered on their way.
+    pub fn draw(seed: u64, transport: TransportKind, damage: bool) -> Self {
+        let mut draw = Draw::new(seed, "tuning");
+        let ms = Duration::from_millis;
+        let mut tuning = Self {
+            assignments: Vec::new(),
+            peer_timeout: draw.time(ms(2), ms(12)),
+            message_bytes_max: draw.pick(&[5000, 65_536, MESSAGE_BYTES_MAX - 1]),
+            unscheduled_bytes: draw.pick(&[1024, 4096, 16_384, 65_536]),
+            resend_interval: draw.pick(&[100, 250, 1000]).min(1000) * Duration::from_micros(1),
+        };
+        let mut set = |name: String, value: String| tuning.assignments.push(format!("{name}={value}"));
+        set("endpoint.peer_timeout".into(), format!("{}us", tuning.peer_timeout.as_micros()));
+        let protocol = match transport {
+            TransportKind::RingSim => "ring",
+            TransportKind::HomaSim => "homa",
+            _ => "basic",
+        };
+        set(format!("{protocol}.calls_max"), draw.pick(&[1, 2, 7, 64, 4096]).to_string());
+        set(format!("{protocol}.message_bytes_max"), tuning.message_bytes_max.to_string());
+        if protocol == "ring" {
+            tuning.unscheduled_bytes = draw.pick(&[0, 64, 1000, 8184]);
+            set("ring.inline_bytes".into(), tuning.unscheduled_bytes.to_string());
+            set("ring.batch_bytes".into(), draw.pick(&[64, 512, 65_536]).to_string());
+            return tuning;
+        }
+        set(format!("{protocol}.rtt_bytes"), tuning.unscheduled_bytes.to_string());
+        set(format!("{protocol}.resend_interval"), format!("{}us", tuning.resend_interval.as_micros()));
+        let checksum = damage || draw.percent(50);
+        set(format!("{protocol}.checksum"), checksum.to_string());
+        if protocol == "homa" {
+            let priorities = draw.between(1, 8);
+            set("homa.priorities".into(), priorities.to_string());
+            if priorities > 1 && draw.percent(40) {
+                set("homa.unscheduled_priorities".into(), draw.between(1, priorities - 1).to_string());
+            }
+            set("homa.overcommit".into(), draw.pick(&[1, 2, 8, 64]).to_string());
+            set("homa.fifo_permille".into(), draw.pick(&[0, 50, 1000]).to_string());
+            if draw.percent(30) {
+                set("homa.link_gbps".into(), draw.pick(&[10, 100]).to_string());
+            }
+        }
+        tuning
+    }
+}

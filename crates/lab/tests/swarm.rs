@@ -1,0 +1,97 @@
+//! The swarm over many seeds, and over those that once found a bug.
+
+use std::collections::BTreeSet;
+
+use farcall::TransportKind;
+use farcall_lab::swarm::{Case, Findings, explore};
+
+/// Seeds of every run of the tests. `farcall sim swarm` looks at more.
+const SEEDS: u64 = 200;
+
+/// Cases that broke a rule, by what was wrong. They are kept although a change to how scenarios are drawn turns them into
+/// others.
+const ONCE_BROKEN: [(u64, TransportKind, &str); 12] = [
+    (1, TransportKind::BasicSim, "all simulated endpoints drew the same session numbers"),
+    (10, TransportKind::HomaSim, "the same: a new life's reset ended a session of another host"),
+    (15, TransportKind::RingSim, "a lane that was gone before it was up was reported as an unknown peer's"),
+    (177, TransportKind::RingSim, "the same, twice on one host"),
+    (
+        17,
+        TransportKind::BasicSim,
+        "a timeout became an event only at the next poll, which nobody knew was due",
+    ),
+    (50, TransportKind::RingSim, "the time that an endpoint waited was added to a deadline"),
+    (92, TransportKind::RingSim, "the same, with a peer that stands still"),
+    (58, TransportKind::RingSim, "a block that had arrived was gone after its lender's crash"),
+    (
+        268,
+        TransportKind::RingSim,
+        "the return of a block was a violation once the block's reader had crashed",
+    ),
+    (10_536, TransportKind::BasicSim, "a peer was dead whose packets lay unread behind those of others"),
+    (
+        12_242,
+        TransportKind::RingSim,
+        "the rule was wrong: the call of a lane is lost with the host that it reaches",
+    ),
+    (94, TransportKind::HomaSim, "the rule was wrong: a former life that is dead may be called so"),
+];
+
+fn cases(seeds: core::ops::RangeInclusive<u64>) -> Vec<Case> {
+    let of_seed = |seed| TransportKind::SIMULATED.iter().map(move |&transport| Case { seed, transport });
+    seeds.flat_map(of_seed).collect()
+}
+
+/// Runs the cases in all threads that there are; fails with the commands of those that break a rule.
+fn all_hold(cases: &[Case]) -> Vec<(Case, Findings)> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all = Vec::new();
+    explore(cases, threads, |case, findings| all.push((case, findings)));
+    assert_eq!(all.len(), cases.len(), "every case is judged");
+    let broken = all.iter().filter(|(_, findings)| !findings.violations.is_empty());
+    let broken: Vec<_> = broken
+        .map(|(case, findings)| format!("{}\n  {}", case.command(), findings.violations.join("\n  ")))
+        .collect();
+    assert!(broken.is_empty(), "{} cases break a rule:\n{}", broken.len(), broken.join("\n"));
+    all
+}
+
+#[test]
+fn no_seed_breaks_a_rule() {
+    let all = all_hold(&cases(1..=SEEDS));
+    for &transport in TransportKind::SIMULATED {
+        let of_it =
+            || all.iter().filter(|(case, _)| case.transport == transport).map(|(_, findings)| findings);
+        let sum = |figure: fn(&Findings) -> usize| of_it().map(figure).sum::<usize>();
+        // Rules are only worth something where there was something to break.
+        let calls = sum(|findings| findings.calls);
+        assert!(sum(|findings| findings.answered) > calls / 3, "{transport}: hardly any call is answered");
+        assert!(sum(|findings| findings.failed) > calls / 50, "{transport}: hardly any call fails");
+        assert!(sum(|findings| findings.refused) > calls / 50, "{transport}: hardly any call is refused");
+        assert!(
+            sum(|findings| findings.peers_lost) > SEEDS as usize / 4,
+            "{transport}: hardly any peer is lost"
+        );
+        let dropped = |findings: &&Findings| findings.totals.drops_port > 0;
+        let lossy = transport != TransportKind::RingSim;
+        assert_eq!(of_it().any(|findings| dropped(&findings)), lossy, "{transport}: overflow of switches");
+    }
+}
+
+#[test]
+fn what_once_broke_a_rule_breaks_none_now() {
+    all_hold(&ONCE_BROKEN.map(|(seed, transport, _)| Case { seed, transport }));
+}
+
+#[test]
+fn a_seed_gives_the_same_run_every_time_and_another_seed_another() {
+    let all = all_hold(&cases(3..=8));
+    for (case, findings) in &all {
+        assert_eq!(case.judge(), *findings, "{}", case.command());
+    }
+    for transport in TransportKind::SIMULATED {
+        let of_it = all.iter().filter(|(case, _)| case.transport == *transport);
+        let hashes: BTreeSet<_> = of_it.map(|(_, findings)| findings.trace_hash).collect();
+        assert_eq!(hashes.len(), 6, "{transport}: some runs are the same");
+    }
+}
