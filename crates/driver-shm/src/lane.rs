@@ -171,6 +171,11 @@ impl LaneDriver for ShmLanes {
         state.peer_blocks.borrow(block)
     }
 
+    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
+        let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
+        state.peer_blocks.prefetch(bytes)
+    }
+
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.lanes.get(&lane)?.peer_blocks.due_return()
     }

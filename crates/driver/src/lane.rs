@@ -180,6 +180,10 @@ pub trait LaneDriver: Send {
     /// The block that the peer of `lane` lent us, readable in place. Dropping it makes it due for return.
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault>;
 
+    /// Brings bytes into this core's cache that the peer of `lane` has written and will lend as part of a block. A fault
+    /// when they are outside the peer's memory.
+    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault>;
+
     /// The next block of `lane` that was dropped here and whose return the peer must be told.
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor>;
 

@@ -124,6 +124,15 @@ macro_rules! delegate_lane_driver {
             self.inner.borrow(lane, block)
         }
 
+        #[inline]
+        fn prefetch(
+            &mut self,
+            lane: $crate::LaneId,
+            bytes: $crate::BlockDescriptor,
+        ) -> Result<(), $crate::LaneFault> {
+            self.inner.prefetch(lane, bytes)
+        }
+
         fn due_return(&mut self, lane: $crate::LaneId) -> Option<$crate::BlockDescriptor> {
             self.inner.due_return(lane)
         }

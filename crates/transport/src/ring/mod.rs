@@ -6,6 +6,7 @@
 //! The state is in two parts so that a handler can send while it reads: [`Outbound`] has all that sending needs, the
 //! receiving ends of the lanes lie beside it.
 
+mod copies;
 mod counters;
 mod inbound;
 mod messages;
