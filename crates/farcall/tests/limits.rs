@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::Instant;
+
 use common::{LONG, Pair, settings};
 use farcall::{CallError, CallRefused, Event, Service, TransportKind};
 
@@ -44,6 +46,22 @@ fn long_messages_pass_through_the_smallest_ring() {
                 assert!(answer.iter().all(|&byte| byte == token as u8), "call {token}");
                 done += 1;
             });
+        }
+    }
+}
+
+/// The memory that is kept ready for the next long payload is nobody's loss.
+#[test]
+fn all_memory_can_be_lent_after_a_long_payload() {
+    let pair = Pair::new(TransportKind::RingShm, settings(&["shm.block_bytes=64K"]), |server| {
+        server.serve(ECHO, |_, reply| reply.send(b""));
+    });
+    for round in 0..10 {
+        pair.client.call(pair.server, ECHO, &vec![1; 16_384]).within(LONG).wait().expect("an answer");
+        let begun = Instant::now();
+        while (0..4).map(|_| pair.client.loan(16_384)).collect::<Result<Vec<_>, _>>().is_err() {
+            assert!(begun.elapsed() < LONG, "round {round}: the memory does not come back");
+            pair.client.poll(|_, _| {});
         }
     }
 }

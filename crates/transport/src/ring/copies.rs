@@ -1,7 +1,8 @@
 //! Long payloads from the caller's memory: copied into a block, part by part.
 //!
 //! Copying is bound by the lines that travel between the cores. The peer is told of each part as soon as it is written, and
-//! fetches it while the next one is being written; when the message itself arrives, most of it is there.
+//! fetches it while the next one is being written; when the message itself arrives, most of it is there. Where the block
+//! comes from is in `spare.rs`.
 
 use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
 use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};
@@ -19,7 +20,7 @@ const PART_BYTES_MIN: usize = 4096;
 impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block.
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
-        let mut loan = self.driver.loan(payload.len())?;
+        let mut loan = self.block_for_copy(payload.len())?;
         if self.peer_is_busy(slot) {
             loan.copy_from_slice(payload);
             return Ok(loan);

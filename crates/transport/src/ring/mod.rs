@@ -13,6 +13,7 @@ mod messages;
 mod outbound;
 mod records;
 mod session;
+mod spare;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -166,6 +167,9 @@ impl<D: LaneDriver> Transport for Ring<D> {
             if let Some(receiver) = receiver {
                 received += self.outbound.receive(slot, receiver, sink);
             }
+        }
+        if received == 0 && self.outbound.spare.is_wanted() {
+            self.outbound.claim_spare();
         }
         if self.outbound.any_doomed() {
             self.end_doomed_sessions(sink);

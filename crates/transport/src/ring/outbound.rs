@@ -7,6 +7,7 @@ use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_B
 
 use super::records::RECORD_OVERHEAD;
 use super::session::{Direction, Message, SESSIONS_MAX, Session, Stage, slot_of};
+use super::spare::Spare;
 use super::{RingConfig, RingCounters};
 use crate::{CallId, CallRefused, DownReason, Outbox, Outgoing, RequestId, Service, SessionId, Status};
 
@@ -23,12 +24,13 @@ pub struct Outbound<D: LaneDriver> {
     doomed: Vec<(usize, DownReason)>,
     /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
     pub(super) needy: usize,
+    pub(super) spare: Spare,
 }
 
 impl<D: LaneDriver> Outbound<D> {
     pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         let (sessions, dirty, doomed) = (Vec::new(), Vec::new(), Vec::new());
-        Self { driver, hello, config, sessions, counters, dirty, doomed, needy: 0 }
+        Self { driver, hello, config, sessions, counters, dirty, doomed, needy: 0, spare: Spare::default() }
     }
 
     /// A slot for the session of a new lane; `None` when all are taken.
@@ -165,6 +167,6 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.driver.loan(bytes)
+        self.block(bytes)
     }
 }
