@@ -2,7 +2,7 @@
 //!
 //! Copying is bound by the lines that travel between the cores. The peer is told of each part as soon as it is written, and
 //! fetches it while the next one is being written; when the message itself arrives, most of it is there. Where the block
-//! comes from is in `spare.rs`.
+//! comes from is in `ahead.rs`.
 
 use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
 use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};

@@ -6,6 +6,7 @@
 //! The state is in two parts so that a handler can send while it reads: [`Outbound`] has all that sending needs, the
 //! receiving ends of the lanes lie beside it.
 
+mod ahead;
 mod copies;
 mod counters;
 mod inbound;
@@ -13,7 +14,6 @@ mod messages;
 mod outbound;
 mod records;
 mod session;
-mod spare;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -168,8 +168,8 @@ impl<D: LaneDriver> Transport for Ring<D> {
                 received += self.outbound.receive(slot, receiver, sink);
             }
         }
-        if received == 0 && self.outbound.spare.is_wanted() {
-            self.outbound.claim_spare();
+        if received == 0 {
+            self.outbound.claim_ahead();
         }
         if self.outbound.any_doomed() {
             self.end_doomed_sessions(sink);

@@ -1,9 +1,10 @@
-//! The block for the next long payload, fetched for writing while there is nothing else to do.
+//! What will be written next, fetched for writing while there is nothing else to do: the place of the next record, and the
+//! block for the next long payload.
 //!
-//! The lines of a block that came back are in the cache of the peer, which read them last. To win them back takes as long as
-//! to copy the payload; but whoever sends one long message after the other mostly waits in between.
+//! These lines are in the cache of the peer, which read them last. To win them back takes as long as to copy a payload; but
+//! whoever sends one long message after the other mostly waits in between.
 
-use farcall_driver::{LaneDriver, Loan, LoanError, claim_lines};
+use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, RECORD_ALIGN, RUNWAY_BYTES, claim_lines};
 
 use super::outbound::Outbound;
 
@@ -13,7 +14,27 @@ const SPARE_BYTES_MAX: usize = 256 << 10;
 /// What is claimed in one turn, which must stay short: no more lines than a core can have under way at once.
 const CLAIM_BYTES: usize = 16 * 64;
 
-/// The block, and how far it is.
+/// Where the next record of some session will be, if it is as long as the last, and how far that place is claimed.
+#[derive(Debug, Default)]
+pub struct NextRecord {
+    slot: usize,
+    claimed: usize,
+    /// 0 when nothing is left to do.
+    end: usize,
+}
+
+impl NextRecord {
+    /// Expects a record of `bytes` bytes at `offset`. The lane already has the lines of the runway.
+    #[inline]
+    pub fn expect(&mut self, slot: usize, offset: usize, bytes: usize) {
+        if bytes > RUNWAY_BYTES {
+            let end = offset + bytes.next_multiple_of(RECORD_ALIGN);
+            *self = Self { slot, claimed: offset + RUNWAY_BYTES, end };
+        }
+    }
+}
+
+/// The block for the next long payload, and how far it is claimed.
 #[derive(Debug, Default)]
 pub struct Spare {
     loan: Option<Loan>,
@@ -24,12 +45,6 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Whether [`Outbound::claim_spare`] has something to do.
-    #[inline]
-    pub fn is_wanted(&self) -> bool {
-        self.wanted_bytes > 0
-    }
-
     /// The block, if it fits a payload of `bytes` bytes. One that is too short or far too long goes back.
     fn take(&mut self, bytes: usize) -> Option<Loan> {
         let mut loan = self.loan.take().filter(|loan| (bytes..=2 * bytes).contains(&loan.len()))?;
@@ -60,9 +75,33 @@ impl<D: LaneDriver> Outbound<D> {
         spare.map_or_else(|| self.block(bytes), Ok)
     }
 
-    /// Fetches a few more lines of the spare block; called when there is nothing else to do.
+    /// Fetches a few lines; called when there is nothing else to do.
+    #[inline]
+    pub fn claim_ahead(&mut self) {
+        if self.next_record.end > 0 {
+            self.claim_next_record();
+        } else if self.spare.wanted_bytes > 0 {
+            self.claim_spare();
+        }
+    }
+
     #[inline(never)]
-    pub fn claim_spare(&mut self) {
+    fn claim_next_record(&mut self) {
+        let NextRecord { slot, claimed, end } = &mut self.next_record;
+        if let Some(sender) = self.sessions[*slot].sender.as_mut() {
+            // The slot may have another session by now, with a smaller ring.
+            let bytes = (*end).min(sender.ring_bytes()).saturating_sub(*claimed).min(CLAIM_BYTES);
+            if bytes > 0 {
+                sender.claim(*claimed, bytes);
+                *claimed += bytes;
+                return;
+            }
+        }
+        *end = 0;
+    }
+
+    #[inline(never)]
+    fn claim_spare(&mut self) {
         let Spare { loan, wanted_bytes, claimed_bytes } = &mut self.spare;
         if loan.is_none() {
             *loan = self.driver.loan(*wanted_bytes).ok();
