@@ -25,6 +25,11 @@ pub fn basic(bytes: &[u8]) {
     farcall_protocol::basic::fuzz_basic(bytes);
 }
 
+/// Packets of the homa protocol within a session, against a live endpoint.
+pub fn homa(bytes: &[u8]) {
+    farcall_protocol::homa::fuzz_homa(bytes);
+}
+
 /// Rings written by a hostile peer, against a ring transport that also has an honest one.
 pub fn ring(bytes: &[u8]) {
     ring::run(bytes);

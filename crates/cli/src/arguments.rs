@@ -5,10 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use farcall::TransportKind;
+use farcall::bootstrap::RANKS_MAX;
 use farcall::parameters::Settings;
+use farcall_lab::collective::{Collective, Push};
 use farcall_lab::exchange::Buffers;
 use farcall_lab::units::Size;
 
+use crate::commands::shuffle::PlacementArgument;
 use crate::failure::Failure;
 use crate::output::Destination;
 
@@ -25,6 +28,8 @@ pub struct Arguments {
 pub enum Command {
     /// Measures calls between processes of this machine, beside what the machine can do at best
     Perf(Perf),
+    /// Measures all-to-all shuffles and other collective operations, on simulated fabrics and on this machine
+    Shuffle(Shuffle),
     /// Compares farcall with the limit of this machine, interleaved in one run
     Compare(Compare),
     /// Lists the transports of this program, and with --parameters everything that can be tuned
@@ -70,6 +75,65 @@ pub struct Perf {
     pub tuning: Tuning,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// `farcall shuffle`.
+#[derive(Debug, Args)]
+pub struct Shuffle {
+    /// Numbers of nodes, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "20", value_parser = node_count)]
+    pub nodes: Vec<u32>,
+    /// Bytes of the message from each node to each other, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1000,4000,8000,16000,32000,40000")]
+    pub sizes: Vec<Size>,
+    /// How the size is meant
+    #[arg(long, default_value = "fixed")]
+    pub growth: Growth,
+    /// Operations that count, for each number of nodes and size
+    #[arg(long, default_value = "100", value_parser = whole_number::<1_000_000>)]
+    pub ops: u64,
+    /// Operations before those
+    #[arg(long, default_value = "5")]
+    pub warmup: u32,
+    /// shuffle, broadcast, gather, all-gather, point-to-point, bandwidth or two-way-bandwidth
+    #[arg(long, default_value = "shuffle")]
+    pub collective: Collective,
+    /// Which message sends its next chunk: deterministic, random or power-of-two
+    #[arg(long, default_value = "deterministic")]
+    pub push: Push,
+    /// Chunks of a node that its driver does not have entirely yet
+    #[arg(long, default_value = "8", value_parser = whole_number::<1024>)]
+    pub max_pending: u64,
+    /// Chunks of a node that are not answered yet
+    #[arg(long, default_value = "16", value_parser = whole_number::<1024>)]
+    pub max_outstanding_chunks: u64,
+    /// The longest chunk, in bytes
+    #[arg(long, default_value = "40000")]
+    pub chunk: Size,
+    /// Transports, separated by commas: simulated ones, or real ones between threads of this machine
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "basic+sim")]
+    pub transport: Vec<TransportKind>,
+    /// A fabric's name or file; its values can be replaced, as in --set fabric.link.gbps=200 [default: ideal]
+    #[arg(long, value_name = "PROFILE")]
+    pub fabric: Option<String>,
+    /// Which node is on which machine: in-order, spread, shuffled:SEED, or a list of machines [default: the profile's]
+    #[arg(long)]
+    pub placement: Option<PlacementArgument>,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// How the sizes of a shuffle are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Growth {
+    /// Each message is that long
+    Fixed,
+    /// Each node sends that much in all, to all others
+    Weak,
+    /// All nodes together send that much
+    Strong,
 }
 
 /// `farcall compare`.
@@ -168,11 +232,26 @@ impl From<BuffersArgument> for Buffers {
 /// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking.
 const MEASURED: &str = "endpoint.idle=spin";
 
+/// What assignments to the values of a simulated fabric begin with.
+const FABRIC: &str = "fabric.";
+
 impl Tuning {
+    /// The assignments to the values of a simulated fabric, without the prefix.
+    pub fn of_fabric(&self) -> Vec<&str> {
+        self.settings.iter().filter_map(|text| text.strip_prefix(FABRIC)).collect()
+    }
+
     /// The assignments for measured processes, and the settings that they lead to.
     pub fn load(&self) -> Result<(Vec<String>, Settings), Failure> {
-        let assignments: Vec<String> =
-            [MEASURED.to_owned()].into_iter().chain(self.settings.iter().cloned()).collect();
+        self.load_with(&[])
+    }
+
+    /// As `load`, with defaults that the assignments of the command line come after. What is said of the fabric is left
+    /// out.
+    pub fn load_with(&self, defaults: &[&str]) -> Result<(Vec<String>, Settings), Failure> {
+        let defaults = [MEASURED].into_iter().chain(defaults.iter().copied()).map(str::to_owned);
+        let own = self.settings.iter().filter(|text| !text.starts_with(FABRIC)).cloned();
+        let assignments: Vec<String> = defaults.chain(own).collect();
         let settings = load_settings(&assignments)?;
         Ok((assignments, settings))
     }
@@ -188,6 +267,11 @@ impl From<&str> for Destination {
     fn from(text: &str) -> Self {
         if text == "-" { Self::StandardOutput } else { Self::File(PathBuf::from(text)) }
     }
+}
+
+/// How many nodes a cluster has.
+fn node_count(text: &str) -> Result<u32, String> {
+    whole_number::<{ RANKS_MAX as u64 }>(text).map(|nodes| nodes as u32)
 }
 
 /// A whole number from 1 to `MAX`.

@@ -43,6 +43,7 @@ fn run() -> Result<(), Failure> {
     };
     match arguments.command {
         Command::Perf(perf) => commands::perf::run(&perf),
+        Command::Shuffle(shuffle) => commands::shuffle::run(&shuffle),
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Info(info) => commands::info::run(&info),
         Command::Stat(stat) => commands::stat::run(&stat),

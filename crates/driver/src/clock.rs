@@ -1,9 +1,12 @@
-//! The real clock: the processor's cycle counter, calibrated once against the system's monotonic clock.
+//! The clock: on a real fabric the processor's cycle counter, calibrated once against the system's monotonic clock; on
+//! a simulated one the host's own time.
 //!
 //! A system call or vDSO read of the clock costs a good part of a shared-memory round trip; a cycle counter read
 //! costs about ten nanoseconds. Times are those of `CLOCK_MONOTONIC`, so that processes of one machine agree about them.
+//! To be either kind of clock costs the real one a branch that always goes the same way.
 
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use farcall_protocol::Instant;
 use rustix::time::{ClockId, clock_gettime};
@@ -19,25 +22,47 @@ struct Scale {
     nanos_per_cycle_q32: u64,
 }
 
-/// A handle to the calibrated clock: cheap to copy and to read, never goes back on one core.
-#[derive(Clone, Copy, Debug)]
+/// A handle to a clock: cheap to clone and to read, never goes back on one core.
+#[derive(Clone, Debug)]
 pub struct Clock {
-    scale: Scale,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Cycles(Scale),
+    Simulated(Arc<AtomicU64>),
 }
 
 impl Clock {
     /// The process's clock; the first call takes about 5 ms to calibrate.
     pub fn new() -> Self {
         static SCALE: OnceLock<Scale> = OnceLock::new();
-        Self { scale: *SCALE.get_or_init(calibrate) }
+        Self { source: Source::Cycles(*SCALE.get_or_init(calibrate)) }
+    }
+
+    /// A clock that shows what somebody else writes into `nanos`.
+    pub fn simulated(nanos: Arc<AtomicU64>) -> Self {
+        Self { source: Source::Simulated(nanos) }
     }
 
     /// The time now.
     #[inline]
     pub fn now(&self) -> Instant {
-        let cycles = read_cycles().wrapping_sub(self.scale.origin_cycles);
-        let nanos = (u128::from(cycles) * u128::from(self.scale.nanos_per_cycle_q32)) >> 32;
-        Instant::from_nanos(self.scale.origin_nanos.wrapping_add(nanos as u64))
+        match &self.source {
+            Source::Cycles(scale) => scale.now(),
+            // Whoever simulates runs on the reader's thread, or hands it over with more than this word.
+            Source::Simulated(nanos) => Instant::from_nanos(nanos.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Scale {
+    #[inline]
+    fn now(&self) -> Instant {
+        let cycles = read_cycles().wrapping_sub(self.origin_cycles);
+        let nanos = (u128::from(cycles) * u128::from(self.nanos_per_cycle_q32)) >> 32;
+        Instant::from_nanos(self.origin_nanos.wrapping_add(nanos as u64))
     }
 }
 
@@ -93,6 +118,16 @@ fn read_cycles() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_simulated_clock_shows_what_is_written() {
+        let nanos = Arc::new(AtomicU64::new(5));
+        let clock = Clock::simulated(nanos.clone());
+        let copy = clock.clone();
+        assert_eq!(clock.now(), Instant::from_nanos(5));
+        nanos.store(9, Ordering::Relaxed);
+        assert_eq!((clock.now(), copy.now()), (Instant::from_nanos(9), Instant::from_nanos(9)));
+    }
 
     #[test]
     fn the_clock_agrees_with_the_system_and_does_not_go_back() {

@@ -35,6 +35,11 @@ impl HeapLoans {
         let loan = unsafe { Loan::from_raw(start, descriptor, Arc::clone(&self.lender)) };
         Ok(loan)
     }
+
+    /// Whether `loan` is one of these.
+    pub fn owns(&self, loan: &Loan) -> bool {
+        loan.is_of(&self.lender)
+    }
 }
 
 struct Home {

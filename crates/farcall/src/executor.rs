@@ -16,8 +16,15 @@ use crate::Endpoint;
 /// Runs tasks and polls an endpoint in turn.
 pub struct Executor<'e> {
     endpoint: &'e Endpoint,
+    tasks: TaskSet<'e>,
+}
+
+/// Tasks that are not complete.
+#[derive(Default)]
+pub(crate) struct TaskSet<'t> {
+    tasks: RefCell<Vec<Task<'t>>>,
     /// Tasks spawned since the last round.
-    spawned: RefCell<Vec<Task<'e>>>,
+    spawned: RefCell<Vec<Task<'t>>>,
 }
 
 struct Task<'e> {
@@ -51,48 +58,16 @@ impl Signal {
     }
 }
 
-impl<'e> Executor<'e> {
-    /// An executor that polls `endpoint`.
-    pub fn new(endpoint: &'e Endpoint) -> Self {
-        Self { endpoint, spawned: RefCell::default() }
-    }
-
-    /// Adds a task; it starts when `run` or `block_on` is called, or in their next round.
-    pub fn spawn(&self, future: impl Future<Output = ()> + 'e) {
+impl<'t> TaskSet<'t> {
+    /// Adds a task; it starts in the next round.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + 't) {
         let (signal, waker) = Signal::set();
         self.spawned.borrow_mut().push(Task { future: Box::pin(future), signal, waker });
     }
 
-    /// Runs until all tasks are complete.
-    pub fn run(&self) {
-        let mut tasks = Vec::new();
-        loop {
-            let progress = self.round(&mut tasks);
-            if tasks.is_empty() && self.spawned.borrow().is_empty() {
-                return;
-            }
-            self.poll_endpoint(progress);
-        }
-    }
-
-    /// Runs until `future` is complete, and gives its output; other tasks progress meanwhile, and those that are not
-    /// complete then are dropped.
-    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        let mut future = core::pin::pin!(future);
-        let (signal, waker) = Signal::set();
-        let mut tasks = Vec::new();
-        loop {
-            let woken = signal.take();
-            if woken && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return output;
-            }
-            let progress = self.round(&mut tasks);
-            self.poll_endpoint(woken || progress);
-        }
-    }
-
     /// Runs each task that was woken once; says whether there was one.
-    fn round(&self, tasks: &mut Vec<Task<'e>>) -> bool {
+    pub(crate) fn round(&self) -> bool {
+        let mut tasks = self.tasks.borrow_mut();
         tasks.append(&mut self.spawned.borrow_mut());
         let mut progress = false;
         tasks.retain_mut(|task| {
@@ -103,6 +78,48 @@ impl<'e> Executor<'e> {
             task.future.as_mut().poll(&mut Context::from_waker(&task.waker)).is_pending()
         });
         progress
+    }
+
+    fn is_empty(&self) -> bool {
+        self.tasks.borrow().is_empty() && self.spawned.borrow().is_empty()
+    }
+}
+
+impl<'e> Executor<'e> {
+    /// An executor that polls `endpoint`.
+    pub fn new(endpoint: &'e Endpoint) -> Self {
+        Self { endpoint, tasks: TaskSet::default() }
+    }
+
+    /// Adds a task; it starts when `run` or `block_on` is called, or in their next round.
+    pub fn spawn(&self, future: impl Future<Output = ()> + 'e) {
+        self.tasks.spawn(future);
+    }
+
+    /// Runs until all tasks are complete.
+    pub fn run(&self) {
+        loop {
+            let progress = self.tasks.round();
+            if self.tasks.is_empty() {
+                return;
+            }
+            self.poll_endpoint(progress);
+        }
+    }
+
+    /// Runs until `future` is complete, and gives its output; other tasks progress meanwhile, and those that are not
+    /// complete then go on with the next `run` or `block_on`.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let mut future = core::pin::pin!(future);
+        let (signal, waker) = Signal::set();
+        loop {
+            let woken = signal.take();
+            if woken && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return output;
+            }
+            let progress = self.tasks.round();
+            self.poll_endpoint(woken || progress);
+        }
     }
 
     /// After progress there may be more to do at once, so the endpoint is polled but must not sleep.

@@ -10,6 +10,7 @@ mod endpoint;
 mod executor;
 mod node;
 pub mod parameters;
+pub mod simulated;
 mod transports;
 
 pub use connect::ConnectError;

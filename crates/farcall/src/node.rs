@@ -9,20 +9,24 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use farcall_driver::CounterFile;
+use farcall_driver::clock::Clock;
+use farcall_driver_sim::Host;
 use farcall_protocol::Identity;
 
 use crate::bootstrap::{BarrierError, Bootstrap, BootstrapError, PublishError};
 use crate::connect::Directions;
-use crate::endpoint::{Endpoint, EndpointCounters};
-use crate::parameters::{Settings, SettingsError};
-use crate::transports::{TransportKind, UnknownTransport};
+use crate::endpoint::{Endpoint, EndpointCounters, Idler};
+use crate::parameters::{EndpointSettings, Settings, SettingsError};
+use crate::transports::{Builder, Site, TransportKind, UnknownTransport};
 
 /// This process as a member of its cluster.
 pub struct Node {
     bootstrap: Bootstrap,
     settings: Settings,
     /// How many endpoints of each kind there have been.
-    endpoints: [AtomicU32; TransportKind::ALL.len()],
+    endpoints: [AtomicU32; TransportKind::ALL.len() + TransportKind::SIMULATED.len()],
+    /// The host that it is, if the cluster is a simulated one.
+    host: Option<Host>,
 }
 
 impl Node {
@@ -47,7 +51,17 @@ impl Node {
 
     /// A process with the given place in a cluster, and these settings for its endpoints.
     pub fn new(bootstrap: Bootstrap, settings: Settings) -> Self {
-        Self { bootstrap, settings, endpoints: Default::default() }
+        Self { bootstrap, settings, endpoints: Default::default(), host: None }
+    }
+
+    /// A host of a simulated cluster.
+    pub(crate) fn simulated(bootstrap: Bootstrap, settings: Settings, host: Host) -> Self {
+        Self { host: Some(host), ..Self::new(bootstrap, settings) }
+    }
+
+    /// The simulated host that this node is on; `None` when it is a process.
+    pub fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
     }
 
     /// This process's rank, from 0.
@@ -80,15 +94,30 @@ impl Node {
         let endpoint = self.endpoints[kind as usize].fetch_add(1, Ordering::Relaxed);
         let Bootstrap { rank, incarnation, directory, .. } = &self.bootstrap;
         let identity = Identity { incarnation: *incarnation, rank: *rank, endpoint };
-        let within = settings.endpoint.resolve_timeout;
+        // Simulated hosts take their turns in one thread: to wait for another one would be to wait for ever.
+        let within = if self.host.is_some() { Duration::ZERO } else { settings.endpoint.resolve_timeout };
         let directions = Directions::new(Arc::clone(directory), kind.name(), within);
-        let label = directions.key(endpoint);
-        let transport = kind
-            .build(identity, settings, directory.local_ip(), &label)
+        let site = match &self.host {
+            Some(host) => Site::Simulated(host),
+            None => Site::Machine(directory.local_ip()),
+        };
+        let label = self.label(&directions.key(endpoint));
+        let transport = Builder { identity, settings, label: &label }
+            .build(kind, &site)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(endpoint, transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
-        Ok(Endpoint::new(transport, &settings.endpoint, counters, Arc::new(directions)))
+        let EndpointSettings { idle, spin_time, call_timeout, .. } = settings.endpoint;
+        let (clock, idler) = match &self.host {
+            Some(host) => (host.clock(), Idler::forbidden()),
+            None => (Clock::new(), Idler::new(idle, spin_time)),
+        };
+        Ok(Endpoint::new(transport, call_timeout, clock, idler, counters, Arc::new(directions)))
+    }
+
+    /// Under which name an endpoint counts: simulated hosts share a process and its counters.
+    fn label(&self, key: &str) -> String {
+        if self.host.is_some() { format!("{}/{key}", self.rank()) } else { key.to_owned() }
     }
 }
 

@@ -58,8 +58,10 @@ fn pairs() -> impl Iterator<Item = Pair> {
     let settings = settings(&[
         &format!("ring.message_bytes_max={limit}"),
         &format!("basic.message_bytes_max={limit}"),
+        &format!("homa.message_bytes_max={limit}"),
         "ring.calls_max=64",
         "basic.calls_max=64",
+        "homa.calls_max=64",
     ]);
     TransportKind::ALL.iter().map(move |&kind| {
         println!("over {kind}");
@@ -271,6 +273,7 @@ fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_sessio
             settings(&[
                 &format!("ring.message_bytes_max={bytes}"),
                 &format!("basic.message_bytes_max={bytes}"),
+                &format!("homa.message_bytes_max={bytes}"),
             ])
         };
         let pair = Pair::with_client_settings(kind, limits("1K"), limits("1M"), serve);

@@ -36,7 +36,7 @@ fn sentence<T>(outcome: Result<T, impl ToString>) -> String {
 #[test]
 fn an_unknown_transport_is_answered_with_the_known_ones() {
     let node = Node::new(Bootstrap::alone(), Settings::default());
-    let known: Vec<_> = TransportKind::ALL.iter().map(|kind| kind.name()).collect();
+    let known: Vec<_> = TransportKind::every().map(TransportKind::name).collect();
     for unknown in ["rnig+shm", "ring", "", "RING+SHM", "ring+shm "] {
         let expected = format!("unknown transport `{unknown}`; the transports here are {}", known.join(", "));
         assert_eq!(sentence(node.endpoint(unknown)), expected);
@@ -66,9 +66,31 @@ fn wrong_settings_are_answered_with_right_ones() {
 }
 
 #[test]
+fn priorities_that_a_driver_does_not_have_are_refused() {
+    let node = Node::new(Bootstrap::alone(), Settings::default());
+    let cases = [
+        (
+            "homa.priorities=8",
+            "homa.priorities=8 is more than the 1 of this driver; `auto` takes what there is",
+        ),
+        ("homa.cutoffs=1K,10K", "2 cutoffs part more priorities than the 1 that there are"),
+        (
+            "homa.unscheduled_priorities=2",
+            "2 of 1 priorities for unscheduled bytes leave none for the others",
+        ),
+    ];
+    for kind in [TransportKind::HomaUdp, TransportKind::HomaShm] {
+        for (assignment, reason) in cases {
+            let refusal = sentence(node.endpoint_with(kind, &settings(&[assignment])));
+            assert!(refusal.ends_with(reason), "{kind}: {refusal}");
+        }
+    }
+}
+
+#[test]
 fn a_message_over_the_limit_is_refused_whether_the_session_is_up_or_not() {
     let limit = 1 << 20;
-    let limits = ["ring.message_bytes_max=1M", "basic.message_bytes_max=1M"];
+    let limits = ["ring.message_bytes_max=1M", "basic.message_bytes_max=1M", "homa.message_bytes_max=1M"];
     for pair in pairs(&limits) {
         let long = vec![0; limit + 1];
         let expected = "a message of 1048577 bytes is over the limit of 1048576";

@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod blocks;
 pub mod bootstrap;
+pub mod collective;
 pub mod compare;
 pub mod echo;
 pub mod exchange;

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod basic;
+pub mod calls;
+pub mod homa;
 mod identity;
 pub mod ring;
 pub mod session;

@@ -1,17 +1,19 @@
 //! Small calls in the steady state allocate nothing.
 
-use farcall_protocol::basic::{Basic, BasicConfig, Delivery, Payload};
+use farcall_protocol::basic::{Basic, BasicConfig};
+use farcall_protocol::calls::{Calls, Delivery, Payload, Policy};
+use farcall_protocol::homa::{Homa, HomaConfig};
 use farcall_protocol::session::{PeerAddress, SessionId};
 use farcall_protocol::wire::Head;
 use farcall_protocol::{Identity, Instant};
 
-struct Pair {
-    ends: [Basic<Vec<u8>>; 2],
+struct Pair<P: Policy> {
+    ends: [Calls<Vec<u8>, P>; 2],
     packet: Vec<u8>,
     completed: u32,
 }
 
-impl Pair {
+impl<P: Policy> Pair<P> {
     fn move_packets(&mut self, from: usize, now: Instant) -> bool {
         let (mut head, mut any) = (Head::new(), false);
         while let Some(packet) = self.ends[from].poll_transmit(now, &mut head) {
@@ -34,20 +36,16 @@ impl Pair {
 
     fn round(&mut self, session: SessionId, now: Instant) {
         for call in 0..16 {
-            self.ends[0].call(session, call, 1, Payload::Slice(&[1; 30])).expect("there is a slot");
+            let request = &[1; 480][..30 * (call as usize + 1)];
+            self.ends[0].call(session, call, 1, Payload::Slice(request)).expect("there is a slot");
         }
         while self.move_packets(0, now) | self.move_packets(1, now) {}
         self.ends.iter_mut().for_each(|end| end.handle_timeout(now));
     }
 }
 
-#[test]
-fn small_calls_in_the_steady_state_allocate_nothing() {
-    let end = |rank| {
-        let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
-        Basic::new(BasicConfig::default(), identity, 1).expect("the default configuration is valid")
-    };
-    let mut pair = Pair { ends: [end(0), end(1)], packet: Vec::with_capacity(2000), completed: 0 };
+fn assert_that_calls_allocate_nothing<P: Policy>(ends: [Calls<Vec<u8>, P>; 2]) {
+    let mut pair = Pair { ends, packet: Vec::with_capacity(2000), completed: 0 };
     let session =
         pair.ends[0].connect(PeerAddress(1), Instant::from_nanos(1)).expect("the first session fits");
     let time = |round: u64| Instant::from_nanos(round * 100_000);
@@ -56,4 +54,20 @@ fn small_calls_in_the_steady_state_allocate_nothing() {
         allocation_counter::measure(|| (100..1000).for_each(|round| pair.round(session, time(round))));
     assert_eq!(counted.count_total, 0);
     assert_eq!(pair.completed, 999 * 16);
+}
+
+fn identity(rank: u32) -> Identity {
+    Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 }
+}
+
+#[test]
+fn small_calls_by_basic_in_the_steady_state_allocate_nothing() {
+    let end = |rank| Basic::new(BasicConfig::default(), identity(rank), 1).expect("the defaults are valid");
+    assert_that_calls_allocate_nothing([end(0), end(1)]);
+}
+
+#[test]
+fn small_calls_by_homa_in_the_steady_state_allocate_nothing() {
+    let end = |rank| Homa::new(HomaConfig::default(), identity(rank), 1).expect("the defaults are valid");
+    assert_that_calls_allocate_nothing([end(0), end(1)]);
 }

@@ -11,6 +11,7 @@ use farcall_driver::clock::Clock;
 use farcall_driver::{Address, CounterFile, Datagram};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
+use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
     SessionId, Sink, Status, Transport,
@@ -25,10 +26,10 @@ fn udp() -> UdpDriver {
     UdpDriver::bind(&UdpConfig::default()).expect("a socket on the loopback interface")
 }
 
-fn transport(rank: u32, checksum: bool) -> PacketTransport<UdpDriver> {
+fn transport(rank: u32, checksum: bool) -> PacketTransport<UdpDriver, BasicPolicy> {
     let identity = Identity { incarnation: 1 + u64::from(rank), rank, endpoint: 0 };
     let config = PacketConfig { checksum, ..PacketConfig::default() };
-    let made = PacketTransport::new(udp(), identity, 1, &config, CounterFile::process(), "echo");
+    let made = PacketTransport::new(udp(), BasicPolicy, identity, 1, &config, CounterFile::process(), "echo");
     made.expect("the default configuration is valid")
 }
 
@@ -84,7 +85,7 @@ fn median_nanos(mut samples: Vec<u64>) -> u64 {
     samples[samples.len() / 2]
 }
 
-fn bare_block(bare: &mut Bare, server: &Address, clock: Clock) -> u64 {
+fn bare_block(bare: &mut Bare, server: &Address, clock: &Clock) -> u64 {
     let to = bare.driver.resolve(server).expect("the address is one of UDP");
     let exchange = |_| {
         let started = clock.now();
@@ -96,7 +97,11 @@ fn bare_block(bare: &mut Bare, server: &Address, clock: Clock) -> u64 {
     median_nanos((0..CALLS).map(exchange).collect())
 }
 
-fn call_block(transport: &mut PacketTransport<UdpDriver>, session: SessionId, clock: Clock) -> u64 {
+fn call_block(
+    transport: &mut PacketTransport<UdpDriver, BasicPolicy>,
+    session: SessionId,
+    clock: &Clock,
+) -> u64 {
     let mut echo = Echo::default();
     let call = |done: usize| {
         let started = clock.now();
@@ -119,7 +124,7 @@ fn main() {
     // One server at a time is polled: the one whose number stands here.
     let turn = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let server = thread::spawn({
-        let (stop, turn) = (stop.clone(), turn.clone());
+        let (stop, turn, clock) = (stop.clone(), turn.clone(), clock.clone());
         move || {
             let mut echo = Echo::default();
             while !stop.load(Ordering::Relaxed) {
@@ -138,10 +143,10 @@ fn main() {
     let mut medians = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..BLOCKS {
         turn.store(0, Ordering::Relaxed);
-        medians[0].push(bare_block(&mut bare, &bare_address, clock));
+        medians[0].push(bare_block(&mut bare, &bare_address, &clock));
         for which in 0..2 {
             turn.store(which + 1, Ordering::Relaxed);
-            medians[which + 1].push(call_block(&mut clients[which], sessions[which], clock));
+            medians[which + 1].push(call_block(&mut clients[which], sessions[which], &clock));
         }
     }
     stop.store(true, Ordering::Relaxed);

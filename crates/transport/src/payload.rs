@@ -12,6 +12,9 @@ pub enum Outgoing<'a> {
     Slice(&'a [u8]),
     /// Memory of the transport's own driver, sent without a copy where the driver can.
     Loan(Loan),
+    /// Memory that its holders share, such as a payload that is passed on to several peers. Packets are made of it in
+    /// place; rings get a copy.
+    Shared(Payload),
 }
 
 impl Outgoing<'_> {
@@ -30,6 +33,7 @@ impl Outgoing<'_> {
         match self {
             Self::Slice(bytes) => bytes,
             Self::Loan(loan) => loan,
+            Self::Shared(payload) => payload,
         }
     }
 }
@@ -111,6 +115,12 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Outgoing<'a> {
 impl<'a> From<&'a Vec<u8>> for Outgoing<'a> {
     fn from(bytes: &'a Vec<u8>) -> Self {
         Self::Slice(bytes)
+    }
+}
+
+impl From<Payload> for Outgoing<'_> {
+    fn from(payload: Payload) -> Self {
+        Self::Shared(payload)
     }
 }
 

@@ -55,6 +55,10 @@ pub trait Outbox {
     /// Gives up on a call: its response will not be reported any more.
     fn cancel(&mut self, session: SessionId, call: CallId);
 
+    /// Whether the driver has all of a call's request: nothing of it waits for room, for permission of the peer or for a
+    /// session. Also true of calls that are over.
+    fn is_transmitted(&self, session: SessionId, call: CallId) -> bool;
+
     /// Memory that can be sent without a copy where the driver can do so.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 }

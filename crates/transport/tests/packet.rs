@@ -8,6 +8,7 @@ use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
+use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
     SessionId, Sink, Status, Transport,
@@ -93,7 +94,7 @@ impl Sink for Log {
 }
 
 struct End<D: Datagram> {
-    transport: PacketTransport<D>,
+    transport: PacketTransport<D, BasicPolicy>,
     log: Log,
 }
 
@@ -109,7 +110,8 @@ fn udp(mtu_bytes: usize) -> UdpDriver {
 fn end<D: Datagram>(driver: D, rank: u32) -> End<D> {
     let config = PacketConfig::default();
     let file = CounterFile::process();
-    let transport = PacketTransport::new(driver, identity(rank), 5, &config, file, &format!("test {rank}"));
+    let transport =
+        PacketTransport::new(driver, BasicPolicy, identity(rank), 5, &config, file, &format!("test {rank}"));
     End { transport: transport.expect("the default configuration is valid"), log: Log::default() }
 }
 

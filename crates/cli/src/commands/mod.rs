@@ -3,4 +3,5 @@
 pub mod compare;
 pub mod info;
 pub mod perf;
+pub mod shuffle;
 pub mod stat;

@@ -52,6 +52,7 @@ fn check_sizes(sizes: &[Size], transports: &[TransportKind], settings: &Settings
         let (group, bytes_max) = match transport.name().split_once('+') {
             Some((group @ "ring", _)) => (group, settings.ring.message_bytes_max),
             Some((group @ "basic", _)) => (group, settings.basic.message_bytes_max),
+            Some((group @ "homa", _)) => (group, settings.homa.message_bytes_max),
             _ => continue,
         };
         if size.0 > bytes_max {

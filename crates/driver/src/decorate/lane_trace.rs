@@ -49,8 +49,8 @@ impl<L: LaneDriver> LaneDriver for LaneTrace<L> {
 
     fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)> {
         let (sender, receiver) = self.inner.take(lane)?;
-        let (tracer, clock) = (self.tracer.clone(), self.clock);
-        let sender = TracingEnd { inner: sender, lane, tracer: tracer.clone(), clock };
+        let (tracer, clock) = (self.tracer.clone(), self.clock.clone());
+        let sender = TracingEnd { inner: sender, lane, tracer: tracer.clone(), clock: clock.clone() };
         Some((sender, TracingEnd { inner: receiver, lane, tracer, clock }))
     }
 }

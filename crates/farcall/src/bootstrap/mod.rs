@@ -20,7 +20,7 @@ mod stream;
 mod variables;
 
 pub use children::{ChildPlan, Children, SpawnError, StillRunning};
-pub use directory::{BarrierError, Directory, JoinError, PublishError, ResolveError};
+pub use directory::{BarrierError, Directory, JoinError, LocalRanks, PublishError, ResolveError};
 pub use hosts::{HostList, HostPort};
 pub use incarnation::random_incarnation;
 pub use launch::{Launch, LaunchError};

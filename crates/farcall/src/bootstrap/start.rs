@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::children::{ChildPlan, Children, SpawnError};
-use super::directory::{Directory, JoinError};
+use super::directory::{Directory, JoinError, LocalRanks};
 use super::hosts::HostPort;
 use super::incarnation::random_incarnation;
 use super::launch::{Launch, LaunchError};
@@ -86,6 +86,11 @@ impl Bootstrap {
     /// A cluster of this process only, whatever the environment says.
     pub fn alone() -> Self {
         Self::with_directory(Directory::alone(random_incarnation()), None)
+    }
+
+    /// The place of one rank among several in this process, for one life of it.
+    pub fn among(ranks: &LocalRanks, rank: u32, incarnation: u64) -> Self {
+        Self::with_directory(ranks.directory(rank, incarnation), None)
     }
 
     /// Joins a rendezvous that somebody serves at `address`, whatever the environment says.

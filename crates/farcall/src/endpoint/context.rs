@@ -56,6 +56,13 @@ impl Context<'_> {
         self.outbox.reply(deferred.fulfil(), Status::Refused(code), Outgoing::Slice(&[]));
     }
 
+    /// Whether the driver has all of the request of a call that was posted or has a callback, so that its memory and
+    /// the fabric's queues hold no more than the response. Also true of operations that have ended.
+    pub fn is_transmitted(&self, operation: Operation) -> bool {
+        let session = self.state.operations.session_of(operation.0);
+        session.is_none_or(|session| self.outbox.is_transmitted(session, operation.0))
+    }
+
     /// Memory that can be written in place and sent without a copy.
     pub fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.outbox.loan(bytes)

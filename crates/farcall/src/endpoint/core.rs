@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
 use farcall_driver::wait_readable;
+use farcall_protocol::Instant;
 use farcall_transport::{CallId, Incoming, Outgoing, Status, Transport};
 
 use super::context::Context;
@@ -109,15 +110,19 @@ impl Core {
         }
     }
 
+    /// The earliest time at which a poll is due although nothing arrives; [`Instant::NEVER`] if none is.
+    pub fn next_deadline(&self) -> Instant {
+        let deadline = self.state.operations.earliest_deadline();
+        self.transport.next_deadline().map_or(deadline, |other| other.min(deadline))
+    }
+
     /// Blocks until a peer rings, a deadline comes or [`SLEEP_MAX`] is over.
     fn sleep(&mut self) {
         self.transport.prepare_wait();
         // What was published before the announcement would ring no bell.
         if self.turn(None) == 0 && self.state.stored_events.is_empty() {
             self.state.counters.sleeps.increment();
-            let deadline = self.state.operations.earliest_deadline();
-            let deadline = self.transport.next_deadline().map_or(deadline, |other| other.min(deadline));
-            let at_most = (deadline - self.state.now).min(SLEEP_MAX);
+            let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
             wait_readable(&self.transport.wait_descriptors(), at_most);
         }
         self.transport.finish_wait();

@@ -12,7 +12,8 @@ pub const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// Decides what to do after a fruitless poll.
 #[derive(Clone, Copy, Debug)]
 pub struct Idler {
-    policy: Idle,
+    /// `None` where to wait is a mistake.
+    policy: Option<Idle>,
     /// How long to spin before anything else.
     spin_time: Duration,
     /// When the present run of fruitless polls began.
@@ -33,7 +34,13 @@ pub enum Step {
 impl Idler {
     /// An idler that spins for `spin_time` before it does what the policy says.
     pub fn new(policy: Idle, spin_time: Duration) -> Self {
-        Self { policy, spin_time, idle_since: None }
+        Self { policy: Some(policy), spin_time, idle_since: None }
+    }
+
+    /// The idler of a simulated host: its turns are run by the simulation, which a host that waited would hold up for
+    /// ever.
+    pub fn forbidden() -> Self {
+        Self { policy: None, spin_time: Duration::ZERO, idle_since: None }
     }
 
     /// A poll has found something.
@@ -43,13 +50,17 @@ impl Idler {
     }
 
     /// A poll has found nothing.
+    ///
+    /// # Panics
+    /// On a simulated host.
     #[inline]
     pub fn idle(&mut self, now: Instant) -> Step {
+        let policy = self.policy.expect("a simulated host cannot wait; use callbacks, events or `Tasks`");
         let since = *self.idle_since.get_or_insert(now);
-        if self.policy == Idle::Spin || now - since < self.spin_time {
+        if policy == Idle::Spin || now - since < self.spin_time {
             return Step::Poll;
         }
-        match self.policy {
+        match policy {
             Idle::Block => Step::Sleep,
             _ => Step::Yield,
         }

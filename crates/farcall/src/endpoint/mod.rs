@@ -17,12 +17,14 @@ mod request;
 mod sessions;
 mod state;
 
+use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
+use farcall_protocol::Instant;
 use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
 
 use self::core::Core;
@@ -31,7 +33,7 @@ pub use context::{Context, ContextCall, Operation};
 pub use counters::EndpointCounters;
 pub use deferred::Deferred;
 pub use event::Event;
-use idle::Idler;
+pub(crate) use idle::Idler;
 pub use operations::OPERATIONS_MAX;
 use outcome::Kept;
 pub use outcome::{Answer, CallError, Outcome};
@@ -41,7 +43,6 @@ use sessions::SessionState;
 use state::{State, Turn};
 
 use crate::connect::{ConnectError, Directions};
-use crate::parameters::EndpointSettings;
 
 /// One thread's door to its peers.
 ///
@@ -56,13 +57,13 @@ pub struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(
         transport: Box<dyn Transport>,
-        settings: &EndpointSettings,
+        call_timeout: Duration,
+        clock: Clock,
+        idler: Idler,
         counters: EndpointCounters,
         directions: Arc<Directions>,
     ) -> Self {
-        let clock = Clock::new();
-        let state = State::new(counters, clock.now(), settings.call_timeout);
-        let idler = Idler::new(settings.idle, settings.spin_time);
+        let state = State::new(counters, clock.now(), call_timeout);
         let core = Core { transport, state, clock, idler, directions, polls_until_clock: 0 };
         Self { core: RefCell::new(core), abandoned: RefCell::default() }
     }
@@ -137,6 +138,12 @@ impl Endpoint {
         self.core().transport.outbox().reply(deferred.fulfil(), Status::Ok, payload.into());
     }
 
+    /// Refuses a request that its handler deferred, with a code of the server's own.
+    pub fn refuse(&self, deferred: Deferred, code: u8) {
+        let (request, status) = (deferred.fulfil(), Status::Refused(code));
+        self.core().transport.outbox().reply(request, status, Outgoing::Slice(&[]));
+    }
+
     /// Cancels a call that was posted or has a callback. It completes now, with [`CallError::Cancelled`], unless it
     /// has completed before; says whether it did.
     pub fn cancel(&self, operation: Operation) -> bool {
@@ -150,9 +157,26 @@ impl Endpoint {
         true
     }
 
+    /// As [`Context::is_transmitted`].
+    pub fn is_transmitted(&self, operation: Operation) -> bool {
+        let core = &mut *self.core();
+        Context { outbox: core.transport.outbox(), state: &mut core.state }.is_transmitted(operation)
+    }
+
     /// Memory that can be written in place and sent without a copy.
     pub fn loan(&self, bytes: usize) -> Result<Loan, LoanError> {
         self.core().transport.outbox().loan(bytes)
+    }
+
+    /// The clock that the endpoint's deadlines are on: that of the machine, or of the simulated host.
+    pub fn clock(&self) -> Clock {
+        self.core().clock.clone()
+    }
+
+    /// When a poll must come at the latest although nothing arrives; a time that is past asks for one at once.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let deadline = self.core().next_deadline();
+        (deadline != Instant::NEVER).then_some(deadline)
     }
 
     /// What the transport can carry.
@@ -212,9 +236,9 @@ impl Endpoint {
         }
     }
 
-    /// One turn without interest in events and without idling.
-    pub(crate) fn poll_once(&self) {
-        self.core().turn(None);
+    /// One turn without interest in events and without idling; returns how much there was to do.
+    pub(crate) fn poll_once(&self) -> usize {
+        self.core().turn(None)
     }
 
     /// Gives up on the operation of a future that is dropped.

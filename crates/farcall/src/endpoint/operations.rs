@@ -162,6 +162,12 @@ impl Operations {
         Some(self.remove_pending(call))
     }
 
+    /// The session of an operation that has not ended.
+    pub fn session_of(&self, call: CallId) -> Option<SessionId> {
+        let slot = self.slots.get(usize::from(call.0 as u16))?;
+        (slot.is_pending() && u32::from(slot.generation) == call.0 >> 16).then_some(slot.session)
+    }
+
     /// Ends an operation whatever its session; gives the session too.
     pub fn cancel(&mut self, call: CallId) -> Option<(SessionId, Completion)> {
         let slot = self.slot_mut(call)?;

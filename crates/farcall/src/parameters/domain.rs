@@ -8,6 +8,7 @@ use super::Value;
 use super::choice::Choice;
 use super::nearest::nearest;
 use super::quantity::{show_duration, show_size, wide_duration, wide_integer, wide_size};
+use super::sizes::{SIZES_MAX, Sizes};
 
 /// The word for "let the program choose", where a parameter allows it.
 pub(super) const AUTO: &str = "auto";
@@ -55,6 +56,15 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// An IPv4 or IPv6 address without a port.
     IpAddress,
+    /// Numbers of bytes, ascending.
+    Sizes {
+        /// The least value.
+        min: u32,
+        /// The greatest value.
+        max: u32,
+        /// The most values.
+        count_max: usize,
+    },
 }
 
 /// Why a text is not a value of a domain.
@@ -116,6 +126,12 @@ impl Domain {
         Self { kind: Kind::IpAddress, auto: false }
     }
 
+    /// Up to `count_max` numbers of bytes from `min` to `max`, ascending.
+    pub(super) const fn sizes(min: u32, max: u32, count_max: usize) -> Self {
+        assert!(count_max <= SIZES_MAX, "a list holds no more");
+        Self { kind: Kind::Sizes { min, max, count_max }, auto: false }
+    }
+
     /// Also allows `auto`; the typed field is then an `Option`, `None` for `auto`.
     pub(super) const fn or_auto(self) -> Self {
         Self { auto: true, ..self }
@@ -143,6 +159,7 @@ impl Domain {
             },
             Kind::Choice(words) => parse_choice(text, words),
             Kind::IpAddress => text.parse::<IpAddr>().map(Value::IpAddress).map_err(|_| Invalid::WrongKind),
+            Kind::Sizes { min, max, count_max } => parse_sizes(text, min, max, count_max),
         }
     }
 
@@ -150,7 +167,7 @@ impl Domain {
     pub fn unit(&self) -> &'static str {
         match self.kind {
             Kind::Integer { unit, .. } => unit,
-            Kind::Size { .. } => "bytes",
+            Kind::Size { .. } | Kind::Sizes { .. } => "bytes",
             Kind::Duration { .. } => "time",
             Kind::Boolean | Kind::Choice(_) | Kind::IpAddress => "",
         }
@@ -175,6 +192,10 @@ impl fmt::Display for Domain {
             Kind::Boolean => f.write_str("true or false"),
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::IpAddress => f.write_str("an IP address such as 127.0.0.1"),
+            Kind::Sizes { min, max, count_max } => {
+                let (min, max) = (show_size(u64::from(min)), show_size(u64::from(max)));
+                write!(f, "up to {count_max} ascending sizes from {min} to {max}, between commas")
+            }
         }
     }
 }
@@ -201,6 +222,15 @@ fn parse_size(text: &str, min: u64, max: u64, power_of_two: bool) -> Result<Valu
     let below = above / 2;
     let nearest = if bytes - below <= above - bytes { below } else { above };
     Err(Invalid::NotPowerOfTwo { nearest: Value::Size(nearest) })
+}
+
+fn parse_sizes(text: &str, min: u32, max: u32, count_max: usize) -> Result<Value, Invalid> {
+    let sizes = Sizes::parse(text).filter(|sizes| sizes.as_slice().len() <= count_max);
+    let sizes = sizes.ok_or(Invalid::WrongKind)?;
+    match sizes.clamp(min, max) {
+        nearest if nearest != sizes => Err(Invalid::OutOfRange { nearest: Value::Sizes(nearest) }),
+        sizes => Ok(Value::Sizes(sizes)),
+    }
 }
 
 fn parse_choice(text: &str, words: &'static [&'static str]) -> Result<Value, Invalid> {

@@ -14,6 +14,7 @@ mod load;
 mod nearest;
 mod parameter;
 pub mod quantity;
+mod sizes;
 mod table;
 mod value;
 
@@ -22,9 +23,10 @@ pub use domain::{Domain, Invalid, Kind};
 pub use error::{Origin, SettingsError};
 pub use load::{CONFIG_VARIABLE, Sources};
 pub use parameter::{Parameter, Scope};
+pub use sizes::Sizes;
 pub use table::{
-    BasicSettings, EndpointSettings, FaultSettings, Idle, PARAMETERS, RingSettings, Settings, ShmSettings,
-    UdpSettings,
+    BasicSettings, EndpointSettings, FaultSettings, HomaSettings, Idle, PARAMETERS, RingSettings, Settings,
+    ShmSettings, UdpSettings,
 };
 pub use value::Value;
 

@@ -7,6 +7,7 @@ use super::choice::choice;
 use super::declare::parameters;
 use super::domain::Domain;
 use super::quantity::{G, K, M};
+use super::sizes::Sizes;
 
 choice! {
     /// What an endpoint does while there is nothing to do.
@@ -39,6 +40,22 @@ parameters! {
     "The `basic` transport: unscheduled bytes first, grants for the rest."
     basic: BasicSettings {
         rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant: about link rate times round trip.";
+        resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+        checksum: bool = "true", Domain::boolean(), Session, "Whether packets carry a checksum of their own.";
+    }
+    "The `homa` transport: grants to the shortest messages first, by priorities."
+    homa: HomaSettings {
+        rtt_bytes: usize = "16K", Domain::size(K, 16 * M), Session, "Bytes sent before the first grant, and granted ahead: about link rate times round trip.";
+        grant_bytes: Option<usize> = "auto", Domain::size(K, 16 * M).or_auto(), Endpoint, "Least bytes in a grant, unless fewer are left; auto takes two packets or a quarter of rtt_bytes, whichever is more.";
+        overcommit: u16 = "8", Domain::integer(1, 64, "messages"), Endpoint, "Most messages, each of another sender, that are granted bytes at a time.";
+        priorities: Option<u8> = "auto", Domain::integer(1, 8, "priorities").or_auto(), Endpoint, "Priorities to use; auto takes all that the driver has.";
+        unscheduled_priorities: Option<u8> = "auto", Domain::integer(1, 7, "priorities").or_auto(), Endpoint, "Priorities for bytes that need no grant; auto learns from the traffic.";
+        cutoffs: Option<Sizes> = "auto", Domain::sizes(1, G as u32, 7).or_auto(), Endpoint, "Lengths of messages that part those priorities; auto learns from the traffic.";
+        fifo_permille: u16 = "50", Domain::integer(0, 1000, "of 1000 bytes"), Endpoint, "Share of grants, and of bytes sent, for the oldest message instead of the shortest.";
+        link_gbps: Option<u32> = "auto", Domain::integer(1, 1600, "Gb/s").or_auto(), Endpoint, "Rate of the link, by which packets are paced; auto does not pace them.";
+        backlog: Duration = "2us", Domain::duration(Duration::ZERO, MILLISECOND), Endpoint, "Most time that the link may take for packets already given to it, when it is paced.";
         resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";

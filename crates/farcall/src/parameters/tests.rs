@@ -104,6 +104,11 @@ fn every_bound_fits_its_field_and_can_be_read_back() {
             Kind::Boolean => vec!["true".to_owned(), "false".to_owned()],
             Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
             Kind::IpAddress => vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()],
+            Kind::Sizes { min, max, count_max } => {
+                let many = (min..).take(count_max - 1).map(|bytes| bytes.to_string() + ",");
+                let (few, last) = (min.to_string(), quantity::show_size(u64::from(max)));
+                vec![few, many.collect::<String>() + &last]
+            }
         };
         texts.extend(parameter.domain.auto.then(|| "auto".to_owned()));
         for text in texts {
@@ -163,6 +168,7 @@ fn a_value_out_of_range_leads_to_the_nearest_valid_one() {
         ("ring.ring_bytes=7000", "not a power of two; the nearest valid value is 8K"),
         ("ring.calls_max=0", "out of range; the nearest valid value is 1"),
         ("ring.calls_max=65536", "out of range; the nearest valid value is 65535"),
+        ("homa.cutoffs=0,1K,2G", "out of range; the nearest valid value is 1,1K,1G"),
         ("endpoint.call_timeout=2ns", "out of range; the nearest valid value is 1us"),
         ("endpoint.call_timeout=86400s", "out of range; the nearest valid value is 3600s"),
     ];
@@ -180,6 +186,10 @@ fn a_value_of_another_type_is_told_what_is_valid() {
         ("basic.checksum=yes", "true or false; the default is true"),
         ("udp.mtu_bytes=", "auto or a size from 576 to 65507; the default is auto"),
         ("udp.bind_address=localhost", "auto or an IP address such as 127.0.0.1; the default is auto"),
+        (
+            "homa.cutoffs=2K,1K",
+            "auto or up to 7 ascending sizes from 1 to 1G, between commas; the default is auto",
+        ),
         ("endpoint.idle=blok", "one of spin, yield, block; did you mean `block`?"),
     ];
     for (assignment, rest) in cases {

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::domain::{AUTO, Kind};
 use super::quantity::{show_duration, show_size};
+use super::sizes::Sizes;
 
 /// A value whose type is known only at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Value {
     Choice(&'static str),
     /// An address without a port.
     IpAddress(IpAddr),
+    /// Several numbers of bytes, ascending.
+    Sizes(Sizes),
     /// Left to the program.
     Auto,
 }
@@ -36,6 +39,7 @@ impl fmt::Display for Value {
             Self::Boolean(yes) => write!(f, "{yes}"),
             Self::Choice(word) => f.write_str(word),
             Self::IpAddress(address) => write!(f, "{address}"),
+            Self::Sizes(sizes) => write!(f, "{sizes}"),
             Self::Auto => f.write_str(AUTO),
         }
     }
@@ -75,7 +79,7 @@ macro_rules! whole_number_fields {
     )+};
 }
 
-whole_number_fields!(u16, u32, u64, usize);
+whole_number_fields!(u8, u16, u32, u64, usize);
 
 impl Field for Duration {
     fn from_value(value: Value) -> Self {
@@ -113,6 +117,19 @@ impl Field for IpAddr {
 
     fn to_value(&self, _: &Kind) -> Value {
         Value::IpAddress(*self)
+    }
+}
+
+impl Field for Sizes {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Sizes(sizes) => sizes,
+            other => unreachable!("{other} is not a list of sizes, which the declaration promised"),
+        }
+    }
+
+    fn to_value(&self, _: &Kind) -> Value {
+        Value::Sizes(*self)
     }
 }
 

@@ -1,255 +1,62 @@
-//! The basic protocol: remote calls over datagrams.
+//! The basic protocol: every long message is granted as it arrives, and all packets of messages are alike.
 //!
-//! A message that fits one packet is one packet, and in the steady state a call is two: request and response. The
-//! response acknowledges the request; the next request in the same slot acknowledges the response. A longer message
-//! starts with [`Offer::unscheduled_bytes`](crate::wire::Offer) and goes on as its receiver grants. Whoever waits and
-//! hears nothing asks again: RESEND for missing bytes, answered by the bytes, by BUSY, or, when nothing of the request
-//! is known, by RESEND with RESTART.
-//!
-//! A call occupies a slot of its session and has a number there. The server keeps, per slot, the highest number seen;
-//! a request runs only when its number is higher, and the result is kept until the caller has moved on. So a request
-//! runs at most once in its session, however late or often its packets arrive, and memory is bounded by the slots.
-//!
-//! [`Basic`] is driven in the manner of a state machine without I/O: packets, times and commands go in
-//! ([`Basic::handle`], [`Basic::handle_timeout`], [`Basic::call`], …), packets, deadlines and events come out
-//! ([`Basic::poll_transmit`], [`Basic::next_deadline`], [`Basic::poll_event`]).
+//! A message starts with a round trip's worth of bytes; its receiver then grants so that as many stay under way. Of
+//! several long messages a sender prefers the one with the fewest bytes to go. The rest is [`crate::calls`].
 
-mod assembly;
-mod caller;
-mod channel;
 mod config;
-mod event;
-mod fuzz;
-mod ready;
-mod receive;
-mod receive_as_caller;
-mod receive_as_server;
-mod sending;
-mod server;
-#[cfg(test)]
-mod tests;
-mod timers;
-mod transmit;
-mod upkeep;
 
-use core::time::Duration;
-use std::collections::VecDeque;
+use crate::Identity;
+use crate::calls::{Assembly, Calls, Cut, Policy, SlotRef};
+use crate::session::ConfigError;
+use crate::wire::Protocol;
 
-use crate::session::{
-    ConfigError, EndReason, Link, PeerAddress, SessionEvent, SessionId, Sessions, SessionsFull,
+pub use crate::calls::{
+    ASSEMBLY_BYTES_MAX, CallError, Counters, Delivery, Payload, RECYCLED_BUFFER_BYTES_MAX, Received,
+    ReplyTooLong, Transmit,
 };
-use crate::wire::{CallKey, Header, Malformed, Protocol};
-use crate::{Identity, Instant};
-
-pub use assembly::ASSEMBLY_BYTES_MAX;
-use channel::Channel;
 pub use config::BasicConfig;
-pub use event::{CallError, Counters, Delivery, Payload, Received, ReplyTooLong, Transmit};
-#[doc(hidden)]
-pub use fuzz::{fuzz_basic, fuzz_session};
-use ready::Ready;
-pub use sending::RECYCLED_BUFFER_BYTES_MAX;
 
-/// The calls of one endpoint, over all of its sessions. `B` is memory that can be handed over for sending.
-#[derive(Debug)]
-pub struct Basic<B> {
-    sessions: Sessions,
-    /// By the index of the session.
-    channels: Vec<Option<Box<Channel<B>>>>,
-    ready: Ready,
-    /// When waiting slots are looked at next; [`Instant::NEVER`] while none waits.
-    tick_at: Instant,
-    resend_interval: Duration,
-    counters: Counters,
-    events: VecDeque<SessionEvent>,
+/// A grant goes this many pieces ahead, so that not every piece needs one of its own.
+const GRANT_AHEAD_PIECES: u32 = 5;
+
+/// The calls of one endpoint by the basic protocol.
+pub type Basic<B> = Calls<B, BasicPolicy>;
+
+/// Grants to everybody, at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BasicPolicy;
+
+impl Policy for BasicPolicy {
+    const PROTOCOL: Protocol = Protocol::Basic;
+
+    type Peer = ();
+
+    /// Raises what the sender may send, so that a round trip of bytes stays under way.
+    fn arrived(&mut self, _: SlotRef, (): &(), message: &mut Assembly, cut: &Cut) -> bool {
+        let wanted = message.received().saturating_add(cut.unscheduled_bytes).min(message.total());
+        if wanted <= message.granted() {
+            return false;
+        }
+        message.grant(wanted.saturating_add(GRANT_AHEAD_PIECES * cut.fragment_bytes), 0);
+        true
+    }
 }
 
-impl<B: AsRef<[u8]>> Basic<B> {
+impl<B: AsRef<[u8]>> Calls<B, BasicPolicy> {
     /// An endpoint without sessions. `seed` is drawn at random by the caller.
     pub fn new(config: BasicConfig, identity: Identity, seed: u64) -> Result<Self, ConfigError> {
-        Ok(Self {
-            sessions: Sessions::new(config.session, Protocol::Basic, identity, seed)?,
-            channels: Vec::new(),
-            ready: Ready::default(),
-            tick_at: Instant::NEVER,
-            resend_interval: config.resend_interval,
-            counters: Counters::default(),
-            events: VecDeque::new(),
-        })
-    }
-
-    /// Starts to open a session. Calls can be made at once; they wait until it is up.
-    pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
-        let id = self.sessions.connect(to, now)?;
-        let offer = self.sessions.config().offer;
-        *self.channel_place(id) = Some(Box::new(Channel::opening(id, offer)));
-        Ok(id)
-    }
-
-    /// Ends a session and tells the peer. The end is reported as an event like any other.
-    pub fn close(&mut self, session: SessionId) {
-        self.end_because(session, EndReason::Closed);
-    }
-
-    /// Ends all sessions and tells the peers.
-    pub fn close_all(&mut self) {
-        let ids: Vec<SessionId> = self.channels.iter().flatten().map(|channel| channel.id).collect();
-        ids.into_iter().for_each(|id| self.close(id));
-    }
-
-    /// Ends a session for a reason of the caller's, for example a violation that only the caller can see.
-    pub fn end_because(&mut self, session: SessionId, reason: EndReason) {
-        self.sessions.end_because(session, reason);
-        self.follow_sessions();
-    }
-
-    /// Makes a call; its response comes as [`Delivery::Response`] with the caller's own number `call`.
-    #[inline]
-    pub fn call(
-        &mut self,
-        session: SessionId,
-        call: u32,
-        service: u16,
-        payload: Payload<'_, B>,
-    ) -> Result<(), CallError> {
-        let channel = channel_of(&mut self.channels, session).ok_or(CallError::Down)?;
-        self.counters.calls += 1;
-        channel.call(call, service, payload, &mut self.ready)
-    }
-
-    /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes nowhere.
-    #[inline]
-    pub fn reply(
-        &mut self,
-        session: SessionId,
-        request: CallKey,
-        status: u16,
-        payload: Payload<'_, B>,
-    ) -> Result<(), ReplyTooLong> {
-        match channel_of(&mut self.channels, session) {
-            Some(channel) => channel.reply(request, status, payload, &mut self.ready),
-            None => Ok(()),
-        }
-    }
-
-    /// Forgets a call: its response will not be delivered. The request may run or not.
-    pub fn cancel(&mut self, session: SessionId, call: u32) {
-        if let Some(channel) = channel_of(&mut self.channels, session) {
-            channel.cancel(call, &mut self.ready);
-        }
-    }
-
-    /// Takes a packet in. A message that it completes is returned; look for events *before* it is used.
-    ///
-    /// A message of one packet is not copied: the delivery says where in `packet` it is.
-    #[inline]
-    pub fn handle(&mut self, from: PeerAddress, packet: &[u8], now: Instant) -> Option<Delivery> {
-        let header = match Header::parse(packet) {
-            Ok(header) => header,
-            Err(Malformed { .. }) => {
-                self.counters.malformed += 1;
-                return None;
-            }
-        };
-        if header.opcode.is_of_session() {
-            self.sessions.handle(from, &header, packet, now);
-            self.follow_sessions();
-            return None;
-        }
-        let index = self.sessions.admit(from, &header, packet, now)?;
-        if self.sessions.has_events() {
-            self.follow_sessions();
-        }
-        let channel = self.channels.get_mut(index)?.as_deref_mut()?;
-        if self.tick_at == Instant::NEVER {
-            self.tick_at = now + self.resend_interval;
-        }
-        channel.handle(&header, packet, &mut self.ready, &mut self.counters)
-    }
-
-    /// Does what is due by `now`. First hand in the packets that have arrived.
-    #[inline]
-    pub fn handle_timeout(&mut self, now: Instant) {
-        self.sessions.handle_timeout(now);
-        if self.sessions.has_events() {
-            self.follow_sessions();
-        }
-        if now >= self.tick_at {
-            self.tick(now);
-        }
-    }
-
-    /// When [`Basic::handle_timeout`] must run next.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let tick = (self.tick_at != Instant::NEVER).then_some(self.tick_at);
-        [tick, self.sessions.next_deadline()].into_iter().flatten().min()
-    }
-
-    /// The next session that came up or went down. With a session that is down all of its calls are over.
-    #[inline]
-    pub fn poll_event(&mut self) -> Option<SessionEvent> {
-        self.events.pop_front()
-    }
-
-    /// The session's other end and the limits that both sides agreed on, once it is up.
-    pub fn link(&self, session: SessionId) -> Option<&Link> {
-        self.sessions.link(session)
-    }
-
-    /// The session's round trip as measured so far; zero before the first measurement.
-    pub fn round_trip(&self, session: SessionId) -> Duration {
-        Duration::from_nanos(self.sessions.round_trip_nanos(session))
-    }
-
-    /// What happened to messages so far.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// The sessions underneath, for their counters and configuration.
-    pub fn sessions(&self) -> &Sessions {
-        &self.sessions
-    }
-
-    /// Whether no call, request or unacknowledged result is held anywhere.
-    pub fn is_idle(&self) -> bool {
-        self.channels.iter().flatten().all(|channel| channel.is_idle())
-    }
-
-    /// Draws the consequences of what happened to sessions.
-    fn follow_sessions(&mut self) {
-        while let Some(event) = self.sessions.poll_event() {
-            match event {
-                SessionEvent::Up { id, .. } => self.session_up(id),
-                SessionEvent::Down { id, .. } => *self.channel_place(id) = None,
-            }
-            self.events.push_back(event);
-        }
-    }
-
-    fn session_up(&mut self, id: SessionId) {
-        let Some(link) = self.sessions.link(id).copied() else { return };
-        let place = self.channel_place(id);
-        let channel = place.get_or_insert_with(|| Box::new(Channel::opening(id, link.agreed)));
-        channel.up(&link);
-        let (bytes, bytes_max) = (channel.longest_waiting(), link.agreed.message_bytes_max as usize);
-        if bytes > bytes_max {
-            return self.sessions.end_because(id, EndReason::WaitingCallTooLong { bytes, bytes_max });
-        }
-        if let Some(channel) = channel_of(&mut self.channels, id) {
-            channel.launch_waiting(&mut self.ready);
-        }
-    }
-
-    fn channel_place(&mut self, id: SessionId) -> &mut Option<Box<Channel<B>>> {
-        if self.channels.len() <= id.index() {
-            self.channels.resize_with(id.index() + 1, || None);
-        }
-        &mut self.channels[id.index()]
+        Self::with_policy(BasicPolicy, config.session, config.resend_interval, identity, seed)
     }
 }
 
-#[inline]
-fn channel_of<B>(channels: &mut [Option<Box<Channel<B>>>], id: SessionId) -> Option<&mut Channel<B>> {
-    channels.get_mut(id.index())?.as_deref_mut().filter(|channel| channel.id == id)
+/// Reads `bytes` as packets about sessions: raw, or with a checksum put right.
+#[doc(hidden)]
+pub fn fuzz_session(bytes: &[u8]) {
+    crate::calls::fuzz_sessions(bytes, BasicPolicy::default);
+}
+
+/// Reads `bytes` as packets of any kind within the abused session.
+#[doc(hidden)]
+pub fn fuzz_basic(bytes: &[u8]) {
+    crate::calls::fuzz_messages(bytes, BasicPolicy::default);
 }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 4 | CRC-32C of all that follows; 0 without [`Flags::CHECKSUM`] |
 //! | 4 | 1 | opcode |
-//! | 5 | 1 | flags |
+//! | 5 | 1 | flags (low four bits), argument (high four bits) |
 //! | 6 | 8 | session, as the packet's *receiver* numbered it |
 //! | 14 | 8 | call: slot (16 bits), sequence (48 bits) |
 
@@ -66,6 +66,10 @@ opcodes! {
     Busy = 25,
     /// The caller is done with calls: forget them.
     Acknowledge = 26,
+    /// Says which priorities the first bytes of messages should have.
+    Cutoffs = 27,
+    /// Asks whether the caller is done with a call.
+    NeedAcknowledge = 28,
 }
 
 impl Opcode {
@@ -76,7 +80,7 @@ impl Opcode {
     }
 }
 
-/// Bits that go with any opcode.
+/// Four bits that go with any opcode, and an argument of four bits that is the opcode's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
@@ -92,7 +96,20 @@ impl Flags {
     /// The packet begins with its checksum.
     pub const CHECKSUM: Self = Self(8);
 
-    const KNOWN: u8 = 15;
+    /// The greatest argument.
+    pub const ARGUMENT_MAX: u8 = 15;
+
+    /// These flags with the low four bits of `argument`, which are not set yet.
+    #[inline]
+    pub const fn with_argument(self, argument: u8) -> Self {
+        Self(self.0 | argument << 4)
+    }
+
+    /// The argument; 0 where an opcode has none.
+    #[inline]
+    pub const fn argument(self) -> u8 {
+        self.0 >> 4
+    }
 
     /// Both sets of flags.
     #[inline]
@@ -189,9 +206,6 @@ impl Header {
             return malformed("shorter than a header");
         };
         let Some(opcode) = Opcode::from_wire(bytes[4]) else { return malformed("unknown opcode") };
-        if bytes[5] & !Flags::KNOWN != 0 {
-            return malformed("unknown flags");
-        }
         let flags = Flags(bytes[5]);
         let session = WireSession(u64_at(bytes, 6)?);
         let call = CallKey::from_wire(u64_at(bytes, 14)?);

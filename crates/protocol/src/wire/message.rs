@@ -1,7 +1,8 @@
 //! The packets that carry messages and steer their flow.
 
 use super::{
-    CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, u16_at, u32_at,
+    CallKey, Cutoffs, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, PRIORITIES_MAX, Protocol,
+    WireSession, malformed, u16_at, u32_at,
 };
 
 /// Bytes in front of the payload of a message that fits one packet.
@@ -41,11 +42,15 @@ pub enum MessagePacket<'a> {
     Grant {
         /// Where the permission ends.
         offset: u32,
+        /// The priority that they should have.
+        priority: u8,
     },
     /// Bytes are wanted once more.
     Resend {
         /// Which.
         ranges: RangeList<'a>,
+        /// The priority that they should have.
+        priority: u8,
     },
     /// Alive, but not there yet.
     Busy,
@@ -54,25 +59,51 @@ pub enum MessagePacket<'a> {
         /// Which.
         calls: KeyList<'a>,
     },
+    /// The priorities that the first bytes of messages to this peer should have.
+    Cutoffs(Cutoffs),
+    /// The server keeps a result and asks whether the caller is done with it.
+    NeedAcknowledge,
 }
 
 impl<'a> MessagePacket<'a> {
-    /// Reads what follows `header`, whose opcode must be one of a message, in `packet`.
+    /// Reads what follows `header`, whose opcode must be one of a message, in `packet` of a session of `protocol`.
     #[inline]
-    pub fn parse(header: &Header, packet: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn parse(header: &Header, packet: &'a [u8], protocol: Protocol) -> Result<Self, Malformed> {
+        let argument = header.flags.argument();
+        if argument != 0 && !may_have_argument(protocol, header.opcode, argument) {
+            return malformed("an argument that its opcode does not have");
+        }
         match header.opcode {
             Opcode::Whole => {
                 Ok(Self::Whole { tag: u16_at(packet, HEADER_BYTES)?, payload: &packet[WHOLE_HEADER_BYTES..] })
             }
             Opcode::Fragment => parse_fragment(packet),
             Opcode::Grant if packet.len() == HEADER_BYTES + 4 => {
-                Ok(Self::Grant { offset: u32_at(packet, HEADER_BYTES)? })
+                Ok(Self::Grant { offset: u32_at(packet, HEADER_BYTES)?, priority: argument })
             }
-            Opcode::Resend => Ok(Self::Resend { ranges: RangeList::parse(&packet[HEADER_BYTES..])? }),
+            Opcode::Resend => {
+                Ok(Self::Resend { ranges: RangeList::parse(&packet[HEADER_BYTES..])?, priority: argument })
+            }
             Opcode::Busy if packet.len() == HEADER_BYTES => Ok(Self::Busy),
             Opcode::Acknowledge => Ok(Self::Acknowledge { calls: KeyList::parse(&packet[HEADER_BYTES..])? }),
-            _ => malformed("a length that its opcode does not have"),
+            Opcode::Cutoffs if protocol == Protocol::Homa => {
+                Cutoffs::parse(header.flags, packet).map(Self::Cutoffs)
+            }
+            Opcode::NeedAcknowledge if protocol == Protocol::Homa && packet.len() == HEADER_BYTES => {
+                Ok(Self::NeedAcknowledge)
+            }
+            _ => malformed("a length or a protocol that its opcode does not have"),
         }
+    }
+}
+
+/// Only homa has arguments: versions of cutoffs, and priorities.
+fn may_have_argument(protocol: Protocol, opcode: Opcode, argument: u8) -> bool {
+    match opcode {
+        _ if protocol != Protocol::Homa => false,
+        Opcode::Whole | Opcode::Fragment | Opcode::Cutoffs => true,
+        Opcode::Grant | Opcode::Resend => argument < PRIORITIES_MAX,
+        _ => false,
     }
 }
 
@@ -169,6 +200,15 @@ pub fn put_resend(
     start(head, Opcode::Resend, flags, session, call);
     for (offset, length) in ranges.into_iter().take(RANGES_PER_RESEND_MAX) {
         head.put(offset.to_le_bytes());
+        head.put(length.to_le_bytes());
+    }
+}
+
+/// Writes CUTOFFS.
+pub fn put_cutoffs(head: &mut Head, flags: Flags, session: WireSession, cutoffs: &Cutoffs) {
+    start(head, Opcode::Cutoffs, flags.with_argument(cutoffs.version()), session, CallKey::NONE);
+    head.put([cutoffs.top()]);
+    for length in cutoffs.lengths() {
         head.put(length.to_le_bytes());
     }
 }

@@ -4,6 +4,7 @@
 //! peer may send; the state machines never look at raw bytes again. All numbers are little-endian.
 
 mod buffer;
+mod cutoffs;
 mod header;
 mod message;
 mod session;
@@ -11,11 +12,13 @@ mod session;
 mod tests;
 
 pub use buffer::{HEAD_BYTES_MAX, Head};
+pub use cutoffs::{CUTOFFS_VERSION_MAX, Cutoffs, PRIORITIES_MAX};
 pub(crate) use header::checksum_of;
 pub use header::{CallKey, Flags, HEADER_BYTES, Header, Opcode, SEQUENCE_MAX, WireSession, checksum_matches};
 pub use message::{
     CALLS_PER_ACK_MAX, FRAGMENT_HEADER_BYTES, KeyList, MessagePacket, RANGES_PER_RESEND_MAX, RangeList,
-    WHOLE_HEADER_BYTES, put_acknowledge, put_bare, put_fragment, put_grant, put_resend, put_whole,
+    WHOLE_HEADER_BYTES, put_acknowledge, put_bare, put_cutoffs, put_fragment, put_grant, put_resend,
+    put_whole,
 };
 pub use session::{Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION};
 

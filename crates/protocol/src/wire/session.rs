@@ -121,6 +121,9 @@ impl SessionPacket {
         if !header.flags.has(Flags::CHECKSUM) {
             return malformed("session packet without a checksum");
         }
+        if header.flags.argument() != 0 {
+            return malformed("unknown flags");
+        }
         let incarnation = || u64_at(packet, HEADER_BYTES);
         match header.opcode {
             Opcode::Open => match version(packet)? {

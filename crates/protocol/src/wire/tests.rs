@@ -6,6 +6,7 @@ use super::*;
 use crate::Identity;
 
 const SESSION_DOC: &str = include_str!("../../../../docs/protocol/session.md");
+const HOMA_DOC: &str = include_str!("../../../../docs/protocol/homa.md");
 const BASIC_DOC: &str = include_str!("../../../../docs/protocol/basic.md");
 
 const SESSION: WireSession = WireSession(0x1122_3344_5566_0007);
@@ -71,6 +72,32 @@ fn message_packets() -> Vec<(&'static str, Flags, &'static [u8], Put)> {
     ]
 }
 
+/// As above, with arguments, and the packets that only homa has.
+fn homa_packets() -> Vec<(&'static str, Flags, &'static [u8], Put)> {
+    let (caller, server) = (Flags::FROM_CALLER, Flags::NONE);
+    vec![
+        ("WHOLE", caller.with_argument(3), b"hello", |head, flags, key| {
+            put_whole(head, flags, SESSION, key, 17)
+        }),
+        ("FRAGMENT", caller.with_argument(15), b"last", |head, flags, key| {
+            put_fragment(head, flags, SESSION, key, 17, (2884, 2880));
+        }),
+        ("GRANT", server.with_argument(2), b"", |head, flags, key| {
+            put_grant(head, flags, SESSION, key, 100_000)
+        }),
+        ("RESEND", server.with_argument(7), b"", |head, flags, key| {
+            put_resend(head, flags, SESSION, key, [(0, 1440), (4320, 2880)]);
+        }),
+        ("CUTOFFS", server, b"", |head, flags, _| {
+            let cutoffs = Cutoffs::new(9, 7, &[300, 1500, 15_000]).expect("they ascend");
+            put_cutoffs(head, flags, SESSION, &cutoffs);
+        }),
+        ("NEED ACKNOWLEDGE", server, b"", |head, flags, key| {
+            put_bare(head, Opcode::NeedAcknowledge, flags, SESSION, key);
+        }),
+    ]
+}
+
 /// The lines `name: bytes` of all blocks of golden packets in a document.
 fn documented(document: &str) -> BTreeMap<String, String> {
     let blocks = document.split("```golden\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -93,22 +120,78 @@ fn session_packets_are_as_documented_and_read_back() {
     assert_eq!(built, documented(SESSION_DOC));
 }
 
-#[test]
-fn message_packets_are_as_documented_and_read_back() {
+/// The packets by name, after each was read back.
+fn built(
+    packets: Vec<(&'static str, Flags, &'static [u8], Put)>,
+    protocol: Protocol,
+) -> BTreeMap<String, String> {
     let mut built = BTreeMap::new();
     let key = CallKey::new(5, 0x0102_0304);
-    for (name, flags, payload, put) in message_packets() {
+    for (name, flags, payload, put) in packets {
         let mut head = Head::new();
         put(&mut head, flags.with(Flags::CHECKSUM), key);
         head.seal(payload);
         let bytes = [head.as_bytes(), payload].concat();
         assert!(checksum_matches(&bytes));
         let header = Header::parse(&bytes).expect("it has a header");
-        assert!(MessagePacket::parse(&header, &bytes).is_ok(), "{name} is read back");
-        assert!(header.call == key || header.opcode == Opcode::Acknowledge);
+        assert!(MessagePacket::parse(&header, &bytes, protocol).is_ok(), "{name} is read back");
+        assert!(header.call == key || matches!(header.opcode, Opcode::Acknowledge | Opcode::Cutoffs));
         built.insert(name.to_owned(), hex(&bytes));
     }
-    assert_eq!(built, documented(BASIC_DOC));
+    built
+}
+
+#[test]
+fn message_packets_are_as_documented_and_read_back() {
+    assert_eq!(built(message_packets(), Protocol::Basic), documented(BASIC_DOC));
+    built(message_packets(), Protocol::Homa);
+    assert_eq!(built(homa_packets(), Protocol::Homa), documented(HOMA_DOC));
+}
+
+#[test]
+fn basic_has_no_arguments_and_none_of_homas_packets() {
+    let key = CallKey::new(5, 0x0102_0304);
+    for (name, flags, payload, put) in homa_packets() {
+        let mut head = Head::new();
+        put(&mut head, flags, key);
+        let bytes = [head.as_bytes(), payload].concat();
+        let header = Header::parse(&bytes).expect("it has a header");
+        assert!(MessagePacket::parse(&header, &bytes, Protocol::Basic).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn impossible_cutoffs_are_refused() {
+    assert_eq!(Cutoffs::new(0, 7, &[]), None, "version 0 is none");
+    assert_eq!(Cutoffs::new(16, 7, &[]), None, "four bits hold no more");
+    assert_eq!(Cutoffs::new(1, 8, &[]), None, "there is no such priority");
+    assert_eq!(Cutoffs::new(1, 1, &[1, 2]), None, "more levels than there are");
+    assert_eq!(Cutoffs::new(1, 7, &[2, 2]), None, "not ascending");
+    let cutoffs = Cutoffs::new(15, 7, &[1, 2, 3, 4, 5, 6, 7]).expect("these are possible");
+    let mut head = Head::new();
+    put_cutoffs(&mut head, Flags::NONE, SESSION, &cutoffs);
+    let read = |bytes: &[u8]| {
+        let header = Header::parse(bytes).expect("it has a header");
+        MessagePacket::parse(&header, bytes, Protocol::Homa).ok().map(|packet| format!("{packet:?}"))
+    };
+    assert_eq!(read(head.as_bytes()), Some(format!("{:?}", MessagePacket::Cutoffs(cutoffs))));
+    assert_eq!(read(&[head.as_bytes(), &[9, 0, 0, 0]].concat()), None, "one too many");
+    for (at, byte) in [(5, 0), (22, 8), (22, 6), (23, 2)] {
+        let mut bytes = head.as_bytes().to_vec();
+        bytes[at] = byte;
+        assert_eq!(read(&bytes), None, "byte {at} is {byte}");
+    }
+    (22..head.as_bytes().len()).filter(|end| end % 4 != 3).for_each(|end| {
+        assert_eq!(read(&head.as_bytes()[..end]), None, "cut after {end} bytes");
+    });
+}
+
+#[test]
+fn lengths_have_the_priorities_of_the_cutoffs() {
+    let cutoffs = Cutoffs::new(1, 6, &[300, 1500]).expect("they ascend");
+    let priorities = [0, 300, 301, 1500, 1501, u32::MAX].map(|length| cutoffs.priority(length));
+    assert_eq!(priorities, [6, 6, 5, 5, 4, 4]);
+    assert_eq!(Cutoffs::unknown(3).priority(9), 3);
 }
 
 #[test]
@@ -116,13 +199,17 @@ fn lists_and_pieces_are_read_back_as_they_were_written() {
     let (key, mut head) = (CallKey::new(5, 9), Head::new());
     put_resend(&mut head, Flags::NONE, SESSION, key, [(0, 1440), (4320, 2880)]);
     let header = Header::parse(head.as_bytes()).expect("it has a header");
-    let Ok(MessagePacket::Resend { ranges }) = MessagePacket::parse(&header, head.as_bytes()) else {
+    let Ok(MessagePacket::Resend { ranges, .. }) =
+        MessagePacket::parse(&header, head.as_bytes(), Protocol::Basic)
+    else {
         panic!("a RESEND")
     };
     assert_eq!(ranges.iter().collect::<Vec<_>>(), [(0, 1440), (4320, 2880)]);
     put_acknowledge(&mut head, Flags::NONE, SESSION, (0..40).map(|slot| CallKey::new(slot, 9)));
     let header = Header::parse(head.as_bytes()).expect("it has a header");
-    let Ok(MessagePacket::Acknowledge { calls }) = MessagePacket::parse(&header, head.as_bytes()) else {
+    let Ok(MessagePacket::Acknowledge { calls }) =
+        MessagePacket::parse(&header, head.as_bytes(), Protocol::Basic)
+    else {
         panic!("an ACKNOWLEDGE")
     };
     assert_eq!(calls.iter().count(), CALLS_PER_ACK_MAX);
@@ -130,7 +217,7 @@ fn lists_and_pieces_are_read_back_as_they_were_written() {
     let bytes = [head.as_bytes(), b"last"].concat();
     let header = Header::parse(&bytes).expect("it has a header");
     let piece = MessagePacket::Fragment { tag: 17, total: 2884, offset: 2880, payload: b"last" };
-    assert_eq!(MessagePacket::parse(&header, &bytes), Ok(piece));
+    assert_eq!(MessagePacket::parse(&header, &bytes, Protocol::Basic), Ok(piece));
 }
 
 #[test]
@@ -138,7 +225,7 @@ fn what_no_correct_peer_sends_is_refused() {
     let (key, mut head) = (CallKey::new(5, 9), Head::new());
     let refused = |bytes: &[u8]| match Header::parse(bytes) {
         Ok(header) if header.opcode.is_of_session() => SessionPacket::parse(&header, bytes).is_err(),
-        Ok(header) => MessagePacket::parse(&header, bytes).is_err(),
+        Ok(header) => MessagePacket::parse(&header, bytes, Protocol::Basic).is_err(),
         Err(_) => true,
     };
     for (_, session, packet) in session_packets() {
@@ -152,7 +239,7 @@ fn what_no_correct_peer_sends_is_refused() {
     assert!(refused(&[head.as_bytes(), &[0]].concat()), "a byte too many");
     put_resend(&mut head, Flags::NONE, SESSION, key, []);
     assert!(refused(head.as_bytes()), "an empty list");
-    for (at, byte) in [(4, 0), (4, 8), (4, 99), (5, 16), (5, 128)] {
+    for (at, byte) in [(4, 0), (4, 8), (4, 27), (4, 28), (4, 99), (5, 16), (5, 128)] {
         put_whole(&mut head, Flags::NONE, SESSION, key, 17);
         let mut bytes = head.as_bytes().to_vec();
         bytes[at] = byte;

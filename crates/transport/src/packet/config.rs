@@ -48,8 +48,8 @@ impl Default for PacketConfig {
 }
 
 impl PacketConfig {
-    /// What the protocol is configured with on a driver whose packets have at most `mtu_bytes`.
-    pub(super) fn basic(&self, mtu_bytes: usize) -> BasicConfig {
+    /// What sessions are configured with on a driver whose packets have at most `mtu_bytes`.
+    pub(super) fn session(&self, mtu_bytes: usize) -> SessionConfig {
         let offer = Offer {
             message_bytes_max: self.message_bytes_max,
             mtu_bytes: u32::try_from(mtu_bytes).unwrap_or(u32::MAX),
@@ -57,8 +57,6 @@ impl PacketConfig {
             calls_max: self.calls_max,
             checksum: self.checksum,
         };
-        let session =
-            SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout };
-        BasicConfig { session, resend_interval: self.resend_interval }
+        SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout }
     }
 }

@@ -1,6 +1,6 @@
 //! What packet transports count for other processes to see.
 
-use farcall_protocol::basic::Basic;
+use farcall_protocol::calls::{Calls, Policy};
 
 farcall_driver::declare_counters! {
     /// What happened to the packets and calls of one transport.
@@ -12,6 +12,8 @@ farcall_driver::declare_counters! {
         busy_sent: "packets" => "Said to be alive but not there yet",
         grants_sent: "packets" => "Permitted bytes of long messages",
         acknowledges_sent: "packets" => "Acknowledged results by packets of their own",
+        acknowledges_asked: "packets" => "Asked whether callers are done with results",
+        cutoffs_sent: "packets" => "Told peers which priorities messages should have",
         stale: "packets" => "Came twice, or too late to matter",
         malformed: "packets" => "Dropped: no correct peer sends them",
         checksum_errors: "packets" => "Dropped: altered on their way",
@@ -25,8 +27,8 @@ farcall_driver::declare_counters! {
 impl PacketCounters {
     /// Brings the counters up to date with the protocol's own.
     #[inline]
-    pub(super) fn follow<B: AsRef<[u8]>>(&self, basic: &Basic<B>) {
-        let (messages, sessions) = (basic.counters(), basic.sessions().counters());
+    pub(super) fn follow<B: AsRef<[u8]>, P: Policy>(&self, calls: &Calls<B, P>) {
+        let (messages, sessions) = (calls.counters(), calls.sessions().counters());
         self.calls.set(messages.calls);
         self.retransmissions.set(messages.retransmissions);
         self.resends_sent.set(messages.resends_sent);
@@ -34,6 +36,8 @@ impl PacketCounters {
         self.busy_sent.set(messages.busy_sent);
         self.grants_sent.set(messages.grants_sent);
         self.acknowledges_sent.set(messages.acknowledges_sent);
+        self.acknowledges_asked.set(messages.acknowledges_asked);
+        self.cutoffs_sent.set(messages.cutoffs_sent);
         self.stale.set(messages.stale);
         self.malformed.set(messages.malformed + sessions.malformed);
         self.checksum_errors.set(sessions.checksum_errors);

@@ -1,7 +1,8 @@
 //! The `packet` transport: remote calls in packets, over any datagram driver.
 //!
 //! One poll takes in a burst of packets, hands the messages that they complete to the sink in place, lets the timers
-//! run, and transmits what came of it. The protocol's rules are in `farcall_protocol::basic`; here they meet a driver.
+//! run, and transmits what came of it. The protocols' rules are in `farcall_protocol::calls`, and what differs between
+//! them in their policies; here they meet a driver.
 //!
 //! The state is in two parts so that a handler can send while it reads: [`Outbound`] has the protocol, the driver that
 //! owns the packet lies beside it.
@@ -15,6 +16,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, Datagram};
+use farcall_protocol::calls::Policy;
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionsFull};
 use farcall_protocol::wire::Offer;
 use farcall_protocol::{Identity, Instant};
@@ -26,28 +28,29 @@ use transmit::Transmitter;
 
 use crate::{Outbox, SessionId, Sink, Transport, TransportLimits};
 
-/// Calls over one datagram driver.
-pub struct PacketTransport<D: Datagram> {
+/// Calls over one datagram driver, by the protocol that `P` makes.
+pub struct PacketTransport<D: Datagram, P: Policy> {
     driver: D,
-    outbound: Outbound,
+    outbound: Outbound<P>,
     transmitter: Transmitter,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
     counters: PacketCounters,
 }
 
-impl<D: Datagram> PacketTransport<D> {
+impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// A transport over `driver` that introduces itself as `identity` and counts under `label`. `seed` is drawn at
     /// random by the caller.
     pub fn new(
         driver: D,
+        policy: P,
         identity: Identity,
         seed: u64,
         config: &PacketConfig,
         counters: &CounterFile,
         label: &str,
     ) -> Result<Self, ConfigError> {
-        let outbound = Outbound::new(config, driver.limits().mtu_bytes, identity, seed)?;
+        let outbound = Outbound::new(policy, config, driver.limits().mtu_bytes, identity, seed)?;
         let burst = Vec::with_capacity(driver.limits().burst_packets);
         let counters = PacketCounters::new(counters, label);
         Ok(Self { driver, outbound, transmitter: Transmitter::default(), burst, counters })
@@ -70,7 +73,7 @@ impl<D: Datagram> PacketTransport<D> {
 
     /// Whether no call, request or unacknowledged result is held anywhere.
     pub fn is_idle(&self) -> bool {
-        self.outbound.basic.is_idle()
+        self.outbound.calls.is_idle()
     }
 
     /// Takes in one burst. Each packet goes back to the driver as soon as the sink has seen it.
@@ -87,14 +90,14 @@ impl<D: Datagram> PacketTransport<D> {
 }
 
 /// An orderly end: the peers need not find out by themselves.
-impl<D: Datagram> Drop for PacketTransport<D> {
+impl<D: Datagram, P: Policy> Drop for PacketTransport<D, P> {
     fn drop(&mut self) {
-        self.outbound.basic.close_all();
-        self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, Instant::ZERO);
+        self.outbound.calls.close_all();
+        self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, Instant::ZERO);
     }
 }
 
-impl<D: Datagram> Transport for PacketTransport<D> {
+impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     fn limits(&self) -> TransportLimits {
         self.outbound.limits()
     }
@@ -105,7 +108,7 @@ impl<D: Datagram> Transport for PacketTransport<D> {
 
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
         let to = PeerAddress(self.driver.resolve(to)?.0);
-        let connected = self.outbound.basic.connect(to, now);
+        let connected = self.outbound.calls.connect(to, now);
         connected.map(|id| SessionId(id.0)).map_err(|SessionsFull { sessions_max }| {
             AddressError::TooManyPeers { peers_max: usize::from(sessions_max) }
         })
@@ -116,15 +119,15 @@ impl<D: Datagram> Transport for PacketTransport<D> {
     }
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
-        if self.outbound.basic.wants_transmit() {
-            self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, now);
+        if self.outbound.calls.wants_transmit() {
+            self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         }
         let received = self.receive(now, sink);
-        self.outbound.basic.handle_timeout(now);
+        self.outbound.calls.handle_timeout(now);
         self.outbound.report_sessions(sink);
-        self.transmitter.transmit(&mut self.outbound.basic, &mut self.driver, now);
+        self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         if received > 0 {
-            self.counters.follow(&self.outbound.basic);
+            self.counters.follow(&self.outbound.calls);
         }
         received
     }
@@ -134,10 +137,10 @@ impl<D: Datagram> Transport for PacketTransport<D> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        if self.transmitter.is_blocked() || self.outbound.basic.wants_transmit() {
+        if self.transmitter.is_blocked() || self.outbound.calls.wants_transmit() {
             return Some(Instant::ZERO);
         }
-        self.outbound.basic.next_deadline()
+        self.outbound.calls.next_deadline()
     }
 
     fn prepare_wait(&mut self) {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use farcall_driver::{HeapLoans, Loan, LoanError};
-use farcall_protocol::basic::{Basic, CallError, Delivery, Payload, Received, ReplyTooLong};
+use farcall_protocol::calls::{CallError, Calls, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, ConfigError, EndReason, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Offer};
 use farcall_protocol::{Identity, Instant};
@@ -14,34 +14,42 @@ use crate::{
     TransportLimits,
 };
 
-/// A loan as the protocol keeps it until the peer has its bytes.
-pub struct Lent(Loan);
+/// Memory that the protocol keeps until the peer has its bytes.
+pub enum Lent {
+    Loan(Loan),
+    Shared(crate::Payload),
+}
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        match self {
+            Self::Loan(loan) => loan,
+            Self::Shared(payload) => payload,
+        }
     }
 }
 
 /// The protocol and the memory to lend.
-pub struct Outbound {
-    pub basic: Basic<Lent>,
+pub struct Outbound<P: Policy> {
+    pub calls: Calls<Lent, P>,
     loans: HeapLoans,
 }
 
-impl Outbound {
+impl<P: Policy> Outbound<P> {
     pub fn new(
+        policy: P,
         config: &PacketConfig,
         mtu_bytes: usize,
         identity: Identity,
         seed: u64,
     ) -> Result<Self, ConfigError> {
-        let basic = Basic::new(config.basic(mtu_bytes), identity, seed)?;
-        Ok(Self { basic, loans: HeapLoans::new(config.loan_bytes_max) })
+        let session = config.session(mtu_bytes);
+        let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
+        Ok(Self { calls, loans: HeapLoans::new(config.loan_bytes_max) })
     }
 
     pub fn limits(&self) -> TransportLimits {
-        let offer = &self.basic.sessions().config().offer;
+        let offer = &self.calls.sessions().config().offer;
         TransportLimits {
             message_bytes_max: offer.message_bytes_max as usize,
             calls_max: usize::from(offer.calls_max),
@@ -49,21 +57,21 @@ impl Outbound {
     }
 
     pub fn agreed(&self, session: SessionId) -> Option<Offer> {
-        self.basic.link(to_protocol(session)).map(|link| link.agreed)
+        self.calls.link(to_protocol(session)).map(|link| link.agreed)
     }
 
     pub fn round_trip(&self, session: SessionId) -> Duration {
-        self.basic.round_trip(to_protocol(session))
+        self.calls.round_trip(to_protocol(session))
     }
 
     pub fn close(&mut self, session: SessionId) {
-        self.basic.close(to_protocol(session));
+        self.calls.close(to_protocol(session));
     }
 
     /// Takes a packet in and hands to the sink what it completes.
     #[inline]
     pub fn take_in(&mut self, from: PeerAddress, packet: &[u8], now: Instant, sink: &mut dyn Sink) {
-        let delivery = self.basic.handle(from, packet, now);
+        let delivery = self.calls.handle(from, packet, now);
         self.report_sessions(sink);
         match delivery {
             None => {}
@@ -78,7 +86,7 @@ impl Outbound {
                 }
                 None => {
                     let what = "a response has a status that does not exist";
-                    self.basic.end_because(session, EndReason::Violation { what });
+                    self.calls.end_because(session, EndReason::Violation { what });
                     self.report_sessions(sink);
                 }
             },
@@ -88,7 +96,7 @@ impl Outbound {
     /// Tells the sink which sessions came up and which ended.
     #[inline]
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
-        while let Some(event) = self.basic.poll_event() {
+        while let Some(event) = self.calls.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => sink.session_up(self, from_protocol(id), peer),
                 SessionEvent::Down { id, reason } => {
@@ -99,7 +107,7 @@ impl Outbound {
     }
 }
 
-impl Outbox for Outbound {
+impl<P: Policy> Outbox for Outbound<P> {
     #[inline]
     fn call(
         &mut self,
@@ -108,7 +116,7 @@ impl Outbox for Outbound {
         service: Service,
         payload: Outgoing<'_>,
     ) -> Result<(), CallRefused> {
-        let made = self.basic.call(to_protocol(session), call.0, service.0, to_payload(payload));
+        let made = self.calls.call(to_protocol(session), call.0, service.0, to_payload(payload));
         made.map_err(|error| match error {
             CallError::TooLong { bytes, bytes_max } => CallRefused::TooLong { bytes, bytes_max },
             CallError::TooMany { calls_max } => CallRefused::TooManyCalls { calls_max },
@@ -119,16 +127,20 @@ impl Outbox for Outbound {
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let (session, key) = (to_protocol(request.session), CallKey::from_wire(request.token));
-        let replied = self.basic.reply(session, key, status.to_wire(), to_payload(payload));
+        let replied = self.calls.reply(session, key, status.to_wire(), to_payload(payload));
         if let Err(ReplyTooLong { .. }) = replied {
             let (status, nothing) = (Status::AnswerTooLong.to_wire(), Payload::Slice(&[]));
             // Cannot be too long: it is empty.
-            let _ = self.basic.reply(session, key, status, nothing);
+            let _ = self.calls.reply(session, key, status, nothing);
         }
     }
 
     fn cancel(&mut self, session: SessionId, call: CallId) {
-        self.basic.cancel(to_protocol(session), call.0);
+        self.calls.cancel(to_protocol(session), call.0);
+    }
+
+    fn is_transmitted(&self, session: SessionId, call: CallId) -> bool {
+        self.calls.is_transmitted(to_protocol(session), call.0)
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
@@ -148,7 +160,8 @@ fn incoming(payload: Received, packet: &[u8]) -> Incoming<'_> {
 fn to_payload(payload: Outgoing<'_>) -> Payload<'_, Lent> {
     match payload {
         Outgoing::Slice(bytes) => Payload::Slice(bytes),
-        Outgoing::Loan(loan) => Payload::Owned(Lent(loan)),
+        Outgoing::Loan(loan) => Payload::Owned(Lent::Loan(loan)),
+        Outgoing::Shared(payload) => Payload::Owned(Lent::Shared(payload)),
     }
 }
 

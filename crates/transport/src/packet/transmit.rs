@@ -5,13 +5,8 @@
 
 use farcall_driver::{Datagram, Destination};
 use farcall_protocol::Instant;
-use farcall_protocol::basic::Basic;
+use farcall_protocol::calls::{Calls, Policy};
 use farcall_protocol::wire::Head;
-
-/// The priority of packets that keep others flowing; drivers with fewer levels use their highest.
-const PRIORITY_URGENT: u8 = 7;
-
-const PRIORITY_NORMAL: u8 = 0;
 
 /// Memory for packets under construction.
 #[derive(Default)]
@@ -30,18 +25,18 @@ struct Declined {
 impl Transmitter {
     /// Fills the driver's queue and hands it to the fabric.
     #[inline]
-    pub fn transmit<B: AsRef<[u8]>, D: Datagram>(
+    pub fn transmit<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
-        basic: &mut Basic<B>,
+        calls: &mut Calls<B, P>,
         driver: &mut D,
         now: Instant,
     ) {
-        if !basic.wants_transmit() && self.declined.is_none() {
+        if !calls.wants_transmit() && self.declined.is_none() {
             return;
         }
         if self.send_declined(driver) {
             let mut room = driver.send_room();
-            while room > 0 && self.send_next(basic, driver, now) {
+            while room > 0 && self.send_next(calls, driver, now) {
                 room -= 1;
             }
         }
@@ -55,22 +50,21 @@ impl Transmitter {
 
     /// Sends the protocol's next packet. False when there is none, or when the driver declined it.
     #[inline]
-    fn send_next<B: AsRef<[u8]>, D: Datagram>(
+    fn send_next<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
-        basic: &mut Basic<B>,
+        calls: &mut Calls<B, P>,
         driver: &mut D,
         now: Instant,
     ) -> bool {
-        let Some(packet) = basic.poll_transmit(now, &mut self.head) else { return false };
+        let Some(packet) = calls.poll_transmit(now, &mut self.head) else { return false };
         let to = Destination(packet.to.0);
-        let priority = if packet.urgent { PRIORITY_URGENT } else { PRIORITY_NORMAL };
         let sent = match packet.payload {
-            [] => driver.send(to, priority, &[packet.head]),
-            payload => driver.send(to, priority, &[packet.head, payload]),
+            [] => driver.send(to, packet.priority, &[packet.head]),
+            payload => driver.send(to, packet.priority, &[packet.head, payload]),
         };
         if sent.is_err() {
             let bytes = [packet.head, packet.payload].concat();
-            self.declined = Some(Declined { to, priority, bytes });
+            self.declined = Some(Declined { to, priority: packet.priority, bytes });
         }
         sent.is_ok()
     }

@@ -41,6 +41,9 @@ impl<D: LaneDriver> Outbound<D> {
             WaitingPayload::Loan(loan) => self
                 .transmit(slot, message, Outgoing::Loan(loan))
                 .map_err(|payload| Waiting { message, payload: payload.into() }),
+            WaitingPayload::Shared(shared) => self
+                .transmit(slot, message, Outgoing::Shared(shared))
+                .map_err(|payload| Waiting { message, payload: payload.into() }),
         }
     }
 

@@ -168,6 +168,13 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         session.unanswered_calls -= before - session.backlog.len();
     }
 
+    /// What is in a record leaves at the end of the turn at the latest.
+    fn is_transmitted(&self, session: SessionId, call: CallId) -> bool {
+        let is_it = |message: &Message| message.direction == Direction::Request && message.call == call.0;
+        let waits = |slot: usize| self.sessions[slot].backlog.iter().any(|waiting| is_it(&waiting.message));
+        !self.slot_of(session).is_some_and(waits)
+    }
+
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.block(bytes)
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use farcall_driver::{BlockDescriptor, LaneFault, LaneId, Loan};
 use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
 
-use crate::{DownReason, Outgoing, SessionId};
+use crate::{DownReason, Outgoing, Payload, SessionId};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
@@ -82,6 +82,7 @@ impl Direction {
 pub enum WaitingPayload {
     Bytes(Vec<u8>),
     Loan(Loan),
+    Shared(Payload),
 }
 
 impl WaitingPayload {
@@ -89,6 +90,7 @@ impl WaitingPayload {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Loan(loan) => loan.len(),
+            Self::Shared(payload) => payload.len(),
         }
     }
 }
@@ -98,6 +100,7 @@ impl From<Outgoing<'_>> for WaitingPayload {
         match payload {
             Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
             Outgoing::Loan(loan) => Self::Loan(loan),
+            Outgoing::Shared(payload) => Self::Shared(payload),
         }
     }
 }

@@ -4,14 +4,15 @@
 //! incarnation of the process behind it. Asking is rare (once for each peer), so the answers are fresh rather than
 //! fast: they come from the rendezvous, and from memory only while that is away.
 
-mod alone;
 mod backoff;
 mod error;
+mod in_process;
 mod link;
 mod member;
 mod state;
 
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farcall_driver::Address;
@@ -19,8 +20,8 @@ use rustix::system::uname;
 
 pub use self::error::{BarrierError, JoinError, PublishError, ResolveError};
 
-use self::alone::Alone;
 use self::backoff::Backoff;
+use self::in_process::InProcess;
 use self::link::LinkError;
 use self::member::Member;
 use self::state::WaitError;
@@ -37,14 +38,37 @@ pub struct Directory {
 }
 
 enum Way {
-    Alone(Alone),
+    InProcess(InProcess),
     Member(Member),
+}
+
+/// The ranks of a cluster that lives in one process, as threads or as hosts of a simulated fabric.
+pub struct LocalRanks {
+    size: u32,
+    shared: Arc<in_process::Shared>,
+}
+
+impl LocalRanks {
+    /// A cluster of `size` ranks.
+    pub fn new(size: u32) -> Self {
+        Self { size, shared: Arc::default() }
+    }
+
+    /// The directory of a rank, for one life of it. Dropping it withdraws what it published.
+    ///
+    /// # Panics
+    /// When there is no such rank.
+    pub fn directory(&self, rank: u32, incarnation: u64) -> Directory {
+        assert!(rank < self.size, "ranks are less than {}", self.size);
+        let way = Way::InProcess(InProcess::new(&self.shared, rank, self.size, incarnation));
+        Directory { rank, size: self.size, incarnation, way }
+    }
 }
 
 impl Directory {
     /// The directory of a cluster of one.
     pub fn alone(incarnation: u64) -> Self {
-        Self { rank: 0, size: 1, incarnation, way: Way::Alone(Alone::default()) }
+        LocalRanks::new(1).directory(0, incarnation)
     }
 
     /// Joins the cluster of `size` ranks at the rendezvous `address`, as `rank`; tries until `within` is over.
@@ -101,10 +125,10 @@ impl Directory {
         self.incarnation
     }
 
-    /// The address of this machine that leads to the rendezvous, and so to the other ranks; loopback when alone.
+    /// The address of this machine that leads to the rendezvous, and so to the other ranks; loopback when they are all here.
     pub fn local_ip(&self) -> IpAddr {
         match &self.way {
-            Way::Alone(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Way::InProcess(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
             Way::Member(member) => member.local().ip(),
         }
     }
@@ -117,7 +141,7 @@ impl Directory {
             return Err(PublishError::KeyLength { bytes: key.len() });
         }
         let published = match &self.way {
-            Way::Alone(alone) => alone.publish(key, address),
+            Way::InProcess(ranks) => ranks.publish(key, address),
             Way::Member(member) => member.publish(key, address)?,
         };
         if published { Ok(()) } else { Err(PublishError::TooManyKeys) }
@@ -137,10 +161,7 @@ impl Directory {
         let timed_out = || ResolveError::TimedOut { rank, key: key.to_owned(), within };
         let deadline = deadline_after(within);
         match &self.way {
-            Way::Alone(alone) => {
-                let address = alone.resolve(key, deadline).ok_or_else(timed_out)?;
-                Ok((address, self.incarnation))
-            }
+            Way::InProcess(ranks) => ranks.resolve(rank, key, deadline).ok_or_else(timed_out),
             Way::Member(member) => member.resolve(rank, key, deadline).map_err(|error| match error {
                 WaitError::TimedOut { connected: true } => timed_out(),
                 WaitError::TimedOut { connected: false } => {
@@ -157,8 +178,12 @@ impl Directory {
         if !is_name(name) {
             return Err(BarrierError::NameLength { bytes: name.len() });
         }
-        let Way::Member(member) = &self.way else { return Ok(()) };
-        member.barrier(name, deadline_after(within)).map_err(|error| match error {
+        let deadline = deadline_after(within);
+        let passed = match &self.way {
+            Way::InProcess(ranks) => ranks.barrier(name, deadline),
+            Way::Member(member) => member.barrier(name, deadline),
+        };
+        passed.map_err(|error| match error {
             WaitError::TimedOut { .. } => BarrierError::TimedOut { name: name.to_owned(), within },
             WaitError::TooMany => BarrierError::TooManyWaits,
             WaitError::Occupied => BarrierError::Occupied { name: name.to_owned() },

@@ -1,0 +1,105 @@
+//! What the driver of a simulated host cannot see: that handlers take the processor's time.
+
+use std::os::fd::RawFd;
+
+use farcall_driver::{Address, AddressError};
+use farcall_driver_sim::Host;
+use farcall_protocol::{Identity, Instant};
+use farcall_transport::{
+    CallId, DownReason, Incoming, Outbox, RequestId, Service, SessionId, Sink, Status, Transport,
+    TransportLimits,
+};
+
+/// A transport that charges its host for each request and response that it hands on.
+pub struct ChargedTransport {
+    inner: Box<dyn Transport>,
+    host: Host,
+}
+
+impl ChargedTransport {
+    /// Wraps the transport of an endpoint on `host`.
+    pub fn new(inner: Box<dyn Transport>, host: Host) -> Self {
+        Self { inner, host }
+    }
+}
+
+impl Transport for ChargedTransport {
+    fn limits(&self) -> TransportLimits {
+        self.inner.limits()
+    }
+
+    fn address(&self) -> Address {
+        self.inner.address()
+    }
+
+    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
+        self.inner.connect(to, now)
+    }
+
+    fn close(&mut self, session: SessionId, now: Instant) {
+        self.inner.close(session, now);
+    }
+
+    fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        self.inner.poll(now, &mut ChargedSink { inner: sink, host: &self.host })
+    }
+
+    fn outbox(&mut self) -> &mut dyn Outbox {
+        self.inner.outbox()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner.next_deadline()
+    }
+
+    fn prepare_wait(&mut self) {
+        self.inner.prepare_wait();
+    }
+
+    fn finish_wait(&mut self) {
+        self.inner.finish_wait();
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        self.inner.wait_descriptors()
+    }
+}
+
+/// Passes on what comes in, at a price.
+struct ChargedSink<'a> {
+    inner: &'a mut dyn Sink,
+    host: &'a Host,
+}
+
+impl Sink for ChargedSink<'_> {
+    fn request(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        request: RequestId,
+        service: Service,
+        payload: &Incoming<'_>,
+    ) {
+        self.host.spend_handler();
+        self.inner.request(outbox, request, service, payload);
+    }
+
+    fn response(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        call: CallId,
+        status: Status,
+        payload: &Incoming<'_>,
+    ) {
+        self.host.spend_handler();
+        self.inner.response(outbox, session, call, status, payload);
+    }
+
+    fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {
+        self.inner.session_up(outbox, session, peer);
+    }
+
+    fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        self.inner.session_down(outbox, session, reason);
+    }
+}

@@ -1,0 +1,117 @@
+//! Putting protocols on drivers.
+
+use core::error::Error;
+use core::net::IpAddr;
+
+use farcall_driver::decorate::{Fault, FaultConfig};
+use farcall_driver::{CounterFile, Datagram, LaneDriver};
+use farcall_driver_shm::{ShmDatagram, ShmLanes};
+use farcall_driver_sim::Host;
+use farcall_driver_udp::UdpDriver;
+use farcall_protocol::Identity;
+use farcall_protocol::basic::BasicPolicy;
+use farcall_protocol::calls::Policy;
+use farcall_protocol::homa::HomaPolicy;
+use farcall_transport::{PacketConfig, PacketTransport, Ring, Transport};
+
+use super::TransportKind;
+use super::config::{
+    basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config,
+    udp_config,
+};
+use crate::bootstrap::random_incarnation;
+use crate::parameters::Settings;
+use crate::simulated::ChargedTransport;
+
+/// Where an endpoint is to be.
+pub enum Site<'a> {
+    /// On this machine, which other ranks reach at this address.
+    Machine(IpAddr),
+    /// On a host of a simulated fabric.
+    Simulated(&'a Host),
+}
+
+/// What a transport is to be like, whatever its kind.
+pub struct Builder<'a> {
+    /// As which endpoint it introduces itself.
+    pub identity: Identity,
+    /// What it is set up with.
+    pub settings: &'a Settings,
+    /// Under which name it counts.
+    pub label: &'a str,
+}
+
+type Built = Result<Box<dyn Transport>, Box<dyn Error>>;
+
+impl Builder<'_> {
+    /// Builds the transport of this kind.
+    pub fn build(&self, kind: TransportKind, site: &Site<'_>) -> Built {
+        match site {
+            Site::Machine(local) => self.on_machine(kind, *local),
+            Site::Simulated(host) => {
+                let transport = self.on_simulated(kind, host)?;
+                Ok(Box::new(ChargedTransport::new(transport, Host::clone(host))))
+            }
+        }
+    }
+
+    fn on_machine(&self, kind: TransportKind, local: IpAddr) -> Built {
+        let udp = || UdpDriver::bind(&udp_config(self.settings, local));
+        let shm = || ShmDatagram::new(shm_datagram_config(self.settings));
+        let seed = random_incarnation();
+        match kind {
+            TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
+            TransportKind::BasicUdp => self.basic(udp()?, seed),
+            TransportKind::BasicShm => self.basic(shm()?, seed),
+            TransportKind::HomaUdp => self.homa(udp()?, seed),
+            TransportKind::HomaShm => self.homa(shm()?, seed),
+            TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
+                Err("it needs a simulated fabric, whose hosts are not processes".into())
+            }
+        }
+    }
+
+    fn on_simulated(&self, kind: TransportKind, host: &Host) -> Built {
+        // The incarnation is drawn from the simulation's seed, so this is the same in every run with the same seed.
+        let seed = self.identity.incarnation ^ u64::from(self.identity.endpoint);
+        match kind {
+            TransportKind::RingSim => Ok(self.ring(host.lanes())),
+            TransportKind::BasicSim => self.basic(host.datagram(), seed),
+            TransportKind::HomaSim => self.homa(host.datagram(), seed),
+            real => Err(format!("simulated hosts have no {real}").into()),
+        }
+    }
+
+    fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Box<dyn Transport> {
+        let config = ring_config(self.settings);
+        Box::new(Ring::new(driver, self.identity, config, CounterFile::process(), self.label))
+    }
+
+    fn basic<D: Datagram + 'static>(&self, driver: D, seed: u64) -> Built {
+        self.packet(driver, BasicPolicy, &basic_config(self.settings), seed)
+    }
+
+    fn homa<D: Datagram + 'static>(&self, driver: D, seed: u64) -> Built {
+        let rules = homa_rules(&self.settings.homa, driver.limits())?;
+        self.packet(driver, HomaPolicy::new(rules)?, &homa_config(self.settings), seed)
+    }
+
+    /// A packet protocol over a driver, with faults in between if the settings ask for any.
+    fn packet<D: Datagram + 'static, P: Policy>(
+        &self,
+        driver: D,
+        policy: P,
+        config: &PacketConfig,
+        seed: u64,
+    ) -> Built {
+        let (identity, label, counters) = (self.identity, self.label, CounterFile::process());
+        let faults = fault_config(&self.settings.fault);
+        if faults == FaultConfig::none(faults.seed) {
+            return Ok(Box::new(PacketTransport::new(
+                driver, policy, identity, seed, config, counters, label,
+            )?));
+        }
+        let driver = Fault::new(driver, faults, &format!("fault {label}"));
+        Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?))
+    }
+}

@@ -1,0 +1,111 @@
+//! The transports that this program has, by name.
+
+mod build;
+mod config;
+
+use core::fmt;
+use core::str::FromStr;
+
+pub(crate) use build::{Builder, Site};
+
+/// A transport and the driver that carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransportKind {
+    /// The ring protocol over shared memory.
+    RingShm,
+    /// The basic protocol over UDP.
+    BasicUdp,
+    /// The basic protocol over shared memory.
+    BasicShm,
+    /// The homa protocol over UDP.
+    HomaUdp,
+    /// The homa protocol over shared memory.
+    HomaShm,
+    /// The ring protocol over a simulated fabric.
+    RingSim,
+    /// The basic protocol over a simulated fabric.
+    BasicSim,
+    /// The homa protocol over a simulated fabric.
+    HomaSim,
+}
+
+impl TransportKind {
+    /// All that connect processes.
+    pub const ALL: &'static [Self] =
+        &[Self::RingShm, Self::BasicUdp, Self::BasicShm, Self::HomaUdp, Self::HomaShm];
+
+    /// All that connect hosts of a simulated fabric.
+    pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
+
+    /// All of them, of both sorts.
+    pub fn every() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().chain(Self::SIMULATED).copied()
+    }
+
+    /// Whether it needs a simulated fabric.
+    pub fn is_simulated(self) -> bool {
+        Self::SIMULATED.contains(&self)
+    }
+
+    /// The name: protocol and driver.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RingShm => "ring+shm",
+            Self::BasicUdp => "basic+udp",
+            Self::BasicShm => "basic+shm",
+            Self::HomaUdp => "homa+udp",
+            Self::HomaShm => "homa+shm",
+            Self::RingSim => "ring+sim",
+            Self::BasicSim => "basic+sim",
+            Self::HomaSim => "homa+sim",
+        }
+    }
+
+    /// One line for people.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::RingShm => "rings in shared memory, between processes of one machine",
+            Self::BasicUdp => "receiver-granted packets over the kernel's UDP sockets",
+            Self::BasicShm => {
+                "receiver-granted packets through shared memory, between processes of one machine"
+            }
+            Self::HomaUdp => "packets granted to the shortest messages first, over the kernel's UDP sockets",
+            Self::HomaShm => {
+                "packets granted to the shortest messages first, through shared memory on one machine"
+            }
+            Self::RingSim => "rings in the peers' memory, on a simulated fabric",
+            Self::BasicSim => "receiver-granted packets on a simulated fabric",
+            Self::HomaSim => "packets granted to the shortest messages first, on a simulated fabric",
+        }
+    }
+}
+
+impl fmt::Display for TransportKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for TransportKind {
+    type Err = UnknownTransport;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTransport> {
+        let known = Self::every().find(|kind| kind.name() == name);
+        known.ok_or_else(|| UnknownTransport { name: name.into() })
+    }
+}
+
+/// A transport's name that means nothing here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownTransport {
+    name: String,
+}
+
+impl fmt::Display for UnknownTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = TransportKind::every().map(TransportKind::name).collect();
+        write!(f, "unknown transport `{}`; the transports here are {}", self.name, names.join(", "))
+    }
+}
+
+impl core::error::Error for UnknownTransport {}

@@ -1,0 +1,141 @@
+//! A long message on its way in, put together from pieces that come in any order and more than once.
+//!
+//! Pieces lie at multiples of the session's piece length and fill it, but for the last one. Whatever does not fit is
+//! not of this message, and two pieces are either the same one or do not overlap.
+
+use super::sending::Cut;
+
+/// The most bytes of long messages that one session puts together at a time. Beyond, new ones have to wait, except
+/// that one is always possible.
+pub const ASSEMBLY_BYTES_MAX: usize = 64 << 20;
+
+/// What a piece did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    /// It was new.
+    New,
+    /// It was new, and nothing is missing any more.
+    Complete,
+    /// It was there already.
+    Twice,
+    /// It does not fit.
+    Misfit,
+}
+
+/// The message so far.
+#[derive(Debug)]
+pub struct Assembly {
+    bytes: Vec<u8>,
+    /// One bit a piece.
+    present: Vec<u64>,
+    pieces_missing: u32,
+    received_bytes: u32,
+    /// What the sender may send as far as we know.
+    granted: u32,
+    /// The priority of what was granted last.
+    priority: u8,
+    tag: u16,
+    fragment_bytes: u32,
+}
+
+impl Assembly {
+    /// An empty message. The caller has checked `total` against the session's limit.
+    pub(super) fn new(tag: u16, total: u32, cut: &Cut) -> Self {
+        let pieces = total.div_ceil(cut.fragment_bytes);
+        Self {
+            bytes: vec![0; total as usize],
+            present: vec![0; pieces.div_ceil(64) as usize],
+            pieces_missing: pieces,
+            received_bytes: 0,
+            granted: cut.unscheduled_bytes.min(total),
+            priority: 0,
+            tag,
+            fragment_bytes: cut.fragment_bytes,
+        }
+    }
+
+    /// Length of the whole message.
+    pub fn total(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    /// Service or status.
+    pub(super) fn tag(&self) -> u16 {
+        self.tag
+    }
+
+    /// How much of it is here, in bytes.
+    pub fn received(&self) -> u32 {
+        self.received_bytes
+    }
+
+    /// What the sender may send: all bytes below.
+    pub fn granted(&self) -> u32 {
+        self.granted
+    }
+
+    /// Whether all that was granted is here: the sender waits for us, not we for it.
+    pub fn is_withheld(&self) -> bool {
+        self.received_bytes >= self.granted
+    }
+
+    /// Permits bytes up to `offset`, or to the end if that comes first, to come at `priority`.
+    pub fn grant(&mut self, offset: u32, priority: u8) {
+        self.granted = self.granted.max(offset.min(self.total()));
+        self.priority = priority;
+    }
+
+    /// The priority that goes with the grant.
+    pub(super) fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    /// The complete message.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        debug_assert_eq!(self.pieces_missing, 0);
+        self.bytes
+    }
+
+    /// Puts a piece where it belongs.
+    pub(super) fn add(&mut self, tag: u16, total: u32, offset: u32, payload: &[u8]) -> Added {
+        let same_message = tag == self.tag && total == self.total();
+        if !same_message || !offset.is_multiple_of(self.fragment_bytes) || offset >= total {
+            return Added::Misfit;
+        }
+        if payload.len() as u32 != self.fragment_bytes.min(total - offset) {
+            return Added::Misfit;
+        }
+        let piece = offset / self.fragment_bytes;
+        let (word, bit) = ((piece / 64) as usize, 1_u64 << (piece % 64));
+        if self.present[word] & bit != 0 {
+            return Added::Twice;
+        }
+        self.present[word] |= bit;
+        self.bytes[offset as usize..][..payload.len()].copy_from_slice(payload);
+        self.received_bytes += payload.len() as u32;
+        self.granted = self.granted.max(offset + payload.len() as u32);
+        self.pieces_missing -= 1;
+        if self.pieces_missing == 0 { Added::Complete } else { Added::New }
+    }
+
+    /// What was permitted and is not here, as offset and length, in order.
+    pub(super) fn missing(&self) -> impl Iterator<Item = (u32, u32)> {
+        let pieces = self.granted.div_ceil(self.fragment_bytes);
+        let mut piece = 0;
+        core::iter::from_fn(move || {
+            while piece < pieces && self.has(piece) {
+                piece += 1;
+            }
+            let first = piece;
+            while piece < pieces && !self.has(piece) {
+                piece += 1;
+            }
+            let (offset, end) = (first * self.fragment_bytes, piece.saturating_mul(self.fragment_bytes));
+            (first < piece).then(|| (offset, end.min(self.total()) - offset))
+        })
+    }
+
+    fn has(&self, piece: u32) -> bool {
+        self.present[(piece / 64) as usize] & (1 << (piece % 64)) != 0
+    }
+}

@@ -1,0 +1,325 @@
+//! The calls of one session, both ways.
+
+use std::collections::VecDeque;
+
+use crate::session::{Link, PeerAddress, SessionId};
+use crate::wire::{
+    CallKey, FRAGMENT_HEADER_BYTES, Flags, Offer, SEQUENCE_MAX, WHOLE_HEADER_BYTES, WireSession,
+};
+
+use super::assembly::Assembly;
+use super::caller::{CallerSlot, CallerState};
+use super::event::{CallError, Payload, ReplyTooLong};
+use super::policy::Policy;
+use super::questions::Questions;
+use super::ready::{Ready, Side, SlotRef};
+use super::sending::{Cut, Sending};
+use super::server::{ServerSlot, ServerState};
+use super::upkeep::{Owed, Upkeep};
+
+/// What the packets of a session need; our own limits until both sides have agreed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) to: PeerAddress,
+    pub(super) remote: WireSession,
+    pub(super) checksum: bool,
+    pub(super) cut: Cut,
+    pub(super) calls_max: u16,
+    pub(super) message_bytes_max: u32,
+}
+
+impl Route {
+    fn new(to: PeerAddress, remote: WireSession, agreed: &Offer) -> Self {
+        let cut = Cut {
+            whole_bytes_max: agreed.mtu_bytes - WHOLE_HEADER_BYTES as u32,
+            fragment_bytes: agreed.mtu_bytes - FRAGMENT_HEADER_BYTES as u32,
+            unscheduled_bytes: agreed.unscheduled_bytes,
+        };
+        Self {
+            to,
+            remote,
+            checksum: agreed.checksum,
+            cut,
+            calls_max: agreed.calls_max,
+            message_bytes_max: agreed.message_bytes_max,
+        }
+    }
+
+    /// The flags of every packet by one of the two sides of a call.
+    #[inline]
+    pub(super) fn flags(&self, side: Side) -> Flags {
+        Flags::CHECKSUM.when(self.checksum).with(Flags::FROM_CALLER.when(side == Side::Caller))
+    }
+}
+
+/// The calls of one session.
+#[derive(Debug)]
+pub struct Channel<B, P: Policy> {
+    pub(super) id: SessionId,
+    /// What the policy keeps for the session.
+    pub(super) peer: P::Peer,
+    pub(super) questions: Questions,
+    pub(super) route: Route,
+    pub(super) is_up: bool,
+    /// Whether any slot waits for a tick.
+    pub(super) awake: bool,
+    pub(super) callers: Vec<CallerSlot<B>>,
+    pub(super) servers: Vec<ServerSlot<B>>,
+    /// Slots of `callers` for the next calls; the one freed last is used first, since its memory is warm.
+    free: Vec<u16>,
+    /// Calls in slots that the peer does not accept; they move to others as those become free.
+    displaced: VecDeque<u16>,
+    /// Calls that an ACKNOWLEDGE is due for, at most one per slot.
+    pub(super) acknowledged: Vec<CallKey>,
+    /// Whether the session is in the queue of those to be sent cutoffs.
+    pub(super) cutoffs_queued: bool,
+}
+
+impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
+    /// The calls of a session that is being opened with `offer`.
+    pub(super) fn opening(id: SessionId, offer: Offer) -> Self {
+        Self {
+            id,
+            peer: P::Peer::default(),
+            questions: Questions::default(),
+            route: Route::new(PeerAddress(0), WireSession::NONE, &offer),
+            is_up: false,
+            awake: false,
+            callers: Vec::new(),
+            servers: Vec::new(),
+            free: Vec::new(),
+            displaced: VecDeque::new(),
+            acknowledged: Vec::new(),
+            cutoffs_queued: false,
+        }
+    }
+
+    /// Both sides agreed. Nothing is sent before [`Channel::launch_waiting`].
+    pub(super) fn up(&mut self, link: &Link, peer: P::Peer) {
+        self.peer = peer;
+        self.route = Route::new(link.to, link.remote, &link.agreed);
+        self.is_up = true;
+    }
+
+    /// The longest call that waits for the session, in bytes.
+    pub(super) fn longest_waiting(&self) -> usize {
+        let waiting = self.callers.iter().filter(|slot| matches!(slot.state, CallerState::Waiting));
+        waiting.map(|slot| slot.request.length() as usize).max().unwrap_or(0)
+    }
+
+    /// Sends the calls that waited for the session, as far as the peer has slots for them.
+    pub(super) fn launch_waiting(&mut self, ready: &mut Ready) {
+        let calls_max = self.route.calls_max;
+        self.free.retain(|&slot| slot < calls_max);
+        for slot in 0..self.callers.len() as u16 {
+            if !matches!(self.callers[usize::from(slot)].state, CallerState::Waiting) {
+                continue;
+            }
+            if slot < calls_max {
+                self.launch(slot, ready);
+            } else {
+                self.displaced.push_back(slot);
+            }
+        }
+    }
+
+    /// Makes a call, or says why not.
+    #[inline]
+    pub(super) fn call(
+        &mut self,
+        call: u32,
+        service: u16,
+        payload: Payload<'_, B>,
+        ready: &mut Ready,
+    ) -> Result<(), CallError> {
+        let (bytes, bytes_max) = (payload.as_bytes().len(), self.route.message_bytes_max as usize);
+        if bytes > bytes_max {
+            return Err(CallError::TooLong { bytes, bytes_max });
+        }
+        let slot = self.free_slot()?;
+        self.callers[usize::from(slot)].begin(call, service, payload);
+        if self.is_up {
+            self.launch(slot, ready);
+        }
+        Ok(())
+    }
+
+    /// Answers a request, unless the peer has moved on.
+    #[inline]
+    pub(super) fn reply(
+        &mut self,
+        key: CallKey,
+        status: u16,
+        payload: Payload<'_, B>,
+        ready: &mut Ready,
+    ) -> Result<(), ReplyTooLong> {
+        let (bytes, bytes_max) = (payload.as_bytes().len(), self.route.message_bytes_max as usize);
+        if bytes > bytes_max {
+            return Err(ReplyTooLong { bytes, bytes_max });
+        }
+        let reference = self.reference(key.slot(), Side::Server);
+        if let Some(slot) = self.servers.get_mut(usize::from(key.slot()))
+            && slot.sequence == key.sequence()
+            && matches!(slot.state, ServerState::Running)
+        {
+            slot.answer(status, payload);
+            self.awake = true;
+            start_sending::<B, P>(reference, &mut slot.response, &mut slot.upkeep, &self.route.cut, ready);
+        }
+        Ok(())
+    }
+
+    /// Forgets a call. The server learns of it by the slot's next request or by an ACKNOWLEDGE.
+    pub(super) fn cancel(&mut self, call: u32, ready: &mut Ready, policy: &mut P) {
+        let wanted = |slot: &CallerSlot<B>| slot.is_occupied() && slot.call == call;
+        if let Some(slot) = self.callers.iter().position(wanted) {
+            if let Some(response) = self.callers[slot].finish() {
+                policy.over(self.reference(slot as u16, Side::Caller), &response);
+            }
+            self.release(slot as u16, ready);
+        }
+    }
+
+    /// Whether all bytes of a call's request were sent once, or the call is over.
+    pub(super) fn is_transmitted(&self, call: u32) -> bool {
+        let mut occupied = self.callers.iter().filter(|slot| slot.is_occupied());
+        occupied.find(|slot| slot.call == call).is_none_or(CallerSlot::is_request_sent)
+    }
+
+    /// Frees the slot of a call that is over.
+    #[inline]
+    pub(super) fn release(&mut self, slot: u16, ready: &mut Ready) {
+        self.awake = true;
+        if slot >= self.route.calls_max {
+            // A displaced call was cancelled: its slot is of no use any more.
+            return self.callers[usize::from(slot)].settle();
+        }
+        if self.displaced.is_empty() {
+            self.free.push(slot);
+        } else {
+            self.settle_displaced(slot, ready);
+        }
+    }
+
+    /// Whether nothing is held for the peer or from it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.callers.iter().all(|slot| matches!(slot.state, CallerState::Idle))
+            && self.servers.iter().all(|slot| !slot.holds_anything())
+    }
+
+    /// Bytes of messages under construction. Walks all slots: asked for only when a long message begins.
+    pub(super) fn assembling_bytes(&self) -> usize {
+        let responses: usize = self.callers.iter().map(CallerSlot::assembling_bytes).sum();
+        let requests: usize = self.servers.iter().map(ServerSlot::assembling_bytes).sum();
+        responses + requests
+    }
+
+    #[inline]
+    pub(super) fn reference(&self, slot: u16, side: Side) -> SlotRef {
+        SlotRef { session: self.id.index() as u16, slot, side }
+    }
+
+    /// The message that a slot receives.
+    pub(super) fn arriving(&self, slot: SlotRef) -> Option<&Assembly> {
+        let place = usize::from(slot.slot);
+        match slot.side {
+            Side::Caller => match &self.callers.get(place)?.state {
+                CallerState::Receiving(response) => Some(response),
+                _ => None,
+            },
+            Side::Server => match &self.servers.get(place)?.state {
+                ServerState::Receiving(request) => Some(request),
+                _ => None,
+            },
+        }
+    }
+
+    /// Plans to say what the message that a slot receives was granted.
+    pub(super) fn owe_grant(&mut self, slot: SlotRef, ready: &mut Ready) {
+        let place = usize::from(slot.slot);
+        let upkeep = match slot.side {
+            Side::Caller => self.callers.get_mut(place).map(|caller| &mut caller.upkeep),
+            Side::Server => self.servers.get_mut(place).map(|server| &mut server.upkeep),
+        };
+        if let Some(upkeep) = upkeep {
+            ready.owe(slot, upkeep, Owed::GRANT);
+        }
+    }
+
+    #[inline]
+    fn launch(&mut self, slot: u16, ready: &mut Ready) {
+        let reference = self.reference(slot, Side::Caller);
+        let caller = &mut self.callers[usize::from(slot)];
+        caller.launch();
+        self.awake = true;
+        start_sending::<B, P>(reference, &mut caller.request, &mut caller.upkeep, &self.route.cut, ready);
+    }
+
+    /// A slot for the next call. One whose numbers are used up is not used again.
+    #[inline]
+    fn free_slot(&mut self) -> Result<u16, CallError> {
+        while let Some(slot) = self.free.pop() {
+            if self.callers[usize::from(slot)].sequence < SEQUENCE_MAX {
+                return Ok(slot);
+            }
+        }
+        let calls_max = usize::from(self.route.calls_max);
+        if self.callers.len() >= calls_max {
+            return Err(CallError::TooMany { calls_max });
+        }
+        self.callers.push(CallerSlot::default());
+        Ok((self.callers.len() - 1) as u16)
+    }
+
+    /// Moves the displaced call that waits longest to the free `slot`, which keeps its own numbering.
+    #[cold]
+    fn settle_displaced(&mut self, slot: u16, ready: &mut Ready) {
+        while let Some(from) = self.displaced.pop_front() {
+            if !matches!(self.callers[usize::from(from)].state, CallerState::Waiting) {
+                continue;
+            }
+            let mut moved = core::mem::take(&mut self.callers[usize::from(from)]);
+            let place = &mut self.callers[usize::from(slot)];
+            moved.sequence = place.sequence + 1;
+            moved.upkeep.take_place_of(&place.upkeep);
+            *place = moved;
+            return self.launch(slot, ready);
+        }
+        self.free.push(slot);
+    }
+}
+
+/// Queues a message that has just been loaded.
+#[inline]
+fn start_sending<B: AsRef<[u8]>, P: Policy>(
+    reference: SlotRef,
+    message: &mut Sending<B>,
+    upkeep: &mut Upkeep,
+    cut: &Cut,
+    ready: &mut Ready,
+) {
+    if message.length() <= cut.whole_bytes_max {
+        message.whole_due = true;
+        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
+    } else {
+        message.start(cut);
+        message.age = ready.next_age();
+        ready.queue_bulk(reference, upkeep, message);
+    }
+}
+
+/// Queues what a message has to send once more.
+pub(super) fn continue_sending<B: AsRef<[u8]>, P: Policy>(
+    reference: SlotRef,
+    message: &mut Sending<B>,
+    upkeep: &mut Upkeep,
+    cut: &Cut,
+    ready: &mut Ready,
+) {
+    if message.length() <= cut.whole_bytes_max {
+        message.whole_due = true;
+        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
+    } else if message.has_pieces() {
+        ready.queue_bulk(reference, upkeep, message);
+    }
+}

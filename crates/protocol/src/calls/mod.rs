@@ -1,0 +1,306 @@
+//! Remote calls over datagrams: the machinery that [basic](crate::basic) and [homa](crate::homa) share.
+//!
+//! A message that fits one packet is one packet, and in the steady state a call is two: request and response. The
+//! response acknowledges the request; the next request in the same slot acknowledges the response. A longer message
+//! starts with [`Offer::unscheduled_bytes`](crate::wire::Offer) and goes on as its receiver grants. Whoever waits and
+//! hears nothing asks again: RESEND for missing bytes, answered by the bytes, by BUSY, or, when nothing of the request
+//! is known, by RESEND with RESTART. Who is granted what, and which packet goes first, is the protocol's [`Policy`].
+//!
+//! A call occupies a slot of its session and has a number there. The server keeps, per slot, the highest number seen;
+//! a request runs only when its number is higher, and the result is kept until the caller has moved on. So a request
+//! runs at most once in its session, however late or often its packets arrive, and memory is bounded by the slots.
+//!
+//! [`Calls`] is driven in the manner of a state machine without I/O: packets, times and commands go in
+//! ([`Calls::handle`], [`Calls::handle_timeout`], [`Calls::call`], …), packets, deadlines and events come out
+//! ([`Calls::poll_transmit`], [`Calls::next_deadline`], [`Calls::poll_event`]).
+
+mod assembly;
+mod caller;
+mod channel;
+mod event;
+mod fuzz;
+mod policy;
+mod questions;
+mod ready;
+mod receive;
+mod receive_as_caller;
+mod receive_as_server;
+mod sending;
+mod server;
+#[cfg(test)]
+pub(crate) mod tests;
+mod timers;
+mod transmit;
+mod upkeep;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::session::{
+    ConfigError, EndReason, Link, PeerAddress, SessionConfig, SessionEvent, SessionId, Sessions, SessionsFull,
+};
+use crate::wire::{CallKey, Header, Malformed};
+use crate::{Identity, Instant};
+
+pub use assembly::ASSEMBLY_BYTES_MAX;
+pub(crate) use assembly::Assembly;
+use channel::Channel;
+pub use event::{CallError, Counters, Delivery, Payload, Received, ReplyTooLong, Transmit};
+pub(crate) use fuzz::{fuzz_messages, fuzz_sessions};
+pub(crate) use policy::Incoming;
+pub use policy::{PRIORITY_CONTROL, Policy};
+use ready::Ready;
+#[cfg(test)]
+pub(crate) use ready::Side;
+pub(crate) use ready::SlotRef;
+pub(crate) use sending::Cut;
+pub use sending::RECYCLED_BUFFER_BYTES_MAX;
+
+/// The calls of one endpoint, over all of its sessions. `B` is memory that can be handed over for sending, `P` the
+/// protocol's policy.
+#[derive(Debug)]
+pub struct Calls<B, P: Policy> {
+    sessions: Sessions,
+    /// By the index of the session.
+    channels: Vec<Option<Box<Channel<B, P>>>>,
+    ready: Ready,
+    policy: P,
+    /// Until when messages wait; [`Instant::ZERO`] while they do not.
+    held_until: Instant,
+    /// When waiting slots are looked at next; [`Instant::NEVER`] while none waits.
+    tick_at: Instant,
+    resend_interval: Duration,
+    counters: Counters,
+    events: VecDeque<SessionEvent>,
+}
+
+impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
+    /// An endpoint without sessions. Waiting calls are looked at every `resend_interval`; one that heard nothing for
+    /// two such intervals, or for two round trips if that is longer, asks again. `seed` is drawn at random by the
+    /// caller.
+    pub fn with_policy(
+        policy: P,
+        session: SessionConfig,
+        resend_interval: Duration,
+        identity: Identity,
+        seed: u64,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            sessions: Sessions::new(session, P::PROTOCOL, identity, seed)?,
+            channels: Vec::new(),
+            ready: Ready::default(),
+            policy,
+            held_until: Instant::ZERO,
+            tick_at: Instant::NEVER,
+            resend_interval,
+            counters: Counters::default(),
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Starts to open a session. Calls can be made at once; they wait until it is up.
+    pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
+        let id = self.sessions.connect(to, now)?;
+        let offer = self.sessions.config().offer;
+        *self.channel_place(id) = Some(Box::new(Channel::opening(id, offer)));
+        Ok(id)
+    }
+
+    /// Ends a session and tells the peer. The end is reported as an event like any other.
+    pub fn close(&mut self, session: SessionId) {
+        self.end_because(session, EndReason::Closed);
+    }
+
+    /// Ends all sessions and tells the peers.
+    pub fn close_all(&mut self) {
+        let ids: Vec<SessionId> = self.channels.iter().flatten().map(|channel| channel.id).collect();
+        ids.into_iter().for_each(|id| self.close(id));
+    }
+
+    /// Ends a session for a reason of the caller's, for example a violation that only the caller can see.
+    pub fn end_because(&mut self, session: SessionId, reason: EndReason) {
+        self.sessions.end_because(session, reason);
+        self.follow_sessions();
+    }
+
+    /// Makes a call; its response comes as [`Delivery::Response`] with the caller's own number `call`.
+    #[inline]
+    pub fn call(
+        &mut self,
+        session: SessionId,
+        call: u32,
+        service: u16,
+        payload: Payload<'_, B>,
+    ) -> Result<(), CallError> {
+        let channel = channel_of(&mut self.channels, session).ok_or(CallError::Down)?;
+        self.counters.calls += 1;
+        channel.call(call, service, payload, &mut self.ready)
+    }
+
+    /// Whether all bytes of a call's request were sent once, or the call is over.
+    pub fn is_transmitted(&self, session: SessionId, call: u32) -> bool {
+        let channel = self.channels.get(session.index()).and_then(Option::as_deref);
+        channel.filter(|channel| channel.id == session).is_none_or(|channel| channel.is_transmitted(call))
+    }
+
+    /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes nowhere.
+    #[inline]
+    pub fn reply(
+        &mut self,
+        session: SessionId,
+        request: CallKey,
+        status: u16,
+        payload: Payload<'_, B>,
+    ) -> Result<(), ReplyTooLong> {
+        match channel_of(&mut self.channels, session) {
+            Some(channel) => channel.reply(request, status, payload, &mut self.ready),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets a call: its response will not be delivered. The request may run or not.
+    pub fn cancel(&mut self, session: SessionId, call: u32) {
+        if let Some(channel) = channel_of(&mut self.channels, session) {
+            channel.cancel(call, &mut self.ready, &mut self.policy);
+        }
+    }
+
+    /// Takes a packet in. A message that it completes is returned; look for events *before* it is used.
+    ///
+    /// A message of one packet is not copied: the delivery says where in `packet` it is.
+    #[inline]
+    pub fn handle(&mut self, from: PeerAddress, packet: &[u8], now: Instant) -> Option<Delivery> {
+        let header = match Header::parse(packet) {
+            Ok(header) => header,
+            Err(Malformed { .. }) => {
+                self.counters.malformed += 1;
+                return None;
+            }
+        };
+        if header.opcode.is_of_session() {
+            self.sessions.handle(from, &header, packet, now);
+            self.follow_sessions();
+            return None;
+        }
+        let index = self.sessions.admit(from, &header, packet, now)?;
+        if self.sessions.has_events() {
+            self.follow_sessions();
+        }
+        let channel = self.channels.get_mut(index)?.as_deref_mut()?;
+        if self.tick_at == Instant::NEVER {
+            self.tick_at = now + self.resend_interval;
+        }
+        channel.handle(&header, packet, &mut self.ready, &mut self.policy, &mut self.counters)
+    }
+
+    /// Does what is due by `now`. First hand in the packets that have arrived.
+    #[inline]
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.sessions.handle_timeout(now);
+        if self.sessions.has_events() {
+            self.follow_sessions();
+        }
+        if now >= self.held_until {
+            self.held_until = Instant::ZERO;
+        }
+        if now >= self.tick_at {
+            self.tick(now);
+        }
+    }
+
+    /// When [`Calls::handle_timeout`] must run next.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let tick = (self.tick_at != Instant::NEVER).then_some(self.tick_at);
+        let held = (self.held_until != Instant::ZERO).then_some(self.held_until);
+        [tick, held, self.sessions.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// The next session that came up or went down. With a session that is down all of its calls are over.
+    #[inline]
+    pub fn poll_event(&mut self) -> Option<SessionEvent> {
+        self.events.pop_front()
+    }
+
+    /// The session's other end and the limits that both sides agreed on, once it is up.
+    pub fn link(&self, session: SessionId) -> Option<&Link> {
+        self.sessions.link(session)
+    }
+
+    /// The session's round trip as measured so far; zero before the first measurement.
+    pub fn round_trip(&self, session: SessionId) -> Duration {
+        Duration::from_nanos(self.sessions.round_trip_nanos(session))
+    }
+
+    /// What happened to messages so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The sessions underneath, for their counters and configuration.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// What decides about grants and order.
+    pub fn policy(&self) -> &P {
+        &self.policy
+    }
+
+    /// Whether no call, request or unacknowledged result is held anywhere.
+    pub fn is_idle(&self) -> bool {
+        self.channels.iter().flatten().all(|channel| channel.is_idle())
+    }
+
+    /// Panics unless what the policy keeps is true; for tests.
+    pub(crate) fn check_policy(&self) {
+        self.policy.check(|slot| {
+            let channel = self.channels.get(usize::from(slot.session))?.as_deref()?;
+            channel.arriving(slot)
+        });
+    }
+
+    /// Draws the consequences of what happened to sessions.
+    fn follow_sessions(&mut self) {
+        while let Some(event) = self.sessions.poll_event() {
+            match event {
+                SessionEvent::Up { id, .. } => self.session_up(id),
+                SessionEvent::Down { id, .. } => {
+                    if let Some(mut channel) = self.channel_place(id).take() {
+                        self.policy.session_down(id.index() as u16, &mut channel.peer);
+                    }
+                }
+            }
+            self.events.push_back(event);
+        }
+    }
+
+    fn session_up(&mut self, id: SessionId) {
+        let Some(link) = self.sessions.link(id).copied() else { return };
+        let peer = self.policy.session_up(&link);
+        let place = self.channel_place(id);
+        let channel = place.get_or_insert_with(|| Box::new(Channel::opening(id, link.agreed)));
+        channel.up(&link, peer);
+        let (bytes, bytes_max) = (channel.longest_waiting(), link.agreed.message_bytes_max as usize);
+        if bytes > bytes_max {
+            return self.sessions.end_because(id, EndReason::WaitingCallTooLong { bytes, bytes_max });
+        }
+        if let Some(channel) = channel_of(&mut self.channels, id) {
+            channel.launch_waiting(&mut self.ready);
+        }
+    }
+
+    fn channel_place(&mut self, id: SessionId) -> &mut Option<Box<Channel<B, P>>> {
+        if self.channels.len() <= id.index() {
+            self.channels.resize_with(id.index() + 1, || None);
+        }
+        &mut self.channels[id.index()]
+    }
+}
+
+#[inline]
+fn channel_of<B, P: Policy>(
+    channels: &mut [Option<Box<Channel<B, P>>>],
+    id: SessionId,
+) -> Option<&mut Channel<B, P>> {
+    channels.get_mut(id.index())?.as_deref_mut().filter(|channel| channel.id == id)
+}

@@ -1,0 +1,154 @@
+//! Which slots have something to send.
+//!
+//! The queues hold references, not packets: a slot is in each of them once at most, and what it sends is decided when
+//! its turn comes. Their lengths are therefore bounded by the slots, and a cancelled call leaves nothing behind but a
+//! reference that is skipped.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::sending::Sending;
+use super::upkeep::{Owed, Upkeep};
+
+/// How many packets of one long message go out before the choice among them is made anew.
+const BULK_TURN_PACKETS: u32 = 16;
+
+/// The number of queues for messages of one packet.
+pub(super) const WHOLE_QUEUES: usize = 4;
+
+/// Whose message a slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// A call of ours.
+    Caller,
+    /// A call to us.
+    Server,
+}
+
+/// Names a slot among all sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SlotRef {
+    pub session: u16,
+    pub slot: u16,
+    pub side: Side,
+}
+
+/// A long message that waits: the bytes that it had to go when it was queued, its age, and where it is.
+type Waiting = (u32, u64, SlotRef);
+
+/// The queues, in the order in which they are served.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    pub(super) control: VecDeque<SlotRef>,
+    /// Sessions that have calls to acknowledge.
+    pub(super) acknowledging: VecDeque<u16>,
+    /// Sessions whose peers are to be sent cutoffs.
+    pub(super) informing: VecDeque<u16>,
+    /// Messages of one packet; in all queues together as many as `whole_waiting`.
+    whole: [VecDeque<SlotRef>; WHOLE_QUEUES],
+    whole_waiting: usize,
+    /// Longer ones, but for the one that has its turn.
+    bulk: BTreeSet<Waiting>,
+    /// Which of the longer ones has its turn, and for how many more packets.
+    turn: Option<(SlotRef, u32)>,
+    ages: u64,
+}
+
+impl Ready {
+    /// Queues a slot because it owes a control packet.
+    pub(super) fn owe(&mut self, slot: SlotRef, upkeep: &mut Upkeep, owed: Owed) {
+        upkeep.owed.add(owed);
+        if !upkeep.control_queued {
+            upkeep.control_queued = true;
+            self.control.push_back(slot);
+        }
+    }
+
+    /// Queues a slot because its message of one packet is due.
+    #[inline]
+    pub(super) fn queue_whole(&mut self, slot: SlotRef, upkeep: &mut Upkeep, queue: usize) {
+        if !upkeep.whole_queued {
+            upkeep.whole_queued = true;
+            self.whole[queue].push_back(slot);
+            self.whole_waiting += 1;
+        }
+    }
+
+    /// The next message of one packet.
+    #[inline]
+    pub(super) fn pop_whole(&mut self) -> Option<SlotRef> {
+        self.whole_waiting = self.whole_waiting.checked_sub(1)?;
+        self.whole.iter_mut().find_map(VecDeque::pop_front)
+    }
+
+    /// The age of a long message that begins to wait now.
+    pub(super) fn next_age(&mut self) -> u64 {
+        self.ages += 1;
+        self.ages
+    }
+
+    /// Queues a slot because bytes of its long message may be sent. The choice among all is made anew.
+    pub(super) fn queue_bulk<B: AsRef<[u8]>>(
+        &mut self,
+        slot: SlotRef,
+        upkeep: &mut Upkeep,
+        message: &Sending<B>,
+    ) {
+        if !upkeep.bulk_queued {
+            upkeep.bulk_queued = true;
+            self.wait(slot, message.remaining(), message.age);
+            if let Some((_, left)) = &mut self.turn {
+                *left = 0;
+            }
+        }
+    }
+
+    /// Puts a long message among those that wait.
+    pub(super) fn wait(&mut self, slot: SlotRef, remaining_bytes: u32, age: u64) {
+        self.bulk.insert((remaining_bytes, age, slot));
+    }
+
+    /// The long message whose turn it is still; uses up one packet of the turn.
+    pub(super) fn continue_turn(&mut self) -> Option<SlotRef> {
+        let (slot, left) = self.turn.as_mut()?;
+        *left = left.checked_sub(1)?;
+        Some(*slot)
+    }
+
+    /// Ends the turn and says whose it was.
+    pub(super) fn end_turn(&mut self) -> Option<SlotRef> {
+        self.turn.take().map(|(slot, _)| slot)
+    }
+
+    /// Takes out the waiting message with the fewest bytes to go, as far as is known, and gives it the turn.
+    pub(super) fn start_shortest(&mut self) -> Option<Waiting> {
+        let shortest = self.bulk.pop_first()?;
+        self.turn = Some((shortest.2, BULK_TURN_PACKETS - 1));
+        Some(shortest)
+    }
+
+    /// Takes out the message that waits longest, and gives it one packet. Walks all of them: for rare use.
+    pub(super) fn start_oldest(&mut self) -> Option<SlotRef> {
+        let oldest = *self.bulk.iter().min_by_key(|(_, age, _)| *age)?;
+        self.bulk.remove(&oldest);
+        self.turn = Some((oldest.2, 0));
+        Some(oldest.2)
+    }
+
+    /// Whether a control packet waits.
+    #[inline]
+    pub(super) fn has_control(&self) -> bool {
+        !(self.control.is_empty() && self.acknowledging.is_empty() && self.informing.is_empty())
+    }
+
+    /// Whether a message waits.
+    #[inline]
+    pub(super) fn has_messages(&self) -> bool {
+        self.whole_waiting > 0 || self.has_long()
+    }
+
+    /// Whether a long message waits.
+    #[inline]
+    pub(super) fn has_long(&self) -> bool {
+        self.turn.is_some() || !self.bulk.is_empty()
+    }
+}

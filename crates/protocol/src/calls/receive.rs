@@ -1,0 +1,127 @@
+//! What the packets of messages do to calls: which call it is about, and which side of it we are.
+
+use crate::wire::{CallKey, Flags, Header, MessagePacket};
+
+use super::assembly::{ASSEMBLY_BYTES_MAX, Assembly};
+use super::channel::Channel;
+use super::event::{Counters, Delivery};
+use super::policy::Policy;
+use super::ready::{Ready, Side};
+use super::upkeep::Owed;
+
+/// A piece of a long message, and which one.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub(super) tag: u16,
+    pub(super) total: u32,
+    pub(super) offset: u32,
+    pub(super) payload: &'a [u8],
+}
+
+impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
+    /// Takes in a packet that the session has admitted.
+    #[inline]
+    pub(super) fn handle(
+        &mut self,
+        header: &Header,
+        packet: &[u8],
+        ready: &mut Ready,
+        policy: &mut P,
+        counters: &mut Counters,
+    ) -> Option<Delivery> {
+        let Ok(parsed) = MessagePacket::parse(header, packet, P::PROTOCOL) else {
+            counters.malformed += 1;
+            return None;
+        };
+        self.awake = true;
+        match parsed {
+            MessagePacket::Acknowledge { calls } => {
+                calls.iter().for_each(|key| self.acknowledge(key, policy));
+                return None;
+            }
+            MessagePacket::Cutoffs(cutoffs) => {
+                P::learn_cutoffs(&mut self.peer, &cutoffs);
+                return None;
+            }
+            _ => {}
+        }
+        let side = if header.flags.has(Flags::FROM_CALLER) { Side::Server } else { Side::Caller };
+        self.heard_about(header.call, side, ready);
+        let mut work = Work { channel: self, ready, policy, counters, key: header.call, flags: header.flags };
+        match side {
+            Side::Server => work.as_server(parsed, packet.len()),
+            Side::Caller => work.as_caller(parsed, packet.len()),
+        }
+    }
+
+    /// The peer is done with a call, whether we have seen it or not.
+    fn acknowledge(&mut self, key: CallKey, policy: &mut P) {
+        let reference = self.reference(key.slot(), Side::Server);
+        let Some(slot) = self.servers.get_mut(usize::from(key.slot())) else { return };
+        let superseded = if key.sequence() > slot.sequence { slot.supersede(key.sequence()) } else { None };
+        let forgotten = if key.sequence() == slot.sequence { slot.forget() } else { None };
+        if let Some(request) = superseded.or(forgotten) {
+            policy.over(reference, &request);
+        }
+    }
+}
+
+/// One packet at work.
+pub(super) struct Work<'w, B, P: Policy> {
+    pub(super) channel: &'w mut Channel<B, P>,
+    pub(super) ready: &'w mut Ready,
+    pub(super) policy: &'w mut P,
+    pub(super) counters: &'w mut Counters,
+    pub(super) key: CallKey,
+    pub(super) flags: Flags,
+}
+
+impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
+    /// Makes room for a long message, if it is a possible one and the session has room.
+    pub(super) fn new_assembly(&mut self, piece: &Piece<'_>, side: Side) -> Option<Assembly> {
+        let route = &self.channel.route;
+        if piece.total <= route.cut.whole_bytes_max || piece.total > route.message_bytes_max {
+            self.counters.malformed += 1;
+            return None;
+        }
+        let assembling = self.channel.assembling_bytes();
+        if assembling > 0 && assembling + piece.total as usize > ASSEMBLY_BYTES_MAX {
+            self.counters.assembly_full += 1;
+            let reference = self.channel.reference(self.key.slot(), side);
+            let slot = usize::from(self.key.slot());
+            let upkeep = match side {
+                Side::Caller => &mut self.channel.callers[slot].upkeep,
+                Side::Server => &mut self.channel.servers[slot].upkeep,
+            };
+            self.ready.owe(reference, upkeep, Owed::BUSY);
+            return None;
+        }
+        let request = Assembly::new(piece.tag, piece.total, &route.cut);
+        self.message_began(piece.total);
+        Some(request)
+    }
+
+    /// Tells the policy of a message that begins to arrive.
+    #[inline]
+    pub(super) fn message_began(&mut self, length: u32) {
+        let channel = &mut *self.channel;
+        let version = self.flags.argument();
+        let tell = self.policy.began(&mut channel.peer, length, version, &channel.route.cut);
+        if tell && !channel.cutoffs_queued {
+            channel.cutoffs_queued = true;
+            self.ready.informing.push_back(channel.id.index() as u16);
+        }
+    }
+
+    #[cold]
+    pub(super) fn stale(&mut self) -> Option<Delivery> {
+        self.counters.stale += 1;
+        None
+    }
+
+    #[cold]
+    pub(super) fn malformed(&mut self) -> Option<Delivery> {
+        self.counters.malformed += 1;
+        None
+    }
+}

@@ -1,0 +1,153 @@
+//! What packets do to calls of ours: responses, and what steers our requests.
+
+use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
+
+use super::assembly::Added;
+use super::caller::{CallerState, Relation};
+use super::channel::continue_sending;
+use super::event::{Delivery, Received};
+use super::policy::Policy;
+use super::ready::Side;
+use super::receive::{Piece, Work};
+use super::upkeep::Owed;
+
+impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
+    /// A packet about a call of ours.
+    #[inline]
+    pub(super) fn as_caller(&mut self, packet: MessagePacket<'_>, packet_bytes: usize) -> Option<Delivery> {
+        let Some(caller) = self.channel.callers.get_mut(usize::from(self.key.slot())) else {
+            return self.malformed();
+        };
+        match caller.relation(self.key) {
+            Relation::Present => {}
+            Relation::Over => return self.call_is_over(packet),
+            Relation::Former => return self.stale(),
+            Relation::Never => return self.malformed(),
+        }
+        match packet {
+            MessagePacket::Whole { tag, payload } => {
+                self.message_began(payload.len() as u32);
+                self.whole_response(tag, packet_bytes)
+            }
+            MessagePacket::Fragment { tag, total, offset, payload } => {
+                self.response_piece(Piece { tag, total, offset, payload })
+            }
+            MessagePacket::Grant { offset, priority } => self.request_granted(offset, priority),
+            MessagePacket::Resend { ranges, priority } => self.request_wanted(ranges, priority),
+            MessagePacket::Busy => {
+                caller.upkeep.heard_busy();
+                None
+            }
+            MessagePacket::NeedAcknowledge => self.result_is_kept(),
+            MessagePacket::Acknowledge { .. } | MessagePacket::Cutoffs(_) => None,
+        }
+    }
+
+    #[inline]
+    fn whole_response(&mut self, status: u16, packet_bytes: usize) -> Option<Delivery> {
+        let caller = &mut self.channel.callers[usize::from(self.key.slot())];
+        if matches!(caller.state, CallerState::Receiving(_)) {
+            return self.malformed();
+        }
+        let call = caller.call;
+        let pieces = caller.finish();
+        debug_assert!(pieces.is_none(), "one that came in pieces was refused above");
+        self.channel.release(self.key.slot(), self.ready);
+        let payload = Received::InPlace(WHOLE_HEADER_BYTES..packet_bytes);
+        Some(Delivery::Response { session: self.channel.id, call, status, payload })
+    }
+
+    /// The server still holds the result of a call that is over: let it go.
+    #[cold]
+    fn call_is_over(&mut self, packet: MessagePacket<'_>) -> Option<Delivery> {
+        self.counters.stale += u64::from(packet != MessagePacket::NeedAcknowledge);
+        self.channel.owe_acknowledge(self.key, self.ready);
+        None
+    }
+
+    fn response_piece(&mut self, piece: Piece<'_>) -> Option<Delivery> {
+        let slot = usize::from(self.key.slot());
+        if matches!(self.channel.callers[slot].state, CallerState::Requesting) {
+            let response = self.new_assembly(&piece, Side::Caller)?;
+            self.channel.callers[slot].receive(response);
+        }
+        let reference = self.channel.reference(self.key.slot(), Side::Caller);
+        let caller = &mut self.channel.callers[slot];
+        let CallerState::Receiving(response) = &mut caller.state else { return None };
+        match response.add(piece.tag, piece.total, piece.offset, piece.payload) {
+            Added::New => {
+                caller.upkeep.heard();
+                if self.policy.arrived(reference, &self.channel.peer, response, &self.channel.route.cut) {
+                    self.ready.owe(reference, &mut caller.upkeep, Owed::GRANT);
+                }
+                None
+            }
+            Added::Complete => {
+                let (session, call, status) = (self.channel.id, caller.call, response.tag());
+                let response = caller.finish()?;
+                self.policy.over(reference, &response);
+                let payload = Received::Assembled(response.into_bytes());
+                self.channel.release(self.key.slot(), self.ready);
+                Some(Delivery::Response { session, call, status, payload })
+            }
+            Added::Twice => self.stale(),
+            Added::Misfit => self.malformed(),
+        }
+    }
+
+    /// The server keeps the result of a call that is not over: what is missing of it should come.
+    fn result_is_kept(&mut self) -> Option<Delivery> {
+        let reference = self.channel.reference(self.key.slot(), Side::Caller);
+        let caller = &mut self.channel.callers[usize::from(self.key.slot())];
+        caller.upkeep.heard_busy();
+        match &caller.state {
+            CallerState::Requesting => self.ready.owe(reference, &mut caller.upkeep, Owed::RESEND),
+            CallerState::Receiving(response) => {
+                let answer = if response.is_withheld() { Owed::BUSY } else { Owed::RESEND };
+                self.ready.owe(reference, &mut caller.upkeep, answer);
+            }
+            CallerState::Idle | CallerState::Waiting | CallerState::Done => {}
+        }
+        None
+    }
+
+    fn request_granted(&mut self, offset: u32, priority: u8) -> Option<Delivery> {
+        let reference = self.channel.reference(self.key.slot(), Side::Caller);
+        let caller = &mut self.channel.callers[usize::from(self.key.slot())];
+        if !matches!(caller.state, CallerState::Requesting) {
+            return self.stale();
+        }
+        caller.upkeep.heard();
+        if !caller.request.grant(offset, priority, &self.channel.route.cut) {
+            return self.malformed();
+        }
+        if caller.request.has_pieces() {
+            self.ready.queue_bulk(reference, &mut caller.upkeep, &caller.request);
+        }
+        None
+    }
+
+    /// The server misses the request, or a part of it.
+    fn request_wanted(&mut self, ranges: RangeList<'_>, priority: u8) -> Option<Delivery> {
+        let reference = self.channel.reference(self.key.slot(), Side::Caller);
+        let caller = &mut self.channel.callers[usize::from(self.key.slot())];
+        if !matches!(caller.state, CallerState::Requesting) {
+            return self.stale();
+        }
+        let cut = &self.channel.route.cut;
+        caller.upkeep.heard();
+        let queued = caller.upkeep.data_queued();
+        if self.flags.has(Flags::RESTART) {
+            caller.request.start(cut);
+        } else {
+            for (offset, length) in ranges.iter() {
+                caller.request.repeat(offset, length, priority, cut);
+            }
+        }
+        continue_sending::<B, P>(reference, &mut caller.request, &mut caller.upkeep, cut, self.ready);
+        if queued {
+            self.ready.owe(reference, &mut caller.upkeep, Owed::BUSY);
+        }
+        None
+    }
+}

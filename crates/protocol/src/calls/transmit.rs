@@ -1,0 +1,376 @@
+//! What goes out next.
+//!
+//! In this order: the packets of sessions, control packets, acknowledgements, cutoffs, messages of one packet, and of
+//! the long messages the one with the fewest bytes to go. A policy may hold messages back, and may let the oldest of
+//! the long ones go first for once.
+
+use crate::Instant;
+use crate::session::PeerAddress;
+use crate::wire::{
+    CALLS_PER_ACK_MAX, CallKey, Flags, Head, Opcode, put_acknowledge, put_bare, put_cutoffs, put_fragment,
+    put_grant, put_resend, put_whole,
+};
+
+use super::Calls;
+use super::caller::{CallerSlot, CallerState};
+use super::channel::Channel;
+use super::event::{Counters, Transmit};
+use super::policy::{Incoming, PRIORITY_CONTROL, Policy, priority_of};
+use super::ready::{Side, SlotRef};
+use super::sending::Sending;
+use super::server::{ServerSlot, ServerState};
+use super::upkeep::{Owed, Upkeep};
+
+/// A packet whose head is written.
+struct Planned {
+    to: PeerAddress,
+    priority: u8,
+    seal: bool,
+    /// The message that the payload is a part of: offset and length.
+    payload: Option<(SlotRef, u32, u32)>,
+}
+
+impl Planned {
+    /// The length of the packet whose head was written into `head`.
+    #[inline]
+    fn bytes(&self, head: &Head) -> usize {
+        head.as_bytes().len() + self.payload.map_or(0, |(_, _, length)| length as usize)
+    }
+}
+
+impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
+    /// The next packet to send. `head` is memory for its first part; the second stays where it is.
+    #[inline]
+    pub fn poll_transmit<'a>(&'a mut self, now: Instant, head: &'a mut Head) -> Option<Transmit<'a>> {
+        let planned = self.plan(now, head)?;
+        let payload = match planned.payload {
+            Some((slot, offset, length)) => {
+                &self.message(slot)?.bytes()[offset as usize..(offset + length) as usize]
+            }
+            None => &[],
+        };
+        if planned.seal {
+            head.seal(payload);
+        }
+        Some(Transmit { to: planned.to, priority: planned.priority, head: head.as_bytes(), payload })
+    }
+
+    /// Whether [`Calls::poll_transmit`] may have something.
+    #[inline]
+    pub fn wants_transmit(&self) -> bool {
+        self.ready.has_control()
+            || (self.held_until == Instant::ZERO && self.ready.has_messages())
+            || self.policy.is_schedule_due()
+            || self.sessions.wants_transmit()
+    }
+
+    #[inline]
+    fn plan(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
+        if let Some(to) = self.sessions.poll_transmit(head) {
+            return Some(Planned { to, priority: PRIORITY_CONTROL, seal: false, payload: None });
+        }
+        if self.policy.is_schedule_due() {
+            let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready };
+            self.policy.schedule(&mut incoming);
+        }
+        let planned = self
+            .plan_control(head)
+            .or_else(|| self.plan_acknowledge(head))
+            .or_else(|| self.plan_cutoffs(head))
+            .or_else(|| self.plan_message(now, head))?;
+        if self.tick_at == Instant::NEVER {
+            self.tick_at = now + self.resend_interval;
+        }
+        Some(planned)
+    }
+
+    /// A packet of a message, unless they have to wait.
+    #[inline]
+    fn plan_message(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
+        if !self.ready.has_messages() {
+            return None;
+        }
+        if let Some(until) = self.policy.hold_until(now) {
+            self.held_until = until;
+            return None;
+        }
+        self.held_until = Instant::ZERO;
+        let any_long = self.ready.has_long();
+        let oldest = if any_long && self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
+        let is_oldest = oldest.is_some();
+        let planned = oldest.or_else(|| self.plan_whole(head)).or_else(|| self.plan_bulk(head))?;
+        let bytes = planned.bytes(head);
+        self.policy.sent(now, bytes);
+        if any_long {
+            self.policy.served(bytes, is_oldest);
+        }
+        Some(planned)
+    }
+
+    fn plan_control(&mut self, head: &mut Head) -> Option<Planned> {
+        while let Some(slot) = self.ready.control.pop_front() {
+            let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };
+            if channel.put_control(slot, head, &self.policy, &mut self.counters) {
+                if channel.upkeep(slot).is_some_and(|upkeep| upkeep.control_queued) {
+                    self.ready.control.push_back(slot);
+                }
+                return Some(channel.planned(PRIORITY_CONTROL, None));
+            }
+        }
+        None
+    }
+
+    fn plan_acknowledge(&mut self, head: &mut Head) -> Option<Planned> {
+        while let Some(&session) = self.ready.acknowledging.front() {
+            let channel = self.channels[usize::from(session)].as_deref_mut();
+            let Some(channel) = channel.filter(|channel| !channel.acknowledged.is_empty()) else {
+                self.ready.acknowledging.pop_front();
+                continue;
+            };
+            let count = channel.acknowledged.len().min(CALLS_PER_ACK_MAX);
+            let flags = channel.route.flags(Side::Caller);
+            put_acknowledge(head, flags, channel.route.remote, channel.acknowledged.drain(..count));
+            self.counters.acknowledges_sent += 1;
+            return Some(channel.planned(PRIORITY_CONTROL, None));
+        }
+        None
+    }
+
+    fn plan_cutoffs(&mut self, head: &mut Head) -> Option<Planned> {
+        while let Some(session) = self.ready.informing.pop_front() {
+            let Some(channel) = self.channels[usize::from(session)].as_deref_mut() else { continue };
+            channel.cutoffs_queued = false;
+            let Some(cutoffs) = self.policy.cutoffs(&mut channel.peer) else { continue };
+            put_cutoffs(head, channel.route.flags(Side::Server), channel.route.remote, &cutoffs);
+            self.counters.cutoffs_sent += 1;
+            return Some(channel.planned(PRIORITY_CONTROL, None));
+        }
+        None
+    }
+
+    #[inline]
+    fn plan_whole(&mut self, head: &mut Head) -> Option<Planned> {
+        while let Some(slot) = self.ready.pop_whole() {
+            let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };
+            let route = channel.route;
+            let argument = P::cutoffs_version(&channel.peer);
+            let Some((message, upkeep, key)) = channel.sending_mut(slot) else { continue };
+            upkeep.whole_queued = false;
+            if !core::mem::take(&mut message.whole_due) {
+                continue;
+            }
+            let repeated = core::mem::replace(&mut message.whole_sent, true);
+            self.counters.retransmissions += u64::from(repeated);
+            let flags = route.flags(slot.side).with(Flags::RETRANSMISSION.when(repeated));
+            put_whole(head, flags.with_argument(argument), route.remote, key, message.tag);
+            let length = message.length();
+            let priority = P::unscheduled_priority(&channel.peer, length);
+            return Some(channel.planned(priority, Some((slot, 0, length))));
+        }
+        None
+    }
+
+    fn plan_bulk(&mut self, head: &mut Head) -> Option<Planned> {
+        while let Some(slot) = self.next_bulk() {
+            let planned = self.plan_piece(slot, head);
+            if planned.is_some() {
+                return planned;
+            }
+        }
+        None
+    }
+
+    /// The next piece of the message that waits longest.
+    #[cold]
+    fn plan_oldest(&mut self, head: &mut Head) -> Option<Planned> {
+        self.interrupt_turn();
+        while let Some(slot) = self.ready.start_oldest() {
+            let planned = self.plan_piece(slot, head);
+            if planned.is_some() {
+                return planned;
+            }
+        }
+        None
+    }
+
+    /// The next piece of the message that has its turn. When it has none for now, it leaves the queue.
+    fn plan_piece(&mut self, slot: SlotRef, head: &mut Head) -> Option<Planned> {
+        let channel = self.channels[usize::from(slot.session)].as_deref_mut();
+        let planned = channel.and_then(|channel| channel.put_piece(slot, head, &mut self.counters));
+        if planned.is_none() {
+            self.ready.end_turn();
+        }
+        planned
+    }
+
+    /// The long message whose turn it is: the one with the fewest bytes to go when its turn began.
+    fn next_bulk(&mut self) -> Option<SlotRef> {
+        if let Some(slot) = self.ready.continue_turn() {
+            return Some(slot);
+        }
+        self.interrupt_turn();
+        loop {
+            let (bytes, age, slot) = self.ready.start_shortest()?;
+            let remaining = self.message(slot).map_or(0, Sending::remaining);
+            if remaining <= bytes {
+                return Some(slot);
+            }
+            // It has grown since it was queued: more of it is to be sent once more.
+            self.ready.end_turn();
+            self.ready.wait(slot, remaining, age);
+        }
+    }
+
+    /// Puts the message whose turn it was back among those that wait.
+    fn interrupt_turn(&mut self) {
+        if let Some(slot) = self.ready.end_turn() {
+            let waiting = self.message(slot).map(|message| (message.remaining(), message.age));
+            if let Some((remaining, age)) = waiting {
+                self.ready.wait(slot, remaining, age);
+            }
+        }
+    }
+
+    #[inline]
+    fn message(&self, slot: SlotRef) -> Option<&Sending<B>> {
+        let channel = self.channels.get(usize::from(slot.session))?.as_deref()?;
+        match slot.side {
+            Side::Caller => channel.callers.get(usize::from(slot.slot)).map(|caller| &caller.request),
+            Side::Server => channel.servers.get(usize::from(slot.slot)).map(|server| &server.response),
+        }
+    }
+}
+
+impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
+    #[inline]
+    fn planned(&self, priority: u8, payload: Option<(SlotRef, u32, u32)>) -> Planned {
+        Planned { to: self.route.to, priority, seal: self.route.checksum, payload }
+    }
+
+    #[inline]
+    fn sending_mut(&mut self, slot: SlotRef) -> Option<(&mut Sending<B>, &mut Upkeep, CallKey)> {
+        Self::sending(&mut self.callers, &mut self.servers, slot)
+    }
+
+    /// A slot's outgoing message; `None` for a reference that outlived its session.
+    #[inline]
+    pub(super) fn sending<'s>(
+        callers: &'s mut [CallerSlot<B>],
+        servers: &'s mut [ServerSlot<B>],
+        slot: SlotRef,
+    ) -> Option<(&'s mut Sending<B>, &'s mut Upkeep, CallKey)> {
+        let place = usize::from(slot.slot);
+        match slot.side {
+            Side::Caller => callers.get_mut(place).map(|caller| {
+                let key = CallKey::new(slot.slot, caller.sequence);
+                (&mut caller.request, &mut caller.upkeep, key)
+            }),
+            Side::Server => servers.get_mut(place).map(|server| {
+                let key = CallKey::new(slot.slot, server.sequence);
+                (&mut server.response, &mut server.upkeep, key)
+            }),
+        }
+    }
+
+    fn upkeep(&mut self, slot: SlotRef) -> Option<&mut Upkeep> {
+        self.sending_mut(slot).map(|(_, upkeep, _)| upkeep)
+    }
+
+    /// Writes the next piece of a long message; `None` when it has nothing to send for now.
+    fn put_piece(&mut self, slot: SlotRef, head: &mut Head, counters: &mut Counters) -> Option<Planned> {
+        let (route, argument) = (self.route, P::cutoffs_version(&self.peer));
+        let (message, upkeep, key) = Self::sending(&mut self.callers, &mut self.servers, slot)?;
+        let Some(piece) = message.next_piece(&route.cut) else {
+            upkeep.bulk_queued = false;
+            return None;
+        };
+        counters.retransmissions += u64::from(piece.repeated);
+        let priority = priority_of::<B, P>(message, &self.peer, &route.cut, (piece.offset, piece.repeated));
+        let flags = route.flags(slot.side).with(Flags::RETRANSMISSION.when(piece.repeated));
+        let (flags, place) = (flags.with_argument(argument), (message.length(), piece.offset));
+        put_fragment(head, flags, route.remote, key, message.tag, place);
+        Some(self.planned(priority, Some((slot, piece.offset, piece.length))))
+    }
+
+    /// Writes one of the control packets that a slot owes. False when it owes none any more. The slot's mark of being
+    /// queued stays when there is more to write.
+    fn put_control(&mut self, slot: SlotRef, head: &mut Head, policy: &P, counters: &mut Counters) -> bool {
+        let Some((_, upkeep, key)) = self.sending_mut(slot) else { return false };
+        let mut owed = core::mem::take(&mut upkeep.owed);
+        let mut written = false;
+        while !written && let Some(one) = owed.take_first() {
+            written = self.put_owed(one, slot, key, head, (policy, counters));
+        }
+        if let Some(upkeep) = self.upkeep(slot) {
+            upkeep.owed = owed;
+            upkeep.control_queued = written && !owed.is_empty();
+        }
+        written
+    }
+
+    /// Writes a control packet of the given kind, unless the call has moved on and does not need it any more.
+    fn put_owed(
+        &self,
+        one: Owed,
+        slot: SlotRef,
+        key: CallKey,
+        head: &mut Head,
+        (policy, counters): (&P, &mut Counters),
+    ) -> bool {
+        let (flags, remote) = (self.route.flags(slot.side), self.route.remote);
+        let asking = flags.with_argument(policy.resend_priority());
+        match one {
+            Owed::GRANT => {
+                let Some(message) = self.arriving(slot) else { return false };
+                counters.grants_sent += 1;
+                put_grant(head, flags.with_argument(message.priority()), remote, key, message.granted());
+            }
+            Owed::RESEND => {
+                let misses = self.put_missing(slot, key, asking, head);
+                counters.resends_sent += u64::from(misses);
+                return misses;
+            }
+            Owed::RESTART => {
+                counters.restarts_sent += 1;
+                let everything = [(0, self.route.cut.unscheduled_bytes)];
+                put_resend(head, asking.with(Flags::RESTART), remote, key, everything);
+            }
+            Owed::NEED_ACKNOWLEDGE => {
+                let kept = self.servers.get(usize::from(slot.slot));
+                if !kept.is_some_and(|server| matches!(server.state, ServerState::Answered)) {
+                    return false;
+                }
+                counters.acknowledges_asked += 1;
+                put_bare(head, Opcode::NeedAcknowledge, flags, remote, key);
+            }
+            _ => {
+                counters.busy_sent += 1;
+                put_bare(head, Opcode::Busy, flags, remote, key);
+            }
+        }
+        true
+    }
+
+    /// Asks for what is missing of the message that a slot receives; of one that has not begun, for its start.
+    fn put_missing(&self, slot: SlotRef, key: CallKey, flags: Flags, head: &mut Head) -> bool {
+        let remote = self.route.remote;
+        let place = usize::from(slot.slot);
+        match slot.side {
+            Side::Caller => match &self.callers[place].state {
+                CallerState::Receiving(response) if response.is_withheld() => return false,
+                CallerState::Receiving(response) => put_resend(head, flags, remote, key, response.missing()),
+                CallerState::Requesting => {
+                    put_resend(head, flags, remote, key, [(0, self.route.cut.unscheduled_bytes)]);
+                }
+                CallerState::Idle | CallerState::Waiting | CallerState::Done => return false,
+            },
+            Side::Server => match &self.servers[place].state {
+                ServerState::Receiving(request) if !request.is_withheld() => {
+                    put_resend(head, flags, remote, key, request.missing());
+                }
+                _ => return false,
+            },
+        }
+        true
+    }
+}

@@ -1,0 +1,126 @@
+//! What each slot of a call keeps for its timer and for the packets that it owes.
+
+/// The silence, in ticks, before the first question. Two, because the first tick can come right after the packet.
+const PATIENCE_MIN_TICKS: u8 = 2;
+
+/// The most ticks between two questions. Each question without news doubles the distance.
+const PATIENCE_MAX_TICKS: u8 = 32;
+
+/// Control packets that a slot owes its peer. A set, so that a slot never owes two of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owed(u8);
+
+impl Owed {
+    pub(super) const BUSY: Self = Self(1);
+    pub(super) const GRANT: Self = Self(2);
+    pub(super) const RESEND: Self = Self(4);
+    pub(super) const RESTART: Self = Self(8);
+    pub(super) const NEED_ACKNOWLEDGE: Self = Self(16);
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Removes one of them: what keeps bytes flowing first.
+    pub(super) fn take_first(&mut self) -> Option<Self> {
+        let order = [Self::GRANT, Self::RESEND, Self::RESTART, Self::BUSY, Self::NEED_ACKNOWLEDGE];
+        let first = order.into_iter().find(|one| self.0 & one.0 != 0)?;
+        self.0 &= !first.0;
+        Some(first)
+    }
+
+    pub(super) fn add(&mut self, one: Self) {
+        self.0 |= one.0;
+    }
+}
+
+/// Timer, debts, and presence in queues.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Upkeep {
+    quiet_ticks: u8,
+    patience_ticks: u8,
+    pub(super) owed: Owed,
+    /// Whether a reference to the slot is in the control queue.
+    pub(super) control_queued: bool,
+    /// Whether a reference to the slot is in the queue of messages of one packet.
+    pub(super) whole_queued: bool,
+    /// Whether a reference to the slot is in the list of long messages.
+    pub(super) bulk_queued: bool,
+    /// Whether the slot is in the queue of those that wait for their turn to ask.
+    pub(super) question_queued: bool,
+    /// Whether it still has something to ask.
+    pub(super) question_wanted: bool,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            quiet_ticks: 0,
+            patience_ticks: PATIENCE_MIN_TICKS,
+            owed: Owed::default(),
+            control_queued: false,
+            whole_queued: false,
+            bulk_queued: false,
+            question_queued: false,
+            question_wanted: false,
+        }
+    }
+}
+
+impl Upkeep {
+    /// A new call: debts and patience of the last one are void, references in queues are still there.
+    #[inline]
+    pub(super) fn renew(&mut self) {
+        self.heard();
+        self.owed = Owed::default();
+    }
+
+    /// Takes over the place of another slot, to which references in queues may exist.
+    pub(super) fn take_place_of(&mut self, other: &Self) {
+        self.control_queued = other.control_queued;
+        self.whole_queued = other.whole_queued;
+        self.bulk_queued = other.bulk_queued;
+        self.question_queued = other.question_queued;
+    }
+
+    /// Whether the message still waits here for its turn.
+    #[inline]
+    pub(super) fn data_queued(&self) -> bool {
+        self.whole_queued || self.bulk_queued
+    }
+
+    /// The peer made progress with this call.
+    #[inline]
+    pub(super) fn heard(&mut self) {
+        self.heard_busy();
+        self.patience_ticks = PATIENCE_MIN_TICKS;
+    }
+
+    /// The peer is alive but made no progress: ask again, but not more often.
+    #[inline]
+    pub(super) fn heard_busy(&mut self) {
+        self.quiet_ticks = 0;
+        self.question_wanted = false;
+    }
+
+    /// One tick passed in silence. True when it is time to ask; `base_ticks` is what the round trip alone takes.
+    pub(super) fn ask_after_tick(&mut self, base_ticks: u8) -> bool {
+        self.quiet_ticks = self.quiet_ticks.saturating_add(1);
+        if self.quiet_ticks < self.patience_ticks.max(base_ticks) {
+            return false;
+        }
+        self.quiet_ticks = 0;
+        self.patience_ticks = (self.patience_ticks * 2).min(PATIENCE_MAX_TICKS);
+        true
+    }
+
+    /// One tick passed in silence. True at every `ticks`-th.
+    pub(super) fn quiet_for(&mut self, ticks: u8) -> bool {
+        self.quiet_ticks = self.quiet_ticks.saturating_add(1);
+        let due = self.quiet_ticks >= ticks;
+        if due {
+            self.quiet_ticks = 0;
+        }
+        due
+    }
+}
