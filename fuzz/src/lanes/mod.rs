@@ -196,6 +196,10 @@ impl LaneDriver for MemoryLanes {
         Ok(copied_block(bytes, block, wire.due.clone()))
     }
 
+    fn can_prefetch(&self) -> bool {
+        true
+    }
+
     /// Nothing is fetched ahead; only what no correct peer says is noticed.
     fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
         match self.with_wire(lane, |wire| wire.peer).ok_or(LaneFault::Closed)? {

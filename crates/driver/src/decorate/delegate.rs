@@ -124,6 +124,10 @@ macro_rules! delegate_lane_driver {
             self.inner.borrow(lane, block)
         }
 
+        fn can_prefetch(&self) -> bool {
+            self.inner.can_prefetch()
+        }
+
         #[inline]
         fn prefetch(
             &mut self,

@@ -144,10 +144,6 @@ impl LaneDriver for Scripted {
         Err(LaneFault::Corrupt { what: "nothing was lent" })
     }
 
-    fn prefetch(&mut self, _lane: LaneId, _bytes: BlockDescriptor) -> Result<(), LaneFault> {
-        Err(LaneFault::Corrupt { what: "nothing was lent" })
-    }
-
     fn due_return(&mut self, _lane: LaneId) -> Option<BlockDescriptor> {
         None
     }

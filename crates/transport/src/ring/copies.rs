@@ -21,7 +21,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block.
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
         let mut loan = self.block_for_copy(payload.len())?;
-        if self.peer_is_busy(slot) {
+        if !self.driver.can_prefetch() || self.peer_is_busy(slot) {
             loan.copy_from_slice(payload);
             return Ok(loan);
         }
