@@ -36,7 +36,7 @@ impl<D: LaneDriver> Outbound<D> {
             WaitingPayload::Bytes(bytes) => match self.transmit(slot, message, Outgoing::Slice(&bytes)) {
                 Ok(()) => Ok(()),
                 Err(Outgoing::Loan(loan)) => Err(Waiting { message, payload: WaitingPayload::Loan(loan) }),
-                Err(Outgoing::Slice(_)) => Err(Waiting { message, payload: WaitingPayload::Bytes(bytes) }),
+                Err(_) => Err(Waiting { message, payload: WaitingPayload::Bytes(bytes) }),
             },
             WaitingPayload::Loan(loan) => self
                 .transmit(slot, message, Outgoing::Loan(loan))
