@@ -3,6 +3,7 @@
 //! A process has one block memory for all peers, which they map read-only. A block that was lent comes home when the
 //! peer says so, or when the peer lets go of the connection, whichever is first.
 
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,6 +12,9 @@ use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LaneId, Loan,
 use crate::buddy::{Buddy, Holder};
 use crate::conductor::Link;
 use crate::segment::Mapping;
+
+/// Bytes that one read brings into the cache.
+const LINE_BYTES: usize = 64;
 
 /// The memory that this process lends.
 #[derive(Debug)]
@@ -93,14 +97,29 @@ impl PeerBlocks {
 
     /// The block that `descriptor` names, readable in place.
     pub fn borrow(self: &Arc<Self>, descriptor: BlockDescriptor) -> Result<Block, LaneFault> {
+        let bytes = self.find(descriptor)?;
+        let home: Arc<dyn BlockHome> = Arc::clone(self) as _;
+        // SAFETY: the range is inside the mapping (`find` checks it), which `home` keeps.
+        Ok(unsafe { Block::from_raw(bytes, descriptor, home) })
+    }
+
+    /// Brings bytes into this core's cache. Reading them does more than a prefetch would: it maps their pages, too.
+    pub fn prefetch(&self, descriptor: BlockDescriptor) -> Result<(), LaneFault> {
+        let start = self.find(descriptor)?;
+        for at in (0..descriptor.length as usize).step_by(LINE_BYTES) {
+            // SAFETY: inside the mapping (`find` checks it), which lives as long as `self`. What is read goes nowhere.
+            unsafe { start.add(at).read_volatile() };
+        }
+        Ok(())
+    }
+
+    /// Where the bytes are that `descriptor` names.
+    fn find(&self, descriptor: BlockDescriptor) -> Result<NonNull<u8>, LaneFault> {
         let end = descriptor.offset.checked_add(descriptor.length);
         if end.is_none_or(|end| end > self.mapping.len() as u64) {
             return Err(LaneFault::Corrupt { what: "a block outside the peer's memory" });
         }
-        let bytes = self.mapping.at(descriptor.offset as usize, descriptor.length as usize);
-        let home: Arc<dyn BlockHome> = Arc::clone(self) as _;
-        // SAFETY: the range is inside the mapping (just checked), which `home` keeps.
-        Ok(unsafe { Block::from_raw(bytes, descriptor, home) })
+        Ok(self.mapping.at(descriptor.offset as usize, descriptor.length as usize))
     }
 
     /// The next block that was dropped here since it was borrowed.

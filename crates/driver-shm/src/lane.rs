@@ -171,6 +171,15 @@ impl LaneDriver for ShmLanes {
         state.peer_blocks.borrow(block)
     }
 
+    fn can_prefetch(&self) -> bool {
+        true
+    }
+
+    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
+        let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
+        state.peer_blocks.prefetch(bytes)
+    }
+
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.lanes.get(&lane)?.peer_blocks.due_return()
     }

@@ -4,11 +4,14 @@
 //! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
 //! written by both, except the sleeper's flag in the control line.
 
+use core::ptr::slice_from_raw_parts;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use farcall_driver::{LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{
+    LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record, claim_lines,
+};
 
 use crate::doorbell;
 use crate::flags::{Runway, Words, published};
@@ -57,23 +60,6 @@ impl RingMemory {
                 && length <= self.bytes - offset,
             "a record outside the ring"
         );
-    }
-
-    /// Starts to fetch lines for writing.
-    #[inline]
-    fn claim(&self, offset: usize, length: usize) {
-        let start = self.mapping.at(CONTROL_BYTES, 0).as_ptr();
-        for at in (offset..offset + length).step_by(RECORD_ALIGN) {
-            let line = start.wrapping_add(at);
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit processor
-            // takes the instruction (at worst as a no-op). The intrinsic asks for a shared copy, which does not help.
-            unsafe {
-                core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = line;
-        }
     }
 
     /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
@@ -140,7 +126,8 @@ impl LaneSender for ShmSender {
     #[inline]
     fn claim(&mut self, offset: usize, length: usize) {
         self.ring.check_record(offset, length);
-        self.ring.claim(offset, length.min(CLAIM_LINES_MAX * RECORD_ALIGN));
+        let start = self.ring.mapping.at(CONTROL_BYTES + offset, length).as_ptr();
+        claim_lines(slice_from_raw_parts(start, length.min(CLAIM_LINES_MAX * RECORD_ALIGN)));
     }
 
     #[inline]

@@ -180,6 +180,17 @@ pub trait LaneDriver: Send {
     /// The block that the peer of `lane` lent us, readable in place. Dropping it makes it due for return.
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault>;
 
+    /// Whether peers read loans where they were written, so that a part can be fetched before the rest is there.
+    fn can_prefetch(&self) -> bool {
+        false
+    }
+
+    /// Brings bytes into this core's cache that the peer of `lane` has written and will lend as part of a block. A fault
+    /// when they are outside the peer's memory. Drivers that cannot do it do nothing.
+    fn prefetch(&mut self, _lane: LaneId, _bytes: BlockDescriptor) -> Result<(), LaneFault> {
+        Ok(())
+    }
+
     /// The next block of `lane` that was dropped here and whose return the peer must be told.
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor>;
 

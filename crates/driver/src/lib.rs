@@ -6,6 +6,7 @@
 
 mod address;
 mod block;
+mod claim;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -20,6 +21,7 @@ mod wait;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
+pub use claim::claim_lines;
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
     Snapshot,

@@ -196,6 +196,18 @@ impl LaneDriver for MemoryLanes {
         Ok(copied_block(bytes, block, wire.due.clone()))
     }
 
+    fn can_prefetch(&self) -> bool {
+        true
+    }
+
+    /// Nothing is fetched ahead; only what no correct peer says is noticed.
+    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
+        match self.with_wire(lane, |wire| wire.peer).ok_or(LaneFault::Closed)? {
+            None => blocks::hostile_bytes(bytes).map(drop),
+            Some(_) => Ok(()),
+        }
+    }
+
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         self.with_wire(lane, |wire| wire.due.next())?
     }

@@ -4,7 +4,9 @@
 //! much it has read, everything that its victim wrote can be read, and must be well formed.
 
 use farcall_driver::{BlockDescriptor, RECORD_HEADER_BYTES};
-use farcall_protocol::ring::{BatchHeader, Consumer, EntryHeader, EntryKind, LINE_BYTES, WORD_BYTES, padded};
+use farcall_protocol::ring::{
+    BatchHeader, Consumer, EntryHeader, EntryKind, LINE_BYTES, PREFETCH_BYTES_MAX, WORD_BYTES, padded,
+};
 
 use super::RING_BYTES;
 use crate::input::Input;
@@ -129,6 +131,7 @@ impl Hostile {
                 (entry(EntryKind::BlockReturn, 0, 0, 16), encoded(block))
             }
             13 => (entry(EntryKind::BlockReturn, 0, 0, 16), descriptor(input)),
+            14 => (entry(EntryKind::PrefetchHint, 0, 0, 16), descriptor(input)),
             _ => {
                 let length = usize::from(input.u8());
                 (input.u64(), input.bytes(length).to_vec())
@@ -187,6 +190,9 @@ impl Hostile {
             EntryKind::ResponseBlock => {
                 self.responses_read += 1;
                 self.borrowed.push(block());
+            }
+            EntryKind::PrefetchHint => {
+                assert!(block().length <= PREFETCH_BYTES_MAX as u64, "hints are short")
             }
             EntryKind::BlockReturn => assert!(block().length <= HOSTILE_BLOCK_BYTES, "it was borrowed once"),
         }

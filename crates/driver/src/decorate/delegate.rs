@@ -124,6 +124,19 @@ macro_rules! delegate_lane_driver {
             self.inner.borrow(lane, block)
         }
 
+        fn can_prefetch(&self) -> bool {
+            self.inner.can_prefetch()
+        }
+
+        #[inline]
+        fn prefetch(
+            &mut self,
+            lane: $crate::LaneId,
+            bytes: $crate::BlockDescriptor,
+        ) -> Result<(), $crate::LaneFault> {
+            self.inner.prefetch(lane, bytes)
+        }
+
         fn due_return(&mut self, lane: $crate::LaneId) -> Option<$crate::BlockDescriptor> {
             self.inner.due_return(lane)
         }

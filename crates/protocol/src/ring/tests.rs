@@ -107,7 +107,7 @@ proptest! {
         let word = u64::from(call) | u64::from(selector) << 32 | u64::from(length) << 48 | kind << 61;
         match EntryHeader::from_word(word) {
             Ok(header) => prop_assert_eq!(header.to_word(), word),
-            Err(_) => prop_assert!(kind > 4),
+            Err(_) => prop_assert!(kind > 5),
         }
         let header = BatchHeader { released_lines: released, entries, wrap: false };
         prop_assert_eq!(BatchHeader::from_word(header.to_word()), Ok(header));
@@ -166,10 +166,12 @@ fn golden_words_and_hello() {
     let wrap = BatchHeader { released_lines: 9, entries: 0, wrap: true };
     let entry =
         EntryHeader { kind: EntryKind::ResponseBlock, call: 0x0403_0201, selector: 0x0605, length: 16 };
+    let hint = EntryHeader { kind: EntryKind::PrefetchHint, call: 0, selector: 0, length: 16 };
     let written = [
         batch.to_word().to_le_bytes().to_vec(),
         wrap.to_word().to_le_bytes().to_vec(),
         entry.to_word().to_le_bytes().to_vec(),
+        hint.to_word().to_le_bytes().to_vec(),
         hello().encode().to_vec(),
     ];
     let golden = DOC.split("```golden\n").nth(1).expect("the page has golden bytes");

@@ -10,6 +10,9 @@ pub const WORD_BYTES: usize = 8;
 /// The longest payload inside an entry, in bytes; longer ones travel as blocks.
 pub const ENTRY_LENGTH_MAX: usize = (1 << 13) - 1;
 
+/// The most bytes in one prefetch hint: what a receiver does for a hint must be little.
+pub const PREFETCH_BYTES_MAX: usize = 1 << 16;
+
 /// `length` rounded up to whole words: what a payload occupies in a record.
 #[inline]
 pub const fn padded(length: usize) -> usize {
@@ -63,6 +66,9 @@ pub enum EntryKind {
     ResponseBlock,
     /// A block of the receiver's that the sender does not read any more; the entry holds its descriptor.
     BlockReturn,
+    /// Bytes of the sender's block memory that will soon be part of a block, for the receiver to fetch into its cache;
+    /// the entry holds their descriptor.
+    PrefetchHint,
 }
 
 /// The first word of an entry; the payload follows, padded to whole words.
@@ -70,9 +76,9 @@ pub enum EntryKind {
 pub struct EntryHeader {
     /// What follows.
     pub kind: EntryKind,
-    /// The caller's number of the call; 0 in a block return.
+    /// The caller's number of the call; 0 where no call is meant.
     pub call: u32,
-    /// The service of a request or the status of a response; 0 in a block return.
+    /// The service of a request or the status of a response; 0 where no call is meant.
     pub selector: u16,
     /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`].
     pub length: u16,
@@ -89,6 +95,7 @@ impl EntryHeader {
             EntryKind::RequestBlock => 2,
             EntryKind::ResponseBlock => 3,
             EntryKind::BlockReturn => 4,
+            EntryKind::PrefetchHint => 5,
         };
         self.call as u64 | (self.selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
     }
@@ -102,6 +109,7 @@ impl EntryHeader {
             2 => EntryKind::RequestBlock,
             3 => EntryKind::ResponseBlock,
             4 => EntryKind::BlockReturn,
+            5 => EntryKind::PrefetchHint,
             _ => return Err(Violation("an entry of unknown kind")),
         };
         let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;

@@ -11,6 +11,7 @@ farcall_driver::declare_counters! {
         credit_records_sent: "records" => "Records that only returned credits",
         wrap_records_sent: "records" => "Records that only skipped to the start of a ring",
         blocks_sent: "blocks" => "Payloads sent as blocks",
+        hints_sent: "hints" => "Parts of long payloads that a peer could fetch while the rest was being copied",
         blocks_received: "blocks" => "Payloads received as blocks",
         ring_full: "times" => "Messages that had to wait for room in a ring or for block memory",
         backlog: "messages" => "Messages that wait for room now",

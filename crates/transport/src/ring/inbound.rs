@@ -4,7 +4,9 @@
 //! its session and nothing else.
 
 use farcall_driver::{Block, BlockDescriptor, LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
-use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
+use farcall_protocol::ring::{
+    BatchHeader, EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES, padded,
+};
 
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, reason_of};
@@ -104,6 +106,14 @@ impl<D: LaneDriver> Outbound<D> {
             EntryKind::BlockReturn => {
                 let block = descriptor(entry, record, at)?;
                 self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)
+            }
+            EntryKind::PrefetchHint => {
+                let bytes = descriptor(entry, record, at)?;
+                // Both bound what a peer can have done for it by one record.
+                if bytes.length > PREFETCH_BYTES_MAX as u64 || at + DESCRIPTOR_BYTES != record.len() {
+                    return Err(Violation("a prefetch hint over the limit or not at the end").into());
+                }
+                self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)
             }
         }
     }

@@ -35,6 +35,7 @@ impl<D: LaneDriver> Outbound<D> {
         match payload {
             WaitingPayload::Bytes(bytes) => match self.transmit(slot, message, Outgoing::Slice(&bytes)) {
                 Ok(()) => Ok(()),
+                Err(Outgoing::Loan(loan)) => Err(Waiting { message, payload: WaitingPayload::Loan(loan) }),
                 Err(_) => Err(Waiting { message, payload: WaitingPayload::Bytes(bytes) }),
             },
             WaitingPayload::Loan(loan) => self
@@ -96,7 +97,7 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
-    /// Puts a message into the open record; gives the payload back when there is no room.
+    /// Puts a message into the open record; gives the payload back when there is no room, in a loan if it was copied.
     fn transmit<'p>(
         &mut self,
         slot: usize,
@@ -136,14 +137,15 @@ impl<D: LaneDriver> Outbound<D> {
         }
         let loan = match payload {
             Outgoing::Loan(loan) if self.driver.owns(&loan) => loan,
-            other => match self.driver.loan(other.len()) {
-                Ok(mut loan) => {
-                    loan.copy_from_slice(other.as_slice());
-                    loan
-                }
+            other => match self.copy_into_block(slot, other.as_slice()) {
+                Ok(loan) => loan,
                 Err(_) => return Err(other),
             },
         };
+        // Hints may have taken the room.
+        if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
+            return Err(Outgoing::Loan(loan));
+        }
         let block = self.driver.lend(self.sessions[slot].lane, loan);
         let Message { direction, call, selector } = message;
         let length = DESCRIPTOR_BYTES as u16;

@@ -6,6 +6,8 @@
 //! The state is in two parts so that a handler can send while it reads: [`Outbound`] has all that sending needs, the
 //! receiving ends of the lanes lie beside it.
 
+mod ahead;
+mod copies;
 mod counters;
 mod inbound;
 mod messages;
@@ -214,6 +216,9 @@ impl<D: LaneDriver> Transport for Ring<D> {
             if let Some(receiver) = receiver {
                 received += self.outbound.receive(slot, receiver, sink);
             }
+        }
+        if received == 0 {
+            self.outbound.claim_ahead();
         }
         if self.outbound.any_doomed() {
             self.end_doomed_sessions(sink);

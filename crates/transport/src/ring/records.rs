@@ -122,6 +122,7 @@ impl<D: LaneDriver> Outbound<D> {
         let next_offset = session.producer.advance(used as u64);
         sender.publish(offset, used, next_offset);
         session.batch = Batch { listed, ..Batch::default() };
+        self.next_record.expect(slot, next_offset, used);
         self.counters.records_sent.increment();
     }
 }

@@ -68,7 +68,25 @@ pub fn a_nonsense_block_is_a_fault<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>
         let nonsense = BlockDescriptor { offset, length };
         let result = b.borrow(at_b.lane, nonsense);
         assert!(matches!(result, Err(LaneFault::Corrupt { .. })), "{nonsense:?} gave {result:?}");
+        let result = b.prefetch(at_b.lane, nonsense);
+        let is_refused = matches!(result, Err(LaneFault::Corrupt { .. }));
+        assert_eq!(is_refused, b.can_prefetch(), "{nonsense:?} gave {result:?}");
     }
+}
+
+/// What will be lent can be fetched ahead, which lends nothing yet.
+pub fn parts_of_a_loan_can_be_fetched_ahead<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (mut a, mut b, at_a, at_b) = pair(make);
+    let mut loan = filled(&mut a, 5000, 1);
+    let BlockDescriptor { offset, .. } = loan.descriptor();
+    assert_eq!(b.prefetch(at_b.lane, BlockDescriptor { offset, length: 4096 }), Ok(()));
+    loan.fill(2);
+    let descriptor = a.lend(at_a.lane, loan);
+    let block = b.borrow(at_b.lane, descriptor).expect("a block that was lent");
+    assert!(block.iter().all(|byte| *byte == 2), "what is written later is seen later");
+    drop(block);
+    assert_eq!(due(&mut b, at_b.lane), descriptor);
+    assert_eq!(b.due_return(at_b.lane), None, "only blocks are returned");
 }
 
 /// A block stays readable when its lane is closed, its lender is gone and its borrower is gone.
