@@ -54,6 +54,10 @@ pub fn run(
         progress.suspend(|| report.line(header(test, plan, transport)))?;
         for &size in sizes {
             for Measurement { access, clients } in measurements(test, plan.clients) {
+                if !access.fits(size.0) {
+                    progress.step();
+                    continue;
+                }
                 progress.begin(format_args!("{transport} {} {size}", test_name(test)));
                 let plan = StoreTest { clients, ..plan.clone() };
                 let outcome = plan.run(bench, transport, size, access).map_err(Failure::run)?;
