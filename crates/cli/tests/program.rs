@@ -333,6 +333,16 @@ fn help_goes_to_standard_output() {
 }
 
 #[test]
+fn a_call_reads_as_many_objects_as_fit_into_its_answer() {
+    let arguments = ["--transport", "ring+shm", "--sizes", "200K", "--count", "20", "--seconds", "1"];
+    let found = records(&[&["perf", "multiRead", "--json", "-"], &arguments[..]].concat());
+    let names: Vec<_> = found.iter().filter_map(|record| record["name"].as_str()).collect();
+    for (name, fits) in [("multiRead200K.5", true), ("multiRead200K.10", false)] {
+        assert_eq!(names.contains(&name), fits, "{names:?}");
+    }
+}
+
+#[test]
 fn a_daemon_counts_what_its_clients_got() {
     let arguments = ["--ranks", "2", "--queue-depth", "3", "--seconds", "0.3", "--runs", "2", "--json", "-"];
     let found = records(&[&["benchkv"], &arguments[..]].concat());

@@ -173,6 +173,22 @@ fn many_objects_are_written_read_and_scanned() {
 }
 
 #[test]
+fn an_answer_has_as_many_objects_as_it_says() {
+    let shards = Shards::start(TransportKind::RingShm, 1, 1, &[]);
+    let endpoint = shards.client(0);
+    let client = Client::new(&endpoint, [0]);
+    let peer = client.peer(0).expect("it is there");
+    for bytes in [100_000, 500_000, (1 << 20) - 13, VALUE_BYTES_MAX] {
+        client.put(name(b"k"), value(&vec![7; bytes]), Condition::Always).wait().expect("room");
+        let most = wire::MultiGetResponse::objects_max(bytes);
+        let mut request = Vec::new();
+        (0..most + 1).for_each(|_| wire::MultiGetRequest::encode_item(name(b"k"), &mut request));
+        let answer = endpoint.call(peer, wire::MULTI_GET, &request).within(LONG).wait().expect("an answer");
+        assert_eq!(wire::MultiGetResponse::decode(&answer).items().count(), most, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn a_full_shard_refuses_and_serves_on() {
     let shards = Shards::start(TransportKind::RingShm, 1, 1, &[]);
     let endpoint = shards.client(0);

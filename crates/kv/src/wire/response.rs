@@ -93,7 +93,16 @@ pub struct MultiGetItem<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct MultiGetResponse<'a>(Fields<'a>);
 
+/// Bytes of an object in the answer to a multi-get, without its value.
+const MULTI_GET_ITEM_BYTES: usize = 13;
+
 impl<'a> MultiGetResponse<'a> {
+    /// How many objects with values of so many bytes one answer has, if they are asked for.
+    pub const fn objects_max(value_bytes: usize) -> usize {
+        let others = super::PAGE_BYTES_MAX.saturating_sub(value_bytes) / (MULTI_GET_ITEM_BYTES + value_bytes);
+        1 + others
+    }
+
     /// Appends one more object, or why there is none.
     pub fn encode_item(found: Result<Option<Object<'_>>, Code>, to: &mut Vec<u8>) {
         let (code, object) = match found {

@@ -44,6 +44,16 @@ pub enum StoreAccess {
     MultiRead(usize),
 }
 
+impl StoreAccess {
+    /// Whether one call can do it with objects of so many bytes.
+    pub fn fits(self, bytes: usize) -> bool {
+        match self {
+            Self::Read | Self::Write => true,
+            Self::MultiRead(objects) => objects <= MultiGetResponse::objects_max(bytes),
+        }
+    }
+}
+
 fn table() -> TableId {
     TableId::of(TABLE).expect("the name is short")
 }

@@ -56,10 +56,15 @@ pub fn run(
     for &size in sizes {
         for Measurement { access, clients } in measurements(test, plan.clients) {
             progress.begin(format_args!("{transport} {} {size}", test_name(test)));
-            let plan = StoreTest { clients, ..plan.clone() };
-            let outcome = plan.run(bench, transport, size, access).map_err(Failure::run)?;
+            if access.fits(size.0) {
+                let plan = StoreTest { clients, ..plan.clone() };
+                let outcome = plan.run(bench, transport, size, access).map_err(Failure::run)?;
+                progress.suspend(|| Shown { test, access, plan: &plan, outcome: &outcome }.show(report))?;
+            } else {
+                let what = format!("# {access:?} of {size}: not measured, one answer does not hold so much");
+                progress.suspend(|| report.line(what))?;
+            }
             progress.step();
-            progress.suspend(|| Shown { test, access, plan: &plan, outcome: &outcome }.show(report))?;
         }
     }
     Ok(())
