@@ -339,8 +339,9 @@ impl From<BuffersArgument> for Buffers {
     }
 }
 
-/// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking.
-const MEASURED: &str = "endpoint.idle=spin";
+/// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking, and a process
+/// that gets no core for a second is slow, not dead. Of one that ended its parent knows at once.
+const MEASURED: [&str; 2] = ["endpoint.idle=spin", "endpoint.peer_timeout=20s"];
 
 /// What assignments to the values of a simulated fabric begin with.
 const FABRIC: &str = "fabric.";
@@ -359,7 +360,7 @@ impl Tuning {
     /// As `load`, with defaults that the assignments of the command line come after. What is said of the fabric is left
     /// out.
     pub fn load_with(&self, defaults: &[&str]) -> Result<(Vec<String>, Settings), Failure> {
-        let defaults = [MEASURED].into_iter().chain(defaults.iter().copied()).map(str::to_owned);
+        let defaults = MEASURED.into_iter().chain(defaults.iter().copied()).map(str::to_owned);
         let own = self.settings.iter().filter(|text| !text.starts_with(FABRIC)).cloned();
         let assignments: Vec<String> = defaults.chain(own).collect();
         let settings = load_settings(&assignments)?;
