@@ -184,6 +184,7 @@ impl Ledger {
                 excuse::farewell(&scenario, observer, peer, now)
                     || self.downs.iter().any(given_up)
                     || excuse::silence(&scenario, observer, peer, now)
+                    || excuse::silence(&scenario, peer, observer, now)
             }
             DownReason::Violation { .. } | DownReason::Refused { .. } => false,
         };
