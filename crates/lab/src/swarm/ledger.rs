@@ -42,7 +42,6 @@ enum Stage {
 struct Entry {
     stage: Stage,
     begun: Instant,
-    ended: Instant,
     runs: u32,
 }
 
@@ -69,7 +68,7 @@ pub struct SharedLedger(Arc<Mutex<Ledger>>);
 impl SharedLedger {
     /// A ledger in which nothing has happened.
     pub fn new(scenario: Arc<Scenario>) -> Self {
-        let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, ended: Instant::ZERO, runs: 0 };
+        let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, runs: 0 };
         let entries = vec![entry; scenario.operations.len()];
         Self(Arc::new(Mutex::new(Ledger {
             scenario,
@@ -111,7 +110,7 @@ impl Ledger {
         if !right {
             self.violation(now, format!("call {call} of {request_bytes} bytes was refused: {error}"));
         }
-        self.leave(call, Stage::Refused, now);
+        self.leave(call, Stage::Refused);
     }
 
     /// A call cannot be made now, and may be made later.
@@ -126,7 +125,7 @@ impl Ledger {
         if !excuse::restart(&self.scenario, peer, now) {
             self.violation(now, format!("call {call}: host {peer} is not known: {error}"));
         }
-        self.leave(call, Stage::Refused, now);
+        self.leave(call, Stage::Refused);
     }
 
     /// A handler got a request.
@@ -169,7 +168,7 @@ impl Ledger {
             Ok(_) => Stage::Answered,
             Err(error) => Stage::Failed(error.clone()),
         };
-        self.leave(call, stage, now);
+        self.leave(call, stage);
     }
 
     /// A host has lost a peer.
@@ -185,6 +184,7 @@ impl Ledger {
                 excuse::farewell(&scenario, observer, peer, now)
                     || self.downs.iter().any(given_up)
                     || excuse::silence(&scenario, observer, peer, now)
+                    || excuse::silence(&scenario, peer, observer, now)
             }
             DownReason::Violation { .. } | DownReason::Refused { .. } => false,
         };
@@ -198,7 +198,7 @@ impl Ledger {
     pub fn life_ended(&mut self, host: u32) {
         for call in 0..self.entries.len() {
             if self.scenario.operations[call].caller == host && self.entries[call].stage == Stage::Open {
-                self.leave(call, Stage::Lost, Instant::ZERO);
+                self.leave(call, Stage::Lost);
             }
         }
     }
@@ -275,9 +275,8 @@ impl Ledger {
         }
     }
 
-    fn leave(&mut self, call: usize, stage: Stage, now: Instant) {
-        let entry = &mut self.entries[call];
-        (entry.stage, entry.ended) = (stage, now);
+    fn leave(&mut self, call: usize, stage: Stage) {
+        self.entries[call].stage = stage;
         self.open -= 1;
     }
 

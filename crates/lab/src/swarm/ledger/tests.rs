@@ -16,7 +16,7 @@ fn ledger() -> (Ledger, usize) {
         Some((scenario, call))
     });
     let (scenario, call) = found.next().expect("there are endless seeds");
-    let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, ended: Instant::ZERO, runs: 0 };
+    let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, runs: 0 };
     let entries = vec![entry; scenario.operations.len()];
     let scenario = Arc::new(scenario);
     (Ledger { scenario, entries, downs: Vec::new(), violations: Vec::new(), open: 0 }, call)
