@@ -10,7 +10,7 @@ pub mod echo;
 pub mod exchange;
 pub mod histogram;
 pub mod little;
-mod random;
+pub mod random;
 pub mod record;
 pub mod regime;
 pub mod table;
