@@ -5,7 +5,7 @@ use farcall_tune::import::otpo;
 use farcall_tune::landscape::{Landscape, Shape};
 use farcall_tune::metric::{Goal, Metric, Role};
 use farcall_tune::result::EquivalenceSet;
-use farcall_tune::search::{Halving, Problem};
+use farcall_tune::search::{Halving, Problem, RandomProposer};
 use farcall_tune::session::Session;
 use farcall_tune::space::Rows;
 
@@ -26,9 +26,10 @@ struct Found {
 }
 
 fn tune(problem: &Problem, landscape: &Landscape, budget: usize, seed: u64) -> Found {
-    let search = Halving::new(budget, problem.environments.len(), seed);
-    let mut session = Session::new(problem, Box::new(search), seed);
-    while let Some(trial) = session.next() {
+    let proposer = Box::new(RandomProposer::new(problem, seed));
+    let search = Halving::new(budget, problem.environments.len(), proposer, seed);
+    let mut session = Session::new(problem, Box::new(search), 20, seed);
+    while let Some(trial) = session.next_trial().expect("nothing fails") {
         let value = landscape.measure(trial.environment, trial.number);
         session.record(None, Outcome::Measured(vec![value]));
     }

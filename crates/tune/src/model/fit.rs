@@ -222,21 +222,13 @@ impl Fit {
 
     /// How much each environment is above `base`, with the error of the difference.
     pub fn differences(&self, base: usize) -> Vec<Estimate> {
-        let base_vector = self.vector(base);
-        let base_product = self.covariance.times(&base_vector);
-        let base_variance = self.covariance.quadratic(&base_vector) + self.own_variance(base);
-        let base_value = self.value(base);
-        let difference = |environment: usize| {
-            if environment == base {
-                return Estimate { mean: 0.0, error: 0.0 };
-            }
-            let vector = self.vector(environment);
-            let shared: f64 = vector.iter().map(|&(column, value)| value * base_product[column]).sum();
-            let own = self.covariance.quadratic(&vector) + self.own_variance(environment);
-            let variance = (own + base_variance - 2.0 * shared).max(0.0);
-            Estimate { mean: self.value(environment) - base_value, error: variance.sqrt() }
-        };
-        (0..self.columns.len()).map(difference).collect()
+        let base = Base::new(self, base);
+        (0..self.columns.len()).map(|environment| base.difference(self, environment)).collect()
+    }
+
+    /// How much an environment is above `base`, with the error of the difference.
+    pub fn difference(&self, environment: usize, base: usize) -> Estimate {
+        Base::new(self, base).difference(self, environment)
     }
 
     fn own_variance(&self, environment: usize) -> f64 {
@@ -284,6 +276,34 @@ impl Fit {
             (environment, residual, 1.0 / (self.variances.rows + 1.0 / data))
         };
         self.measured.iter().map(residual).collect()
+    }
+}
+
+/// What others are compared with.
+struct Base {
+    environment: usize,
+    /// Its covariances with the effects of the columns.
+    product: Vec<f64>,
+    variance: f64,
+    value: f64,
+}
+
+impl Base {
+    fn new(fit: &Fit, environment: usize) -> Self {
+        let vector = fit.vector(environment);
+        let variance = fit.covariance.quadratic(&vector) + fit.own_variance(environment);
+        Self { environment, product: fit.covariance.times(&vector), variance, value: fit.value(environment) }
+    }
+
+    fn difference(&self, fit: &Fit, environment: usize) -> Estimate {
+        if environment == self.environment {
+            return Estimate { mean: 0.0, error: 0.0 };
+        }
+        let vector = fit.vector(environment);
+        let shared: f64 = vector.iter().map(|&(column, value)| value * self.product[column]).sum();
+        let own = fit.covariance.quadratic(&vector) + fit.own_variance(environment);
+        let variance = (own + self.variance - 2.0 * shared).max(0.0);
+        Estimate { mean: fit.value(environment) - self.value, error: variance.sqrt() }
     }
 }
 
