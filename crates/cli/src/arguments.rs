@@ -1,5 +1,7 @@
 //! The grammar of the command line. Text becomes typed values here and nowhere else.
 
+mod tune;
+
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -11,6 +13,10 @@ use farcall_lab::units::Size;
 
 use crate::failure::Failure;
 use crate::output::Destination;
+pub use tune::{
+    ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
+    TuneAction,
+};
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -31,6 +37,8 @@ pub enum Command {
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),
+    /// Finds the settings of a program that cannot be told apart from the best
+    Tune(Tune),
 }
 
 /// `farcall perf`.

@@ -46,6 +46,7 @@ fn run() -> Result<(), Failure> {
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Info(info) => commands::info::run(&info),
         Command::Stat(stat) => commands::stat::run(&stat),
+        Command::Tune(tune) => commands::tune::run(&tune),
     }
 }
 

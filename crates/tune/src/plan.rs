@@ -37,6 +37,9 @@ pub struct Plan {
     /// Whether the tuning is rehearsed on a synthetic landscape.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub rehearsal: bool,
+    /// Whether that landscape is flat.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub flat: bool,
     /// Whether the cores are watched.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub watch_cores: bool,
@@ -54,6 +57,7 @@ impl Plan {
             seed,
             proposer: entry.proposer.clone(),
             rehearsal: false,
+            flat: false,
             watch_cores: entry.watch_cores.unwrap_or(false),
         }
     }

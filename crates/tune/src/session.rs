@@ -77,6 +77,8 @@ pub struct Session<'a> {
     /// The first block of the confirmation.
     confirmed_from: Option<usize>,
     finalists: Vec<usize>,
+    /// Finalists that come from elsewhere.
+    given: Option<Vec<usize>>,
 }
 
 impl<'a> Session<'a> {
@@ -99,7 +101,16 @@ impl<'a> Session<'a> {
             confirmation_blocks,
             confirmed_from: None,
             finalists: Vec::new(),
+            given: None,
         }
+    }
+
+    /// A session that only runs `finalists` against the reference, as after a search.
+    pub fn of_finalists(problem: &'a Problem, finalists: Vec<usize>, blocks: usize, seed: u64) -> Self {
+        let nothing = Box::new(crate::search::Listed::of(&[], 0));
+        let mut session = Self::new(problem, nothing, blocks, seed);
+        session.given = Some(finalists);
+        session
     }
 
     /// The next trial; the same one until its outcome is recorded.
@@ -166,7 +177,7 @@ impl<'a> Session<'a> {
             if let Some(block) = self.search.next(&known)? {
                 return Ok(Some(block));
             }
-            self.finalists = finalists(&known);
+            self.finalists = self.given.take().unwrap_or_else(|| finalists(&known));
             let blocks_left = if self.finalists.is_empty() { 0 } else { self.confirmation_blocks };
             self.phase = Phase::Confirming { blocks_left };
         }

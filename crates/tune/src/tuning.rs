@@ -69,6 +69,12 @@ impl<'a> Tuning<'a> {
         Ok(tuning)
     }
 
+    /// Runs the finalists of an earlier tuning against the reference again; nothing is journalled.
+    pub fn of_finalists(problem: &'a Problem, finalists: Vec<usize>, blocks: usize, seed: u64) -> Self {
+        let session = Session::of_finalists(problem, finalists, blocks, seed);
+        Self { problem, session, journal: None, proposals: None }
+    }
+
     fn new(
         problem: &'a Problem,
         plan: &Plan,

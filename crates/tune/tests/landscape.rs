@@ -10,7 +10,8 @@ use farcall_tune::session::Session;
 use farcall_tune::space::Rows;
 
 fn problem() -> Problem {
-    let file = otpo::read(include_str!("spaces/otpo-openib.params")).expect("the file is right");
+    let file =
+        otpo::read(include_str!("../../../examples/tuning/otpo-openib.params")).expect("the file is right");
     let space = file.space().expect("the space is right");
     let rows = Rows::of(&space, 1).expect("there are rows");
     let role = Role::Objective { indifference: 0.0 };

@@ -4,3 +4,4 @@ pub mod compare;
 pub mod info;
 pub mod perf;
 pub mod stat;
+pub mod tune;

@@ -9,7 +9,7 @@ use super::{Knowledge, Problem, Proposer, SearchError};
 use crate::evidence::Outcome;
 
 /// The most proposals that are made at once: the model learns from each batch.
-const BATCH: usize = 8;
+const BATCH: usize = 12;
 
 /// The proposer.
 pub struct TpeProposer {

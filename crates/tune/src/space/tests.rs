@@ -52,7 +52,8 @@ const PROTOCOLS: &str = r#"
 
 #[test]
 fn the_published_space_of_otpo_has_37730_rows_and_16170_environments() {
-    let file = otpo::read(include_str!("../../tests/spaces/otpo-openib.params")).expect("the file is right");
+    let file = otpo::read(include_str!("../../../../examples/tuning/otpo-openib.params"))
+        .expect("the file is right");
     let space = file.space().expect("the space is right");
     let rows = rows(&space);
     assert_eq!(rows.len(), 37_730);
