@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use farcall_lab::regime::Regime;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Censored, Outcome};
@@ -161,17 +161,23 @@ impl Journal {
         let mut bytes = Vec::new();
         let whole = journal.file.read_to_end(&mut bytes);
         whole.map_err(|error| io("read", &journal.path, &error))?;
-        let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let cut = journal.file.set_len(complete as u64).and_then(|()| journal.file.seek(SeekFrom::End(0)));
+        let complete = complete(&bytes).len() as u64;
+        let cut = journal.file.set_len(complete).and_then(|()| journal.file.seek(SeekFrom::End(0)));
         cut.map_err(|error| io("write", &journal.path, &error))?;
-        let damaged = |line: usize| JournalError::Damaged { path: journal.path.clone(), line };
-        let text = core::str::from_utf8(&bytes[..complete]).map_err(|_| damaged(1))?;
-        let mut lines = text.lines();
-        let begin = lines.next().ok_or_else(|| JournalError::Missing { path: directory.to_owned() })?;
-        let begin = serde_json::from_str(begin).map_err(|_| damaged(1))?;
-        let entry = |(index, line)| serde_json::from_str(line).map_err(|_| damaged(index + 2));
-        let entries = lines.enumerate().map(entry).collect::<Result<_, _>>()?;
-        Ok((journal, begin, entries))
+        let (begin, lines) = parse(directory, &journal.path, &bytes)?;
+        Ok((journal, begin, lines))
+    }
+
+    /// Reads the journal of a directory, in which a tuning may be running.
+    pub fn read(directory: &Path) -> Result<(Begin, Vec<Line>), JournalError> {
+        let path = directory.join(FILE);
+        match std::fs::read(&path) {
+            Ok(bytes) => parse(directory, &path, &bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(JournalError::Missing { path: directory.to_owned() })
+            }
+            Err(error) => Err(io("read", &path, &error)),
+        }
     }
 
     /// Adds a line.
@@ -182,7 +188,8 @@ impl Journal {
     fn open(directory: &Path, path: PathBuf) -> Result<Self, JournalError> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| io("open", &path, &error))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
+        // A lock of this process: the programs that it starts do not hold it.
+        fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| JournalError::Locked { path: directory.to_owned() })?;
         Ok(Self { file, path })
     }
@@ -193,6 +200,22 @@ impl Journal {
         text.push('\n');
         self.file.write_all(text.as_bytes()).map_err(|error| io("write", &self.path, &error))
     }
+}
+
+/// The lines that are whole.
+fn complete(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    &bytes[..end]
+}
+
+fn parse(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(Begin, Vec<Line>), JournalError> {
+    let damaged = |line: usize| JournalError::Damaged { path: path.to_owned(), line };
+    let text = core::str::from_utf8(complete(bytes)).map_err(|_| damaged(1))?;
+    let mut lines = text.lines();
+    let begin = lines.next().ok_or_else(|| JournalError::Missing { path: directory.to_owned() })?;
+    let begin = serde_json::from_str(begin).map_err(|_| damaged(1))?;
+    let line = |(index, line)| serde_json::from_str(line).map_err(|_| damaged(index + 2));
+    Ok((begin, lines.enumerate().map(line).collect::<Result<_, _>>()?))
 }
 
 impl Entry {

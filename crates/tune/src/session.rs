@@ -157,6 +157,11 @@ impl<'a> Session<'a> {
         self.confirmed_from
     }
 
+    /// What is run again at the end, once that is known.
+    pub fn finalists(&self) -> &[usize] {
+        &self.finalists
+    }
+
     /// About how many trials are still to come.
     pub fn remaining(&self) -> usize {
         let confirmation = match self.phase {

@@ -42,18 +42,18 @@ impl<'a> Tuning<'a> {
         Self::new(problem, plan, journal, VecDeque::new())
     }
 
-    /// Goes on with what a journal holds.
+    /// Goes on with what a journal holds; without the journal itself only to see what it comes to.
     pub fn resume(
         problem: &'a Problem,
         begin: &Begin,
-        journal: Journal,
+        journal: Option<Journal>,
         lines: &[Line],
     ) -> Result<Self, TuningError> {
         let proposals = lines.iter().filter_map(|line| match line {
             Line::Proposal(Proposal { block, proposed }) if *block > 0 => Some(proposed.clone()),
             _ => None,
         });
-        let mut tuning = Self::new(problem, &begin.plan, Some(journal), proposals.collect())?;
+        let mut tuning = Self::new(problem, &begin.plan, journal, proposals.collect())?;
         for (index, line) in lines.iter().enumerate() {
             let foreign = JournalError::Foreign { line: index + 2 };
             match line {

@@ -1,13 +1,12 @@
 //! Tunings from beginning to end: commands, journals, strategies and what they come to.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use farcall_lab::random::Random;
 use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
-use farcall_tune::journal::{Journal, JournalError};
+use farcall_tune::journal::Journal;
 use farcall_tune::landscape::Shape;
 use farcall_tune::objective::{CommandObjective, Objective, ObjectivePlan, Rehearsal};
 use farcall_tune::plan::Plan;
@@ -75,11 +74,6 @@ fn rehearsed() -> (Problem, Plan) {
 
 fn finish(tuning: &mut Tuning, objective: &mut dyn Objective) {
     while tuning.step(objective).unwrap_or_else(|error| panic!("{error}")) {}
-}
-
-fn resume<'a>(problem: &'a Problem, path: &Path) -> Tuning<'a> {
-    let (journal, begin, lines) = Journal::resume(path).unwrap_or_else(|error| panic!("{error}"));
-    Tuning::resume(problem, &begin, journal, &lines).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -210,7 +204,11 @@ fn what_cannot_work_is_said_at_once() {
     let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
     finish(&mut tuning, &mut objective);
     let summary = Summary::new(tuning.session()).expect("the reference ran");
-    assert_eq!((summary.metrics[0].set_measured, summary.metrics[0].best.changes), (1, 0), "only the reference works");
+    assert_eq!(
+        (summary.metrics[0].set_measured, summary.metrics[0].best.changes),
+        (1, 0),
+        "only the reference works"
+    );
 
     let text = format!("[objective]\ncommand = [\"no-such-program\"]\n{METRIC}\n{SPACE}");
     let (problem, objective, plan) = experiment(&text);
@@ -329,4 +327,82 @@ fn an_interrupted_trial_is_not_recorded() {
     let error = tuning.step(&mut objective).expect_err("somebody wants to stop");
     assert!(matches!(error, TuningError::Objective(_)));
     assert_eq!(folder.journal().iter().filter(|byte| **byte == b'\n').count(), 1, "the first line only");
+}
+
+/// Proposes the same rows whenever it is asked, one of which is not valid as it stands.
+const PROPOSER: &str = r#"while read -r line; do case "$line" in *'"ask"'*)
+    echo '{"propose":[{"a":2,"b":"y","c":1024},{"a":1.2,"b":"z"},{"a":64}]}';; esac; done"#;
+
+#[test]
+fn a_program_outside_can_propose_and_be_resumed() {
+    let text = format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0");
+    let (problem, _, plan) = experiment(&text);
+    let proposer = Some(["sh", "-c", PROPOSER].map(str::to_owned).to_vec());
+    let plan = Plan { strategy: StrategyName::Proposer, budget: 100, proposer, ..plan };
+    let mut objective = Rehearsal::new(&problem, Shape::PEAKED, 5);
+    let folder = Folder::new("proposer");
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let screened = &tuning.session().evidence().samples()[1..5];
+    assert!(screened.iter().all(|sample| problem.space.is_valid(problem.row(sample.environment))));
+    let levels: Vec<_> =
+        screened.iter().map(|sample| problem.space.describe(problem.row(sample.environment))).collect();
+    let has = |a: &str| levels.iter().any(|row| row[0].1 == a);
+    assert!(has("2") && has("64"), "{levels:?}");
+    drop(tuning);
+    let whole = folder.journal();
+    fs::write(folder.0.join("journal.jsonl"), &whole[..whole.len() / 3]).expect("it can be written");
+    let (journal, begin, lines) = Journal::resume(&folder.0).expect("it is whole");
+    let mut resumed = Tuning::resume(&problem, &begin, Some(journal), &lines).expect("it goes on");
+    finish(&mut resumed, &mut objective);
+    assert!(folder.journal() == whole);
+}
+
+#[test]
+fn a_proposer_that_does_not_do_its_part_is_named() {
+    let text = format!("{SPACE}[[metric]]\nname = \"m\"");
+    let (problem, _, plan) = experiment(&text);
+    let error = |program: &[&str]| {
+        let proposer = Some(program.iter().map(|word| (*word).to_owned()).collect());
+        let plan = Plan { strategy: StrategyName::Proposer, proposer, ..plan.clone() };
+        let mut objective = Rehearsal::new(&problem, Shape::PEAKED, 5);
+        let steps = |mut tuning: Tuning| loop {
+            match tuning.step(&mut objective) {
+                Ok(going_on) => assert!(going_on, "it did not stop"),
+                Err(error) => return error,
+            }
+        };
+        Tuning::begin(&problem, &plan, None).map_or_else(|error| error, steps).to_string()
+    };
+    assert!(error(&["no-such-program"]).starts_with("the proposer `no-such-program` cannot be started: "));
+    assert_eq!(
+        error(&["sh", "-c", "read -r begin; read -r tell; read -r ask; echo what"]),
+        "the proposer `sh` answered `what`, which is not JSON"
+    );
+    assert_eq!(
+        error(&["sh", "-c", "read -r begin; read -r tell; read -r ask; echo '{}'"]),
+        "the proposer `sh` answered `{}`, which has no list `propose`"
+    );
+    let ended = error(&["sh", "-c", "read -r begin; read -r tell; read -r ask"]);
+    assert_eq!(ended, "the proposer `sh` ended before it proposed anything; see what it wrote above");
+}
+
+/// With FARCALL_TEST_OPTUNA=/path/to/python, a Python that has Optuna.
+#[test]
+#[ignore = "needs a Python with Optuna"]
+fn optuna_proposes() {
+    let python =
+        std::env::var("FARCALL_TEST_OPTUNA").expect("FARCALL_TEST_OPTUNA names a Python with Optuna");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tuning/optuna_proposer.py");
+    let text = format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0");
+    let (problem, _, plan) = experiment(&text);
+    let proposer = Some(vec![python, script.to_owned()]);
+    let plan = Plan { strategy: StrategyName::Proposer, budget: 300, proposer, ..plan };
+    let mut objective = Rehearsal::new(&problem, Shape { noise: 1.0, ..Shape::PEAKED }, 5);
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("there are samples");
+    let (metric, best) = (&summary.metrics[0], tuning.session().knowledge());
+    assert!(metric.best.against_reference[0].high < 0.0, "{:?}", metric.best);
+    assert!(best.evidence.samples().len() > 250);
 }

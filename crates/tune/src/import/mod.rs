@@ -12,3 +12,6 @@ mod rpn;
 
 pub use listings::{ListingError, libfabric, open_mpi, ucx};
 pub use own::farcall;
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use farcall::TransportKind;
@@ -101,12 +102,19 @@ pub struct ExchangeObjective {
     plans: Vec<ExchangePlan>,
     bench: Arc<Bench>,
     settings: Vec<String>,
+    stop: Arc<AtomicBool>,
 }
 
 impl ExchangeObjective {
-    /// Exchanges between the cores of a bench, with settings that are the same in all trials.
-    pub fn new(plans: Vec<ExchangePlan>, bench: Arc<Bench>, settings: Vec<String>) -> Self {
-        Self { plans, bench, settings }
+    /// Exchanges between the cores of a bench, with settings that are the same in all trials; they end early when
+    /// `stop` is set.
+    pub fn new(
+        plans: Vec<ExchangePlan>,
+        bench: Arc<Bench>,
+        settings: Vec<String>,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        Self { plans, bench, settings, stop }
     }
 }
 
@@ -132,6 +140,10 @@ impl Objective for ExchangeObjective {
                     break;
                 }
             }
+        }
+        // The signal that a terminal sends reaches the processes of the exchange, too.
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ObjectiveError::Interrupted);
         }
         let outcome = failure.map_or_else(|| measured(problem, values), |why| censored(why, None));
         Ok(Finding { regime: None, outcome, begun_ms, seconds: Some(begun.elapsed().as_secs_f64()) })

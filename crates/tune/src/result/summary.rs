@@ -156,7 +156,7 @@ impl Summary {
         let known = session.knowledge();
         let problem = known.problem;
         let metrics: Option<Vec<MetricSummary>> =
-            problem.objectives().into_iter().map(|metric| metric_summary(&known, metric)).collect();
+            problem.objectives().into_iter().map(|metric| metric_summary(session, &known, metric)).collect();
         let metrics = metrics?;
         let samples = known.evidence.samples();
         let fit = known.fit(0);
@@ -175,9 +175,16 @@ impl Summary {
     }
 }
 
-fn metric_summary(known: &Knowledge, metric: usize) -> Option<MetricSummary> {
+fn metric_summary(session: &Session, known: &Knowledge, metric: usize) -> Option<MetricSummary> {
     let problem = known.problem;
-    let set = EquivalenceSet::new(known, metric)?;
+    let mut set = EquivalenceSet::new(known, metric)?;
+    if session.confirmed_from().is_some() {
+        // What was run again is known better than what was met a few times.
+        let confirmed = session.finalists().iter().copied().chain([problem.reference]);
+        let members = confirmed.filter(|one| set.members.contains(one));
+        let simplest = members.min_by_key(|&one| problem.space.changes(problem.row(one)));
+        set.simplest = simplest.unwrap_or(set.simplest);
+    }
     let fit = known.fit(metric);
     let (importance, local, path) = importance(known, metric, set.best);
     let described = &problem.metrics[metric];

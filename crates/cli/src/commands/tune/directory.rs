@@ -43,6 +43,11 @@ impl Directory {
         Journal::resume(&self.0).map_err(Failure::run)
     }
 
+    /// Reads the journal, whether or not a tuning is running.
+    pub fn read_journal(&self) -> Result<(Begin, Vec<Line>), Failure> {
+        Journal::read(&self.0).map_err(Failure::run)
+    }
+
     /// Keeps what is to be done, so that it can be gone on with.
     pub fn keep_experiment(&self, file: &ExperimentFile) -> Result<(), Failure> {
         self.write("experiment.toml", &file.write())

@@ -108,7 +108,8 @@ impl Loaded {
             ObjectivePlan::Exchange(exchanges) => {
                 let bench = Arc::new(Bench::new().map_err(Failure::run)?);
                 let settings = vec![MEASURED.to_owned()];
-                let exchange = ExchangeObjective::new(exchanges, Arc::clone(&bench), settings);
+                let exchange =
+                    ExchangeObjective::new(exchanges, Arc::clone(&bench), settings, interrupt.flag());
                 Ok(Box::new(Watched::new(exchange, bench)))
             }
         }

@@ -31,9 +31,8 @@ impl Interrupt {
     pub fn watch() -> Result<Self, Failure> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The second signal ends the program at once.
-            let ended = signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag));
-            let noticed = ended.and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)));
+            // A second one changes nothing: `timeout` sends two, and what is left to do takes seconds.
+            let noticed = signal_hook::flag::register(signal, Arc::clone(&flag));
             noticed.map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
         }
         Ok(Self(flag))

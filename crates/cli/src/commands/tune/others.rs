@@ -52,9 +52,9 @@ pub fn merge(merging: TuneMerging, directories: &[PathBuf]) -> Result<(), Failur
 /// Prints the result of a tuning, and writes its files anew.
 pub fn report(path: &Path, output: &Output) -> Result<(), Failure> {
     let directory = Directory::new(path.to_owned());
-    let (journal, begin, lines) = directory.journal()?;
+    let (begin, lines) = directory.read_journal()?;
     let loaded = Loaded::resume(&directory, &begin)?;
-    let tuning = Tuning::resume(&loaded.problem, &begin, journal, &lines).map_err(Failure::run)?;
+    let tuning = Tuning::resume(&loaded.problem, &begin, None, &lines).map_err(Failure::run)?;
     let nothing = || Failure::Run(format!("nothing has been measured in {} yet", path.display()));
     let summary = Summary::new(tuning.session()).ok_or_else(nothing)?;
     directory.keep_result(tuning.session(), &summary)?;
