@@ -2,6 +2,7 @@
 
 pub mod benchkv;
 pub mod kv;
+mod tune;
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -20,6 +21,10 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use benchkv::BenchKvArguments;
 use kv::Kv;
+pub use tune::{
+    ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
+    TuneAction,
+};
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -49,6 +54,8 @@ pub enum Command {
     Benchkv(Box<BenchKvArguments>),
     /// Serves a key-value store, or uses one
     Kv(Kv),
+    /// Finds the settings of a program that cannot be told apart from the best
+    Tune(Tune),
 }
 
 /// `farcall perf`.

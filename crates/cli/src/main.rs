@@ -50,6 +50,7 @@ fn run() -> Result<(), Failure> {
         Command::Stat(stat) => commands::stat::run(&stat),
         Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),
         Command::Kv(kv) => commands::kv::run(&kv),
+        Command::Tune(tune) => commands::tune::run(&tune),
     }
 }
 

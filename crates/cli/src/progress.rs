@@ -20,6 +20,16 @@ impl Progress {
         Self(bar)
     }
 
+    /// The work turned out to be of so many steps in all.
+    pub fn resize(&self, steps: usize) {
+        self.0.set_length(steps as u64);
+    }
+
+    /// Whether anybody sees it.
+    pub fn is_visible(&self) -> bool {
+        !self.0.is_hidden()
+    }
+
     /// Says what the next step is.
     pub fn begin(&self, what: impl std::fmt::Display) {
         self.0.set_message(what.to_string());

@@ -13,7 +13,7 @@ pub mod exchange;
 pub mod histogram;
 pub mod little;
 pub mod published;
-mod random;
+pub mod random;
 pub mod record;
 pub mod regime;
 pub mod simulation;

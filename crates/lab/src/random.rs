@@ -2,22 +2,23 @@
 
 /// The SplitMix64 generator (Steele, Lea and Flood, 2014): small, fast, and good enough for shuffles.
 #[derive(Clone, Debug)]
-pub(crate) struct Random {
+pub struct Random {
     state: u64,
 }
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The generator of a seed.
+    pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// A number below `bound`, which is not zero. The bias of at most `bound / 2^64` does not matter here.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Puts the items in random order (Fisher and Yates).
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
@@ -25,9 +26,12 @@ impl Random {
 
     /// A number from an exponential distribution of this mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
-        // From 0 up to but not including 1, in steps of 2^-53.
-        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        -mean * (-uniform).ln_1p()
+        -mean * (-self.unit()).ln_1p()
+    }
+
+    /// A number from 0 up to but not including 1, in steps of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     fn next(&mut self) -> u64 {

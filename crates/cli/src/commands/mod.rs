@@ -8,3 +8,4 @@ pub mod perf;
 pub mod shuffle;
 pub mod sim;
 pub mod stat;
+pub mod tune;

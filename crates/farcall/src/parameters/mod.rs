@@ -11,7 +11,7 @@ mod declare;
 mod domain;
 mod error;
 mod load;
-mod nearest;
+pub mod nearest;
 mod parameter;
 pub mod quantity;
 mod sizes;

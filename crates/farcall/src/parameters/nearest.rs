@@ -4,7 +4,7 @@
 ///
 /// # Panics
 /// When there are no candidates.
-pub(super) fn nearest<T: AsRef<str>>(text: &str, candidates: impl IntoIterator<Item = T>) -> T {
+pub fn nearest<T: AsRef<str>>(text: &str, candidates: impl IntoIterator<Item = T>) -> T {
     candidates
         .into_iter()
         .min_by_key(|candidate| edits(text, candidate.as_ref()))

@@ -1,0 +1,133 @@
+//! The grammar of `farcall tune`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{Output, whole_number};
+
+/// `farcall tune`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Tune {
+    /// What to do instead of a search
+    #[command(subcommand)]
+    pub action: Option<TuneAction>,
+    /// Describes the space, what to run and what to read (TOML), or the space alone (OTPO's parameter files)
+    #[arg(value_name = "FILE", required_unless_present_any = ["resume", "revalidate"])]
+    pub file: Option<PathBuf>,
+    /// The directory for journal, logs and results [default: the file's name with .tune]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate"])]
+    pub record: Option<PathBuf>,
+    /// Goes on with the tuning in a directory
+    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    pub resume: Option<PathBuf>,
+    /// Runs the finalists of the tuning in a directory against the reference again, here and now
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "resume"])]
+    pub revalidate: Option<PathBuf>,
+    /// Counts and checks the rows, and runs nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// With --dry-run: prints all rows
+    #[arg(long, requires = "dry_run")]
+    pub rows: bool,
+    /// Tries the plan on a synthetic landscape instead of the machine: one with a peak, or a flat one
+    #[arg(long, value_name = "LANDSCAPE", num_args = 0..=1, default_missing_value = "peaked")]
+    pub rehearse: Option<Landscape>,
+    /// How to search [default: as the file says, else halving]
+    #[arg(long)]
+    pub strategy: Option<Strategy>,
+    /// About how many trials to make [default: as the file says, else by the number of values]
+    #[arg(long, value_name = "TRIALS", value_parser = whole_number::<1_000_000>)]
+    pub budget: Option<u64>,
+    /// How often to run the finalists again in fresh blocks [default: as the file says, else 20]
+    #[arg(long, value_name = "BLOCKS", value_parser = whole_number::<10_000>)]
+    pub confirm: Option<u64>,
+    /// Decides every random choice
+    #[arg(long, default_value = "1")]
+    pub seed: u64,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// What `farcall tune` does beside searching.
+#[derive(Debug, Subcommand)]
+pub enum TuneAction {
+    /// Writes a space for what a program says of itself
+    Import {
+        /// Whose words they are
+        source: ImportSource,
+        /// The file with them; `-` is standard input, and farcall needs none
+        #[arg(default_value = "-")]
+        file: String,
+    },
+    /// Writes a smaller space from the equivalence sets of finished tunings
+    Merge {
+        /// Rows of any, or of all
+        merging: Merging,
+        /// The directories of the tunings
+        #[arg(required = true, num_args = 2..)]
+        directories: Vec<PathBuf>,
+    },
+    /// Prints the result of a tuning, finished or not
+    Report {
+        /// The directory of the tuning
+        directory: PathBuf,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Who describes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImportSource {
+    /// A parameter file of OTPO
+    Otpo,
+    /// The output of `ucx_info -c -f`
+    Ucx,
+    /// The output of `ompi_info --all --parsable`
+    Openmpi,
+    /// The output of `fi_info -e`
+    Libfabric,
+    /// The parameters of this program
+    Farcall,
+}
+
+/// Rows of any or of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Merging {
+    /// Rows of any set
+    Union,
+    /// Rows of all sets
+    Intersection,
+}
+
+/// Synthetic landscapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Landscape {
+    /// Three parameters matter and two act together
+    Peaked,
+    /// Nothing matters
+    Flat,
+}
+
+/// The strategies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Strategy {
+    /// Blocked successive halving
+    Halving,
+    /// Everything, equally often
+    Exhaustive,
+    /// Rows at random, equally often
+    Random,
+    /// Each value of each parameter, everything else as in the reference
+    OneAtATime,
+    /// Two values of each parameter, in combinations
+    Factorial,
+    /// A race that drops what is worse, or dominated, beyond doubt
+    Race,
+    /// Halving, screened by tree-structured Parzen estimators
+    Tpe,
+    /// Halving, screened by the program that the file names as proposer
+    Proposer,
+}

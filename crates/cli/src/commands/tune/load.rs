@@ -1,0 +1,130 @@
+//! From files and arguments to a problem, a plan and something that runs trials.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use farcall_lab::bench::Bench;
+use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
+use farcall_tune::import::otpo;
+use farcall_tune::journal::Begin;
+use farcall_tune::landscape::Shape;
+use farcall_tune::metric::{Goal, Metric, Role};
+use farcall_tune::objective::{
+    CommandObjective, ExchangeObjective, Objective, ObjectivePlan, Rehearsal, Watched,
+};
+use farcall_tune::plan::Plan;
+use farcall_tune::search::Problem;
+use farcall_tune::space::Rows;
+
+use super::directory::Directory;
+use super::measure::Interrupt;
+use crate::arguments::{Tune, TuneLandscape, TuneStrategy};
+use crate::failure::Failure;
+
+/// What exchanges have unless the space says otherwise, as in all measurements.
+const MEASURED: &str = "endpoint.idle=spin";
+
+/// A description that makes sense.
+pub struct Loaded {
+    /// As it was written.
+    pub file: ExperimentFile,
+    /// What is searched.
+    pub problem: Problem,
+    objective: Option<ObjectivePlan>,
+    search: farcall_tune::experiment::SearchEntry,
+    rehearsal: Shape,
+}
+
+impl Loaded {
+    /// Reads a file: OTPO's, unless its name ends as those in TOML do.
+    pub fn read(path: &Path, tune: &Tune) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::Run(format!("cannot read {}: {error}", path.display())))?;
+        let failed = |error: &dyn core::fmt::Display| Failure::Run(format!("{}: {error}", path.display()));
+        let file = match path.extension().is_some_and(|extension| extension == "toml") {
+            true => ExperimentFile::read(&text).map_err(|error| failed(&error))?,
+            false => otpo::read(&text).map_err(|error| failed(&error))?,
+        };
+        let shape = if tune.rehearse == Some(TuneLandscape::Flat) { Shape::FLAT } else { Shape::PEAKED };
+        Self::of(file, tune.seed, shape).map_err(|error| failed(&error))
+    }
+
+    /// What a directory was begun with.
+    pub fn resume(directory: &Directory, begin: &Begin) -> Result<Self, Failure> {
+        let file = directory.experiment()?;
+        let shape = if begin.plan.flat { Shape::FLAT } else { Shape::PEAKED };
+        Self::of(file, begin.plan.seed, shape).map_err(Failure::run)
+    }
+
+    fn of(
+        file: ExperimentFile,
+        seed: u64,
+        rehearsal: Shape,
+    ) -> Result<Self, farcall_tune::experiment::ExperimentError> {
+        let Experiment { space, mut metrics, objective, search } = file.experiment()?;
+        let rows = Rows::of(&space, seed)?;
+        if metrics.is_empty() {
+            // A rehearsal needs something to measure.
+            let role = Role::Objective { indifference: 0.0 };
+            metrics.push(Metric { name: "cost".to_owned(), unit: "ns".to_owned(), goal: Goal::Min, role });
+        }
+        let problem = Problem::new(space, rows, metrics);
+        Ok(Self { file, problem, objective, search, rehearsal })
+    }
+
+    /// The plan, with what the command line says about it.
+    pub fn plan(&self, tune: &Tune) -> Plan {
+        let mut entry = self.search.clone();
+        entry.strategy = tune.strategy.map(strategy).or(entry.strategy);
+        entry.budget = tune.budget.map(|budget| budget as usize).or(entry.budget);
+        entry.confirm = tune.confirm.map(|blocks| blocks as usize).or(entry.confirm);
+        let plan = Plan::new(&self.problem, &entry, tune.seed);
+        let flat = tune.rehearse == Some(TuneLandscape::Flat);
+        Plan { rehearsal: tune.rehearse.is_some(), flat, ..plan }
+    }
+
+    /// What runs the trials.
+    pub fn objective(
+        &self,
+        plan: &Plan,
+        directory: Option<&Directory>,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn Objective>, Failure> {
+        if plan.rehearsal {
+            return Ok(Box::new(Rehearsal::new(&self.problem, self.rehearsal, plan.seed)));
+        }
+        let nothing =
+            || Failure::Run("the file says nothing to run; add an [objective], or use --rehearse".to_owned());
+        let directory = directory.ok_or_else(nothing)?.path();
+        match self.objective.clone().ok_or_else(nothing)? {
+            ObjectivePlan::Command(command) => {
+                let command =
+                    CommandObjective::new(command, directory, interrupt.flag()).map_err(Failure::run)?;
+                if !plan.watch_cores {
+                    return Ok(Box::new(command));
+                }
+                Ok(Box::new(Watched::new(command, Arc::new(Bench::new().map_err(Failure::run)?))))
+            }
+            ObjectivePlan::Exchange(exchanges) => {
+                let bench = Arc::new(Bench::new().map_err(Failure::run)?);
+                let settings = vec![MEASURED.to_owned()];
+                let exchange =
+                    ExchangeObjective::new(exchanges, Arc::clone(&bench), settings, interrupt.flag());
+                Ok(Box::new(Watched::new(exchange, bench)))
+            }
+        }
+    }
+}
+
+fn strategy(strategy: TuneStrategy) -> StrategyName {
+    match strategy {
+        TuneStrategy::Halving => StrategyName::Halving,
+        TuneStrategy::Exhaustive => StrategyName::Exhaustive,
+        TuneStrategy::Random => StrategyName::Random,
+        TuneStrategy::OneAtATime => StrategyName::OneAtATime,
+        TuneStrategy::Factorial => StrategyName::Factorial,
+        TuneStrategy::Race => StrategyName::Race,
+        TuneStrategy::Tpe => StrategyName::Tpe,
+        TuneStrategy::Proposer => StrategyName::Proposer,
+    }
+}

@@ -1,0 +1,89 @@
+//! Running trials one after the other, until there are no more or somebody stops it.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use farcall_tune::objective::{Objective, ObjectiveError};
+use farcall_tune::result::EquivalenceSet;
+use farcall_tune::tuning::{Tuning, TuningError};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// How often the present best is worked out for the progress bar.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How far the trials came.
+pub enum Measured {
+    /// To the end.
+    All,
+    /// Somebody stopped them.
+    Interrupted,
+}
+
+/// Whether somebody wants to stop.
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Watches for the signals that ask a program to end.
+    pub fn watch() -> Result<Self, Failure> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // A second one changes nothing: `timeout` sends two, and what is left to do takes seconds.
+            let noticed = signal_hook::flag::register(signal, Arc::clone(&flag));
+            noticed.map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
+        }
+        Ok(Self(flag))
+    }
+
+    /// The flag itself, for those who look often.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs all trials that are left.
+pub fn all(
+    tuning: &mut Tuning,
+    objective: &mut dyn Objective,
+    interrupt: &Interrupt,
+    quiet: bool,
+) -> Result<Measured, Failure> {
+    let mut done = tuning.session().evidence().samples().len();
+    let progress = Progress::new(done + tuning.session().remaining(), quiet);
+    (0..done).for_each(|_| progress.step());
+    let mut looked = Instant::now();
+    loop {
+        if interrupt.has_come() {
+            return Ok(Measured::Interrupted);
+        }
+        match tuning.step(objective) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Measured::All),
+            Err(TuningError::Objective(ObjectiveError::Interrupted)) => return Ok(Measured::Interrupted),
+            Err(error) => return Err(Failure::run(error)),
+        }
+        done += 1;
+        progress.resize(done + tuning.session().remaining());
+        progress.step();
+        if progress.is_visible() && looked.elapsed() > LOOK {
+            progress.begin(present_best(tuning));
+            looked = Instant::now();
+        }
+    }
+}
+
+/// The best so far, and how many there are that may be as good.
+fn present_best(tuning: &Tuning) -> String {
+    let known = tuning.session().knowledge();
+    let Some(set) = EquivalenceSet::new(&known, 0) else { return String::new() };
+    let row = known.problem.space.describe(known.problem.row(set.best));
+    let words: Vec<String> = row.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{} and {} that may be as good", words.join(" "), set.members.len() - 1)
+}

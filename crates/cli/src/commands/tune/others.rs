@@ -1,0 +1,62 @@
+//! What `farcall tune` does beside searching: import, merge, report.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use farcall_tune::import;
+use farcall_tune::result::{Merging, Summary, merge as merge_sets};
+use farcall_tune::tuning::Tuning;
+
+use super::directory::Directory;
+use super::load::Loaded;
+use super::show;
+use crate::arguments::{ImportSource, Output, TuneMerging};
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Prints a space for what a program says of itself.
+pub fn import(source: ImportSource, file: &str) -> Result<(), Failure> {
+    let text = || match file {
+        "-" => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        path => std::fs::read_to_string(path),
+    };
+    let text = || text().map_err(|error| Failure::Run(format!("cannot read {file}: {error}")));
+    let space = match source {
+        ImportSource::Farcall => import::farcall(),
+        ImportSource::Otpo => import::otpo::read(&text()?).map_err(Failure::run)?,
+        ImportSource::Ucx => import::ucx(&text()?).map_err(Failure::run)?,
+        ImportSource::Openmpi => import::open_mpi(&text()?).map_err(Failure::run)?,
+        ImportSource::Libfabric => import::libfabric(&text()?).map_err(Failure::run)?,
+    };
+    io::stdout().write_all(space.write().as_bytes()).map_err(Failure::output)
+}
+
+/// Prints a smaller space.
+pub fn merge(merging: TuneMerging, directories: &[PathBuf]) -> Result<(), Failure> {
+    let directories: Vec<Directory> = directories.iter().cloned().map(Directory::new).collect();
+    let sets = directories.iter().map(Directory::set).collect::<Result<Vec<_>, _>>()?;
+    let merging = match merging {
+        TuneMerging::Union => Merging::Union,
+        TuneMerging::Intersection => Merging::Intersection,
+    };
+    let first =
+        directories.first().ok_or_else(|| Failure::Usage("name the directories of tunings".to_owned()))?;
+    let (space, rows) = merge_sets(&first.experiment()?, &sets, merging).map_err(Failure::run)?;
+    let text = format!("# The values of the {rows} rows in the merged sets.\n{}", space.write());
+    io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}
+
+/// Prints the result of a tuning, and writes its files anew.
+pub fn report(path: &Path, output: &Output) -> Result<(), Failure> {
+    let directory = Directory::new(path.to_owned());
+    let (begin, lines) = directory.read_journal()?;
+    let loaded = Loaded::resume(&directory, &begin)?;
+    let tuning = Tuning::resume(&loaded.problem, &begin, None, &lines).map_err(Failure::run)?;
+    let nothing = || Failure::Run(format!("nothing has been measured in {} yet", path.display()));
+    let summary = Summary::new(tuning.session()).ok_or_else(nothing)?;
+    directory.keep_result(tuning.session(), &summary)?;
+    show::summary(&summary, &mut Report::open(output.json.as_ref())?)
+}

@@ -1,0 +1,85 @@
+//! What is printed.
+
+use farcall_tune::result::{Summary, lines};
+use farcall_tune::search::Problem;
+use farcall_tune::space::{Coverage, lint};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// The version of the JSON objects of this command.
+const SCHEMA: &str = "farcall.tune.v1";
+
+/// The rows, what each requirement rejects, and what looks wrong.
+pub fn dry_run(problem: &Problem, rows: bool, report: &mut Report) -> Result<(), Failure> {
+    let Problem { space, environments, .. } = problem;
+    let count = problem.rows.len();
+    let requirements: Vec<&str> = space.requirements.iter().map(|one| one.text.as_str()).collect();
+    match problem.rows.coverage() {
+        Coverage::Whole { candidates, rejected, merged } => {
+            report.line(format_args!(
+                "{count} rows of {candidates} combinations; {} different to the program",
+                environments.len()
+            ))?;
+            for (requirement, rejected) in requirements.iter().zip(rejected) {
+                report.line(format_args!("  {rejected} rejected by `{requirement}`"))?;
+            }
+            if *merged > 0 {
+                report
+                    .line(format_args!("  {merged} are the same row because a parameter is not in play"))?;
+            }
+        }
+        Coverage::Sample { candidates } => {
+            report.line(format_args!(
+                "{count} rows drawn from {candidates} combinations, which are too many to list"
+            ))?;
+        }
+    }
+    let found: Vec<String> =
+        lint(space, &problem.rows, environments).iter().map(ToString::to_string).collect();
+    for finding in &found {
+        report.line(format_args!("warning: {finding}"))?;
+    }
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "space",
+        "rows": count,
+        "environments": environments.len(),
+        "complete": matches!(problem.rows.coverage(), Coverage::Whole { .. }),
+        "warnings": found,
+    }))?;
+    if rows {
+        for row in problem.rows.iter() {
+            let levels = space.describe(row);
+            let words: Vec<String> = levels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            report.line(words.join(" "))?;
+            report.object(&json!({ "schema": SCHEMA, "kind": "row", "row": levels.into_iter().collect::<std::collections::BTreeMap<_, _>>() }))?;
+        }
+    }
+    Ok(())
+}
+
+/// What looks wrong, before a search.
+pub fn findings(problem: &Problem, report: &mut Report) -> Result<(), Failure> {
+    let findings = lint(&problem.space, &problem.rows, &problem.environments);
+    findings.iter().try_for_each(|finding| report.line(format_args!("# warning: {finding}")))
+}
+
+/// The result.
+pub fn summary(summary: &Summary, report: &mut Report) -> Result<(), Failure> {
+    lines(summary).into_iter().try_for_each(|line| report.line(line))?;
+    let mut object = json!(summary);
+    object["schema"] = json!(SCHEMA);
+    object["kind"] = json!("result");
+    report.object(&object)
+}
+
+/// The finalists alone.
+pub fn confirmation(summary: &Summary, report: &mut Report) -> Result<(), Failure> {
+    lines(summary)
+        .into_iter()
+        .filter(|line| line.starts_with("confirmed"))
+        .try_for_each(|line| report.line(line))?;
+    report.object(&json!({ "schema": SCHEMA, "kind": "confirmation", "confirmation": summary.confirmation }))
+}

@@ -1,0 +1,99 @@
+//! What has been measured so far.
+
+use farcall_lab::regime::Regime;
+use serde::{Deserialize, Serialize};
+
+use crate::model::Observation;
+
+/// What a trial came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A figure for each metric.
+    Measured(Vec<f64>),
+    /// No figures: it is known only that this row does not do.
+    Censored(Censored),
+}
+
+/// Why a trial has no figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Censored {
+    /// One sentence.
+    pub why: String,
+    /// The file with all that the program said, in the tuning's directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+}
+
+/// One trial with its outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// What ran.
+    pub environment: usize,
+    /// In which block.
+    pub block: usize,
+    /// How far the cores were apart, where that was watched.
+    pub regime: Option<Regime>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// All samples, in their order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    samples: Vec<Sample>,
+}
+
+impl Evidence {
+    /// Takes a sample in.
+    pub fn push(&mut self, sample: Sample) {
+        self.samples.push(sample);
+    }
+
+    /// All of them.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    /// The figures of one metric, as a fit takes them. What shares a block but not a regime shares nothing.
+    pub fn observations(&self, metric: usize) -> Vec<Observation> {
+        self.observations_of(metric, |_| true)
+    }
+
+    /// The figures of one metric in some blocks.
+    pub fn observations_of(&self, metric: usize, wanted: impl Fn(usize) -> bool) -> Vec<Observation> {
+        let mut blocks = Vec::new();
+        let mut observations = Vec::new();
+        for sample in self.samples.iter().filter(|sample| wanted(sample.block)) {
+            let Outcome::Measured(values) = &sample.outcome else { continue };
+            let key = (sample.block, sample.regime);
+            // Blocks come one after the other, so the one that is looked for is among the last.
+            let block = blocks.iter().rposition(|known| *known == key).unwrap_or_else(|| {
+                blocks.push(key);
+                blocks.len() - 1
+            });
+            observations.push(Observation {
+                environment: sample.environment,
+                block,
+                value: values[metric].ln(),
+            });
+        }
+        observations
+    }
+
+    /// The environments that failed at least once, with their reasons.
+    pub fn failures(&self) -> Vec<(usize, &Censored)> {
+        self.samples
+            .iter()
+            .filter_map(|sample| match &sample.outcome {
+                Outcome::Censored(censored) => Some((sample.environment, censored)),
+                Outcome::Measured(_) => None,
+            })
+            .collect()
+    }
+
+    /// Whether an environment ever failed.
+    pub fn has_failed(&self, environment: usize) -> bool {
+        self.failures().iter().any(|(failed, _)| *failed == environment)
+    }
+}

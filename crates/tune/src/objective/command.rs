@@ -1,0 +1,207 @@
+//! A command as a trial: started in a process group of its own, with its files, watched until its end or its time limit.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime};
+
+use regex::Regex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use super::output::{read, tail};
+use super::{Finding, Objective, ObjectiveError, Reader, censored, measured};
+use crate::evidence::Outcome;
+use crate::search::Problem;
+use crate::session::Trial;
+use crate::space::Rendered;
+
+/// How long a process group has to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The longest wait between two looks at whether somebody wants to stop.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What is known of a command beside its emissions.
+#[derive(Clone, Debug)]
+pub struct CommandPlan {
+    /// How long a trial may take.
+    pub timeout: Duration,
+    /// The exit status of a good run.
+    pub exit: i32,
+    /// What the output of a good run contains.
+    pub success: Option<Regex>,
+    /// Where each metric's figure is.
+    pub readers: Vec<Reader>,
+}
+
+/// Runs a command.
+pub struct CommandObjective {
+    plan: CommandPlan,
+    /// Where the trial's files go; emptied before each.
+    directory: PathBuf,
+    /// Where logs of failures go.
+    logs: PathBuf,
+    stop: Arc<AtomicBool>,
+}
+
+/// How a process ended.
+enum End {
+    Exited(ExitStatus),
+    TimedOut,
+}
+
+impl CommandObjective {
+    /// A command whose files go below `directory`; it gives up when `stop` is set.
+    pub fn new(plan: CommandPlan, directory: &Path, stop: Arc<AtomicBool>) -> Result<Self, ObjectiveError> {
+        let objective = Self { plan, directory: directory.join("trial"), logs: directory.join("logs"), stop };
+        fs::create_dir_all(&objective.logs).map_err(|error| system("make the folder of logs", &error))?;
+        Ok(objective)
+    }
+
+    /// An empty directory with the files of the row.
+    fn prepare(&self, rendered: &Rendered) -> Result<(), ObjectiveError> {
+        let failed = |error: std::io::Error| system("write the files of a trial", &error);
+        if self.directory.exists() {
+            fs::remove_dir_all(&self.directory).map_err(failed)?;
+        }
+        fs::create_dir_all(&self.directory).map_err(failed)?;
+        for (name, content) in rendered.files() {
+            fs::write(self.directory.join(name), content).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn start(&self, rendered: &Rendered) -> Result<Child, ObjectiveError> {
+        let arguments = rendered.arguments();
+        let (program, arguments) = arguments.split_first().unwrap_or((&"", &[]));
+        let file = |name: &str| {
+            let created = File::create(self.directory.join(name));
+            created.map_err(|error| system("write the output of a trial", &error))
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).envs(rendered.environment()).process_group(0).stdin(Stdio::null());
+        command.stdout(file("stdout")?).stderr(file("stderr")?);
+        command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => ObjectiveError::NotFound { command: (*program).to_owned() },
+            _ => system(&format!("start `{program}`"), &error),
+        })
+    }
+
+    /// Waits for the end or the time limit; nothing of the group is left afterwards.
+    fn wait(&self, child: &mut Child) -> Result<End, ObjectiveError> {
+        let group = Pid::from_child(child);
+        let pidfd = pidfd_open(group, PidfdFlags::empty())
+            .map_err(|error| system("watch a process", &error.into()))?;
+        let ends_within = |span: Duration| {
+            let span = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+            poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&span)).is_ok_and(|ready| ready > 0)
+        };
+        let deadline = Instant::now() + self.plan.timeout;
+        let mut asked_to_end = None;
+        loop {
+            let now = Instant::now();
+            let left = asked_to_end.unwrap_or(deadline).saturating_duration_since(now);
+            if ends_within(left.min(LOOK)) {
+                break;
+            }
+            let stop = self.stop.load(Ordering::Relaxed);
+            match asked_to_end {
+                None if stop || left.is_zero() => {
+                    let _ = kill_process_group(group, Signal::TERM);
+                    asked_to_end = Some(now + GRACE);
+                }
+                Some(_) if left.is_zero() => {
+                    let _ = kill_process_group(group, Signal::KILL);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let status = child.wait().map_err(|error| system("wait for a process", &error))?;
+        // What the command left behind would disturb the next trial. A group that is empty cannot be signalled.
+        let _ = kill_process_group(group, Signal::KILL);
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ObjectiveError::Interrupted);
+        }
+        Ok(if asked_to_end.is_some() { End::TimedOut } else { End::Exited(status) })
+    }
+
+    fn judge(&self, problem: &Problem, end: &End, stdout: &str, stderr: &str) -> Outcome {
+        let why = match end {
+            End::TimedOut => Some(format!("it did not end within {:?}", self.plan.timeout)),
+            End::Exited(status) => match (status.code(), status.signal()) {
+                (Some(code), _) if code == self.plan.exit => None,
+                (Some(code), _) => Some(format!("it ended with status {code}")),
+                (None, signal) => Some(format!("it was ended by signal {}", signal.unwrap_or(0))),
+            },
+        };
+        let output = if stderr.is_empty() { stdout.to_owned() } else { format!("{stdout}\n{stderr}") };
+        let unsuccessful = || self.plan.success.as_ref().is_some_and(|pattern| !pattern.is_match(&output));
+        if let Some(why) = why {
+            return censored(why, None);
+        }
+        if unsuccessful() {
+            return censored("its output lacks what a successful run says", None);
+        }
+        match self.plan.readers.iter().map(|reader| reader.read(&output)).collect() {
+            Ok(values) => measured(problem, values),
+            Err(why) => censored(why, None),
+        }
+    }
+
+    /// Keeps everything about a failure, and says where.
+    fn log(
+        &self,
+        trial: &Trial,
+        rendered: &Rendered,
+        why: &str,
+        stdout: &str,
+        stderr: &str,
+    ) -> Option<String> {
+        let name = format!("trial-{:06}.txt", trial.number);
+        let mut text = format!("{why}\n\n$");
+        rendered.environment().for_each(|(name, value)| text.push_str(&format!(" {name}={value}")));
+        rendered.arguments().iter().for_each(|argument| text.push_str(&format!(" {argument}")));
+        text.push_str(&format!(
+            "\n\n--- standard output\n{}\n--- standard error\n{}\n",
+            tail(stdout),
+            tail(stderr)
+        ));
+        let path = self.logs.join(&name);
+        fs::write(&path, text).ok().map(|()| path.display().to_string())
+    }
+}
+
+impl Objective for CommandObjective {
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
+        let directory = self.directory.display().to_string();
+        let rendered = problem.space.render(problem.row(trial.environment), &directory);
+        self.prepare(&rendered)?;
+        let begun_ms = now_ms();
+        let begun = Instant::now();
+        let mut child = self.start(&rendered)?;
+        let end = self.wait(&mut child)?;
+        let seconds = Some(begun.elapsed().as_secs_f64());
+        let (stdout, stderr) = (read(&self.directory.join("stdout")), read(&self.directory.join("stderr")));
+        let mut outcome = self.judge(problem, &end, &stdout, &stderr);
+        if let Outcome::Censored(censored) = &mut outcome {
+            censored.log = self.log(trial, &rendered, &censored.why, &stdout, &stderr);
+        }
+        Ok(Finding { regime: None, outcome, begun_ms, seconds })
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now_ms() -> Option<u64> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+fn system(what: &str, error: &std::io::Error) -> ObjectiveError {
+    ObjectiveError::System { what: what.to_owned(), reason: error.to_string() }
+}

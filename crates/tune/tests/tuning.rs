@@ -1,0 +1,408 @@
+//! Tunings from beginning to end: commands, journals, strategies and what they come to.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
+use farcall_tune::journal::Journal;
+use farcall_tune::landscape::Shape;
+use farcall_tune::objective::{CommandObjective, Objective, ObjectivePlan, Rehearsal};
+use farcall_tune::plan::Plan;
+use farcall_tune::result::{Summary, lines};
+use farcall_tune::search::Problem;
+use farcall_tune::space::Rows;
+use farcall_tune::tuning::{Tuning, TuningError};
+
+/// A directory of its own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("farcall-tune-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn journal(&self) -> Vec<u8> {
+        fs::read(self.0.join("journal.jsonl")).expect("there is a journal")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SPACE: &str = r#"
+    [[parameter]]
+    name = "a"
+    kind = "integer"
+    range = "1..64 *2"
+    default = 8
+    environment = "A"
+    [[parameter]]
+    name = "b"
+    kind = "categorical"
+    values = ["x", "y", "z"]
+    environment = "B"
+    [[parameter]]
+    name = "c"
+    kind = "size"
+    range = "1K..16K *2"
+    environment = "C"
+    [[require]]
+    that = "a > 1 || b != 'z'"
+"#;
+
+fn experiment(text: &str) -> (Problem, Option<ObjectivePlan>, Plan) {
+    let file = ExperimentFile::read(text).unwrap_or_else(|error| panic!("{error}"));
+    let Experiment { space, metrics, objective, search } =
+        file.experiment().unwrap_or_else(|error| panic!("{error}"));
+    let rows = Rows::of(&space, 1).expect("there are rows");
+    let problem = Problem::new(space, rows, metrics);
+    let plan = Plan::new(&problem, &search, 3);
+    (problem, objective, plan)
+}
+
+fn rehearsed() -> (Problem, Plan) {
+    let (problem, _, plan) = experiment(&format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0"));
+    (problem, Plan { budget: 400, ..plan })
+}
+
+fn finish(tuning: &mut Tuning, objective: &mut dyn Objective) {
+    while tuning.step(objective).unwrap_or_else(|error| panic!("{error}")) {}
+}
+
+#[test]
+fn every_strategy_comes_to_a_result() {
+    let (problem, plan) = rehearsed();
+    for strategy in [
+        StrategyName::Halving,
+        StrategyName::Exhaustive,
+        StrategyName::Random,
+        StrategyName::OneAtATime,
+        StrategyName::Factorial,
+        StrategyName::Race,
+        StrategyName::Tpe,
+    ] {
+        let plan = Plan { strategy, ..plan.clone() };
+        let mut objective = Rehearsal::new(&problem, Shape { noise: 1.0, ..Shape::PEAKED }, 5);
+        let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+        let expected = tuning.session().remaining();
+        finish(&mut tuning, &mut objective);
+        let samples = tuning.session().evidence().samples().len();
+        assert!(samples <= expected * 6 / 5 && samples > 60, "{strategy:?}: {samples} of {expected}");
+        let summary = Summary::new(tuning.session()).expect("there are samples");
+        assert!(!lines(&summary).is_empty());
+        let found = problem.environments.len();
+        assert_eq!(summary.environments, found);
+        assert!(
+            summary.metrics[0].best.against_reference[0].percent < 0.0,
+            "{strategy:?} found nothing better"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is() {
+    let (problem, plan) = rehearsed();
+    let mut objective = Rehearsal::new(&problem, Shape::FLAT, 5);
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("there are samples");
+    assert!(summary.metrics[0].nothing_matters && summary.metrics[0].default_in_set);
+    assert_eq!(summary.metrics[0].simplest.changes, 0);
+    let text = lines(&summary).join("\n");
+    assert!(text.contains("nothing matters: no configuration can be told apart from the best"), "{text}");
+    assert!(text.contains("nothing was shown to be better"), "{text}");
+}
+
+/// A shell script as the objective; figures do not vary but by what it says.
+fn script(script: &str, more: &str) -> (Problem, CommandObjective, Plan, Folder) {
+    let text = format!(
+        "[objective]\ncommand = [\"sh\", \"-c\", '''{script}''', \"script\", [\"-c\", \"{{c}}\"]]\n{more}\n{SPACE}"
+    );
+    let (problem, objective, plan) = experiment(&text);
+    let name = format!("script-{:x}", text.len() * 31 + script.len());
+    let folder = Folder::new(&name);
+    let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
+    let stop = Arc::new(AtomicBool::new(false));
+    let objective = CommandObjective::new(command, &folder.0, stop).expect("it can be prepared");
+    (problem, objective, Plan { budget: 60, confirm: 5, ..plan }, folder)
+}
+
+const METRIC: &str = "[[metric]]\nname = \"time\"\npattern = 'time ([0-9.]+)'";
+
+fn stopped(problem: &Problem, objective: &mut CommandObjective, plan: &Plan) -> String {
+    let mut tuning = Tuning::begin(problem, plan, None).expect("it begins");
+    loop {
+        match tuning.step(objective) {
+            Ok(true) => {}
+            Ok(false) => panic!("it did not stop"),
+            Err(error) => return error.to_string(),
+        }
+    }
+}
+
+#[test]
+fn commands_get_their_environment_arguments_and_files() {
+    let file = "[[objective.file]]\nname = \"settings\"\ncontent = '''a={a}\nb={b}'''\n[objective.environment]\nBOTH = \"{a}-{b}\"\n";
+    let body = "test \"$1 $2\" = \"-c $C\" && . {trial.directory}/settings && test \"$a-$b\" = \"$BOTH\" && test \"$A$B\" = \"$a$b\" && echo time $((10 * a + 100))";
+    let (problem, mut objective, plan, _folder) = script(body, &format!("{file}{METRIC}"));
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("there are samples");
+    assert_eq!((summary.failed, summary.failures.len()), (0, 0), "{:?}", summary.failures);
+    assert_eq!(summary.metrics[0].best.row["a"], "1");
+    assert_eq!(summary.metrics[0].importance[0].parameters, ["a"]);
+    assert_eq!(summary.confirmation[0].verdict, "better", "{:?}", summary.confirmation);
+    assert_eq!(summary.metrics[0].path.len(), 1, "only one change helps: {:?}", summary.metrics[0].path);
+}
+
+#[test]
+fn trials_that_crash_hang_or_talk_nonsense_are_results() {
+    let body = "case $B in y) exit 3;; z) kill -9 $$;; esac; if [ $C = 16384 ]; then sleep 100; fi; \
+                if [ $C = 8192 ]; then echo time 0; else echo time 5; fi";
+    let more = format!("timeout = \"300ms\"\n{METRIC}");
+    let (problem, mut objective, plan, _folder) = script(body, &more);
+    let plan = Plan { strategy: StrategyName::Exhaustive, ..plan };
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("there are samples");
+    for why in [
+        "it ended with status 3",
+        "it was ended by signal 9",
+        "it did not end within 300ms",
+        "`time` is 0, and only positive figures can be compared",
+    ] {
+        let failure = summary.failures.iter().find(|failure| failure.why == why);
+        let log = failure
+            .and_then(|failure| failure.log.clone())
+            .unwrap_or_else(|| panic!("{why}: {:?}", summary.failures));
+        let text = fs::read_to_string(&log).expect("the log is there");
+        assert!(text.starts_with(why) && text.contains("$ A="), "{text}");
+    }
+    let best = &summary.metrics[0].best.row;
+    assert_eq!(best["b"], "x", "what failed cannot win");
+    assert!(summary.metrics[0].set_environments < problem.environments.len());
+}
+
+#[test]
+fn what_cannot_work_is_said_at_once() {
+    let (problem, mut objective, plan, _folder) = script("echo nothing", METRIC);
+    let error = stopped(&problem, &mut objective, &plan);
+    let expected = "the reference configuration does not run: metric `time` is missing: the pattern `time ([0-9.]+)` matches nothing in the output; see ";
+    assert!(error.starts_with(expected), "{error}");
+
+    let (problem, mut objective, plan, _folder) =
+        script("test $A = 8 && test $B = x && test $C = 1024 && echo time 1", METRIC);
+    let mut plan = plan;
+    plan.confirm = 1;
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("the reference ran");
+    assert_eq!(
+        (summary.metrics[0].set_measured, summary.metrics[0].best.changes),
+        (1, 0),
+        "only the reference works"
+    );
+
+    let text = format!("[objective]\ncommand = [\"no-such-program\"]\n{METRIC}\n{SPACE}");
+    let (problem, objective, plan) = experiment(&text);
+    let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
+    let folder = Folder::new("missing");
+    let mut objective = CommandObjective::new(command, &folder.0, Arc::default()).expect("prepared");
+    let error = stopped(&problem, &mut objective, &plan);
+    assert_eq!(error, "the command `no-such-program` was not found; install it or give its path");
+}
+
+#[test]
+fn a_block_of_which_nothing_runs_is_the_last() {
+    // A lock that is taken once too often: the reference runs first, then nothing does.
+    let body = "mkdir {trial.directory}/../once 2> /dev/null && echo time 1";
+    let (problem, mut objective, plan, _folder) = script(body, METRIC);
+    let error = stopped(&problem, &mut objective, &plan);
+    assert!(
+        error.starts_with("all ")
+            && error.contains(" trials of a block failed, the last one because it ended with status 1; see "),
+        "{error}"
+    );
+}
+
+#[test]
+fn descriptions_that_make_no_sense_are_refused_in_one_sentence() {
+    let error = |text: &str| {
+        let read = ExperimentFile::read(text).and_then(|file| file.experiment().map(|_| ()));
+        read.expect_err(text).to_string()
+    };
+    let with = |more: &str| error(&format!("{more}\n{SPACE}"));
+    assert_eq!(error("[[parameter]\n"), "line 1: unclosed array table, expected `]`");
+    assert!(
+        error("[objectiv]\n").starts_with("line 1: unknown field `objectiv`"),
+        "{}",
+        error("[objectiv]\n")
+    );
+    assert_eq!(with("[objective]\n"), "[objective] needs either a `command` or `workload = \"exchange\"`");
+    assert_eq!(
+        with("[objective]\ncommand = [\"x\"]"),
+        "nothing says what is good; add a [[metric]] that is no guard"
+    );
+    assert_eq!(
+        with("[objective]\nworkload = \"x\""),
+        "there is no workload `x`; the one there is is `exchange`"
+    );
+    assert_eq!(
+        with("[objective]\ncommand = [\"x\", \"{aa}\"]\n[[metric]]\nname = \"m\"\npattern = '(.)'"),
+        "`{aa}` in `{aa}` is no parameter; did you mean `{a}`?"
+    );
+    assert_eq!(
+        with("[objective]\ncommand = [\"x\"]\ntimeout = \"20\"\n[[metric]]\nname = \"m\"\npattern = '(.)'"),
+        "`20` is not a time limit; write a duration such as 20s"
+    );
+    assert_eq!(
+        with("[[metric]]\nname = \"m\"\nguard = \"1%\""),
+        "the first metric, `m`, is a guard; put an objective first"
+    );
+    assert_eq!(
+        with("[[metric]]\nname = \"m\"\nindifference = \"a lot\""),
+        "metric `m`: write `indifference` and `guard` as a share from 0% to 100%, such as \"1%\""
+    );
+    let exchange = "[objective]\nworkload = \"exchange\"\n[[metric]]\nname = \"m\"\n";
+    assert_eq!(
+        with(exchange),
+        "metric `m` needs an `exchange`, such as { transport = \"ring+shm\", request = \"30\", response = \"100\" }"
+    );
+    assert_eq!(
+        with(&format!(
+            "{exchange}exchange = {{ transport = \"ring+shm\", request = \"x\", response = \"1\" }}"
+        )),
+        "the exchange of metric `m`: `x` is not a size; write a whole number of bytes such as 100, 10K or 1M"
+    );
+}
+
+#[test]
+fn guards_keep_out_what_worsens_them() {
+    // A large `a` is fast and breaks the guard.
+    let body = "echo time $((200 - A)); echo memory $((100 + A))";
+    let more =
+        format!("{METRIC}\n[[metric]]\nname = \"memory\"\npattern = 'memory ([0-9]+)'\nguard = \"10%\"");
+    let (problem, mut objective, plan, _folder) = script(body, &more);
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("there are samples");
+    // The reference has a = 8: 108. Ten percent more are 118.8, which a = 16 keeps and a = 32 breaks.
+    assert_eq!(summary.metrics[0].best.row["a"], "16");
+}
+
+#[test]
+fn several_objectives_have_a_front() {
+    let body = "echo time $((200 - A)); echo memory $((100 + A))";
+    let more = format!("{METRIC}\n[[metric]]\nname = \"memory\"\npattern = 'memory ([0-9]+)'");
+    for strategy in [StrategyName::Halving, StrategyName::Race] {
+        let (problem, mut objective, plan, _folder) = script(body, &more);
+        let plan = Plan { strategy, budget: 200, ..plan };
+        let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+        finish(&mut tuning, &mut objective);
+        let summary = Summary::new(tuning.session()).expect("there are samples");
+        let ends = [summary.front.first(), summary.front.last()]
+            .map(|end| end.map(|choice| choice.row["a"].clone()));
+        assert!(summary.front.len() > 2, "{:?}", summary.front);
+        assert_ne!(ends[0], ends[1]);
+        assert!(!summary.confirmation.is_empty());
+    }
+}
+
+#[test]
+fn an_interrupted_trial_is_not_recorded() {
+    let stop = Arc::new(AtomicBool::new(true));
+    let text = format!("[objective]\ncommand = [\"sleep\", \"100\"]\n{METRIC}\n{SPACE}");
+    let (problem, objective, plan) = experiment(&text);
+    let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
+    let folder = Folder::new("stop");
+    let mut objective = CommandObjective::new(command, &folder.0, stop).expect("prepared");
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
+    let error = tuning.step(&mut objective).expect_err("somebody wants to stop");
+    assert!(matches!(error, TuningError::Objective(_)));
+    assert_eq!(folder.journal().iter().filter(|byte| **byte == b'\n').count(), 1, "the first line only");
+}
+
+/// Proposes the same rows whenever it is asked, one of which is not valid as it stands.
+const PROPOSER: &str = r#"while read -r line; do case "$line" in *'"ask"'*)
+    echo '{"propose":[{"a":2,"b":"y","c":1024},{"a":1.2,"b":"z"},{"a":64}]}';; esac; done"#;
+
+#[test]
+fn a_program_outside_can_propose_and_be_resumed() {
+    let text = format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0");
+    let (problem, _, plan) = experiment(&text);
+    let proposer = Some(["sh", "-c", PROPOSER].map(str::to_owned).to_vec());
+    let plan = Plan { strategy: StrategyName::Proposer, budget: 100, proposer, ..plan };
+    let mut objective = Rehearsal::new(&problem, Shape::PEAKED, 5);
+    let folder = Folder::new("proposer");
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let screened = &tuning.session().evidence().samples()[1..5];
+    assert!(screened.iter().all(|sample| problem.space.is_valid(problem.row(sample.environment))));
+    let levels: Vec<_> =
+        screened.iter().map(|sample| problem.space.describe(problem.row(sample.environment))).collect();
+    let has = |a: &str| levels.iter().any(|row| row[0].1 == a);
+    assert!(has("2") && has("64"), "{levels:?}");
+    drop(tuning);
+    let whole = folder.journal();
+    fs::write(folder.0.join("journal.jsonl"), &whole[..whole.len() / 3]).expect("it can be written");
+    let (journal, begin, lines) = Journal::resume(&folder.0).expect("it is whole");
+    let mut resumed = Tuning::resume(&problem, &begin, Some(journal), &lines).expect("it goes on");
+    finish(&mut resumed, &mut objective);
+    assert!(folder.journal() == whole);
+}
+
+#[test]
+fn a_proposer_that_does_not_do_its_part_is_named() {
+    let text = format!("{SPACE}[[metric]]\nname = \"m\"");
+    let (problem, _, plan) = experiment(&text);
+    let error = |program: &[&str]| {
+        let proposer = Some(program.iter().map(|word| (*word).to_owned()).collect());
+        let plan = Plan { strategy: StrategyName::Proposer, proposer, ..plan.clone() };
+        let mut objective = Rehearsal::new(&problem, Shape::PEAKED, 5);
+        let steps = |mut tuning: Tuning| loop {
+            match tuning.step(&mut objective) {
+                Ok(going_on) => assert!(going_on, "it did not stop"),
+                Err(error) => return error,
+            }
+        };
+        Tuning::begin(&problem, &plan, None).map_or_else(|error| error, steps).to_string()
+    };
+    assert!(error(&["no-such-program"]).starts_with("the proposer `no-such-program` cannot be started: "));
+    assert_eq!(
+        error(&["sh", "-c", "read -r begin; read -r tell; read -r ask; echo what"]),
+        "the proposer `sh` answered `what`, which is not JSON"
+    );
+    assert_eq!(
+        error(&["sh", "-c", "read -r begin; read -r tell; read -r ask; echo '{}'"]),
+        "the proposer `sh` answered `{}`, which has no list `propose`"
+    );
+    let ended = error(&["sh", "-c", "read -r begin; read -r tell; read -r ask"]);
+    assert_eq!(ended, "the proposer `sh` ended before it proposed anything; see what it wrote above");
+}
+
+/// With FARCALL_TEST_OPTUNA=/path/to/python, a Python that has Optuna.
+#[test]
+#[ignore = "needs a Python with Optuna"]
+fn optuna_proposes() {
+    let python =
+        std::env::var("FARCALL_TEST_OPTUNA").expect("FARCALL_TEST_OPTUNA names a Python with Optuna");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tuning/optuna_proposer.py");
+    let text = format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0");
+    let (problem, _, plan) = experiment(&text);
+    let proposer = Some(vec![python, script.to_owned()]);
+    let plan = Plan { strategy: StrategyName::Proposer, budget: 300, proposer, ..plan };
+    let mut objective = Rehearsal::new(&problem, Shape { noise: 1.0, ..Shape::PEAKED }, 5);
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    finish(&mut tuning, &mut objective);
+    let summary = Summary::new(tuning.session()).expect("there are samples");
+    let (metric, best) = (&summary.metrics[0], tuning.session().knowledge());
+    assert!(metric.best.against_reference[0].high < 0.0, "{:?}", metric.best);
+    assert!(best.evidence.samples().len() > 250);
+}
