@@ -44,7 +44,7 @@ impl World {
         let mut drift = 0.0;
         let mut sample = |number: usize| {
             let environment = random.below(self.environments.len());
-            if number % 10 == 0 {
+            if number.is_multiple_of(10) {
                 drift += draw(&mut random);
             }
             let value = truth(self.levels(environment)) + drift + noise * draw(&mut random);
