@@ -91,9 +91,4 @@ impl Evidence {
             })
             .collect()
     }
-
-    /// Whether an environment ever failed.
-    pub fn has_failed(&self, environment: usize) -> bool {
-        self.failures().iter().any(|(failed, _)| *failed == environment)
-    }
 }

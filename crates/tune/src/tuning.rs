@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use crate::evidence::Outcome;
 use crate::experiment::StrategyName;
 use crate::journal::{Begin, Entry, Journal, JournalError, Line, Proposal, SCHEMA};
 use crate::objective::{Objective, ObjectiveError};
@@ -90,15 +91,17 @@ impl<'a> Tuning<'a> {
     /// Runs the next trial; false when there is none.
     pub fn step(&mut self, objective: &mut dyn Objective) -> Result<bool, TuningError> {
         let Some(trial) = self.session.next_trial()? else { return Ok(false) };
-        if let (Some(journal), Some(written)) = (&mut self.journal, &mut self.proposals) {
-            if trial.block >= *written {
-                let proposed = self.session.proposed().to_vec();
-                journal.append(&Line::Proposal(Proposal { block: trial.block, proposed }))?;
-                *written = trial.block + 1;
-            }
+        if let (Some(journal), Some(written)) = (&mut self.journal, &mut self.proposals)
+            && trial.block >= *written
+        {
+            let proposed = self.session.proposed().to_vec();
+            journal.append(&Line::Proposal(Proposal { block: trial.block, proposed }))?;
+            *written = trial.block + 1;
         }
         let finding = objective.measure(self.problem, &trial)?;
-        if let Some(journal) = &mut self.journal {
+        // A reference that does not run ends the tuning, and is tried anew when the tuning is resumed.
+        let lasting = trial.block > 0 || matches!(finding.outcome, Outcome::Measured(_));
+        if let Some(journal) = self.journal.as_mut().filter(|_| lasting) {
             journal.append(&Line::Trial(Entry::new(self.problem, &trial, &finding)))?;
         }
         self.session.record(finding.regime, finding.outcome);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
 use farcall_tune::journal::Journal;
@@ -126,8 +126,8 @@ fn script(script: &str, more: &str) -> (Problem, CommandObjective, Plan, Folder)
         "[objective]\ncommand = [\"sh\", \"-c\", '''{script}''', \"script\", [\"-c\", \"{{c}}\"]]\n{more}\n{SPACE}"
     );
     let (problem, objective, plan) = experiment(&text);
-    let name = format!("script-{:x}", text.len() * 31 + script.len());
-    let folder = Folder::new(&name);
+    static SCRIPTS: AtomicUsize = AtomicUsize::new(0);
+    let folder = Folder::new(&format!("script-{}", SCRIPTS.fetch_add(1, Ordering::Relaxed)));
     let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
     let stop = Arc::new(AtomicBool::new(false));
     let objective = CommandObjective::new(command, &folder.0, stop).expect("it can be prepared");
@@ -196,6 +196,12 @@ fn what_cannot_work_is_said_at_once() {
     let error = stopped(&problem, &mut objective, &plan);
     let expected = "the reference configuration does not run: metric `time` is missing: the pattern `time ([0-9.]+)` matches nothing in the output; see ";
     assert!(error.starts_with(expected), "{error}");
+
+    let (problem, mut objective, plan, _folder) = script("echo time $((8 - (A == 8) * 8))", METRIC);
+    let folder = Folder::new("reference");
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
+    assert!(tuning.step(&mut objective).expect("it is measured") && tuning.step(&mut objective).is_err());
+    assert_eq!(folder.journal().iter().filter(|byte| **byte == b'\n').count(), 1, "it is tried anew later");
 
     let (problem, mut objective, plan, _folder) =
         script("test $A = 8 && test $B = x && test $C = 1024 && echo time 1", METRIC);

@@ -16,7 +16,7 @@ pub struct Tune {
     /// Describes the space, what to run and what to read (TOML), or the space alone (OTPO's parameter files)
     #[arg(value_name = "FILE", required_unless_present_any = ["resume", "revalidate"])]
     pub file: Option<PathBuf>,
-    /// The directory for journal, logs and results [default: the file's name with .tune]
+    /// The directory for journal, logs and results [default: the file's name with .tune, here]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate"])]
     pub record: Option<PathBuf>,
     /// Goes on with the tuning in a directory

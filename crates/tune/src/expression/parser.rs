@@ -9,6 +9,9 @@ use crate::space::Value;
 /// How deep parentheses and negations may be nested; people need two or three.
 const DEPTH_MAX: usize = 64;
 
+/// The most words of a condition: every one may make the tree one deeper.
+const WORDS_MAX: usize = 1_000;
+
 /// Why a text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
@@ -45,7 +48,7 @@ pub enum ExpressionError {
         found: String,
     },
     /// Nobody writes that by hand.
-    #[error("the condition is nested more than {DEPTH_MAX} deep")]
+    #[error("the condition is nested more than {DEPTH_MAX} deep, or has more than {WORDS_MAX} words")]
     TooDeep,
 }
 
@@ -68,7 +71,11 @@ const LEVELS: [&[(&str, Operator)]; 5] = [
 
 /// Parses a condition over the parameters of these names.
 pub fn parse(text: &str, names: &[&str]) -> Result<Expression, ExpressionError> {
-    let mut parser = Parser { tokens: tokens(text)?, position: 0, depth: 0, names };
+    let tokens = tokens(text)?;
+    if tokens.len() > WORDS_MAX {
+        return Err(ExpressionError::TooDeep);
+    }
+    let mut parser = Parser { tokens, position: 0, depth: 0, names };
     let expression = parser.level(0)?;
     match parser.tokens.get(parser.position) {
         None => Ok(expression),

@@ -32,10 +32,8 @@ pub(super) fn number(
     bounds: (f64, f64),
     show: impl Fn(f64) -> toml::Value,
 ) -> ParameterEntry {
-    let around = FACTORS.iter().map(|factor| (default * factor).round());
-    let mut values: Vec<f64> =
-        around.chain([default]).filter(|value| *value >= 1.0 || *value == default).collect();
-    values.iter_mut().for_each(|value| *value = value.clamp(bounds.0, bounds.1));
+    let around = FACTORS.iter().map(|factor| (default * factor).round()).filter(|value| *value >= 1.0);
+    let mut values: Vec<f64> = around.map(|value| value.clamp(bounds.0, bounds.1)).chain([default]).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
     ParameterEntry {

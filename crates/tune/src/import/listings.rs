@@ -20,10 +20,14 @@ pub enum ListingError {
 }
 
 fn listing(parameters: Vec<ParameterEntry>, command: &'static str) -> Result<ExperimentFile, ListingError> {
-    if parameters.is_empty() {
-        return Err(ListingError::Empty { command });
+    let mut file = ExperimentFile::default();
+    for parameter in parameters {
+        // A variable that is listed twice is one.
+        if file.parameter.iter().all(|known| known.name != parameter.name) {
+            file.parameter.push(parameter);
+        }
     }
-    Ok(ExperimentFile { parameter: parameters, ..ExperimentFile::default() })
+    if file.parameter.is_empty() { Err(ListingError::Empty { command }) } else { Ok(file) }
 }
 
 /// The output of `ucx_info -c -f`: for each variable its comment, its syntax, and `NAME=default`.

@@ -261,7 +261,7 @@ fn toml_value(text: &str) -> toml::Value {
 /// `$name$` becomes `{name}`.
 fn template(aggregate: &str) -> Result<String, OtpoProblem> {
     let parts: Vec<&str> = aggregate.split('$').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return Err(OtpoProblem::Dollar { text: aggregate.to_owned() });
     }
     let part = |(index, part): (usize, &&str)| match index % 2 {

@@ -4,6 +4,7 @@
 //! A search is a function of the space, the seed and what was found, so that a journal brings it back to where it was.
 
 mod designs;
+mod external;
 mod halving;
 mod proposer;
 mod racing;
@@ -12,8 +13,9 @@ mod tpe;
 use std::cell::OnceCell;
 
 pub use designs::{Design, Listed};
+pub use external::ExternalProposer;
 pub use halving::Halving;
-pub use proposer::{ExternalProposer, Proposer, RandomProposer};
+pub use proposer::{Proposer, RandomProposer};
 pub use racing::{Race, pareto_front};
 pub use tpe::TpeProposer;
 

@@ -1,18 +1,9 @@
 //! Who says which environments are screened: chance, a model, or a program outside.
-//!
-//! A program outside speaks JSON lines, as docs/tuning.md describes them. Its proposals are assignments; the valid row
-//! closest to one is what runs, so that nobody can propose what is not allowed.
-
-use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use farcall_lab::random::Random;
-use serde_json::{Map, Value as Json, json};
 
 use super::{Knowledge, Problem, SearchError};
-use crate::evidence::{Outcome, Sample};
-use crate::space::{NOT_IN_PLAY, Value};
+use crate::space::NOT_IN_PLAY;
 
 /// Says what to screen.
 pub trait Proposer {
@@ -20,192 +11,51 @@ pub trait Proposer {
     fn propose(&mut self, known: &Knowledge, count: usize) -> Result<Vec<usize>, SearchError>;
 }
 
-/// Every environment once, in random order.
+/// Every environment once, in an order that is random and meets all levels of all parameters about equally often.
 pub struct RandomProposer {
     waiting: Vec<usize>,
+    /// How often each level of each parameter was proposed.
+    met: Vec<Vec<usize>>,
+    random: Random,
 }
+
+/// Among how many random environments the one with the rarest levels is chosen.
+const CANDIDATES: usize = 8;
 
 impl RandomProposer {
     /// The order that `seed` decides.
     pub fn new(problem: &Problem, seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x7363_7265);
         let mut waiting: Vec<usize> = (0..problem.environments.len()).collect();
-        Random::new(seed ^ 0x7363_7265).shuffle(&mut waiting);
-        Self { waiting }
+        random.shuffle(&mut waiting);
+        let met = problem.space.parameters.iter().map(|parameter| vec![0; parameter.levels.len()]).collect();
+        Self { waiting, met, random }
+    }
+
+    fn next(&mut self, problem: &Problem) -> Option<usize> {
+        // Each level counts for as much as its parameter has levels, so that all parameters weigh the same.
+        let commonness = |place: &usize| {
+            let levels = problem.row(self.waiting[*place]).iter().zip(&self.met);
+            levels.filter_map(|(level, met)| Some(met.get(usize::from(*level))? * met.len())).sum::<usize>()
+        };
+        let count = self.waiting.len().min(CANDIDATES);
+        let first = self.random.below(self.waiting.len().max(1));
+        let places = (0..count).map(|step| (first + step) % self.waiting.len());
+        let place = places.min_by_key(commonness)?;
+        let chosen = self.waiting.swap_remove(place);
+        for (level, met) in problem.row(chosen).iter().zip(&mut self.met) {
+            if let Some(met) = met.get_mut(usize::from(*level)) {
+                *met += 1;
+            }
+        }
+        Some(chosen)
     }
 }
 
 impl Proposer for RandomProposer {
-    fn propose(&mut self, _: &Knowledge, count: usize) -> Result<Vec<usize>, SearchError> {
-        Ok(self.waiting.split_off(self.waiting.len().saturating_sub(count)))
-    }
-}
-
-/// The most proposals that are asked for at once: a model learns from each batch.
-const BATCH: usize = 8;
-
-/// A program that proposes.
-pub struct ExternalProposer {
-    name: String,
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    told: usize,
-    /// What it proposed in a run that is being resumed.
-    recorded: VecDeque<Vec<usize>>,
-    introduced: bool,
-    seed: u64,
-}
-
-impl ExternalProposer {
-    /// Starts the program. `recorded` are the blocks that it proposed before, when a run is resumed: it is told of them
-    /// and not asked again.
-    pub fn start(command: &[String], seed: u64, recorded: VecDeque<Vec<usize>>) -> Result<Self, SearchError> {
-        let name = command.first().cloned().unwrap_or_default();
-        let failed = |what: String| SearchError::Proposer { program: name.clone(), what };
-        let mut start = Command::new(&name);
-        start.args(command.iter().skip(1)).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = start.spawn().map_err(|error| failed(format!("cannot be started: {error}")))?;
-        let pipes = (child.stdin.take(), child.stdout.take());
-        let (Some(input), Some(output)) = pipes else { return Err(failed("has no pipes".to_owned())) };
-        let output = BufReader::new(output);
-        Ok(Self { name, child, input, output, told: 0, recorded, introduced: false, seed })
-    }
-
-    fn failed(&self, what: impl Into<String>) -> SearchError {
-        SearchError::Proposer { program: self.name.clone(), what: what.into() }
-    }
-
-    fn say(&mut self, message: &Json) -> Result<(), SearchError> {
-        let sent = writeln!(self.input, "{message}").and_then(|()| self.input.flush());
-        sent.map_err(|error| self.failed(format!("does not listen: {error}")))
-    }
-
-    fn hear(&mut self) -> Result<Json, SearchError> {
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(0) => Err(self.failed("ended before it proposed anything; see what it wrote above")),
-            Ok(_) => serde_json::from_str(&line)
-                .map_err(|_| self.failed(format!("answered `{}`, which is not JSON", line.trim_end()))),
-            Err(error) => Err(self.failed(format!("cannot be heard: {error}"))),
-        }
-    }
-
-    fn introduce(&mut self, problem: &Problem) -> Result<(), SearchError> {
-        if self.introduced {
-            return Ok(());
-        }
-        self.introduced = true;
-        let parameter = |parameter: &crate::space::Parameter| {
-            let levels: Vec<Json> = parameter.levels.iter().map(|level| json_of(&level.value)).collect();
-            let ordered = parameter.kind.is_ordered();
-            json!({ "name": parameter.name, "values": levels, "default": parameter.default, "ordered": ordered })
-        };
-        let parameters: Vec<Json> = problem.space.parameters.iter().map(parameter).collect();
-        let metrics: Vec<Json> =
-            problem.metrics.iter().map(|one| json!({ "name": one.name, "goal": one.goal })).collect();
-        let seed = self.seed;
-        self.say(&json!({ "begin": { "parameters": parameters, "metrics": metrics, "seed": seed } }))
-    }
-
-    /// Tells of the samples since the last time, relative to the reference of the same block where there is one.
-    fn tell(&mut self, known: &Knowledge) -> Result<(), SearchError> {
-        let samples = known.evidence.samples();
-        let told: Vec<Json> = samples[self.told..].iter().map(|sample| told(known, sample)).collect();
-        self.told = samples.len();
-        if told.is_empty() { Ok(()) } else { self.say(&json!({ "tell": told })) }
-    }
-}
-
-impl Proposer for ExternalProposer {
     fn propose(&mut self, known: &Knowledge, count: usize) -> Result<Vec<usize>, SearchError> {
-        self.introduce(known.problem)?;
-        self.tell(known)?;
-        if let Some(block) = self.recorded.pop_front() {
-            return Ok(block);
-        }
-        self.say(&json!({ "ask": count.min(BATCH) }))?;
-        let answer = self.hear()?;
-        let Some(proposed) = answer.get("propose").and_then(Json::as_array) else {
-            return Err(self.failed(format!("answered `{answer}`, which has no list `propose`")));
-        };
-        let mut environments = Vec::new();
-        for proposal in proposed {
-            let Some(assignment) = proposal.as_object() else {
-                return Err(self.failed(format!("proposed `{proposal}`, which is no object of values")));
-            };
-            let row = nearest_row(known.problem, &levels_of(known.problem, assignment));
-            let environment = known.problem.environments.of_row(row);
-            if !environments.contains(&environment) {
-                environments.push(environment);
-            }
-        }
-        Ok(environments)
+        Ok((0..count).filter_map(|_| self.next(known.problem)).collect())
     }
-}
-
-impl Drop for ExternalProposer {
-    fn drop(&mut self) {
-        // A program that does not end when nobody talks to it any more has to be ended; it has nothing to lose.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn told(known: &Knowledge, sample: &Sample) -> Json {
-    let Knowledge { problem, evidence, .. } = known;
-    let row = problem.row(sample.environment);
-    let assignment: Map<String, Json> = (0..row.len())
-        .filter_map(|index| {
-            Some((problem.space.parameters[index].name.clone(), json_of(problem.space.value(row, index)?)))
-        })
-        .collect();
-    let Outcome::Measured(values) = &sample.outcome else {
-        return json!({ "values": assignment, "failed": true });
-    };
-    let reference = evidence.samples().iter().rev().find_map(|other| {
-        let same = other.block == sample.block
-            && other.regime == sample.regime
-            && other.environment == problem.reference;
-        match &other.outcome {
-            Outcome::Measured(values) if same => Some(values),
-            _ => None,
-        }
-    });
-    let metric = |(index, one): (usize, &crate::metric::Metric)| {
-        let relative = reference.map(|reference| values[index] / reference[index]);
-        (one.name.clone(), json!({ "value": values[index], "relative": relative }))
-    };
-    let metrics: Map<String, Json> = problem.metrics.iter().enumerate().map(metric).collect();
-    json!({ "values": assignment, "metrics": metrics })
-}
-
-fn json_of(value: &Value) -> Json {
-    match value {
-        Value::Number(number) if number.fract() == 0.0 => json!(*number as i64),
-        Value::Number(number) => json!(number),
-        Value::Word(word) => json!(word),
-        Value::Flag(flag) => json!(flag),
-    }
-}
-
-/// The wanted level of each parameter, where the assignment names one: the value closest to a number, the same word.
-fn levels_of(problem: &Problem, assignment: &Map<String, Json>) -> Vec<Option<u16>> {
-    let level = |parameter: &crate::space::Parameter| {
-        let wanted = assignment.get(&parameter.name)?;
-        let same = parameter.levels.iter().position(|level| json_of(&level.value) == *wanted);
-        let distance = |value: &Value| match (value, wanted.as_f64()) {
-            (Value::Number(number), Some(wanted)) => Some((number - wanted).abs()),
-            _ => None,
-        };
-        let numbers = parameter
-            .levels
-            .iter()
-            .enumerate()
-            .filter_map(|(index, level)| Some((index, distance(&level.value)?)));
-        let closest = numbers.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(index, _)| index);
-        same.or(closest).map(|level| level as u16)
-    };
-    problem.space.parameters.iter().map(level).collect()
 }
 
 /// The row that agrees with the most wanted levels.

@@ -24,7 +24,7 @@ pub use error::SpaceError;
 pub use grid::{Grid, GridError, GridFailure, LEVELS_MAX, Step};
 pub use lint::{Finding, lint};
 pub use parameter::{Condition, Level, Parameter, Requirement};
-pub use rows::{Coverage, NOT_IN_PLAY, Row, RowId, Rows};
+pub use rows::{Coverage, NOT_IN_PLAY, ROWS_MAX, Row, RowId, Rows};
 pub use template::{DIRECTORY_FIELD, Template, TemplateError};
 pub use value::{Kind, NUMBER_MAX, Value, ValueError};
 

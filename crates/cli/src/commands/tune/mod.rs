@@ -43,7 +43,8 @@ pub fn run(tune: &Tune) -> Result<(), Failure> {
         return show::dry_run(&loaded.problem, tune.rows, &mut report);
     }
     show::findings(&loaded.problem, &mut report)?;
-    begin(tune, &loaded, file.with_extension("tune"), &mut report)
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    begin(tune, &loaded, PathBuf::from(format!("{stem}.tune")), &mut report)
 }
 
 fn begin(tune: &Tune, loaded: &Loaded, default_path: PathBuf, report: &mut Report) -> Result<(), Failure> {
