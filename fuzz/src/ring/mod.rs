@@ -25,6 +25,9 @@ const RING_BYTES: usize = 4096;
 /// The most steps of one input; what follows is ignored.
 const STEPS_MAX: usize = 128;
 
+/// Turns of both sides within which a call is answered: a long payload is announced part by part, one part a turn at worst.
+const ROUNDS_MAX: usize = 32;
+
 /// What the attacked transport and the honest one are set up with.
 const CONFIG: RingConfig = RingConfig {
     inline_bytes: 512,
@@ -123,14 +126,14 @@ impl World {
         }
     }
 
-    /// Whatever happened, the honest peer's calls are answered.
+    /// Whatever happened, the honest peer's calls are answered within some turns of both sides.
     fn serve_the_honest(&mut self) {
         for length in [0, 100, 600, 20_000] {
             let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let (session, call) = (self.honest_sink.session, CallId(length as u32));
             let made = self.honest.outbox().call(session, call, ECHO, Outgoing::Slice(&bytes));
             made.expect("the honest session is up");
-            for _ in 0..8 {
+            for _ in 0..ROUNDS_MAX {
                 self.honest.poll(NOW, &mut self.honest_sink);
                 self.target.poll(NOW, &mut self.target_sink);
             }
