@@ -161,7 +161,7 @@ fn commands_get_their_environment_arguments_and_files() {
     assert_eq!(summary.confirmation[0].verdict, "better", "{:?}", summary.confirmation);
     let path = &summary.metrics[0].path;
     assert_eq!(path[0].changes, ["a: 8 -> 1"]);
-    let rest = path[path.len() - 1].gain.percent - path[0].gain.percent;
+    let rest = path[path.len() - 1].change.percent - path[0].change.percent;
     assert!(rest.abs() < 0.1, "the other changes gain nothing: {path:?}");
 }
 
