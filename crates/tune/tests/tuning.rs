@@ -162,8 +162,8 @@ fn commands_get_their_environment_arguments_and_files() {
     // Which of those that differ in nothing that matters is the best by a hair is chance; what helps comes first.
     let path = &summary.metrics[0].path;
     assert_eq!(path[0].changes, ["a: 8 -> 1"], "{path:?}");
-    let more = path.iter().map(|step| step.gain.percent - path[0].gain.percent);
-    assert!(more.clone().all(|gain| gain.abs() < 0.1), "only one change helps: {path:?}");
+    let more = path.iter().map(|step| step.change.percent - path[0].change.percent);
+    assert!(more.clone().all(|change| change.abs() < 0.1), "only one change helps: {path:?}");
 }
 
 #[test]

@@ -20,6 +20,9 @@ use crate::session::Trial;
 /// How long an exchange lasts unless the file says otherwise.
 const LASTING: Duration = Duration::from_millis(200);
 
+/// How often an exchange is tried before its failure counts: on a busy machine one can find no time at all.
+const TRIES: usize = 3;
+
 /// The most calls under way.
 const IN_FLIGHT_MAX: usize = 4096;
 
@@ -119,34 +122,36 @@ impl ExchangeObjective {
     }
 }
 
+impl ExchangeObjective {
+    /// The figure of each metric; otherwise a sentence that says why there is none.
+    fn exchange_all(&self, settings: &[String]) -> Result<Vec<f64>, String> {
+        let figure = |plan: &ExchangePlan| {
+            let exchange = Exchange { settings: settings.to_vec(), ..plan.exchange.clone() };
+            let result = self.bench.exchange(&exchange).map_err(|error| error.to_string())?;
+            let figure = plan.figure.of(&exchange, &result);
+            figure.ok_or_else(|| format!("{} calls are too few for its percentile", result.calls))
+        };
+        self.plans.iter().map(figure).collect()
+    }
+}
+
 impl Objective for ExchangeObjective {
     fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
         let rendered = problem.space.render(problem.row(trial.environment), "");
         let own = rendered.settings().map(|(name, value)| format!("{name}={value}"));
         let settings: Vec<String> = self.settings.iter().cloned().chain(own).collect();
         let (begun_ms, begun) = (now_ms(), Instant::now());
-        let mut values = Vec::new();
-        let mut failure = None;
-        for plan in &self.plans {
-            let exchange = Exchange { settings: settings.clone(), ..plan.exchange.clone() };
-            let figure =
-                self.bench.exchange(&exchange).map_err(|error| error.to_string()).and_then(|result| {
-                    let figure = plan.figure.of(&exchange, &result);
-                    figure.ok_or_else(|| format!("{} calls are too few for its percentile", result.calls))
-                });
-            match figure {
-                Ok(figure) => values.push(figure),
-                Err(why) => {
-                    failure = Some(why);
-                    break;
-                }
+        let mut found = self.exchange_all(&settings);
+        for _ in 1..TRIES {
+            if found.is_err() && !self.stop.load(Ordering::Relaxed) {
+                found = self.exchange_all(&settings);
             }
         }
         // The signal that a terminal sends reaches the processes of the exchange, too.
         if self.stop.load(Ordering::Relaxed) {
             return Err(ObjectiveError::Interrupted);
         }
-        let outcome = failure.map_or_else(|| measured(problem, values), |why| censored(why, None));
+        let outcome = found.map_or_else(|why| censored(why, None), |values| measured(problem, values));
         Ok(Finding { regime: None, outcome, begun_ms, seconds: Some(begun.elapsed().as_secs_f64()) })
     }
 }

@@ -37,8 +37,10 @@ pub struct LocalEffect {
     pub best: String,
     /// The level that costs the most.
     pub worst: String,
-    /// What it costs.
+    /// How much worse that is.
     pub cost: Percent,
+    /// By how much it changes the figure.
+    pub change: Percent,
 }
 
 /// One change on the way from the reference to the best.
@@ -46,8 +48,8 @@ pub struct LocalEffect {
 pub struct PathStep {
     /// The parameters that change; several where one change alone is not valid.
     pub changes: Vec<String>,
-    /// What has been gained so far against the reference.
-    pub gain: Percent,
+    /// By how much the figure has changed so far, against the reference.
+    pub change: Percent,
 }
 
 /// All three for a metric with its best environment.
@@ -107,6 +109,7 @@ fn local(known: &Knowledge, metric: usize, best: usize) -> Vec<LocalEffect> {
             best: described.show(row[parameter].into()),
             worst: described.show(level),
             cost,
+            change: Percent::of(known.fit(metric).difference(environment, best)),
         };
         match effects.iter_mut().find(|other| other.parameter == effect.parameter) {
             Some(other) if other.cost.percent >= effect.cost.percent => {}
@@ -133,14 +136,15 @@ fn path(known: &Knowledge, metric: usize, best: usize) -> Vec<PathStep> {
             let mut changed = row.clone();
             changed[index] = target[index];
             let environment = problem.environments.of_row(problem.rows.find(&changed)?);
-            let gain = known.worse_than(metric, problem.reference, environment);
-            Some((changed, vec![index], gain))
+            let gain = known.worse_than(metric, problem.reference, environment).mean;
+            Some((changed, vec![index], environment, gain))
         });
-        let jump = || (target.to_vec(), differing.clone(), known.worse_than(metric, problem.reference, best));
-        let (changed, indexes, gain) =
-            candidates.max_by(|one, other| one.2.mean.total_cmp(&other.2.mean)).unwrap_or_else(jump);
+        let jump = || (target.to_vec(), differing.clone(), best, 0.0);
+        let step = candidates.max_by(|one, other| one.3.total_cmp(&other.3));
+        let (changed, indexes, environment, _) = step.unwrap_or_else(jump);
         let changes = indexes.iter().map(|&index| change(problem, &row, &changed, index)).collect();
-        steps.push(PathStep { changes, gain: Percent::of(gain) });
+        let so_far = known.fit(metric).difference(environment, problem.reference);
+        steps.push(PathStep { changes, change: Percent::of(so_far) });
         row = changed;
     }
 }

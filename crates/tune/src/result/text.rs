@@ -81,10 +81,14 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     }
     for effect in metric.local.iter().filter(|effect| effect.cost.low > 0.0).take(LINES_MAX) {
         let change = format!("{} {} instead of {}", effect.parameter, effect.worst, effect.best);
-        lines.push(format!("near best {change:<40} costs {}", percent(&effect.cost)));
+        lines.push(format!("near best {change:<40} changes it by {}", percent(&effect.change)));
     }
     for step in &metric.path {
-        lines.push(format!("path      {:<40} gains {} so far", step.changes.join(", "), percent(&step.gain)));
+        lines.push(format!(
+            "path      {:<40} gains {} so far",
+            step.changes.join(", "),
+            percent(&step.change)
+        ));
     }
 }
 

@@ -78,12 +78,38 @@ impl Search for Halving {
     }
 }
 
-/// The `count` best environments by the fit of the first metric, of those that may be proposed.
+/// The `count` best environments by the fits, of those that may be proposed. With several objectives they are the best
+/// for each and the best compromises, taken by turns: the ends and the middle of the front.
 fn best(known: &Knowledge, count: usize) -> Vec<usize> {
     let eligible = known.eligible(0.0);
-    let worse = known.worse(0, known.problem.reference);
-    let mut order: Vec<usize> = (0..worse.len()).filter(|one| eligible[*one]).collect();
-    order.sort_by(|&one, &other| worse[one].mean.total_cmp(&worse[other].mean));
-    order.truncate(count);
-    order
+    let objectives = known.problem.objectives();
+    let mut costs: Vec<Vec<f64>> = objectives.iter().map(|&metric| costs(known, metric)).collect();
+    if objectives.len() > 1 {
+        let compromise = |one: usize| costs.iter().map(|costs| costs[one]).sum();
+        costs.push((0..eligible.len()).map(compromise).collect());
+    }
+    let order = |costs: &Vec<f64>| {
+        let mut order: Vec<usize> = (0..costs.len()).filter(|one| eligible[*one]).collect();
+        order.sort_by(|&one, &other| costs[one].total_cmp(&costs[other]));
+        order.truncate(count);
+        order
+    };
+    let orders: Vec<Vec<usize>> = costs.iter().map(order).collect();
+    let mut chosen = Vec::with_capacity(count);
+    for place in 0..count {
+        for one in orders.iter().filter_map(|order| order.get(place)) {
+            if chosen.len() < count && !chosen.contains(one) {
+                chosen.push(*one);
+            }
+        }
+    }
+    chosen
+}
+
+/// How much worse than the reference each environment is, in units of how much environments differ.
+fn costs(known: &Knowledge, metric: usize) -> Vec<f64> {
+    let worse = known.worse(metric, known.problem.reference);
+    let square = worse.iter().map(|one| one.mean * one.mean).sum::<f64>() / worse.len() as f64;
+    let unit = square.sqrt().max(f64::MIN_POSITIVE);
+    worse.iter().map(|one| one.mean / unit).collect()
 }

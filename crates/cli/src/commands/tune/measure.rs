@@ -58,7 +58,8 @@ pub fn all(
     let mut done = tuning.session().evidence().samples().len();
     let progress = Progress::new(done + tuning.session().remaining(), quiet);
     (0..done).for_each(|_| progress.step());
-    let mut looked = Instant::now();
+    let (begun, before) = (Instant::now(), done);
+    let (mut looked, mut best) = (begun, String::new());
     loop {
         if interrupt.has_come() {
             return Ok(Measured::Interrupted);
@@ -70,11 +71,16 @@ pub fn all(
             Err(error) => return Err(Failure::run(error)),
         }
         done += 1;
-        progress.resize(done + tuning.session().remaining());
         progress.step();
-        if progress.is_visible() && looked.elapsed() > LOOK {
-            progress.begin(present_best(tuning));
-            looked = Instant::now();
+        if progress.is_visible() {
+            let remaining = tuning.session().remaining();
+            progress.resize(done + remaining);
+            if looked.elapsed() > LOOK {
+                best = present_best(tuning);
+                looked = Instant::now();
+            }
+            let left = begun.elapsed().as_secs_f64() / (done - before) as f64 * remaining as f64;
+            progress.begin(format_args!("about {left:.0} s left{best}"));
         }
     }
 }
@@ -85,5 +91,5 @@ fn present_best(tuning: &Tuning) -> String {
     let Some(set) = EquivalenceSet::new(&known, 0) else { return String::new() };
     let row = known.problem.space.describe(known.problem.row(set.best));
     let words: Vec<String> = row.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    format!("{} and {} that may be as good", words.join(" "), set.members.len() - 1)
+    format!("; {} and {} that may be as good", words.join(" "), set.members.len() - 1)
 }
