@@ -70,8 +70,7 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
     kept.expect("under the limit");
     next += 1;
     while down.is_none() {
-        while endpoint.calls_under_way() < IN_FLIGHT {
-            post(endpoint, peer, next);
+        while endpoint.calls_under_way() < IN_FLIGHT && post(endpoint, peer, next) {
             next += 1;
         }
         endpoint.poll_idle(|context, event| match event {
@@ -102,12 +101,18 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
     End { answered, lost, peer, reason, after }
 }
 
-fn post(endpoint: &Endpoint, peer: Peer, number: u64) {
+/// Returns whether the call was taken. An endpoint that notices the end when it is about to sleep takes no more calls, and
+/// tells of the end in its next poll.
+fn post(endpoint: &Endpoint, peer: Peer, number: u64) -> bool {
     let posted = if number.is_multiple_of(LONG_EVERY) {
         let page = endpoint.loan(LONG_BYTES).expect("loans come back");
         endpoint.call(peer, ECHO, page).within(LONG).post(number)
     } else {
         endpoint.call(peer, LOGGED, &number.to_le_bytes()).within(LONG).post(number)
     };
-    posted.expect("the session is there until its end is told");
+    match posted {
+        Ok(_) => true,
+        Err(CallError::PeerDown(_)) => false,
+        Err(other) => panic!("call {number}: {other}"),
+    }
 }

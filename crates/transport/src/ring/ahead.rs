@@ -14,34 +14,42 @@ const SPARE_BYTES_MAX: usize = 256 << 10;
 /// What is claimed in one turn, which must stay short: no more lines than a core can have under way at once.
 const CLAIM_BYTES: usize = 16 * 64;
 
-/// Where the next record of some session will be, if it is as long as the last, and how far that place is claimed.
+/// What is expected to be written next.
 #[derive(Debug, Default)]
-pub struct NextRecord {
-    slot: usize,
-    claimed: usize,
-    /// 0 when nothing is left to do.
-    end: usize,
+pub struct Ahead {
+    /// Whether [`Outbound::claim_ahead`] has something to do. The only word of this that short messages look at.
+    pub is_due: bool,
+    record: NextRecord,
+    spare: Spare,
 }
 
-impl NextRecord {
-    /// Expects a record of `bytes` bytes at `offset`. The lane already has the lines of the runway.
-    #[inline]
-    pub fn expect(&mut self, slot: usize, offset: usize, bytes: usize) {
-        if bytes > RUNWAY_BYTES {
-            let end = offset + bytes.next_multiple_of(RECORD_ALIGN);
-            *self = Self { slot, claimed: offset + RUNWAY_BYTES, end };
-        }
-    }
+/// Where the next record of some session will be, if it is as long as the last, and how far that place is claimed.
+#[derive(Debug, Default)]
+struct NextRecord {
+    slot: usize,
+    claimed: usize,
+    end: usize,
 }
 
 /// The block for the next long payload, and how far it is claimed.
 #[derive(Debug, Default)]
-pub struct Spare {
+struct Spare {
     loan: Option<Loan>,
     /// Length of the last payload that was copied; 0 when nothing is left to do for the next.
     wanted_bytes: usize,
     /// How much of the block has been claimed.
     claimed_bytes: usize,
+}
+
+impl Ahead {
+    /// Expects a record of `bytes` bytes, which are more than the runway, at `offset`. The lane already has the lines of the
+    /// runway.
+    #[cold]
+    pub fn expect_record(&mut self, slot: usize, offset: usize, bytes: usize) {
+        let end = offset + bytes.next_multiple_of(RECORD_ALIGN);
+        self.record = NextRecord { slot, claimed: offset + RUNWAY_BYTES, end };
+        self.is_due = true;
+    }
 }
 
 impl Spare {
@@ -63,46 +71,47 @@ impl<D: LaneDriver> Outbound<D> {
     /// Memory to lend. The spare block is given up before memory is refused.
     pub fn block(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         match self.driver.loan(bytes) {
-            Err(LoanError::Exhausted) if self.spare.loan.take().is_some() => self.driver.loan(bytes),
+            Err(LoanError::Exhausted) if self.ahead.spare.loan.take().is_some() => self.driver.loan(bytes),
             result => result,
         }
     }
 
     /// Memory to copy a payload into: the spare block, if it fits.
     pub fn block_for_copy(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        let spare = self.spare.take(bytes);
-        self.spare.expect(bytes);
-        spare.map_or_else(|| self.block(bytes), Ok)
+        let Ahead { is_due, spare, .. } = &mut self.ahead;
+        let loan = spare.take(bytes);
+        spare.expect(bytes);
+        *is_due = true;
+        loan.map_or_else(|| self.block(bytes), Ok)
     }
 
     /// Fetches a few lines; called when there is nothing else to do.
-    #[inline]
+    #[cold]
     pub fn claim_ahead(&mut self) {
-        if self.next_record.end > 0 {
-            self.claim_next_record();
-        } else if self.spare.wanted_bytes > 0 {
-            self.claim_spare();
-        }
+        self.ahead.is_due = self.claim_next_record() || self.claim_spare();
     }
 
-    #[inline(never)]
-    fn claim_next_record(&mut self) {
-        let NextRecord { slot, claimed, end } = &mut self.next_record;
-        if let Some(sender) = self.sessions[*slot].sender.as_mut() {
-            // The slot may have another session by now, with a smaller ring.
-            let bytes = (*end).min(sender.ring_bytes()).saturating_sub(*claimed).min(CLAIM_BYTES);
-            if bytes > 0 {
-                sender.claim(*claimed, bytes);
-                *claimed += bytes;
-                return;
-            }
+    /// Returns whether there was something to claim.
+    fn claim_next_record(&mut self) -> bool {
+        let NextRecord { slot, claimed, end } = &mut self.ahead.record;
+        let Some(sender) = self.sessions.get_mut(*slot).and_then(|session| session.sender.as_mut()) else {
+            return false;
+        };
+        // The slot may have another session by now, with a smaller ring.
+        let bytes = (*end).min(sender.ring_bytes()).saturating_sub(*claimed).min(CLAIM_BYTES);
+        if bytes > 0 {
+            sender.claim(*claimed, bytes);
+            *claimed += bytes;
         }
-        *end = 0;
+        bytes > 0
     }
 
-    #[inline(never)]
-    fn claim_spare(&mut self) {
-        let Spare { loan, wanted_bytes, claimed_bytes } = &mut self.spare;
+    /// Returns whether there was something to claim.
+    fn claim_spare(&mut self) -> bool {
+        let Spare { loan, wanted_bytes, claimed_bytes } = &mut self.ahead.spare;
+        if *wanted_bytes == 0 {
+            return false;
+        }
         if loan.is_none() {
             *loan = self.driver.loan(*wanted_bytes).ok();
         }
@@ -113,5 +122,6 @@ impl<D: LaneDriver> Outbound<D> {
         if piece.len() == unclaimed.len() {
             *wanted_bytes = 0;
         }
+        true
     }
 }

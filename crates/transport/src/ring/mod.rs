@@ -217,7 +217,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
                 received += self.outbound.receive(slot, receiver, sink);
             }
         }
-        if received == 0 {
+        if received == 0 && self.outbound.ahead.is_due {
             self.outbound.claim_ahead();
         }
         if self.outbound.any_doomed() {

@@ -5,7 +5,7 @@
 use farcall_driver::{LaneDriver, LaneId, LaneSender, Loan, LoanError, RUNWAY_BYTES};
 use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_BYTES, record_bytes_max};
 
-use super::ahead::{NextRecord, Spare};
+use super::ahead::Ahead;
 use super::records::RECORD_OVERHEAD;
 use super::session::{Direction, Message, SESSIONS_MAX, Session, Stage, slot_of};
 use super::{RingConfig, RingCounters};
@@ -24,15 +24,14 @@ pub struct Outbound<D: LaneDriver> {
     doomed: Vec<(usize, DownReason)>,
     /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
     pub(super) needy: usize,
-    pub(super) spare: Spare,
-    pub(super) next_record: NextRecord,
+    pub(super) ahead: Ahead,
 }
 
 impl<D: LaneDriver> Outbound<D> {
     pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         let (sessions, dirty, doomed) = (Vec::new(), Vec::new(), Vec::new());
-        let (spare, next_record) = (Spare::default(), NextRecord::default());
-        Self { driver, hello, config, sessions, counters, dirty, doomed, needy: 0, spare, next_record }
+        let ahead = Ahead::default();
+        Self { driver, hello, config, sessions, counters, dirty, doomed, needy: 0, ahead }
     }
 
     /// A slot for the session of a new lane; `None` when all are taken.

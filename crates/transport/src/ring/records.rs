@@ -3,7 +3,7 @@
 //! A record is opened at the first message for a peer and published at the next flush or when it is full, so that
 //! what a turn of the poll loop produces for one peer costs few publications and one doorbell.
 
-use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES};
+use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, Reservation, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
@@ -122,7 +122,9 @@ impl<D: LaneDriver> Outbound<D> {
         let next_offset = session.producer.advance(used as u64);
         sender.publish(offset, used, next_offset);
         session.batch = Batch { listed, ..Batch::default() };
-        self.next_record.expect(slot, next_offset, used);
+        if used > RUNWAY_BYTES {
+            self.ahead.expect_record(slot, next_offset, used);
+        }
         self.counters.records_sent.increment();
     }
 }
