@@ -2,6 +2,7 @@
 //!
 //! What is measured here reaches the network through the public `farcall` library only, as its users do.
 
+pub mod analysis;
 pub mod bench;
 pub mod benchkv;
 pub mod blocks;
