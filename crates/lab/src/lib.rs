@@ -17,6 +17,7 @@ pub mod published;
 mod random;
 pub mod record;
 pub mod regime;
+pub mod run;
 pub mod simulation;
 pub mod store;
 pub mod swarm;
