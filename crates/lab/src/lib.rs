@@ -13,6 +13,7 @@ pub mod echo;
 pub mod exchange;
 pub mod histogram;
 pub mod little;
+pub mod page;
 pub mod published;
 mod random;
 pub mod record;
