@@ -148,6 +148,9 @@ fn clusterperf_counts_in_binary() {
     let findings = audit("clusterperf.toml");
     let units = find(&findings, "units", "2^20");
     assert_eq!((figure(units, "size_base"), figure(units, "rate_base")), (1024.0, 1024.0));
+    near(units, "off_percent", 2.2, 0.2);
+    near(units, "next_off_percent", 4.7, 0.2);
+    assert_eq!(figure(units, "impossible"), 0.0);
 }
 
 #[test]

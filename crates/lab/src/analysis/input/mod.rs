@@ -184,7 +184,7 @@ pub enum DocumentError {
         /// Why.
         error: io::Error,
     },
-    /// The file is longer than 16 MiB, or no text.
+    /// A file that is longer than 16 MiB: leave rows out that do not matter.
     #[error("{} is longer than 16 MiB", path.display())]
     TooLong {
         /// The file.

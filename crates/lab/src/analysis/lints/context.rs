@@ -14,7 +14,7 @@ const SERIES_MIN: usize = 3;
 /// Names the cell with the widest spread.
 pub fn spread(table: &Table) -> Option<Finding> {
     let mut cells: BTreeMap<String, Vec<&Observation>> = BTreeMap::new();
-    for row in table.rows.iter().filter(|row| row.throughput.is_some()) {
+    for row in table.rows.iter().filter(|row| row.throughput.is_some() && is_opaque(row)) {
         let cell: Vec<_> = row.axes.iter().map(|(axis, value)| format!("{value} {axis}")).collect();
         cells.entry(cell.join(", ")).or_default().push(row);
     }
@@ -36,4 +36,9 @@ pub fn spread(table: &Table) -> Option<Finding> {
         let figures = [("ratio", ratio), ("low", low), ("high", high), ("series", series as f64)];
         Finding::new(Section::NotIdentifiable, "same_cell_differs", &table.name, sentence).with(figures)
     })
+}
+
+/// Whether nothing but a name tells the row's series from others; other labels say what differs.
+fn is_opaque(row: &Observation) -> bool {
+    row.labels.keys().eq(["series"])
 }

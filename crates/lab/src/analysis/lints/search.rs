@@ -65,12 +65,7 @@ fn median_us(search: &Search) -> Option<f64> {
 
 /// Configurations whose whole printed step is not above `us`.
 fn configurations_up_to(search: &Search, us: f64) -> u64 {
-    // Printed steps have few digits; a millionth of one is only binary fractions.
-    let slack = search.step_us * 0.1;
-    let within = search
-        .us
-        .iter()
-        .zip(&search.configurations)
-        .filter(|(printed, _)| **printed + search.step_us / 2.0 <= us + slack);
+    let steps = search.us.iter().zip(&search.configurations);
+    let within = steps.filter(|(printed, _)| **printed + search.step_us / 2.0 <= us);
     within.map(|(_, count)| *count).sum()
 }
