@@ -7,7 +7,7 @@ use super::escape::escape;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 340.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 32.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
 
