@@ -9,6 +9,7 @@ mod input;
 mod lanes;
 pub mod mutate;
 mod parameters;
+mod records;
 mod ring;
 
 /// Reads some bytes and panics when an invariant does not hold. The kept inputs of each target are in the folder of its
@@ -58,4 +59,9 @@ pub fn counters(bytes: &[u8]) {
 /// Settings from files, variables and arguments.
 pub fn parameters(bytes: &[u8]) {
     parameters::run(bytes);
+}
+
+/// Figures of others: tables, documents about them, and folders of recorded runs.
+pub fn records(bytes: &[u8]) {
+    records::run(bytes);
 }

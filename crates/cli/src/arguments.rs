@@ -2,6 +2,7 @@
 
 pub mod benchkv;
 pub mod kv;
+pub mod runs;
 mod tune;
 
 use core::time::Duration;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 use crate::output::Destination;
 use benchkv::BenchKvArguments;
 use kv::Kv;
+use runs::{Audit, Diff, Explain, ReportArguments};
 pub use tune::{
     ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
     TuneAction,
@@ -46,6 +48,14 @@ pub enum Command {
     Sim(Sim),
     /// Compares farcall with the limit of this machine, interleaved in one run
     Compare(Compare),
+    /// Checks figures that somebody published or recorded: what cannot be true, what limits, and what would tell
+    Audit(Audit),
+    /// Explains runs that were recorded: the laws of `audit` on our own figures
+    Explain(Explain),
+    /// Makes one page of recorded runs that needs nothing else: findings, tables, curves and the machine
+    Report(ReportArguments),
+    /// Tells two recorded runs apart: the machine and parameters first, then every figure
+    Diff(Diff),
     /// Lists the transports of this program, and with --parameters everything that can be tuned
     Info(Info),
     /// Prints the counters of a running process
@@ -115,6 +125,8 @@ pub struct Perf {
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
+    pub recording: Recording,
+    #[command(flatten)]
     pub output: Output,
 }
 
@@ -168,6 +180,8 @@ pub struct Shuffle {
     pub placement: Option<PlacementArgument>,
     #[command(flatten)]
     pub tuning: Tuning,
+    #[command(flatten)]
+    pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
 }
@@ -230,6 +244,8 @@ pub struct Compare {
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
+    pub recording: Recording,
+    #[command(flatten)]
     pub output: Output,
 }
 
@@ -267,6 +283,14 @@ pub struct Tuning {
     /// Decides every random choice
     #[arg(long, default_value = "1")]
     pub seed: u64,
+}
+
+/// Where a whole run goes.
+#[derive(Debug, Args)]
+pub struct Recording {
+    /// Keeps the run in a new folder: what was asked, the machine, and every figure; see `farcall explain`
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
 }
 
 /// Where results go.
@@ -351,7 +375,7 @@ impl From<BuffersArgument> for Buffers {
 const MEASURED: [&str; 2] = ["endpoint.idle=spin", "endpoint.peer_timeout=20s"];
 
 /// What assignments to the values of a simulated fabric begin with.
-const FABRIC: &str = "fabric.";
+pub const FABRIC: &str = "fabric.";
 
 impl Tuning {
     /// The assignments to the values of a simulated fabric, without the prefix.

@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use farcall_lab::record::{Record, RecordWriter};
+use farcall_lab::run::{Run, RunFolder};
 use serde_json::Value;
 
+use crate::arguments::{FABRIC, Recording, Tuning};
 use crate::failure::Failure;
 
 /// Where records go.
@@ -21,6 +23,7 @@ pub enum Destination {
 /// Takes what a command has to say.
 pub struct Report {
     records: Option<RecordWriter<Box<dyn Write>>>,
+    folder: Option<RunFolder>,
     tables: bool,
 }
 
@@ -36,7 +39,29 @@ impl Report {
             }
         };
         let tables = json != Some(&Destination::StandardOutput);
-        Ok(Self { records: out.map(RecordWriter::new), tables })
+        Ok(Self { records: out.map(RecordWriter::new), folder: None, tables })
+    }
+
+    /// Keeps the run in a folder, if one is asked for. `parameters` are the assignments as they take effect.
+    pub fn keep(
+        mut self,
+        recording: &Recording,
+        tuning: &Tuning,
+        parameters: &[String],
+    ) -> Result<Self, Failure> {
+        if let Some(path) = &recording.record {
+            let of_fabric = tuning.settings.iter().filter(|text| text.starts_with(FABRIC)).cloned();
+            let parameters = parameters.iter().cloned().chain(of_fabric).collect();
+            let arguments = std::env::args().skip(1).collect();
+            let run = Run::begin(arguments, tuning.seed, parameters);
+            self.folder = Some(RunFolder::create(path, run).map_err(Failure::run)?);
+        }
+        Ok(self)
+    }
+
+    /// The command has done what it was asked to.
+    pub fn end(self) -> Result<(), Failure> {
+        self.folder.map_or(Ok(()), |folder| folder.end().map_err(Failure::run))
     }
 
     /// Whether standard output is for people.
@@ -52,8 +77,11 @@ impl Report {
         Ok(())
     }
 
-    /// Writes a figure's record, if records are asked for.
+    /// Writes a figure's record where records and runs are asked for.
     pub fn record(&mut self, record: &Record) -> Result<(), Failure> {
+        if let Some(folder) = &mut self.folder {
+            folder.record(record).map_err(Failure::run)?;
+        }
         match &mut self.records {
             Some(records) => records.write(record).map_err(Failure::output),
             None => Ok(()),

@@ -2,6 +2,7 @@
 //!
 //! What is measured here reaches the network through the public `farcall` library only, as its users do.
 
+pub mod analysis;
 pub mod bench;
 pub mod benchkv;
 pub mod blocks;
@@ -12,10 +13,12 @@ pub mod echo;
 pub mod exchange;
 pub mod histogram;
 pub mod little;
+pub mod page;
 pub mod published;
 pub mod random;
 pub mod record;
 pub mod regime;
+pub mod run;
 pub mod simulation;
 pub mod store;
 pub mod swarm;

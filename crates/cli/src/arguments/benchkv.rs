@@ -8,7 +8,7 @@ use farcall::TransportKind;
 use farcall_lab::benchkv::Distribution;
 use farcall_lab::units::Size;
 
-use super::{Output, Tuning, parse_seconds, whole_number};
+use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// The most clients of a rank.
 const CLIENTS_MAX: u64 = 256;
@@ -51,6 +51,8 @@ pub struct BenchKvArguments {
     pub transport: TransportKind,
     #[command(flatten)]
     pub tuning: Tuning,
+    #[command(flatten)]
+    pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
 }

@@ -34,7 +34,8 @@ const COUNTERS: [&str; 12] = [
 pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     let bench = plan(arguments)?;
     let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
-    let mut report = Report::open(arguments.output.json.as_ref())?;
+    let report = Report::open(arguments.output.json.as_ref())?;
+    let mut report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
     let on = Bench::new().map_err(Failure::run)?;
     let progress = Progress::new(clients.len(), arguments.output.quiet);
     let mut points = Vec::new();
@@ -49,9 +50,10 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
         points.extend(best_of(&results).map(|result| (result.little.in_flight, result.per_second)));
     }
     match knee_of(&points) {
-        Some((knee, ceiling)) if points.len() > 1 => show_knee(&bench, knee, ceiling, &mut report),
-        _ => Ok(()),
+        Some((knee, ceiling)) if points.len() > 1 => show_knee(&bench, knee, ceiling, &mut report)?,
+        _ => {}
     }
+    report.end()
 }
 
 fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {

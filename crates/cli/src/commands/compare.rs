@@ -22,10 +22,12 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
         arm_lasting: compare.seconds_per_block,
         seed: compare.tuning.seed,
     };
-    let mut report = Report::open(compare.output.json.as_ref())?;
+    let report = Report::open(compare.output.json.as_ref())?;
+    let mut report = report.keep(&compare.recording, &compare.tuning, &comparison.assignments)?;
     let bench = Bench::new().map_err(Failure::run)?;
     let runs = measure(&comparison, &bench, compare.output.quiet)?;
-    show(&runs, &bench, &mut report)
+    show(&runs, &bench, &mut report)?;
+    report.end()
 }
 
 fn measure(comparison: &Comparison, bench: &Bench, quiet: bool) -> Result<Vec<RowRun>, Failure> {

@@ -1,10 +1,14 @@
 //! One file for each command.
 
+pub mod audit;
 pub mod benchkv;
 pub mod compare;
+pub mod diff;
+pub mod explain;
 pub mod info;
 pub mod kv;
 pub mod perf;
+pub mod report;
 pub mod shuffle;
 pub mod sim;
 pub mod stat;

@@ -70,6 +70,7 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
         checks::check(test, perf, &transports)?;
     }
     let report = Report::open(perf.output.json.as_ref())?;
+    let report = report.keep(&perf.recording, &perf.tuning, &plans::parameters(perf, fabric.as_ref())?)?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
     let bench = transports.iter().any(is_real).then(Bench::new).transpose().map_err(Failure::run)?;
     let sites = Sites { bench, fabric };
@@ -81,7 +82,7 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
             run_test(test, perf, transport, sites.of(transport), &mut stage)?;
         }
     }
-    Ok(())
+    stage.report.end()
 }
 
 /// Runs one test over one transport.

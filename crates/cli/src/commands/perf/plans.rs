@@ -3,6 +3,7 @@
 use farcall_lab::echo::EchoTest;
 use farcall_lab::exchange::Buffers;
 use farcall_lab::published::clusterperf_settings;
+use farcall_lab::simulation::SimulatedFabric;
 use farcall_lab::simulation::UNCHECKED;
 use farcall_lab::store::StoreTest;
 use farcall_lab::workload::{Reply, Roles, WorkloadTest};
@@ -97,4 +98,13 @@ fn roles(perf: &Perf, site: Site<'_>) -> Roles {
             servers: perf.servers.unwrap_or(1) as usize,
         },
     }
+}
+
+/// The assignments that take effect, for the record: those of the simulated fabric when there is one.
+pub fn parameters(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<Vec<String>, Failure> {
+    let defaults = match fabric {
+        Some(fabric) => [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat(),
+        None => Vec::new(),
+    };
+    Ok(perf.tuning.load_with(&defaults)?.0)
 }

@@ -26,7 +26,8 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
     let profile = profile(shuffle)?;
     let cells = cells(shuffle)?;
-    let mut report = Report::open(shuffle.output.json.as_ref())?;
+    let report = Report::open(shuffle.output.json.as_ref())?;
+    let mut report = report.keep(&shuffle.recording, &shuffle.tuning, &assignments)?;
     let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
     for &transport in &shuffle.transport {
         let place = place(shuffle, transport, profile.as_ref());
@@ -45,7 +46,7 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
             progress.suspend(|| table.cell(&cell, &mut report))?;
         }
     }
-    Ok(())
+    report.end()
 }
 
 /// The fabric's profile, if the transports need one.

@@ -1,0 +1,49 @@
+//! `farcall audit`: which of somebody's figures cannot all be true, what they are consistent with, and what would tell.
+
+use std::path::Path;
+
+use farcall_lab::analysis::analyse;
+use farcall_lab::analysis::finding::{Finding, Section};
+use farcall_lab::analysis::input::{Document, DocumentError};
+
+use crate::arguments::runs::Audit;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Reads all files before anything is said of one.
+pub fn run(audit: &Audit) -> Result<(), Failure> {
+    let documents = audit.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut report = Report::open(audit.json.as_ref())?;
+    for (path, document) in audit.files.iter().zip(documents) {
+        report.line(format_args!("# {}", path.display()))?;
+        if !document.source.is_empty() {
+            report.line(format_args!("# {}", document.source))?;
+        }
+        show(&analyse(&document), &mut report)?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Document, Failure> {
+    Document::read(path).map_err(|error| match error {
+        // It names the file itself.
+        DocumentError::File { .. } => Failure::run(error),
+        error => Failure::Run(format!("{}: {error}", path.display())),
+    })
+}
+
+/// Findings under the headings of their sections.
+pub fn show(findings: &[Finding], report: &mut Report) -> Result<(), Failure> {
+    let mut section: Option<Section> = None;
+    for finding in findings {
+        if section.replace(finding.section) != Some(finding.section) {
+            report.line(format_args!("\n{}", finding.section))?;
+        }
+        report.line(format_args!("  {}: {}", finding.about, finding.sentence))?;
+        report.object(&finding.to_json())?;
+    }
+    if findings.is_empty() {
+        report.line("nothing to say: no two figures here are bound to each other by a law")?;
+    }
+    Ok(())
+}

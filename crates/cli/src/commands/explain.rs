@@ -1,0 +1,27 @@
+//! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
+
+use farcall_lab::analysis::analyse;
+use farcall_lab::run::{RecordedRun, document};
+
+use super::audit::show;
+use crate::arguments::runs::Explain;
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Reads all runs before anything is said of one.
+pub fn run(explain: &Explain) -> Result<(), Failure> {
+    let read = |path: &std::path::PathBuf| RecordedRun::read(path).map_err(Failure::run);
+    let runs = explain.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut report = Report::open(explain.json.as_ref())?;
+    for recorded in &runs {
+        let run = &recorded.run;
+        let ended = match run.window_seconds {
+            Some(seconds) => format!("{seconds:.1} s"),
+            None => "did not end: its last figures are missing".to_owned(),
+        };
+        let (name, words, figures) = (&recorded.name, run.arguments.join(" "), recorded.figures.len());
+        report
+            .line(format_args!("# {name}: farcall {words}; {figures} figures, seed {}, {ended}", run.seed))?;
+    }
+    show(&analyse(&document(&runs)), &mut report)
+}

@@ -1,0 +1,46 @@
+//! What a set of published or recorded figures says: which of them cannot all be true, what they are consistent with,
+//! what they leave open, and which experiment would tell.
+//!
+//! Everything here is a pure function of the figures. The order is that of an honest reading: contradictions first,
+//! then regimes and bounds, then effects of changes, then hypotheses. Only a change that somebody made and measured
+//! confirms or refutes; everything else is "consistent with".
+
+pub mod bounds;
+pub mod contrast;
+pub mod effects;
+pub mod finding;
+pub mod fit;
+pub mod hypotheses;
+pub mod input;
+pub mod lints;
+pub mod normal;
+pub mod regimes;
+
+use finding::Finding;
+use input::Document;
+
+/// Everything that the figures of a document say, in the order in which it should be read.
+pub fn analyse(document: &Document) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for table in &document.tables {
+        findings.extend(lints::table(table, document));
+    }
+    findings.extend(lints::figures(document));
+    let effects: Vec<_> =
+        document.comparisons.iter().filter_map(|comparison| effects::measure(comparison, document)).collect();
+    for table in &document.tables {
+        findings.extend(regimes::find(table));
+        findings.extend(bounds::find(table));
+    }
+    findings.extend(effects.iter().map(effects::Effect::finding));
+    let contrasts = document.comparisons.iter().flat_map(|comparison| contrast::find(comparison, document));
+    findings.extend(contrasts);
+    for table in &document.tables {
+        findings.extend(hypotheses::rank(table, &effects));
+    }
+    findings.sort_by_key(|finding| finding.section);
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Recorded runs as one page that needs nothing else: no network, no script, no font.
+//!
+//! Clusters are often cut off from the world, and a page is read on a phone, in print and years later. So figures are
+//! inline SVG in the colours of the page, each with words for those who cannot see it and its numbers as CSV.
+
+mod chart;
+mod curves;
+mod escape;
+
+use core::fmt::Write;
+
+use crate::analysis::analyse;
+use crate::analysis::finding::{Finding, Section};
+use crate::analysis::input::{Latency, Table};
+use crate::run::{RecordedRun, document};
+
+use chart::Chart;
+use escape::escape;
+
+/// At most this many charts are drawn of one table; its numbers are all in the table itself.
+const CHARTS_MAX: usize = 8;
+
+/// The page of some runs.
+pub fn page(runs: &[RecordedRun]) -> String {
+    let document = document(runs);
+    let findings = analyse(&document);
+    let names: Vec<_> = runs.iter().map(|run| run.name.as_str()).collect();
+    let title = escape(&format!("farcall: {}", names.join(", ")));
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{title}</h1>\n",
+        include_str!("style.css")
+    );
+    trust(&mut page, runs, &findings);
+    says(&mut page, &findings);
+    for table in &document.tables {
+        results(&mut page, table, runs);
+    }
+    environment(&mut page, runs);
+    page.push_str("</main>\n</body>\n</html>\n");
+    page
+}
+
+/// Why one should believe the figures, or not.
+fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
+    page.push_str("<section class=\"trust\">\n<h2>Why trust this</h2>\n<ul>\n");
+    for recorded in runs {
+        let run = &recorded.run;
+        let window = match run.window_seconds {
+            Some(seconds) => format!("{seconds:.1} s"),
+            None => "the run did not end; figures are missing".to_owned(),
+        };
+        let line = format!(
+            "{}: farcall {}; {} figures, {window}, seed {}, farcall {}",
+            recorded.name,
+            run.arguments.join(" "),
+            recorded.figures.len(),
+            run.seed,
+            run.program
+        );
+        item(page, &line);
+        let cold =
+            recorded.figures.iter().filter(|figure| figure.more.get("warm") == Some(&false.into())).count();
+        if cold > 0 {
+            item(
+                page,
+                &format!(
+                    "{}: {cold} figures were taken although latencies never became steady",
+                    recorded.name
+                ),
+            );
+        }
+    }
+    let of = |section| findings.iter().filter(|finding| finding.section == section).count();
+    let (wrong, careful) = (of(Section::Contradiction), of(Section::Caution));
+    item(
+        page,
+        &format!(
+            "{wrong} contradictions and {careful} cautions; `farcall diff` gives ratios with intervals from five pairs of runs on"
+        ),
+    );
+    page.push_str("</ul>\n</section>\n");
+}
+
+fn item(page: &mut String, text: &str) {
+    page.push_str(&format!("<li>{}</li>\n", escape(text)));
+}
+
+/// The findings under their headings.
+fn says(page: &mut String, findings: &[Finding]) {
+    page.push_str("<section>\n<h2>What the figures say</h2>\n");
+    if findings.is_empty() {
+        page.push_str("<p>No two figures here are bound to each other by a law.</p>\n");
+    }
+    for same in findings.chunk_by(|a, b| a.section == b.section) {
+        page.push_str(&format!("<h3>{}</h3>\n<ul>\n", same[0].section));
+        same.iter().for_each(|finding| item(page, &format!("{}: {}", finding.about, finding.sentence)));
+        page.push_str("</ul>\n");
+    }
+    page.push_str("</section>\n");
+}
+
+/// A table of figures, and its curves.
+fn results(page: &mut String, table: &Table, runs: &[RecordedRun]) {
+    page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&table.name)));
+    let charts = curves::of(table, runs);
+    charts.iter().take(CHARTS_MAX).enumerate().for_each(|(index, chart)| figure(page, table, index, chart));
+    let heads = Latency::QUANTILES.iter().map(|latency| format!("<th scope=\"col\">{latency}, us</th>"));
+    page.push_str(&format!(
+        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">series</th>{}<th scope=\"col\">K operations/s</th>\
+         <th scope=\"col\">Gb/s</th><th scope=\"col\">samples</th></tr></thead>\n<tbody>\n",
+        heads.collect::<String>()
+    ));
+    for row in &table.rows {
+        let axes: Vec<_> = row.axes.iter().map(|(axis, value)| format!("{value} {axis}")).collect();
+        let name = escape(&format!("{}; {}", row.series(), axes.join(", ")));
+        let times = Latency::QUANTILES.map(|latency| cell(row.nanos(latency).map(|nanos| nanos / 1e3)));
+        let rates = [
+            cell(row.operations_per_second.map(|rate| rate / 1e3)),
+            cell(row.throughput.map(|(figure, _)| figure.value)),
+            row.samples.map_or("<td>–</td>".to_owned(), |samples| format!("<td>{samples}</td>")),
+        ];
+        page.push_str(&format!(
+            "<tr><th scope=\"row\">{name}</th>{}{}</tr>\n",
+            times.concat(),
+            rates.concat()
+        ));
+    }
+    page.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+fn cell(value: Option<f64>) -> String {
+    value.map_or("<td>–</td>".to_owned(), |value| format!("<td>{value:.3}</td>"))
+}
+
+/// A chart with its words and its numbers.
+fn figure(page: &mut String, table: &Table, index: usize, chart: &Chart) {
+    let csv = chart.csv();
+    let file: String = table.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    page.push_str(&format!(
+        "<figure>\n{}<figcaption>{}</figcaption>\n<details><summary>The numbers</summary>\n<pre>{}</pre>\n\
+         <a download=\"{file}-{index}.csv\" href=\"data:text/csv;charset=utf-8,{}\">as CSV</a></details>\n</figure>\n",
+        chart.svg(),
+        escape(&chart.title),
+        escape(&csv),
+        escape::of_address(&csv),
+    ));
+}
+
+/// The machine and the parameters of each run.
+fn environment(page: &mut String, runs: &[RecordedRun]) {
+    page.push_str("<section>\n<h2>Environment</h2>\n");
+    for recorded in runs {
+        page.push_str(&format!("<h3>{}</h3>\n<dl>\n", escape(&recorded.name)));
+        let parameters = ("parameters".to_owned(), recorded.run.parameters.join(" "));
+        let facts = recorded.run.environment.facts.iter().map(|(name, fact)| (name.clone(), fact.clone()));
+        for (name, fact) in facts.chain([parameters]) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(page, "<dt>{}</dt><dd>{}</dd>", escape(&name), escape(&fact));
+        }
+        page.push_str("</dl>\n");
+    }
+    page.push_str("</section>\n");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Recorded runs as tables for the analysis: the same laws for our own figures as for everybody's.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{Figure, RecordedRun};
+use crate::analysis::input::{
+    Axis, Comparison, Document, Figure as Printed, Latency, Observation, Table, ThroughputUnit,
+};
+
+/// Fields of records that tell one series from another.
+const LABELS: [&str; 10] = [
+    "buffers",
+    "push",
+    "chunk_bytes",
+    "max_pending",
+    "distribution",
+    "read_ratio",
+    "ranks",
+    "workload",
+    "load",
+    "decile",
+];
+
+/// Fields of records that are places on an axis.
+const AXES: [(&str, Axis); 5] = [
+    ("nodes", Axis::Nodes),
+    ("clients", Axis::Clients),
+    ("servers", Axis::Servers),
+    ("size_bytes", Axis::Size),
+    ("message_bytes", Axis::Size),
+];
+
+/// Bits per second in the unit of the tables.
+const GIGABIT: f64 = 1e9;
+
+/// A figure of a record has at least that many digits.
+const ROUNDING: f64 = 1e-6;
+
+/// The tables of some runs, one for each test. Runs with the same parameters are of one configuration, which is called by
+/// the first of them; what the other configurations change against the first run's is a comparison.
+pub fn document(runs: &[RecordedRun]) -> Document {
+    let mut tables: BTreeMap<String, BTreeMap<String, Observation>> = BTreeMap::new();
+    for (place, run) in runs.iter().enumerate() {
+        for (index, figure) in run.figures.iter().enumerate() {
+            let mut row = row_of(figure);
+            if runs.len() > 1 {
+                row.labels.insert(CONFIGURATION.to_owned(), configuration_of(run, runs));
+            }
+            let key = format!("{place:06} {:?} {:?}", row.labels, row.axes);
+            let rows = tables.entry(format!("{} {}", figure.command, figure.test)).or_default();
+            let row = rows.entry(key).or_insert(row);
+            if row.line == 0 {
+                row.line = index + 1;
+            }
+            add(row, figure);
+        }
+    }
+    let table = |(name, rows): (String, BTreeMap<_, Observation>)| {
+        let rows = rows.into_values().filter(|row| !row.times.is_empty() || row.merit().is_some()).collect();
+        Table { name, rows, ..Table::default() }
+    };
+    let tables: Vec<_> = tables.into_iter().map(table).collect();
+    let comparisons = tables.iter().flat_map(|table| comparisons(table, runs)).collect();
+    Document { tables, comparisons, ..Document::default() }
+}
+
+/// The label of rows that says under which parameters they were measured.
+const CONFIGURATION: &str = "configuration";
+
+fn configuration_of(run: &RecordedRun, runs: &[RecordedRun]) -> String {
+    let same = |other: &&RecordedRun| other.run.parameters == run.run.parameters;
+    runs.iter().find(same).unwrap_or(run).name.clone()
+}
+
+/// The first run's configuration against each other one.
+fn comparisons(table: &Table, runs: &[RecordedRun]) -> Vec<Comparison> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let labels = |run: &RecordedRun| BTreeMap::from([(CONFIGURATION.to_owned(), run.name.clone())]);
+    let other = |run: &&RecordedRun| configuration_of(run, runs) == run.name && run.name != first.name;
+    let comparison = |run: &RecordedRun| Comparison {
+        change: change(&first.run.parameters, &run.run.parameters),
+        table: table.name.clone(),
+        before: labels(first),
+        after: labels(run),
+        tests: None,
+    };
+    runs.iter().filter(other).map(comparison).collect()
+}
+
+/// What is set that was not, and the other way round.
+fn change(before: &[String], after: &[String]) -> String {
+    let set = after.iter().filter(|text| !before.contains(text)).cloned();
+    let gone = before.iter().filter(|text| !after.contains(text)).map(|text| format!("without {text}"));
+    set.chain(gone).collect::<Vec<_>>().join(" ")
+}
+
+/// What tells the figure's row from others.
+fn row_of(figure: &Figure) -> Observation {
+    let mut row = Observation::default();
+    row.labels.insert("transport".to_owned(), figure.transport.clone());
+    for label in LABELS {
+        match figure.more.get(label) {
+            Some(Value::String(text)) => drop(row.labels.insert(label.to_owned(), text.clone())),
+            Some(Value::Number(number)) => {
+                drop(row.labels.insert(label.to_owned(), format!("{label} {number}")))
+            }
+            _ => {}
+        }
+    }
+    for class in ["local", "remote"] {
+        if figure.command == "benchkv" && figure.name.split('.').next() == Some(class) {
+            row.labels.insert("class".to_owned(), class.to_owned());
+        }
+    }
+    for (field, axis) in AXES {
+        if let Some(value) = positive(figure.more.get(field)) {
+            row.axes.insert(axis, value);
+        }
+    }
+    if figure.in_flight > 0 {
+        row.axes.insert(Axis::InFlight, figure.in_flight as f64);
+    }
+    row
+}
+
+fn positive(value: Option<&Value>) -> Option<f64> {
+    value.and_then(Value::as_f64).filter(|value| value.is_finite() && *value > 0.0)
+}
+
+/// Puts the figure where its unit and statistic say; those that stand for no row of a table are left out.
+fn add(row: &mut Observation, figure: &Figure) {
+    if !(figure.value.is_finite() && figure.value > 0.0) {
+        return;
+    }
+    let printed = |value: f64| Printed { value, rounding: value * ROUNDING };
+    match (figure.unit.as_str(), figure.statistic.as_str()) {
+        ("ns", statistic) => {
+            let Some(latency) = latency_of(statistic) else { return };
+            row.times.entry(latency).or_insert(printed(figure.value));
+            row.samples = row.samples.or(Some(figure.samples as f64));
+        }
+        ("B/s", "p50" | "over_wall_clock") => {
+            row.throughput = Some((printed(figure.value * 8.0 / GIGABIT), ThroughputUnit::Gigabits));
+        }
+        ("1/s", "over_wall_clock") => row.operations_per_second = Some(figure.value),
+        _ => {}
+    }
+    let rate = positive(figure.more.get("calls_per_second"));
+    row.operations_per_second = row.operations_per_second.or(rate);
+    if let (Some(rate), Some(in_flight)) = (rate, positive(figure.more.get("implied_in_flight"))) {
+        row.times.entry(Latency::Mean).or_insert(printed(in_flight / rate * 1e9));
+    }
+}
+
+fn latency_of(statistic: &str) -> Option<Latency> {
+    Some(match statistic {
+        "min" => Latency::Min,
+        "p50" => Latency::P50,
+        "p90" => Latency::P90,
+        "p99" => Latency::P99,
+        "p999" => Latency::P999,
+        "max" => Latency::Max,
+        "mean" => Latency::Mean,
+        _ => return None,
+    })
+}

@@ -1,0 +1,69 @@
+//! Writing a run's folder.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::{RESULTS_FILE, RUN_FILE, Run};
+use crate::record::RecordWriter;
+
+/// A run that is being recorded.
+pub struct RunFolder {
+    path: PathBuf,
+    run: Run,
+    began: Instant,
+    results: RecordWriter<File>,
+}
+
+/// Why a run cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A run is never written over another: choose another folder, or remove that one.
+    #[error("{} is there already and is not empty; choose another folder", .0.display())]
+    NotEmpty(PathBuf),
+    /// The file system's own reason.
+    #[error("cannot write to {}: {error}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl RunFolder {
+    /// Makes the folder, or takes an empty one, and says in it what is being run.
+    pub fn create(path: &Path, run: Run) -> Result<Self, WriteError> {
+        let failed = |error| WriteError::File { path: path.to_owned(), error };
+        fs::create_dir_all(path).map_err(failed)?;
+        if fs::read_dir(path).map_err(failed)?.next().is_some() {
+            return Err(WriteError::NotEmpty(path.to_owned()));
+        }
+        write_run(path, &run).map_err(failed)?;
+        let results = File::create(path.join(RESULTS_FILE)).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), run, began: Instant::now(), results: RecordWriter::new(results) })
+    }
+
+    /// Adds a record.
+    pub fn record(&mut self, record: &impl Serialize) -> Result<(), WriteError> {
+        self.results
+            .write(record)
+            .map_err(|error| WriteError::File { path: self.path.join(RESULTS_FILE), error })
+    }
+
+    /// Says that the run has ended.
+    pub fn end(mut self) -> Result<(), WriteError> {
+        self.run.window_seconds = Some(self.began.elapsed().as_secs_f64());
+        write_run(&self.path, &self.run).map_err(|error| WriteError::File { path: self.path, error })
+    }
+}
+
+/// Writes beside and renames: a reader sees the whole of one version or the other.
+fn write_run(folder: &Path, run: &Run) -> io::Result<()> {
+    let beside = folder.join("run.json.new");
+    fs::write(&beside, serde_json::to_string_pretty(run)? + "\n")?;
+    fs::rename(beside, folder.join(RUN_FILE))
+}

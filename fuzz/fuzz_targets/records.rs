@@ -1,0 +1,4 @@
+//! `records` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::records(bytes));
