@@ -88,9 +88,17 @@ impl SlotClient {
     pub fn attach(name: &str, within: Duration) -> Result<Self, AttachError> {
         let deadline = Instant::now() + within;
         let socket = reach(name, deadline)?;
+        Self::receive(socket, deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Attaches to the daemon that listens at an abstract name already; it may take `within` to answer.
+    pub fn attach_present(name: &str, within: Duration) -> Result<Self, AttachError> {
+        Self::receive(reach(name, Instant::now())?, within)
+    }
+
+    fn receive(socket: OwnedFd, within: Duration) -> Result<Self, AttachError> {
         same_user(&socket).map_err(unusable)?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        if !has_something(&socket, left) {
+        if !has_something(&socket, within) {
             return Err(AttachError::NotThere);
         }
         match hello::receive(&socket).map_err(unusable)? {
@@ -148,6 +156,12 @@ impl SlotClient {
     #[cfg(test)]
     pub fn claim_length(&self, slot: usize, sequence: u32, length: usize) {
         self.requests.claim_length(slot, sequence, length);
+    }
+
+    /// Whether a slot holds a request whose response was not taken yet.
+    #[inline]
+    pub fn is_asked(&self, slot: usize) -> bool {
+        self.slots[slot].stage == Stage::Asked
     }
 
     /// Whether the daemon still lives. Makes a system call: for now and then while waiting.

@@ -123,6 +123,11 @@ impl SlotServer {
         self.layout
     }
 
+    /// A descriptor that can be read while callers wait to be attended to.
+    pub fn waker(&self) -> io::Result<OwnedFd> {
+        self.listener.try_clone()
+    }
+
     /// How many places for clients there are.
     pub fn places(&self) -> usize {
         self.places.len()

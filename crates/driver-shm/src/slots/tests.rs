@@ -1,6 +1,7 @@
 //! A daemon and its clients in one process.
 
 use core::time::Duration;
+use std::os::fd::AsRawFd;
 
 use super::*;
 
@@ -90,6 +91,20 @@ fn a_client_that_goes_leaves_its_place_and_owed_responses_go_nowhere() {
     server.respond(owed.expect("it was taken"), b"not for you");
     let mut response = [0; LAYOUT.response_bytes];
     assert_eq!(second.take(0, &mut response), None, "the response was the first client's");
+}
+
+#[test]
+fn who_waits_for_callers_is_woken_and_who_finds_nobody_does_not_wait() {
+    let name = name("present");
+    assert_eq!(SlotClient::attach_present(&name, LONG).err(), Some(AttachError::NotThere));
+    let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");
+    let waker = server.waker().expect("a descriptor to spare");
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| SlotClient::attach_present(&name, LONG));
+        farcall_driver::wait_readable(&[waker.as_raw_fd()], LONG);
+        assert_eq!(server.attend().attached, 1);
+        assert!(client.join().expect("it does not panic").is_ok());
+    });
 }
 
 #[test]

@@ -13,6 +13,9 @@ pub const NO_ANSWER: u8 = 255;
 /// The answer is longer than a slot.
 pub const TOO_LONG: u8 = 254;
 
+/// There is no session to the shard that has the object.
+pub const NOT_PASSED_ON: u8 = 253;
+
 /// The number of a call in a slot is that of its service, less this.
 const FIRST_SERVICE: u16 = GET.0;
 
@@ -54,8 +57,10 @@ pub enum SlotResponse<'a> {
     Answer(&'a [u8]),
     /// A shard refused.
     Refused(Code),
-    /// The shard that has the object cannot be reached, or did not answer. The operation may have happened.
+    /// The shard that has the object did not answer. The operation may have happened.
     NoAnswer,
+    /// The shard that has the object cannot be reached. Nothing was changed.
+    NotPassedOn,
     /// The answer is longer than a slot. The operation happened.
     TooLong,
     /// No daemon says so.
@@ -69,6 +74,7 @@ impl<'a> SlotResponse<'a> {
         match response.split_first() {
             Some((0, answer)) => Self::Answer(answer),
             Some((&NO_ANSWER, [])) => Self::NoAnswer,
+            Some((&NOT_PASSED_ON, [])) => Self::NotPassedOn,
             Some((&TOO_LONG, [])) => Self::TooLong,
             Some((&code, [])) => Code::from_wire(code).map_or(Self::Malformed, Self::Refused),
             _ => Self::Malformed,
