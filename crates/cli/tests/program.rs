@@ -451,7 +451,7 @@ fn a_store_is_used_from_a_shell() {
     assert_eq!(kv(&["get", "k", "--table", "none"]), failed("there is no table `none`"));
     let long = "long".repeat(2000);
     let put = |way| kv(&["put", "long", &long, "--slots", way]);
-    assert_eq!(put("only"), failed("a request of 8021 bytes is over the 4088 of a slot"));
+    assert_eq!(put("only"), failed("a request of 8020 bytes is over the 4088 of a slot"));
     assert_eq!(put("auto"), said("version 6\n"), "what a slot cannot carry takes the network");
     let get = |key, way| kv(&["get", key, "--slots", way]);
     assert_eq!(get("long", "only"), failed("the answer is longer than a slot"));

@@ -203,12 +203,12 @@ fn what_does_not_fit_into_a_slot_is_refused() {
     for rank in [0, 1] {
         let key = key_of(rank);
         let long = client.put(name(&key), value(&[1; 100]), Condition::Always);
-        assert_eq!(long, Err(SlotFailure::RequestTooLong { bytes: 125, bytes_max: 120 }));
-        let mut request = vec![call_number(GET)];
+        assert_eq!(long, Err(SlotFailure::RequestTooLong { bytes: 124, bytes_max: 120 }));
+        let mut request = Vec::new();
         GetRequest { name: name(&key) }.encode(&mut request);
-        client.ask(1, &request);
-        client.ask(2, &[call_number(MULTI_GET)]);
-        client.ask(3, &[]);
+        client.ask(1, call_number(GET), &request);
+        client.ask(2, call_number(MULTI_GET), &request);
+        client.ask(3, call_number(GET), &[]);
         let mut found = Vec::new();
         for slot in 1..4 {
             found.push(loop {
@@ -258,7 +258,7 @@ fn write_until_killed(slots: &str) {
     for number in 0_u64.. {
         let slot = number as usize % client.depth();
         let key = (number % 100).to_le_bytes();
-        let mut request = vec![call_number(farcall_kv::wire::PUT)];
+        let mut request = Vec::new();
         let put = farcall_kv::wire::PutRequest {
             name: name(&key),
             value: value(&contents[..(number % 60) as usize]),
@@ -268,7 +268,7 @@ fn write_until_killed(slots: &str) {
         while number >= client.depth() as u64 && client.take(slot).is_none() {
             client.check().expect("the daemon lives");
         }
-        client.ask(slot, &request);
+        client.ask(slot, call_number(farcall_kv::wire::PUT), &request);
     }
 }
 

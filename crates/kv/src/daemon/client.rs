@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use farcall::Service;
-use farcall_driver_shm::slots::{AttachError, DaemonGone, SlotClient};
+use farcall_driver_shm::slots::{AttachError, DaemonGone, SlotClient, SlotMessage};
 
 use super::message::{SlotResponse, call_number};
 use crate::client::FromCode;
@@ -64,7 +64,6 @@ pub enum SlotFailure<E> {
 pub struct DaemonClient {
     slots: SlotClient,
     request: Vec<u8>,
-    response: Vec<u8>,
     within: Duration,
 }
 
@@ -80,9 +79,8 @@ impl DaemonClient {
     }
 
     fn new(slots: SlotClient) -> Self {
-        let layout = slots.layout();
-        let (request, response) = (Vec::with_capacity(layout.request_bytes), vec![0; layout.response_bytes]);
-        Self { slots, request, response, within: RESPONSE_WITHIN }
+        let request = Vec::with_capacity(slots.layout().request_bytes);
+        Self { slots, request, within: RESPONSE_WITHIN }
     }
 
     /// Sets how long [`get`](Self::get) and its like wait for the daemon, 11 s unless set.
@@ -95,20 +93,19 @@ impl DaemonClient {
         self.slots.layout().slots
     }
 
-    /// Puts a request into a slot that is free: the call's number and its message.
+    /// Puts a request into a slot that is free: its [`call_number`] and its message.
     ///
     /// # Panics
-    /// When the slot is not free, or the request is longer than a slot.
+    /// When the slot is not free, or the message is longer than a slot.
     #[inline]
-    pub fn ask(&mut self, slot: usize, request: &[u8]) {
-        self.slots.ask(slot, request);
+    pub fn ask(&mut self, slot: usize, call: u8, request: &[u8]) {
+        self.slots.ask(slot, call, request);
     }
 
     /// The response in a slot, once it is there; the slot is free then.
     #[inline]
     pub fn take(&mut self, slot: usize) -> Option<SlotResponse<'_>> {
-        let length = self.slots.take(slot, &mut self.response)?;
-        Some(SlotResponse::decode(&self.response[..length]))
+        self.slots.take(slot).map(|response| SlotResponse::decode(&response))
     }
 
     /// Whether the daemon still lives. Makes a system call: for now and then while waiting.
@@ -169,15 +166,13 @@ impl DaemonClient {
             self.wait()?;
         }
         self.request.clear();
-        self.request.push(call_number(service));
         encode(&mut self.request);
         let (bytes, bytes_max) = (self.request.len(), self.slots.layout().request_bytes);
         if bytes > bytes_max {
             return Err(SlotFailure::RequestTooLong { bytes, bytes_max });
         }
-        self.slots.ask(0, &self.request);
-        let length = self.wait()?;
-        match SlotResponse::decode(&self.response[..length]) {
+        self.slots.ask(0, call_number(service), &self.request);
+        match SlotResponse::decode(&self.wait()?) {
             SlotResponse::Answer(answer) => Ok(answer),
             SlotResponse::Refused(code) => Err(refused(code, 0)),
             SlotResponse::NoAnswer => Err(SlotFailure::NoAnswer),
@@ -187,13 +182,10 @@ impl DaemonClient {
         }
     }
 
-    /// Waits for the response in the first slot; gives its length.
-    fn wait<E>(&mut self) -> Result<usize, SlotFailure<E>> {
+    /// Waits for the response in the first slot.
+    fn wait<E>(&mut self) -> Result<SlotMessage<'_>, SlotFailure<E>> {
         let (mut tries, begun, within) = (0_u32, Instant::now(), self.within);
-        loop {
-            if let Some(length) = self.slots.take(0, &mut self.response) {
-                return Ok(length);
-            }
+        while !self.slots.is_answered(0) {
             tries = tries.wrapping_add(1);
             if tries.is_multiple_of(CHECK_EVERY) {
                 self.slots.check()?;
@@ -205,6 +197,7 @@ impl DaemonClient {
             }
             core::hint::spin_loop();
         }
+        Ok(self.slots.take(0).expect("the response is there"))
     }
 }
 

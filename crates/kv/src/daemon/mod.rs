@@ -27,7 +27,7 @@ pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host};
 pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
 
-use self::message::{NO_ANSWER, NOT_PASSED_ON, SlotRequest, TOO_LONG};
+use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, decode_request, service_of};
 use crate::shard::{Answer, Shard};
 use crate::wire::{Code, shard_of};
 
@@ -46,10 +46,6 @@ pub struct Daemon<'e> {
     shard: Shard,
     shards: Shards,
     slots: SlotServer,
-    /// The request that is looked at.
-    request: Vec<u8>,
-    /// The response that is put together.
-    response: Vec<u8>,
     turns: u64,
     /// Turns since one found something.
     idle_turns: u32,
@@ -68,18 +64,7 @@ impl<'e> Daemon<'e> {
     pub fn new(endpoint: &'e Endpoint, shard: Shard, (own, shards): (u32, u32), slots: SlotServer) -> Self {
         let peers = vec![None; shards as usize];
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
-        let layout = slots.layout();
-        Self {
-            endpoint,
-            shard,
-            shards: Shards { own, peers },
-            slots,
-            request: vec![0; layout.request_bytes],
-            response: Vec::with_capacity(layout.response_bytes),
-            turns: 0,
-            idle_turns: 0,
-            counters,
-        }
+        Self { endpoint, shard, shards: Shards { own, peers }, slots, turns: 0, idle_turns: 0, counters }
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the sessions
@@ -158,14 +143,14 @@ impl<'e> Daemon<'e> {
     /// Serves the network and passes answers back; `idles` when the endpoint may wait for something to do.
     #[inline]
     fn poll_network(&mut self, idles: bool) -> usize {
-        let Self { endpoint, shard, shards, slots, response, counters, .. } = self;
+        let Self { endpoint, shard, shards, slots, counters, .. } = self;
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
             counters.incoming.increment();
             shard.handle(request, reply);
         };
         let on_event = |_: &mut Context<'_>, event: Event<'_>| match event {
             Event::Completed { token, outcome } => {
-                pass_back(slots, SlotAddress::from_bits(token), outcome, response, counters);
+                pass_back(slots, SlotAddress::from_bits(token), outcome, counters);
             }
             Event::PeerDown { peer, .. } => shards.forget(peer),
         };
@@ -178,29 +163,29 @@ impl<'e> Daemon<'e> {
 
     #[inline]
     fn scan_slots(&mut self) -> usize {
-        let Self { endpoint, shard, shards, slots, request: buffer, response, counters, .. } = self;
+        let Self { endpoint, shard, shards, slots, counters, .. } = self;
         let response_bytes_max = slots.layout().response_bytes;
-        let mut taken = 0;
+        let (mut taken, mut local) = (0, 0);
         for place in 0..slots.places() {
-            taken += slots.scan(place, buffer, |address, request, responder| {
-                let Ok(request) = SlotRequest::decode(request) else {
+            taken += slots.scan(place, |address, request, responder| {
+                let Ok(parsed) = decode_request(&request) else {
                     counters.malformed.increment();
-                    return responder.respond(&[Code::Malformed as u8]);
+                    return responder.respond(Code::Malformed as u8, &[]);
                 };
-                let owner = shard_of(request.name.hash(), shards.count());
+                let owner = shard_of(parsed.name().hash(), shards.count());
                 if owner == shards.own {
-                    counters.local.increment();
-                    let answer = SlotAnswer { responder, response, response_bytes_max, counters };
-                    shard.answer(request.service, request.message, answer);
+                    local += 1;
+                    shard.answer_object(parsed, SlotAnswer { responder, response_bytes_max, counters });
                 } else {
                     counters.remote.increment();
-                    if !shards.pass_on(endpoint, owner, request.service, request.message, address) {
+                    if !shards.pass_on(endpoint, owner, service_of(&request), request.bytes, address) {
                         counters.unanswered.increment();
-                        responder.respond(&[NOT_PASSED_ON]);
+                        responder.respond(NOT_PASSED_ON, &[]);
                     }
                 }
             });
         }
+        counters.local.add(local);
         counters.slot_requests.add(taken as u64);
         taken
     }
@@ -251,56 +236,42 @@ impl Shards {
 }
 
 /// Gives a client the answer of another shard.
-fn pass_back(
-    slots: &mut SlotServer,
-    to: SlotAddress,
-    outcome: &Outcome<'_>,
-    response: &mut Vec<u8>,
-    counters: &DaemonCounters,
-) {
-    response.clear();
+fn pass_back(slots: &mut SlotServer, to: SlotAddress, outcome: &Outcome<'_>, counters: &DaemonCounters) {
+    let answered = !matches!(outcome, Err(error) if !matches!(error, CallError::Refused { .. }));
+    if answered {
+        counters.responses.increment()
+    } else {
+        counters.unanswered.increment()
+    }
     match outcome {
-        Ok(answer) if answer.len() < slots.layout().response_bytes => {
-            counters.responses.increment();
-            response.push(Code::Done as u8);
-            response.extend_from_slice(answer);
+        Ok(answer) if answer.len() <= slots.layout().response_bytes => {
+            slots.respond(to, Code::Done as u8, answer);
         }
         Ok(_) => {
-            counters.responses.increment();
             counters.too_long.increment();
-            response.push(TOO_LONG);
+            slots.respond(to, TOO_LONG, &[]);
         }
-        Err(CallError::Refused { code }) => {
-            counters.responses.increment();
-            response.push(*code);
-        }
-        Err(error) => {
-            counters.unanswered.increment();
-            response.push(if matches!(error, CallError::NotSent(_)) { NOT_PASSED_ON } else { NO_ANSWER });
-        }
+        Err(CallError::Refused { code }) => slots.respond(to, *code, &[]),
+        Err(CallError::NotSent(_)) => slots.respond(to, NOT_PASSED_ON, &[]),
+        Err(_) => slots.respond(to, NO_ANSWER, &[]),
     }
-    slots.respond(to, response);
 }
 
 /// The answer of the daemon's own shard to a slot.
 struct SlotAnswer<'a, 'r> {
     responder: &'a mut Responder<'r>,
-    response: &'a mut Vec<u8>,
     response_bytes_max: usize,
     counters: &'a DaemonCounters,
 }
 
 impl Answer for SlotAnswer<'_, '_> {
-    #[inline]
+    #[inline(always)]
     fn send(self, message: &[u8]) {
-        if message.len() >= self.response_bytes_max {
+        if message.len() > self.response_bytes_max {
             self.counters.too_long.increment();
-            return self.responder.respond(&[TOO_LONG]);
+            return self.responder.respond(TOO_LONG, &[]);
         }
-        self.response.clear();
-        self.response.push(Code::Done as u8);
-        self.response.extend_from_slice(message);
-        self.responder.respond(self.response);
+        self.responder.respond(Code::Done as u8, message);
     }
 
     fn send_filled(self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
@@ -310,6 +281,6 @@ impl Answer for SlotAnswer<'_, '_> {
     }
 
     fn refuse(self, code: Code) {
-        self.responder.respond(&[code as u8]);
+        self.responder.respond(code as u8, &[]);
     }
 }
