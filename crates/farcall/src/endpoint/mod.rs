@@ -230,6 +230,12 @@ impl Endpoint {
         self.core().state.operations.under_way()
     }
 
+    /// Transmits what is queued, where the transport can do so apart from a poll; says whether there was anything. A poll
+    /// does it as well: this is for those who measure what it takes.
+    pub fn flush(&self) -> bool {
+        self.core().transport.flush()
+    }
+
     /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
     ///
     /// Never blocks. Returns the number of packets, records and events dealt with.

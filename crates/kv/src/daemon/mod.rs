@@ -105,11 +105,14 @@ impl<'e> Daemon<'e> {
         self.slots.attached()
     }
 
-    /// One turn of the loop; never blocks. Tells the observer when each phase ends and whether it found anything.
+    /// One turn of the loop; never blocks. Tells the observer when each phase ends and what it found.
     #[inline]
-    pub fn turn(&mut self, observer: &mut impl Observer) -> usize {
+    pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();
-        let received = self.poll_network(false);
+        if O::OBSERVES {
+            observer.ended(Phase::Flush, usize::from(self.endpoint.flush()));
+        }
+        let received = self.poll_network(false, observer);
         observer.ended(Phase::Network, received);
         let taken = self.scan_slots();
         observer.ended(Phase::Slots, taken);
@@ -117,6 +120,7 @@ impl<'e> Daemon<'e> {
         if self.turns.is_multiple_of(ATTEND_EVERY) {
             observer.ended(Phase::Attendance, self.attend());
         }
+        observer.turn_ended();
         received + taken
     }
 
@@ -135,18 +139,20 @@ impl<'e> Daemon<'e> {
             self.attend();
         }
         self.endpoint.stay_awake(self.clients() > 0);
-        if self.poll_network(true) > 0 {
+        if self.poll_network(true, &mut NobodyObserves) > 0 {
             self.idle_turns = 0;
         }
     }
 
     /// Serves the network and passes answers back; `idles` when the endpoint may wait for something to do.
     #[inline]
-    fn poll_network(&mut self, idles: bool) -> usize {
+    fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
         let Self { endpoint, shard, shards, slots, counters, .. } = self;
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
+            observer.ended(Phase::Network, 0);
             counters.incoming.increment();
             shard.handle(request, reply);
+            observer.ended(Phase::Incoming, 1);
         };
         let on_event = |_: &mut Context<'_>, event: Event<'_>| match event {
             Event::Completed { token, outcome } => {
