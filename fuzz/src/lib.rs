@@ -6,6 +6,7 @@
 //! them, on any toolchain and within a bounded time.
 
 mod input;
+mod kv;
 mod lanes;
 pub mod mutate;
 mod parameters;
@@ -44,6 +45,16 @@ pub fn shm_offer(bytes: &[u8]) {
 /// The memory of a shared ring, read by its owner.
 pub fn shm_ring(bytes: &[u8]) {
     farcall_driver_shm::fuzz_ring(bytes);
+}
+
+/// Slots in shared memory that a hostile client or daemon writes.
+pub fn slots(bytes: &[u8]) {
+    farcall_driver_shm::slots::fuzz_slots(bytes);
+}
+
+/// Messages to and from a shard of the key-value store.
+pub fn kv(bytes: &[u8]) {
+    kv::run(bytes);
 }
 
 /// Messages between members and rendezvous.

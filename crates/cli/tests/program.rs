@@ -460,11 +460,37 @@ fn a_store_is_used_from_a_shell() {
     assert_eq!(kv(&["delete", "k"]), said("deleted version 2\n"));
     assert_eq!(kv(&["get", "k"]), failed("there is no object `k` in table `default`"));
     assert_eq!(kv(&["get", "k", "--table", "none"]), failed("there is no table `none`"));
+    let long = "long".repeat(2000);
+    let put = |way| kv(&["put", "long", &long, "--slots", way]);
+    assert_eq!(put("only"), failed("a request of 8020 bytes is over the 4088 of a slot"));
+    assert_eq!(put("auto"), said("version 6\n"), "what a slot cannot carry takes the network");
+    let get = |key, way| kv(&["get", key, "--slots", way]);
+    assert_eq!(get("long", "only"), failed("the answer is longer than a slot"));
+    assert_eq!((get("long", "auto"), get("long", "never")), (said(&long), said(&long)));
+    assert_eq!((get("f", "only"), get("f", "never")), (said("farcall\n"), said("farcall\n")));
+    let (status, _, error) = kv(&["get", "f", "--slots", "sometimes"]);
+    assert!(status == Some(2) && error.contains("choose from auto, only, never"), "{error}");
+    let piped = |bytes: &[u8]| {
+        let mut put = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        put.args(["kv", "put", "piped", "--at", &at]).stdin(std::process::Stdio::piped());
+        put.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut put = put.spawn().expect("the program runs");
+        // Of a value that is too long the program does not read the rest.
+        let _ = std::io::Write::write_all(&mut put.stdin.take().expect("it is piped"), bytes);
+        let output = put.wait_with_output().expect("it ends");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    };
+    assert_eq!(piped(b"from\0a pipe\n"), (Some(0), String::new()));
+    assert_eq!(get("piped", "auto"), said("from\0a pipe\n"));
+    assert_eq!(piped(b""), (Some(0), String::new()));
+    assert_eq!(get("piped", "auto"), said(""));
+    let too_long = "farcall: a value of 1048577 bytes is over the limit of 1048576\n";
+    assert_eq!(piped(&vec![1; 2 << 20]), (Some(2), too_long.to_owned()));
     let (status, json, _) = kv(&["stat", "--json", "-"]);
     let shard_object: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(
         (status, &shard_object["objects"], &shard_object["tables"][0]),
-        (Some(0), &2.into(), &"default".into())
+        (Some(0), &4.into(), &"default".into())
     );
     drop(shard);
     let (status, _, error) = kv(&["get", "k"]);

@@ -1,4 +1,4 @@
-//! Fetching memory for writing, before it is written.
+//! Fetching memory before it is read or written.
 //!
 //! A store to a line that another core has read waits until that core has let go of it, and stores become visible in
 //! order: one such line holds up all that follow. Lines that were claimed before are there when they are written.
@@ -17,6 +17,22 @@ pub fn claim_lines(bytes: *const [u8]) {
         // instruction (at worst as a no-op).
         unsafe {
             core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
+    }
+}
+
+/// Starts to fetch the lines of `bytes` for reading. Costs little, promises nothing.
+#[inline]
+pub fn prefetch_lines(bytes: &[u8]) {
+    for line in bytes.chunks(LINE_BYTES) {
+        #[cfg(target_arch = "x86_64")]
+        #[expect(unsafe_code, reason = "prefetching is an intrinsic")]
+        // SAFETY: a prefetch has no effect that a program can see, whatever the address.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;

@@ -16,12 +16,13 @@ pub mod decorate;
 mod heap_loan;
 mod lane;
 mod random;
+mod reserve;
 pub mod trace;
 mod wait;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
-pub use claim::claim_lines;
+pub use claim::{claim_lines, prefetch_lines};
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
     Snapshot,
@@ -33,4 +34,5 @@ pub use lane::{
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
 };
 pub use random::Random;
+pub use reserve::Reserve;
 pub use wait::wait_readable;

@@ -36,9 +36,14 @@ impl Directions {
         self.directory.publish(&self.key(endpoint), address)
     }
 
-    /// The address of an endpoint; waits until it is known.
-    pub fn find(&self, rank: u32, endpoint: u32) -> Result<Address, ResolveError> {
-        let (address, _incarnation) = self.directory.resolve(rank, &self.key(endpoint), self.within)?;
+    /// The time that a peer may take to publish its endpoint.
+    pub fn within(&self) -> Duration {
+        self.within
+    }
+
+    /// The address of an endpoint; waits for it at most `within`.
+    pub fn find(&self, rank: u32, endpoint: u32, within: Duration) -> Result<Address, ResolveError> {
+        let (address, _incarnation) = self.directory.resolve(rank, &self.key(endpoint), within)?;
         Ok(address)
     }
 

@@ -12,9 +12,10 @@ use farcall::TransportKind;
 use farcall::bootstrap::{HostPort, Rendezvous};
 use farcall_driver::Random;
 use farcall_kv::daemon::{
-    Daemon, DaemonClient, NobodyObserves, SlotFailure, SlotLayout, SlotResponse, Slots, call_number,
+    AttachError, Daemon, DaemonClient, NobodyObserves, SlotFailure, SlotLayout, SlotResponse, Slots,
+    attach_on_host, call_number, listen_on_host,
 };
-use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, ReadError, Store, WriteError};
+use farcall_kv::store::{Condition, IncrementError, MEMORY_BYTES_MIN, ReadError, Store, WriteError};
 use farcall_kv::wire::{Code, GET, GetRequest, MULTI_GET, shard_of};
 use farcall_kv::{Name, Shard, TableId};
 
@@ -44,7 +45,9 @@ fn daemon<'e>(
     let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), rank, shards);
     shard.create_table(TABLE).expect("the first");
     let slots = Slots::bind(&slots_name(test, rank), LAYOUT, clients_max).expect("a free name");
-    Daemon::new(endpoint, shard, (rank, shards), slots).expect("the others are known")
+    let mut daemon = Daemon::new(endpoint, shard, (rank, shards), slots);
+    daemon.meet_all().expect("the others are known");
+    daemon
 }
 
 /// Two daemons on threads of their own; stopped when dropped.
@@ -111,18 +114,101 @@ fn local_and_remote_objects_are_used_alike() {
 }
 
 #[test]
+fn numbers_are_added_to_and_objects_deleted_wherever_they_are() {
+    let _pair = Pair::start("numbers");
+    let mut client = DaemonClient::attach(&slots_name("numbers", 0), LONG).expect("a place");
+    for rank in [0, 1] {
+        let key = key_of(rank);
+        let (version, sum) = client.increment(name(&key), 5).expect("none yet");
+        assert_eq!(sum, 5);
+        assert_eq!(client.increment(name(&key), -7).map(|(_, sum)| sum), Ok(-2));
+        let wrong = client.delete(name(&key), Condition::Version(version));
+        assert_eq!(wrong, Err(SlotFailure::Store(WriteError::WrongVersion { version: version + 1 })));
+        assert_eq!(client.delete(name(&key), Condition::Always), Ok(Some(version + 1)));
+        assert_eq!(client.delete(name(&key), Condition::Always), Ok(None));
+        client.put(name(&key), value(b"text"), Condition::Always).expect("it serves");
+        assert_eq!(client.increment(name(&key), 1), Err(SlotFailure::Store(IncrementError::NotANumber)));
+    }
+}
+
+#[test]
+fn a_daemon_that_stands_still_is_an_error_and_its_late_response_no_answer_to_another_request() {
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
+    let mut daemon = daemon(&endpoint, "still", 0, 1, 1);
+    let attached = std::thread::spawn(|| DaemonClient::attach(&slots_name("still", 0), LONG));
+    turn_until(&mut daemon, |daemon| daemon.clients() == 1);
+    let mut client = attached.join().expect("it does not panic").expect("a place");
+    let within = Duration::ZERO;
+    client.respond_within(within);
+    let (one, other) = (key_of(0), key_of(1));
+    let put = client.put(name(&one), value(b"late"), Condition::Always);
+    assert_eq!(put, Err(SlotFailure::TimedOut { within }));
+    assert_eq!(client.get(name(&other)), Err(SlotFailure::TimedOut { within }), "the slot is not free yet");
+    turn_until(&mut daemon, |daemon| daemon.counters().slot_requests.get() == 1);
+    client.respond_within(LONG);
+    let client = std::thread::spawn(move || (client.get(name(&other)), client.get(name(&one))));
+    turn_until(&mut daemon, |daemon| daemon.counters().slot_requests.get() == 3);
+    let found = client.join().expect("it does not panic");
+    assert_eq!(found, (Ok(None), Ok(Some((1, b"late".to_vec())))));
+}
+
+#[test]
+fn an_idle_daemon_sleeps_and_wakes_for_processes_of_its_host() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
+    let store = slots_name("sleeps", 0);
+    let listen = || listen_on_host(&store, LAYOUT, 1).expect("a free name");
+    // Two daemons of a store on a host: the first has no room and refuses, so the second takes the client.
+    let (full, slots) = (listen_on_host(&store, LAYOUT, 0).expect("a free name"), listen());
+    let refuses = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || run_full(full, &stop)
+    });
+    let user = std::thread::spawn({
+        let (store, stop) = (store.clone(), Arc::clone(&stop));
+        move || {
+            let put = attach_on_host(&store)
+                .map(|mut client| client.put(name(b"k"), value(b"v"), Condition::Always));
+            stop.store(true, Ordering::Relaxed);
+            put
+        }
+    });
+    let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), 0, 1);
+    shard.create_table(TABLE).expect("the first");
+    let mut daemon = Daemon::new(&endpoint, shard, (0, 1), slots);
+    daemon.wake_for_clients().expect("a descriptor to spare");
+    while !stop.load(Ordering::Relaxed) {
+        daemon.turn_idle();
+    }
+    assert_eq!(user.join().expect("it does not panic"), Ok(Ok(1)));
+    refuses.join().expect("it does not panic");
+    turn_until(&mut daemon, |daemon| daemon.clients() == 0);
+    drop(daemon);
+    assert_eq!(attach_on_host(&store).err(), Some(AttachError::NotThere));
+}
+
+fn run_full(mut full: Slots, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        full.attend();
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn what_does_not_fit_into_a_slot_is_refused() {
     let _pair = Pair::start("fit");
     let mut client = DaemonClient::attach(&slots_name("fit", 0), LONG).expect("a place");
     for rank in [0, 1] {
         let key = key_of(rank);
         let long = client.put(name(&key), value(&[1; 100]), Condition::Always);
-        assert_eq!(long, Err(SlotFailure::RequestTooLong { bytes: 125, bytes_max: 120 }));
-        let mut request = vec![call_number(GET)];
+        assert_eq!(long, Err(SlotFailure::RequestTooLong { bytes: 124, bytes_max: 120 }));
+        let mut request = Vec::new();
         GetRequest { name: name(&key) }.encode(&mut request);
-        client.ask(1, &request);
-        client.ask(2, &[call_number(MULTI_GET)]);
-        client.ask(3, &[]);
+        client.ask(1, call_number(GET), &request);
+        client.ask(2, call_number(MULTI_GET), &request);
+        client.ask(3, call_number(GET), &[]);
         let mut found = Vec::new();
         for slot in 1..4 {
             found.push(loop {
@@ -144,9 +230,10 @@ fn a_dead_shard_is_an_error_and_the_others_serve_on() {
     let (here, there) = (key_of(0), key_of(1));
     client.put(name(&there), value(b"there"), Condition::Always).expect("it serves");
     pair.end(1);
-    // A request under way at its end has no answer; neither has any later one.
-    assert_eq!(client.get(name(&there)), Err(SlotFailure::NoAnswer));
-    assert_eq!(client.get(name(&there)), Err(SlotFailure::NoAnswer));
+    // A request under way at its end has no answer; later ones go nowhere.
+    let first = client.get(name(&there));
+    assert!(matches!(first, Err(SlotFailure::NoAnswer | SlotFailure::NotPassedOn)), "{first:?}");
+    assert_eq!(client.get(name(&there)), Err(SlotFailure::NotPassedOn));
     client.put(name(&here), value(b"here"), Condition::Always).expect("it serves on");
 }
 
@@ -171,7 +258,7 @@ fn write_until_killed(slots: &str) {
     for number in 0_u64.. {
         let slot = number as usize % client.depth();
         let key = (number % 100).to_le_bytes();
-        let mut request = vec![call_number(farcall_kv::wire::PUT)];
+        let mut request = Vec::new();
         let put = farcall_kv::wire::PutRequest {
             name: name(&key),
             value: value(&contents[..(number % 60) as usize]),
@@ -181,7 +268,7 @@ fn write_until_killed(slots: &str) {
         while number >= client.depth() as u64 && client.take(slot).is_none() {
             client.check().expect("the daemon lives");
         }
-        client.ask(slot, &request);
+        client.ask(slot, call_number(farcall_kv::wire::PUT), &request);
     }
 }
 

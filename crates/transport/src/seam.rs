@@ -136,6 +136,12 @@ pub trait Transport: Send {
     /// Returns how many packets or records were received: 0 means that there was nothing to do.
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize;
 
+    /// Transmits what was queued now, for those who want to know what that takes; says whether there was anything. A poll
+    /// does the same, and transports that only transmit in polls do nothing here.
+    fn flush(&mut self) -> bool {
+        false
+    }
+
     /// The sending half, as handlers see it.
     fn outbox(&mut self) -> &mut dyn Outbox;
 

@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::HostPort;
-use farcall_lab::units::Size;
+use farcall_kv::daemon::{SLOT_BYTES_MAX, SLOTS_MAX};
+use farcall_lab::units::{Size, SizeError};
 
 use super::whole_number;
 use crate::output::Destination;
+
+/// The shortest slots: one cache line with its header.
+const SLOT_BYTES_MIN: usize = 56;
 
 /// `farcall kv`.
 #[derive(Debug, Args)]
@@ -76,8 +80,38 @@ pub struct KvServe {
     /// Tables to create, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "default", value_name = "NAMES")]
     pub tables: Vec<String>,
+    /// Processes of this host that may use slots at a time
+    #[arg(long, default_value = "64", value_parser = whole_number::<1024>)]
+    pub clients: u64,
+    /// Slots of each: requests that it can have under way
+    #[arg(long, default_value = "16", value_parser = whole_number::<{ SLOTS_MAX as u64 }>)]
+    pub queue_depth: u64,
+    /// Longest message in a slot, at most 64K; longer ones take the network
+    #[arg(long, default_value = "4088", value_name = "SIZE", value_parser = slot_size)]
+    pub slot_bytes: Size,
     #[command(flatten)]
     pub place: KvPlace,
+}
+
+/// How to reach the store.
+#[derive(Debug, Args)]
+pub struct KvWay {
+    #[command(flatten)]
+    pub place: KvPlace,
+    /// Whether to use slots in the memory of a daemon on this host
+    #[arg(long, default_value = "auto", value_name = "WHEN")]
+    pub slots: SlotsArgument,
+}
+
+/// When slots are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SlotsArgument {
+    /// When a daemon of the store runs here, and the request fits
+    Auto,
+    /// Always; what does not fit fails
+    Only,
+    /// Never
+    Never,
 }
 
 /// `farcall kv get`.
@@ -89,7 +123,7 @@ pub struct KvGet {
     #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
-    pub place: KvPlace,
+    pub way: KvWay,
 }
 
 /// `farcall kv put`.
@@ -113,7 +147,7 @@ pub struct KvPut {
     #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
-    pub place: KvPlace,
+    pub way: KvWay,
 }
 
 /// `farcall kv delete`.
@@ -128,7 +162,7 @@ pub struct KvDelete {
     #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
-    pub place: KvPlace,
+    pub way: KvWay,
 }
 
 /// `farcall kv incr`.
@@ -143,7 +177,7 @@ pub struct KvIncr {
     #[command(flatten)]
     pub table: KvTable,
     #[command(flatten)]
-    pub place: KvPlace,
+    pub way: KvWay,
 }
 
 /// `farcall kv scan`.
@@ -163,6 +197,15 @@ pub struct KvScan {
 pub struct KvStat {
     #[command(flatten)]
     pub place: KvPlace,
+}
+
+fn slot_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
+    let (least, most) = (SLOT_BYTES_MIN, SLOT_BYTES_MAX);
+    if (least..=most).contains(&size.0) {
+        return Ok(size);
+    }
+    Err(format!("{} is not from {least} to {most} bytes", size.0))
 }
 
 fn host_port(text: &str) -> Result<HostPort, String> {

@@ -6,19 +6,63 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use super::SLOTS_AHEAD;
 use crate::segment::Mapping;
 
 const LINE_BYTES: usize = 64;
 const WORD_BYTES: usize = 8;
+
+/// The header: the message's number, its tag, and its length in so many bits.
+const LENGTH_BITS: u32 = 24;
+const TAG_BITS: u32 = 8;
 
 /// Bytes of a cell for messages of up to so many bytes: whole cache lines, of which a word is the header.
 pub const fn cell_bytes(message_bytes: usize) -> usize {
     (WORD_BYTES + message_bytes).next_multiple_of(LINE_BYTES)
 }
 
+const fn header(sequence: u32, tag: u8, length: usize) -> u64 {
+    (sequence as u64) << (LENGTH_BITS + TAG_BITS) | (tag as u64) << LENGTH_BITS | length as u64
+}
+
 /// A message whose length is over the limit: no correct process writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLength;
+
+/// What a header says of the message in its cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Whatever the writer wants to say beside the message.
+    pub tag: u8,
+    /// Bytes of the message, at most the cell's limit.
+    pub length: usize,
+}
+
+/// Memory for one message that is copied out of a cell.
+#[derive(Debug)]
+pub struct Copied(Box<[[u8; WORD_BYTES]]>);
+
+impl Copied {
+    /// Memory for messages of up to so many bytes.
+    pub fn new(message_bytes_max: usize) -> Self {
+        Self(vec![[0; WORD_BYTES]; message_bytes_max.div_ceil(WORD_BYTES)].into())
+    }
+
+    /// Copies a cell's message, which has that length.
+    #[inline]
+    pub fn read(&mut self, cells: &Cells, cell: usize, length: usize) {
+        let words = &mut self.0[..length.div_ceil(WORD_BYTES)];
+        for (to, word) in words.iter_mut().zip(&cells.cell(cell)[1..]) {
+            *to = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+    }
+
+    /// The message that was copied, of that length.
+    #[inline]
+    pub fn bytes(&self, length: usize) -> &[u8] {
+        &self.0.as_flattened()[..length]
+    }
+}
 
 /// The cells of one direction.
 #[derive(Debug)]
@@ -26,6 +70,7 @@ pub struct Cells {
     mapping: Arc<Mapping>,
     start: usize,
     message_bytes_max: usize,
+    cell_bytes: usize,
     count: usize,
 }
 
@@ -36,73 +81,80 @@ impl Cells {
     /// When they leave the segment, or do not start at a cache line.
     pub fn new(mapping: Arc<Mapping>, start: usize, message_bytes_max: usize, count: usize) -> Self {
         assert!(start.is_multiple_of(LINE_BYTES), "cells are whole lines");
+        assert!(message_bytes_max < 1 << LENGTH_BITS, "lengths have their place in the header");
+        let cell_bytes = cell_bytes(message_bytes_max);
         // Checks the end of the last cell.
-        mapping.at(start, count * cell_bytes(message_bytes_max));
-        Self { mapping, start, message_bytes_max, count }
+        mapping.at(start, count * cell_bytes);
+        Self { mapping, start, message_bytes_max, cell_bytes, count }
     }
 
+    /// The words of a cell, of which the first is the header.
     #[inline]
-    fn word(&self, cell: usize, word: usize) -> &AtomicU64 {
-        let bytes = cell_bytes(self.message_bytes_max);
-        assert!(cell < self.count && word < bytes / WORD_BYTES, "a word of a cell");
-        let at = self.start + cell * bytes + word * WORD_BYTES;
-        // SAFETY: inside the mapping (all cells are, checked in `new`; this one and its word were just now), which lives
-        // as long as `self`; aligned, because mappings start at a page, cells at a line, and words are eight bytes. All
-        // access to cells, from every process, is by atomic words.
-        unsafe { self.mapping.at(0, 0).add(at).cast().as_ref() }
+    fn cell(&self, cell: usize) -> &[AtomicU64] {
+        assert!(cell < self.count, "a cell that there is");
+        let at = self.start + cell * self.cell_bytes;
+        // SAFETY: inside the mapping (all cells are, checked in `new`; this is one of them), which lives as long as `self`;
+        // aligned, because mappings start at a page and cells at a line. All access to cells, from every process, is by
+        // atomic words.
+        unsafe {
+            let words = self.mapping.at(0, 0).add(at).cast::<AtomicU64>();
+            core::slice::from_raw_parts(words.as_ptr(), self.cell_bytes / WORD_BYTES)
+        }
     }
 
     /// Writes message number `sequence` into a cell and makes it visible.
     ///
+    /// Always inlined: a short message that was just put together is then still in registers. In memory it would have
+    /// been written by shorter stores than it is read by, and reading it would wait until they are done.
+    ///
     /// # Panics
     /// When the message is over the limit.
-    #[inline]
-    pub fn publish(&self, cell: usize, sequence: u32, message: &[u8]) {
+    #[inline(always)]
+    pub fn publish(&self, cell: usize, sequence: u32, tag: u8, message: &[u8]) {
         assert!(message.len() <= self.message_bytes_max, "a message over the limit of its cell");
+        let cell = self.cell(cell);
         let (words, rest) = message.as_chunks::<WORD_BYTES>();
-        for (place, word) in words.iter().enumerate() {
-            self.word(cell, 1 + place).store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        for (to, word) in cell[1..].iter().zip(words) {
+            to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
         }
         if !rest.is_empty() {
-            let mut word = [0; WORD_BYTES];
-            word[..rest.len()].copy_from_slice(rest);
-            self.word(cell, 1 + words.len()).store(u64::from_le_bytes(word), Ordering::Relaxed);
+            cell[1 + words.len()].store(last_word(message, rest), Ordering::Relaxed);
         }
-        let header = u64::from(sequence) << 32 | message.len() as u64;
         // Release: whoever sees the header also sees the message.
-        self.word(cell, 0).store(header, Ordering::Release);
+        cell[0].store(header(sequence, tag, message.len()), Ordering::Release);
     }
 
-    /// The length of message number `sequence`, once it is in the cell.
+    /// Tag and length of message number `sequence`, once it is in the cell.
     #[inline]
-    pub fn published(&self, cell: usize, sequence: u32) -> Result<Option<usize>, BadLength> {
-        let header = self.word(cell, 0).load(Ordering::Acquire);
-        if header >> 32 != u64::from(sequence) {
+    pub fn published(&self, cell: usize, sequence: u32) -> Result<Option<Published>, BadLength> {
+        let header = self.cell(cell)[0].load(Ordering::Acquire);
+        if header >> (LENGTH_BITS + TAG_BITS) != u64::from(sequence) {
             return Ok(None);
         }
-        let length = header as u32 as usize;
-        if length <= self.message_bytes_max { Ok(Some(length)) } else { Err(BadLength) }
-    }
-
-    /// Copies the first bytes of a cell's message out; as many as `to` has.
-    #[inline]
-    pub fn read(&self, cell: usize, to: &mut [u8]) {
-        for (place, bytes) in to.chunks_mut(WORD_BYTES).enumerate() {
-            let word = self.word(cell, 1 + place).load(Ordering::Relaxed).to_le_bytes();
-            bytes.copy_from_slice(&word[..bytes.len()]);
-        }
+        let length = header as usize & ((1 << LENGTH_BITS) - 1);
+        let tag = (header >> LENGTH_BITS) as u8;
+        if length <= self.message_bytes_max { Ok(Some(Published { tag, length })) } else { Err(BadLength) }
     }
 
     /// Publishes a message that claims a length, as no correct process does.
     #[cfg(test)]
     pub fn claim_length(&self, cell: usize, sequence: u32, length: usize) {
-        self.word(cell, 0).store(u64::from(sequence) << 32 | length as u64, Ordering::Release);
+        self.cell(cell)[0].store(header(sequence, 0, length), Ordering::Release);
     }
 
-    /// Starts to fetch the first line of a cell for reading.
+    /// The cell whose line is to be fetched while this one is worked on.
     #[inline]
-    pub fn prefetch(&self, cell: usize) {
-        let header: *const AtomicU64 = self.word(cell % self.count, 0);
+    fn ahead_of(&self, cell: usize) -> *const AtomicU64 {
+        let ahead = cell + SLOTS_AHEAD;
+        let ahead = if ahead < self.count { ahead } else { ahead - self.count };
+        // With so few cells that there is none ahead, it is this one.
+        self.cell(if ahead < self.count { ahead } else { cell }).as_ptr()
+    }
+
+    /// Starts to fetch the first line of the cell that is worked on a little later, for reading.
+    #[inline]
+    pub fn prefetch_ahead_of(&self, cell: usize) {
+        let header = self.ahead_of(cell);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch of any address is harmless, and this one is inside the mapping.
         unsafe {
@@ -113,17 +165,19 @@ impl Cells {
         let _ = header;
     }
 
-    /// Starts to fetch the first line of a cell for writing: the other side has looked at it and holds it.
+    /// The same for writing: the other side has looked at the line and holds it.
     #[inline]
-    pub fn claim(&self, cell: usize) {
-        let header: *const AtomicU64 = self.word(cell % self.count, 0);
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch has no effect that a program can see, and every 64-bit processor takes the instruction (at
-        // worst as a no-op). The intrinsic asks for a shared copy, which does not help.
-        unsafe {
-            core::arch::asm!("prefetchw [{}]", in(reg) header, options(nostack, preserves_flags));
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = header;
+    pub fn claim_ahead_of(&self, cell: usize) {
+        let line = core::ptr::slice_from_raw_parts(self.ahead_of(cell).cast::<u8>(), LINE_BYTES);
+        farcall_driver::claim_lines(line);
+    }
+}
+
+/// The last bytes of a message, fewer than a word, as the word that they begin.
+#[inline]
+fn last_word(message: &[u8], rest: &[u8]) -> u64 {
+    match message.last_chunk::<WORD_BYTES>() {
+        Some(last) => u64::from_le_bytes(*last) >> (8 * (WORD_BYTES - rest.len())),
+        None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }

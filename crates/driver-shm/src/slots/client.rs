@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::cells::Cells;
-use super::{SLOTS_AHEAD, SlotLayout, hello};
+use super::cells::{Cells, Copied, Published};
+use super::{SlotLayout, SlotMessage, hello};
 use crate::connections::same_user;
 use crate::segment::{Mapping, PeerAccess};
 
@@ -81,6 +81,7 @@ pub struct SlotClient {
     responses: Cells,
     layout: SlotLayout,
     slots: Box<[Slot]>,
+    response: Copied,
 }
 
 impl SlotClient {
@@ -88,9 +89,17 @@ impl SlotClient {
     pub fn attach(name: &str, within: Duration) -> Result<Self, AttachError> {
         let deadline = Instant::now() + within;
         let socket = reach(name, deadline)?;
+        Self::receive(socket, deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Attaches to the daemon that listens at an abstract name already; it may take `within` to answer.
+    pub fn attach_present(name: &str, within: Duration) -> Result<Self, AttachError> {
+        Self::receive(reach(name, Instant::now())?, within)
+    }
+
+    fn receive(socket: OwnedFd, within: Duration) -> Result<Self, AttachError> {
         same_user(&socket).map_err(unusable)?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        if !has_something(&socket, left) {
+        if !has_something(&socket, within) {
             return Err(AttachError::NotThere);
         }
         match hello::receive(&socket).map_err(unusable)? {
@@ -99,13 +108,14 @@ impl SlotClient {
         }
     }
 
-    fn new(socket: OwnedFd, layout: SlotLayout, segment: &OwnedFd) -> io::Result<Self> {
+    pub(super) fn new(socket: OwnedFd, layout: SlotLayout, segment: &OwnedFd) -> io::Result<Self> {
         let (responses, bytes) = layout.extent();
         let mapping = Arc::new(Mapping::of_peer(segment.as_fd(), bytes, PeerAccess::Write)?);
         let slots = vec![Slot { stage: Stage::Free, sequence: 1 }; layout.slots].into();
         let requests = Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots);
         let responses = Cells::new(mapping, responses, layout.response_bytes, layout.slots);
-        Ok(Self { socket, requests, responses, layout, slots })
+        let response = Copied::new(layout.response_bytes);
+        Ok(Self { socket, requests, responses, layout, slots, response })
     }
 
     /// What the slots can hold.
@@ -118,36 +128,48 @@ impl SlotClient {
     /// # Panics
     /// When it is not, or the request is over the limit.
     #[inline]
-    pub fn ask(&mut self, slot: usize, request: &[u8]) {
+    pub fn ask(&mut self, slot: usize, tag: u8, request: &[u8]) {
         let state = &mut self.slots[slot];
         assert_eq!(state.stage, Stage::Free, "a slot holds one request at a time");
-        self.requests.publish(slot, state.sequence, request);
+        self.requests.publish(slot, state.sequence, tag, request);
         state.stage = Stage::Asked;
     }
 
-    /// Copies the response out of a slot, once it is there; gives its length. The slot is free then. A response that
-    /// no daemon gives counts as an empty one.
-    ///
-    /// # Panics
-    /// When `to` is shorter than the longest response.
+    /// The response in a slot, once it is there. The slot is free then. One that no daemon gives counts as empty, with
+    /// the tag 255.
     #[inline]
-    pub fn take(&mut self, slot: usize, to: &mut [u8]) -> Option<usize> {
+    pub fn take(&mut self, slot: usize) -> Option<SlotMessage<'_>> {
         let state = &mut self.slots[slot];
         if state.stage == Stage::Free {
             return None;
         }
-        let length = self.responses.published(slot, state.sequence).unwrap_or(Some(0))?;
-        self.responses.prefetch(slot + SLOTS_AHEAD);
-        self.requests.claim(slot + SLOTS_AHEAD);
-        self.responses.read(slot, &mut to[..length]);
+        let bad = Published { tag: u8::MAX, length: 0 };
+        let Published { tag, length } =
+            self.responses.published(slot, state.sequence).unwrap_or(Some(bad))?;
+        self.responses.prefetch_ahead_of(slot);
+        self.requests.claim_ahead_of(slot);
         *state = Slot { stage: Stage::Free, sequence: state.sequence.wrapping_add(1) };
-        Some(length)
+        self.response.read(&self.responses, slot, length);
+        Some(SlotMessage { tag, bytes: self.response.bytes(length) })
     }
 
     /// Claims that a request of some length is in a slot.
     #[cfg(test)]
     pub fn claim_length(&self, slot: usize, sequence: u32, length: usize) {
         self.requests.claim_length(slot, sequence, length);
+    }
+
+    /// Whether a slot holds a request whose response was not taken yet.
+    #[inline]
+    pub fn is_asked(&self, slot: usize) -> bool {
+        self.slots[slot].stage == Stage::Asked
+    }
+
+    /// Whether the response to what a slot asked is there.
+    #[inline]
+    pub fn is_answered(&self, slot: usize) -> bool {
+        let Slot { stage, sequence } = self.slots[slot];
+        stage == Stage::Asked && self.responses.published(slot, sequence) != Ok(None)
     }
 
     /// Whether the daemon still lives. Makes a system call: for now and then while waiting.

@@ -12,7 +12,7 @@ use rustix::net::{
 use super::SlotLayout;
 
 const MAGIC: [u8; 4] = *b"fSLT";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const REFUSAL: u8 = b'R';
 const BYTES: usize = 20;
 /// A refusal is its mark and a sentence.
@@ -58,7 +58,8 @@ pub fn receive(socket: impl AsFd) -> io::Result<Answer> {
     understand(&message[..received.bytes], segment)
 }
 
-fn understand(message: &[u8], segment: Option<OwnedFd>) -> io::Result<Answer> {
+/// Reads an answer and what came with it.
+pub fn understand(message: &[u8], segment: Option<OwnedFd>) -> io::Result<Answer> {
     if let [REFUSAL, why @ ..] = message {
         return Ok(Answer::Refused(String::from_utf8_lossy(why).into_owned()));
     }

@@ -2,7 +2,7 @@
 //!
 //! Each client shares one sealed segment with the daemon: a number of slots, each with a cell for a request and one
 //! for its response, of whole cache lines. A cell is written by one side and read by the other; its first word says
-//! which message it holds and how long it is, and is written last. Nobody makes a system call to exchange messages,
+//! which message it holds and how long it is, carries a byte of its users' own, the tag, and is written last. Nobody makes a system call to exchange messages,
 //! and no line is written by both sides.
 //!
 //! The socket over which a client got its segment stays open. The kernel closes it with either process, which is how
@@ -10,11 +10,23 @@
 
 mod cells;
 mod client;
+mod fuzz;
 mod hello;
 mod server;
 
 pub use client::{AttachError, DaemonGone, SlotClient};
+#[doc(hidden)]
+pub use fuzz::fuzz_slots;
 pub use server::{Attendance, Responder, SlotAddress, SlotServer};
+
+/// A message in a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotMessage<'a> {
+    /// The byte that travels in the header.
+    pub tag: u8,
+    /// The rest.
+    pub bytes: &'a [u8],
+}
 
 /// How many slots a client gets, and how long messages may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
-use super::cells::{BadLength, Cells};
-use super::{SLOTS_AHEAD, SlotLayout, hello};
+use super::cells::{BadLength, Cells, Copied, Published};
+use super::{SlotLayout, SlotMessage, hello};
 use crate::connections::same_user;
 use crate::handshake::send_refusal;
 use crate::segment::{PeerAccess, Segment};
@@ -20,6 +20,20 @@ const BACKLOG: i32 = 128;
 
 /// The most clients that are let in by one turn of attendance.
 const ACCEPTS_PER_TURN: usize = 16;
+
+/// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the slots.
+pub(super) const LOOKS_AT_A_SLOT: u32 = 8;
+
+/// The most requests that one scan takes.
+pub(super) const GROUP: usize = 16;
+
+/// A group's slots and what is said of their requests.
+pub(super) type Group = [(usize, Published); GROUP];
+
+/// A group without requests.
+pub(super) fn no_requests() -> Group {
+    [(0, Published { tag: 0, length: 0 }); GROUP]
+}
 
 /// Names a request's slot: the client's place, which client it was that had it, and the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,15 +84,59 @@ struct Slot {
 
 /// A client's part.
 #[derive(Debug)]
-struct Attached {
+pub(super) struct Attached {
     socket: OwnedFd,
     requests: Cells,
     responses: Cells,
     slots: Box<[Slot]>,
     /// Where the next scan begins.
     next_slot: usize,
+    /// Scans that found nothing there.
+    looks: u32,
     /// It broke the rules.
     is_bad: bool,
+}
+
+impl Attached {
+    /// Copies the requests that have come, with the numbers of their slots, into a group; gives how many.
+    ///
+    /// It begins where it ended before, and ends at the first slot whose request has not come: looking at slots that
+    /// their client is about to write would take the lines away from it. After some looks in vain it goes on behind
+    /// that slot, so that each is looked at, whatever the order in which requests come.
+    #[inline]
+    pub(super) fn collect(&mut self, group: &mut Group, copies: &mut [Copied; GROUP]) -> usize {
+        let mut taken = 0;
+        for _ in 0..self.slots.len() {
+            let number = self.next_slot;
+            let next = if number + 1 == self.slots.len() { 0 } else { number + 1 };
+            let slot = &mut self.slots[number];
+            if slot.stage == Stage::Owed {
+                self.next_slot = next;
+                continue;
+            }
+            let found = self.requests.published(number, slot.sequence);
+            self.looks = if found == Ok(None) { self.looks + 1 } else { 0 };
+            if found != Ok(None) || self.looks == LOOKS_AT_A_SLOT {
+                (self.next_slot, self.looks) = (next, 0);
+            }
+            match found {
+                Ok(None) => break,
+                Ok(Some(published)) => {
+                    self.requests.prefetch_ahead_of(number);
+                    self.responses.claim_ahead_of(number);
+                    copies[taken].read(&self.requests, number, published.length);
+                    slot.stage = Stage::Owed;
+                    group[taken] = (number, published);
+                    taken += 1;
+                    if taken == GROUP {
+                        break;
+                    }
+                }
+                Err(BadLength) => self.is_bad = true,
+            }
+        }
+        taken
+    }
 }
 
 /// A place for a client.
@@ -96,6 +154,8 @@ pub struct SlotServer {
     layout: SlotLayout,
     places: Box<[Place]>,
     attached: usize,
+    /// Requests that were taken out of slots.
+    copies: [Copied; GROUP],
 }
 
 impl SlotServer {
@@ -110,7 +170,8 @@ impl SlotServer {
         bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&listener, BACKLOG)?;
         let places = (0..clients_max).map(|_| Place::default()).collect();
-        Ok(Self { listener, layout, places, attached: 0 })
+        let copies = core::array::from_fn(|_| Copied::new(layout.request_bytes));
+        Ok(Self { listener, layout, places, attached: 0, copies })
     }
 
     /// Clients that are attached.
@@ -121,6 +182,11 @@ impl SlotServer {
     /// What the slots of each client can hold.
     pub fn layout(&self) -> SlotLayout {
         self.layout
+    }
+
+    /// A descriptor that can be read while callers wait to be attended to.
+    pub fn waker(&self) -> io::Result<OwnedFd> {
+        self.listener.try_clone()
     }
 
     /// How many places for clients there are.
@@ -186,54 +252,35 @@ impl SlotServer {
         false
     }
 
-    /// Calls `take` with requests that have come to the client at a place; gives how many there were. Requests are
-    /// copied to `buffer`, which is as long as the longest may be, first.
+    /// Calls `take` with requests that have come to the client at a place, a bounded number; gives how many there were.
+    /// What `take` gets is a copy, which the client cannot change any more.
     ///
     /// `take` gives the response if there is one at once; otherwise it is owed to the address.
     ///
-    /// A scan begins where the last one ended, and ends at the first slot whose request has not come: looking at slots
-    /// that their client is about to write would take the lines away from it. The next scan begins behind that slot, so
-    /// that each is looked at, whatever the order in which requests come.
+    /// All are copied before the first is taken. A response is a store to a line that the client holds, and a processor
+    /// that reads what it has just copied may have to wait for the stores before it: that would put the transfers of
+    /// the responses' lines one behind the other.
     #[inline]
     pub fn scan(
         &mut self,
         place: usize,
-        buffer: &mut [u8],
-        mut take: impl FnMut(SlotAddress, &[u8], &mut Responder<'_>),
+        mut take: impl FnMut(SlotAddress, SlotMessage<'_>, &mut Responder<'_>),
     ) -> usize {
-        let Place { client: Some(client), generation } = &mut self.places[place] else { return 0 };
-        let mut taken = 0;
-        for _ in 0..client.slots.len() {
-            let number = client.next_slot;
-            client.next_slot += 1;
-            if client.next_slot == client.slots.len() {
-                client.next_slot = 0;
-            }
+        let Self { places, copies, .. } = self;
+        let Place { client: Some(client), generation } = &mut places[place] else { return 0 };
+        let mut group = no_requests();
+        let taken = client.collect(&mut group, copies);
+        for (&(number, Published { tag, length }), copy) in group[..taken].iter().zip(copies.iter()) {
+            let address = SlotAddress { client: place as u16, generation: *generation, slot: number as u16 };
             let slot = &mut client.slots[number];
-            if slot.stage == Stage::Owed {
-                continue;
-            }
-            match client.requests.published(number, slot.sequence) {
-                Ok(None) => break,
-                Ok(Some(length)) => {
-                    client.requests.prefetch(number + SLOTS_AHEAD);
-                    client.responses.claim(number + SLOTS_AHEAD);
-                    let request = &mut buffer[..length];
-                    client.requests.read(number, request);
-                    slot.stage = Stage::Owed;
-                    let address =
-                        SlotAddress { client: place as u16, generation: *generation, slot: number as u16 };
-                    take(address, request, &mut Responder { responses: &client.responses, slot, number });
-                    taken += 1;
-                }
-                Err(BadLength) => client.is_bad = true,
-            }
+            let request = SlotMessage { tag, bytes: copy.bytes(length) };
+            take(address, request, &mut Responder { responses: &client.responses, slot, number });
         }
         taken
     }
 
     /// Gives the response that is owed to an address. One for a client that is gone goes nowhere.
-    pub fn respond(&mut self, to: SlotAddress, response: &[u8]) {
+    pub fn respond(&mut self, to: SlotAddress, tag: u8, response: &[u8]) {
         let Some(Place { client: Some(client), generation }) = self.places.get_mut(usize::from(to.client))
         else {
             return;
@@ -241,7 +288,7 @@ impl SlotServer {
         let number = usize::from(to.slot);
         let Some(slot) = client.slots.get_mut(number) else { return };
         if *generation == to.generation && slot.stage == Stage::Owed {
-            Responder { responses: &client.responses, slot, number }.respond(response);
+            Responder { responses: &client.responses, slot, number }.respond(tag, response);
         }
     }
 }
@@ -258,15 +305,16 @@ impl Responder<'_> {
     ///
     /// # Panics
     /// When the response is over the limit, or was given before.
-    #[inline]
-    pub fn respond(&mut self, response: &[u8]) {
+    #[inline(always)]
+    pub fn respond(&mut self, tag: u8, response: &[u8]) {
         assert_eq!(self.slot.stage, Stage::Owed, "a request has one response");
-        self.responses.publish(self.number, self.slot.sequence, response);
+        self.responses.publish(self.number, self.slot.sequence, tag, response);
         *self.slot = Slot { stage: Stage::Waiting, sequence: self.slot.sequence.wrapping_add(1) };
     }
 }
 
-fn attach(socket: OwnedFd, layout: SlotLayout) -> io::Result<Attached> {
+/// Gives a client its slots.
+pub(super) fn attach(socket: OwnedFd, layout: SlotLayout) -> io::Result<Attached> {
     let (responses, bytes) = layout.extent();
     let (segment, mapping) = Segment::create("farcall-slots", bytes, PeerAccess::Write)?;
     hello::send(&socket, &layout, segment.as_fd())?;
@@ -278,6 +326,7 @@ fn attach(socket: OwnedFd, layout: SlotLayout) -> io::Result<Attached> {
         // Fresh memory is zero, so the first message is number one.
         slots: vec![Slot { stage: Stage::Waiting, sequence: 1 }; layout.slots].into(),
         next_slot: 0,
+        looks: 0,
         is_bad: false,
     })
 }

@@ -1,5 +1,6 @@
 //! The poll loop: what happens in one turn, and between turns.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
@@ -22,6 +23,10 @@ pub struct Core {
     pub idler: Idler,
     pub directions: Arc<Directions>,
     pub polls_until_clock: u32,
+    /// What wakes it from a sleep, beside what its transport waits for.
+    pub wakers: Vec<OwnedFd>,
+    /// Its thread also looks at something that wakes nobody.
+    pub stays_awake: bool,
 }
 
 impl Core {
@@ -114,6 +119,7 @@ impl Core {
         match self.idler.idle(self.state.now) {
             Step::Poll => {}
             Step::Yield => std::thread::yield_now(),
+            Step::Sleep if self.stays_awake => std::thread::yield_now(),
             Step::Sleep => self.sleep(sinks),
         }
     }
@@ -140,7 +146,9 @@ impl Core {
         if self.turn(sinks) == 0 && self.state.stored_events.is_empty() {
             self.state.counters.sleeps.increment();
             let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
-            wait_readable(&self.transport.wait_descriptors(), at_most);
+            let mut descriptors = self.transport.wait_descriptors();
+            descriptors.extend(self.wakers.iter().map(AsRawFd::as_raw_fd));
+            wait_readable(&descriptors, at_most);
         }
         self.transport.finish_wait();
         self.polls_until_clock = 0;

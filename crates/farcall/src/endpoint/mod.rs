@@ -20,6 +20,7 @@ mod state;
 use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
@@ -64,7 +65,16 @@ impl Endpoint {
         directions: Arc<Directions>,
     ) -> Self {
         let state = State::new(counters, clock.now(), call_timeout);
-        let core = Core { transport, state, clock, idler, directions, polls_until_clock: 0 };
+        let core = Core {
+            transport,
+            state,
+            clock,
+            idler,
+            directions,
+            polls_until_clock: 0,
+            wakers: Vec::new(),
+            stays_awake: false,
+        };
         Self { core: RefCell::new(core), abandoned: RefCell::default() }
     }
 
@@ -98,18 +108,29 @@ impl Endpoint {
     /// The endpoint of the same transport and number 0 in the process of that rank.
     ///
     /// Looks the peer up and starts a session unless there is one. Waits until the peer has published its endpoint,
-    /// at most `peer_timeout`; the session itself comes up during later polls, and calls may be made at once.
+    /// at most `endpoint.resolve_timeout`; the session itself comes up during later polls, and calls may be made at once.
     pub fn peer(&self, rank: u32) -> Result<Peer, ConnectError> {
         self.peer_endpoint(rank, 0)
     }
 
     /// As [`Endpoint::peer`], for the endpoint of the given number.
     pub fn peer_endpoint(&self, rank: u32, endpoint: u32) -> Result<Peer, ConnectError> {
+        let within = self.core().directions.within();
+        self.find_peer(rank, endpoint, within)
+    }
+
+    /// As [`Endpoint::peer`], for a peer that has most likely published its endpoint, or is not there: waits for it at
+    /// most `within`.
+    pub fn peer_within(&self, rank: u32, within: Duration) -> Result<Peer, ConnectError> {
+        self.find_peer(rank, 0, within)
+    }
+
+    fn find_peer(&self, rank: u32, endpoint: u32, within: Duration) -> Result<Peer, ConnectError> {
         let core = &mut *self.core();
         if let Some(peer) = core.state.sessions.find(rank, endpoint) {
             return Ok(peer);
         }
-        let address = core.directions.find(rank, endpoint)?;
+        let address = core.directions.find(rank, endpoint, within)?;
         let session = core.transport.connect(&address, core.clock.now())?;
         let peer = Peer { session, rank, endpoint };
         core.state.sessions.opening(peer);
@@ -209,6 +230,12 @@ impl Endpoint {
         self.core().state.operations.under_way()
     }
 
+    /// Transmits what is queued, where the transport can do so apart from a poll; says whether there was anything. A poll
+    /// does it as well: this is for those who measure what it takes.
+    pub fn flush(&self) -> bool {
+        self.core().transport.flush()
+    }
+
     /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
     ///
     /// Never blocks. Returns the number of packets, records and events dealt with.
@@ -252,6 +279,18 @@ impl Endpoint {
         let stored =
             if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(on_event) };
         stored + core.turn(Sinks { events: Some(on_event), requests: on_request })
+    }
+
+    /// From now on the endpoint, when it sleeps, also wakes when there is something to read from `descriptor`. Whose it
+    /// is must read it, or the endpoint does not sleep again.
+    pub fn wake_for(&self, descriptor: OwnedFd) {
+        self.core().wakers.push(descriptor);
+    }
+
+    /// Whether the endpoint only yields where its idle policy says that it may sleep: for a thread that also looks at
+    /// memory whose writers wake nobody.
+    pub fn stay_awake(&self, awake: bool) {
+        self.core().stays_awake = awake;
     }
 
     /// One turn without interest in events, followed by what the idle policy says if nothing happened.

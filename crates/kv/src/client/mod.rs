@@ -17,6 +17,7 @@ pub use found::FoundObject;
 pub use many::{Page, ScanPosition};
 pub use operation::Operation;
 
+pub(crate) use failure::FromCode;
 use failure::refused;
 use operation::{Decode, Repeat};
 

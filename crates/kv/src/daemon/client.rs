@@ -1,17 +1,26 @@
 //! A process that uses the daemon of its host.
 
 use core::time::Duration;
+use std::time::Instant;
 
 use farcall::Service;
-use farcall_driver_shm::slots::{AttachError, DaemonGone, SlotClient};
+use farcall_driver_shm::slots::{AttachError, DaemonGone, SlotClient, SlotMessage};
 
 use super::message::{SlotResponse, call_number};
-use crate::store::{Condition, ReadError, WriteError};
-use crate::wire::{Code, GET, GetRequest, PUT, PutRequest, WriteResponse, found};
+use crate::client::FromCode;
+use crate::store::{Condition, IncrementError, ReadError, WriteError};
+use crate::wire::{
+    Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest, IncrementResponse, PUT,
+    PutRequest, WriteResponse, found,
+};
 use crate::{Name, Value};
 
 /// While a response is waited for, the daemon is looked for once in so many tries.
 const CHECK_EVERY: u32 = 1 << 14;
+
+/// How long a response is waited for unless told otherwise. A daemon gives up on other shards after its own time for
+/// calls, which is as long.
+const RESPONSE_WITHIN: Duration = Duration::from_secs(11);
 
 /// Why a request through a slot did not do what it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +39,18 @@ pub enum SlotFailure<E> {
     /// Use the network: the value is longer than a slot.
     #[error("the answer is longer than a slot")]
     AnswerTooLong,
-    /// The shard that has the object cannot be reached or did not answer. The operation may have happened.
+    /// The shard that has the object did not answer. The operation may have happened.
     #[error("the shard that has the object does not answer")]
     NoAnswer,
+    /// Start the shard that has the object. Nothing was changed.
+    #[error("the daemon does not reach the shard that has the object; check that it runs")]
+    NotPassedOn,
+    /// The daemon is stopped, or too busy. The operation may have happened, or happen yet.
+    #[error("the daemon did not respond within {within:?}")]
+    TimedOut {
+        /// The time that it had.
+        within: Duration,
+    },
     /// The daemon ended. The operation may have happened.
     #[error(transparent)]
     DaemonGone(#[from] DaemonGone),
@@ -46,16 +64,28 @@ pub enum SlotFailure<E> {
 pub struct DaemonClient {
     slots: SlotClient,
     request: Vec<u8>,
-    response: Vec<u8>,
+    within: Duration,
 }
 
 impl DaemonClient {
     /// Attaches to the daemon that listens at that abstract name, or will within the time.
     pub fn attach(name: &str, within: Duration) -> Result<Self, AttachError> {
-        let slots = SlotClient::attach(name, within)?;
-        let layout = slots.layout();
-        let request = Vec::with_capacity(layout.request_bytes);
-        Ok(Self { slots, request, response: vec![0; layout.response_bytes] })
+        SlotClient::attach(name, within).map(Self::new)
+    }
+
+    /// Attaches to the daemon that listens at that abstract name already; it may take `within` to answer.
+    pub fn attach_present(name: &str, within: Duration) -> Result<Self, AttachError> {
+        SlotClient::attach_present(name, within).map(Self::new)
+    }
+
+    fn new(slots: SlotClient) -> Self {
+        let request = Vec::with_capacity(slots.layout().request_bytes);
+        Self { slots, request, within: RESPONSE_WITHIN }
+    }
+
+    /// Sets how long [`get`](Self::get) and its like wait for the daemon, 11 s unless set.
+    pub fn respond_within(&mut self, within: Duration) {
+        self.within = within;
     }
 
     /// How many requests can be under way.
@@ -63,20 +93,19 @@ impl DaemonClient {
         self.slots.layout().slots
     }
 
-    /// Puts a request into a slot that is free: the call's number and its message.
+    /// Puts a request into a slot that is free: its [`call_number`] and its message.
     ///
     /// # Panics
-    /// When the slot is not free, or the request is longer than a slot.
+    /// When the slot is not free, or the message is longer than a slot.
     #[inline]
-    pub fn ask(&mut self, slot: usize, request: &[u8]) {
-        self.slots.ask(slot, request);
+    pub fn ask(&mut self, slot: usize, call: u8, request: &[u8]) {
+        self.slots.ask(slot, call, request);
     }
 
     /// The response in a slot, once it is there; the slot is free then.
     #[inline]
     pub fn take(&mut self, slot: usize) -> Option<SlotResponse<'_>> {
-        let length = self.slots.take(slot, &mut self.response)?;
-        Some(SlotResponse::decode(&self.response[..length]))
+        self.slots.take(slot).map(|response| SlotResponse::decode(&response))
     }
 
     /// Whether the daemon still lives. Makes a system call: for now and then while waiting.
@@ -84,21 +113,16 @@ impl DaemonClient {
         self.slots.check()
     }
 
-    /// Reads an object through the first slot, and waits for it: its version and value, `None` when there is none.
+    /// Reads an object, and waits for it: its version and value, `None` when there is none.
+    ///
+    /// This and the operations below use the first slot, and wait until they have a response.
     pub fn get(&mut self, name: Name<'_>) -> Result<Option<(u64, Vec<u8>)>, SlotFailure<ReadError>> {
-        let answer = self.call(
-            GET,
-            |to| GetRequest { name }.encode(to),
-            |code| match code {
-                Code::UnknownTable => Some(ReadError::UnknownTable),
-                _ => None,
-            },
-        )?;
-        let object = found(&answer).map_err(|_| SlotFailure::Misunderstood)?;
+        let answer = self.call(GET, |to| GetRequest { name }.encode(to))?;
+        let object = found(answer).map_err(|_| SlotFailure::Misunderstood)?;
         Ok(object.map(|(version, value)| (version, value.to_vec())))
     }
 
-    /// Writes an object through the first slot, and waits for its version.
+    /// Writes an object if the one that is there fulfils the condition; gives its version.
     pub fn put(
         &mut self,
         name: Name<'_>,
@@ -106,63 +130,86 @@ impl DaemonClient {
         condition: Condition,
     ) -> Result<u64, SlotFailure<WriteError>> {
         let put = PutRequest { name, value, condition };
-        let answer = self.call(
-            PUT,
-            |to| put.encode(to),
-            |code| match code {
-                Code::UnknownTable => Some(WriteError::UnknownTable),
-                Code::OutOfMemory => Some(WriteError::OutOfMemory),
-                _ => None,
-            },
-        )?;
-        match WriteResponse::decode(&answer) {
-            Ok(WriteResponse { code: Code::Done, version }) => Ok(version),
-            Ok(WriteResponse { code: Code::WrongVersion, version }) => {
-                Err(SlotFailure::Store(WriteError::WrongVersion { version }))
-            }
-            _ => Err(SlotFailure::Misunderstood),
-        }
+        written(self.call(PUT, |to| put.encode(to))?)
     }
 
-    fn call<E>(
+    /// Deletes an object if the one that is there fulfils the condition; gives the version that it had, `None` when
+    /// there was none.
+    pub fn delete(
+        &mut self,
+        name: Name<'_>,
+        condition: Condition,
+    ) -> Result<Option<u64>, SlotFailure<WriteError>> {
+        let version = written(self.call(DELETE, |to| DeleteRequest { name, condition }.encode(to))?)?;
+        Ok((version != 0).then_some(version))
+    }
+
+    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives the new
+    /// version and the sum.
+    pub fn increment(
+        &mut self,
+        name: Name<'_>,
+        amount: i64,
+    ) -> Result<(u64, i64), SlotFailure<IncrementError>> {
+        let answer = self.call(INCREMENT, |to| IncrementRequest { name, amount }.encode(to))?;
+        let sum = IncrementResponse::decode(answer).map_err(|_| SlotFailure::Misunderstood)?;
+        Ok((sum.version, sum.sum))
+    }
+
+    fn call<E: FromCode>(
         &mut self,
         service: Service,
         encode: impl FnOnce(&mut Vec<u8>),
-        refusal: impl FnOnce(Code) -> Option<E>,
-    ) -> Result<Vec<u8>, SlotFailure<E>> {
+    ) -> Result<&[u8], SlotFailure<E>> {
+        // What was asked before and not waited for to its end comes first.
+        if self.slots.is_asked(0) {
+            self.wait()?;
+        }
         self.request.clear();
-        self.request.push(call_number(service));
         encode(&mut self.request);
         let (bytes, bytes_max) = (self.request.len(), self.slots.layout().request_bytes);
         if bytes > bytes_max {
             return Err(SlotFailure::RequestTooLong { bytes, bytes_max });
         }
-        self.slots.ask(0, &self.request);
-        match SlotResponse::decode(self.wait()?) {
-            SlotResponse::Answer(answer) => Ok(answer.to_vec()),
-            SlotResponse::Refused(code) => {
-                Err(refusal(code).map_or(SlotFailure::Misunderstood, SlotFailure::Store))
-            }
+        self.slots.ask(0, call_number(service), &self.request);
+        match SlotResponse::decode(&self.wait()?) {
+            SlotResponse::Answer(answer) => Ok(answer),
+            SlotResponse::Refused(code) => Err(refused(code, 0)),
             SlotResponse::NoAnswer => Err(SlotFailure::NoAnswer),
+            SlotResponse::NotPassedOn => Err(SlotFailure::NotPassedOn),
             SlotResponse::TooLong => Err(SlotFailure::AnswerTooLong),
             SlotResponse::Malformed => Err(SlotFailure::Misunderstood),
         }
     }
 
-    /// The response in the first slot.
-    fn wait(&mut self) -> Result<&[u8], DaemonGone> {
-        let mut tries = 0_u32;
-        loop {
-            if let Some(length) = self.slots.take(0, &mut self.response) {
-                return Ok(&self.response[..length]);
-            }
+    /// Waits for the response in the first slot.
+    fn wait<E>(&mut self) -> Result<SlotMessage<'_>, SlotFailure<E>> {
+        let (mut tries, begun, within) = (0_u32, Instant::now(), self.within);
+        while !self.slots.is_answered(0) {
             tries = tries.wrapping_add(1);
             if tries.is_multiple_of(CHECK_EVERY) {
                 self.slots.check()?;
+                if begun.elapsed() >= within {
+                    return Err(SlotFailure::TimedOut { within });
+                }
                 // With fewer cores than processes the daemon needs this one.
                 std::thread::yield_now();
             }
             core::hint::spin_loop();
         }
+        Ok(self.slots.take(0).expect("the response is there"))
     }
+}
+
+/// The version that the answer to a write has.
+fn written(answer: &[u8]) -> Result<u64, SlotFailure<WriteError>> {
+    match WriteResponse::decode(answer) {
+        Ok(WriteResponse { code: Code::Done, version }) => Ok(version),
+        Ok(WriteResponse { code, version }) => Err(refused(code, version)),
+        Err(_) => Err(SlotFailure::Misunderstood),
+    }
+}
+
+fn refused<E: FromCode>(code: Code, version: u64) -> SlotFailure<E> {
+    E::from_code(code, version).map_or(SlotFailure::Misunderstood, SlotFailure::Store)
 }

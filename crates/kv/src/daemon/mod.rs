@@ -7,10 +7,14 @@
 
 mod client;
 mod counters;
+mod host;
 mod message;
 mod observe;
 
-use farcall::{Context, Endpoint, Event, Outcome, Peer, Service};
+use core::time::Duration;
+use std::io;
+
+use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Peer, Reply, Request, Service};
 use farcall_driver::CounterFile;
 use farcall_driver_shm::slots::{Responder, SlotAddress, SlotServer};
 
@@ -19,15 +23,22 @@ pub use counters::DaemonCounters;
 pub use farcall_driver_shm::slots::{
     AttachError, DaemonGone, SLOT_BYTES_MAX, SLOTS_MAX, SlotLayout, SlotServer as Slots,
 };
+pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host};
 pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
 
-use self::message::{NO_ANSWER, SlotRequest, TOO_LONG};
+use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, decode_request, service_of};
 use crate::shard::{Answer, Shard};
 use crate::wire::{Code, shard_of};
 
 /// Clients that come and go are looked after once in so many turns: it takes system calls.
 const ATTEND_EVERY: u64 = 4096;
+
+/// The same while there are none and nothing happens: a turn may be a sleep then, out of which a new client wakes us.
+const ATTEND_EVERY_IDLE: u32 = 64;
+
+/// After so many turns that found nothing a daemon asks what to do meanwhile.
+const IDLE_AFTER: u32 = 256;
 
 /// A shard, its clients, and the way to the other shards.
 pub struct Daemon<'e> {
@@ -35,44 +46,48 @@ pub struct Daemon<'e> {
     shard: Shard,
     shards: Shards,
     slots: SlotServer,
-    /// The request that is looked at.
-    request: Vec<u8>,
-    /// The response that is put together.
-    response: Vec<u8>,
     turns: u64,
+    /// Turns since one found something.
+    idle_turns: u32,
     counters: DaemonCounters,
 }
 
 /// The shards, whose numbers are their ranks.
 struct Shards {
     own: u32,
-    /// The session to each, where there is one.
+    /// The session to each other one, once they have met.
     peers: Vec<Option<Peer>>,
 }
 
 impl<'e> Daemon<'e> {
-    /// The daemon of shard `own` of `shards`. Shard n is endpoint 0 of rank n, and sessions to all others are opened
-    /// now; requests may come before they are up.
-    pub fn new(
-        endpoint: &'e Endpoint,
-        shard: Shard,
-        (own, shards): (u32, u32),
-        slots: SlotServer,
-    ) -> Result<Self, farcall::ConnectError> {
-        let peer = |rank| if rank == own { Ok(None) } else { endpoint.peer(rank).map(Some) };
-        let peers = (0..shards).map(peer).collect::<Result<_, _>>()?;
+    /// The daemon of shard `own` of `shards`. Shard n is endpoint 0 of rank n. It asks those that it has met.
+    pub fn new(endpoint: &'e Endpoint, shard: Shard, (own, shards): (u32, u32), slots: SlotServer) -> Self {
+        let peers = vec![None; shards as usize];
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
-        let layout = slots.layout();
-        Ok(Self {
-            endpoint,
-            shard,
-            shards: Shards { own, peers },
-            slots,
-            request: vec![0; layout.request_bytes],
-            response: Vec::with_capacity(layout.response_bytes),
-            turns: 0,
-            counters,
-        })
+        Self { endpoint, shard, shards: Shards { own, peers }, slots, turns: 0, idle_turns: 0, counters }
+    }
+
+    /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the sessions
+    /// are up.
+    pub fn meet_all(&mut self) -> Result<(), ConnectError> {
+        for rank in self.shards.others() {
+            self.shards.peers[rank as usize] = Some(self.endpoint.peer(rank)?);
+        }
+        Ok(())
+    }
+
+    /// Opens sessions to those of the other shards that are known already, which may take `within` to find out for each.
+    /// Those that start later do the same, so that any two have met when both run.
+    pub fn meet_present(&mut self, within: Duration) {
+        for rank in self.shards.others() {
+            self.shards.peers[rank as usize] = self.endpoint.peer_within(rank, within).ok();
+        }
+    }
+
+    /// Lets [`turn_idle`](Self::turn_idle) wake from a sleep when a client comes. Once for a daemon's endpoint.
+    pub fn wake_for_clients(&self) -> io::Result<()> {
+        self.endpoint.wake_for(self.slots.waker()?);
+        Ok(())
     }
 
     /// What it counts.
@@ -90,11 +105,14 @@ impl<'e> Daemon<'e> {
         self.slots.attached()
     }
 
-    /// One turn of the loop; never blocks. Tells the observer when each phase ends and whether it found anything.
+    /// One turn of the loop; never blocks. Tells the observer when each phase ends and what it found.
     #[inline]
-    pub fn turn(&mut self, observer: &mut impl Observer) {
+    pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();
-        let received = self.poll_network();
+        if O::OBSERVES {
+            observer.ended(Phase::Flush, usize::from(self.endpoint.flush()));
+        }
+        let received = self.poll_network(false, observer);
         observer.ended(Phase::Network, received);
         let taken = self.scan_slots();
         observer.ended(Phase::Slots, taken);
@@ -102,49 +120,78 @@ impl<'e> Daemon<'e> {
         if self.turns.is_multiple_of(ATTEND_EVERY) {
             observer.ended(Phase::Attendance, self.attend());
         }
+        observer.turn_ended();
+        received + taken
     }
 
-    fn poll_network(&mut self) -> usize {
-        let Self { endpoint, shard, shards, slots, response, counters, .. } = self;
-        endpoint.poll_requests(
-            |request, reply| {
-                counters.incoming.increment();
-                shard.handle(request, reply);
-            },
-            |_: &mut Context<'_>, event| match event {
-                Event::Completed { token, outcome } => {
-                    pass_back(slots, SlotAddress::from_bits(token), outcome, response, counters);
-                }
-                Event::PeerDown { peer, .. } => shards.forget(peer),
-            },
-        )
+    /// A turn, followed by what the endpoint's idle policy says when nothing has happened for a while. A request in a slot
+    /// wakes nobody: while there are clients the daemon yields where it would sleep.
+    pub fn turn_idle(&mut self) {
+        if self.turn(&mut NobodyObserves) > 0 {
+            self.idle_turns = 0;
+            return;
+        }
+        self.idle_turns = self.idle_turns.saturating_add(1);
+        if self.idle_turns < IDLE_AFTER {
+            return;
+        }
+        if self.clients() == 0 && self.idle_turns.is_multiple_of(ATTEND_EVERY_IDLE) {
+            self.attend();
+        }
+        self.endpoint.stay_awake(self.clients() > 0);
+        if self.poll_network(true, &mut NobodyObserves) > 0 {
+            self.idle_turns = 0;
+        }
+    }
+
+    /// Serves the network and passes answers back; `idles` when the endpoint may wait for something to do.
+    #[inline]
+    fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
+        let Self { endpoint, shard, shards, slots, counters, .. } = self;
+        let on_request = |request: Request<'_>, reply: Reply<'_>| {
+            observer.ended(Phase::Network, 0);
+            counters.incoming.increment();
+            shard.handle(request, reply);
+            observer.ended(Phase::Incoming, 1);
+        };
+        let on_event = |_: &mut Context<'_>, event: Event<'_>| match event {
+            Event::Completed { token, outcome } => {
+                pass_back(slots, SlotAddress::from_bits(token), outcome, counters);
+            }
+            Event::PeerDown { peer, .. } => shards.forget(peer),
+        };
+        if idles {
+            endpoint.poll_requests_idle(on_request, on_event)
+        } else {
+            endpoint.poll_requests(on_request, on_event)
+        }
     }
 
     #[inline]
     fn scan_slots(&mut self) -> usize {
-        let Self { endpoint, shard, shards, slots, request: buffer, response, counters, .. } = self;
+        let Self { endpoint, shard, shards, slots, counters, .. } = self;
         let response_bytes_max = slots.layout().response_bytes;
-        let mut taken = 0;
+        let (mut taken, mut local) = (0, 0);
         for place in 0..slots.places() {
-            taken += slots.scan(place, buffer, |address, request, responder| {
-                let Ok(request) = SlotRequest::decode(request) else {
+            taken += slots.scan(place, |address, request, responder| {
+                let Ok(parsed) = decode_request(&request) else {
                     counters.malformed.increment();
-                    return responder.respond(&[Code::Malformed as u8]);
+                    return responder.respond(Code::Malformed as u8, &[]);
                 };
-                let owner = shard_of(request.name.hash(), shards.count());
+                let owner = shard_of(parsed.name().hash(), shards.count());
                 if owner == shards.own {
-                    counters.local.increment();
-                    let answer = SlotAnswer { responder, response, response_bytes_max, counters };
-                    shard.answer(request.service, request.message, answer);
+                    local += 1;
+                    shard.answer_object(parsed, SlotAnswer { responder, response_bytes_max, counters });
                 } else {
                     counters.remote.increment();
-                    if !shards.pass_on(endpoint, owner, request.service, request.message, address) {
+                    if !shards.pass_on(endpoint, owner, service_of(&request), request.bytes, address) {
                         counters.unanswered.increment();
-                        responder.respond(&[NO_ANSWER]);
+                        responder.respond(NOT_PASSED_ON, &[]);
                     }
                 }
             });
         }
+        counters.local.add(local);
         counters.slot_requests.add(taken as u64);
         taken
     }
@@ -183,62 +230,54 @@ impl Shards {
         endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
     }
 
+    /// The ranks of the other shards.
+    fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let own = self.own;
+        (0..self.count()).filter(move |rank| *rank != own)
+    }
+
     fn forget(&mut self, down: Peer) {
         self.peers.iter_mut().filter(|peer| **peer == Some(down)).for_each(|peer| *peer = None);
     }
 }
 
 /// Gives a client the answer of another shard.
-fn pass_back(
-    slots: &mut SlotServer,
-    to: SlotAddress,
-    outcome: &Outcome<'_>,
-    response: &mut Vec<u8>,
-    counters: &DaemonCounters,
-) {
-    response.clear();
+fn pass_back(slots: &mut SlotServer, to: SlotAddress, outcome: &Outcome<'_>, counters: &DaemonCounters) {
+    let answered = !matches!(outcome, Err(error) if !matches!(error, CallError::Refused { .. }));
+    if answered {
+        counters.responses.increment()
+    } else {
+        counters.unanswered.increment()
+    }
     match outcome {
-        Ok(answer) if answer.len() < slots.layout().response_bytes => {
-            counters.responses.increment();
-            response.push(Code::Done as u8);
-            response.extend_from_slice(answer);
+        Ok(answer) if answer.len() <= slots.layout().response_bytes => {
+            slots.respond(to, Code::Done as u8, answer);
         }
         Ok(_) => {
-            counters.responses.increment();
             counters.too_long.increment();
-            response.push(TOO_LONG);
+            slots.respond(to, TOO_LONG, &[]);
         }
-        Err(farcall::CallError::Refused { code }) => {
-            counters.responses.increment();
-            response.push(*code);
-        }
-        Err(_) => {
-            counters.unanswered.increment();
-            response.push(NO_ANSWER);
-        }
+        Err(CallError::Refused { code }) => slots.respond(to, *code, &[]),
+        Err(CallError::NotSent(_)) => slots.respond(to, NOT_PASSED_ON, &[]),
+        Err(_) => slots.respond(to, NO_ANSWER, &[]),
     }
-    slots.respond(to, response);
 }
 
 /// The answer of the daemon's own shard to a slot.
 struct SlotAnswer<'a, 'r> {
     responder: &'a mut Responder<'r>,
-    response: &'a mut Vec<u8>,
     response_bytes_max: usize,
     counters: &'a DaemonCounters,
 }
 
 impl Answer for SlotAnswer<'_, '_> {
-    #[inline]
+    #[inline(always)]
     fn send(self, message: &[u8]) {
-        if message.len() >= self.response_bytes_max {
+        if message.len() > self.response_bytes_max {
             self.counters.too_long.increment();
-            return self.responder.respond(&[TOO_LONG]);
+            return self.responder.respond(TOO_LONG, &[]);
         }
-        self.response.clear();
-        self.response.push(Code::Done as u8);
-        self.response.extend_from_slice(message);
-        self.responder.respond(self.response);
+        self.responder.respond(Code::Done as u8, message);
     }
 
     fn send_filled(self, bytes: usize, fill: impl FnOnce(&mut [u8])) {
@@ -248,6 +287,6 @@ impl Answer for SlotAnswer<'_, '_> {
     }
 
     fn refuse(self, code: Code) {
-        self.responder.respond(&[code as u8]);
+        self.responder.respond(code as u8, &[]);
     }
 }

@@ -6,6 +6,7 @@
 
 mod answer;
 mod counters;
+mod object;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use farcall_driver::CounterFile;
 
 pub use answer::Answer;
 pub use counters::ShardCounters;
+pub use object::ObjectRequest;
 
 use crate::store::{CreateTableError, Object, Store, WriteError};
 use crate::wire::{
@@ -78,17 +80,31 @@ impl Shard {
     #[inline]
     pub fn answer(&mut self, service: Service, message: &[u8], reply: impl Answer) {
         match service {
-            GET => self.get(message, reply),
-            PUT => self.put(message, reply),
+            GET | PUT | DELETE | INCREMENT => match ObjectRequest::decode(service, message) {
+                Ok(request) => self.answer_object(request, reply),
+                Err(Malformed) => self.refuse(reply, Code::Malformed),
+            },
             _ => self.answer_rare(service, message, reply),
+        }
+    }
+
+    /// Answers a request that was read before.
+    #[inline]
+    pub fn answer_object(&mut self, request: ObjectRequest<'_>, reply: impl Answer) {
+        if shard_of(request.name().hash(), self.shards) != self.shard {
+            return self.refuse(reply, Code::WrongShard);
+        }
+        match request {
+            ObjectRequest::Get(get) => self.get(get, reply),
+            ObjectRequest::Put(put) => self.put(&put, reply),
+            ObjectRequest::Delete(delete) => self.delete(&delete, reply),
+            ObjectRequest::Increment(increment) => self.increment(&increment, reply),
         }
     }
 
     #[inline(never)]
     fn answer_rare(&mut self, service: Service, message: &[u8], reply: impl Answer) {
         match service {
-            DELETE => self.delete(message, reply),
-            INCREMENT => self.increment(message, reply),
             MULTI_GET => self.multi_get(message, reply),
             MULTI_PUT => self.multi_put(message, reply),
             SCAN => self.scan(message, reply),
@@ -117,16 +133,15 @@ impl Shard {
     }
 
     #[inline]
-    fn get(&mut self, message: &[u8], reply: impl Answer) {
+    fn get(&mut self, get: GetRequest<'_>, reply: impl Answer) {
         self.counters.gets.increment();
-        let found = self.mine(GetRequest::decode(message), |get| get.name);
-        match found.and_then(|get| Ok(self.store.get(get.name)?)) {
+        match self.store.get(get.name) {
             Ok(Some(object)) => match object.version_and_value() {
                 Some(bytes) => reply.send(bytes),
                 None => self.send_gathered(&object, reply),
             },
             Ok(None) => reply.send(&[0; 8]),
-            Err(code) => self.refuse(reply, code),
+            Err(error) => self.refuse(reply, error.into()),
         }
     }
 
@@ -140,36 +155,35 @@ impl Shard {
     }
 
     #[inline]
-    fn put(&mut self, message: &[u8], reply: impl Answer) {
+    fn put(&mut self, put: &PutRequest<'_>, reply: impl Answer) {
         self.counters.puts.increment();
-        let put = self.mine(PutRequest::decode(message), |put| put.name);
-        let outcome = put.map(|put| self.store.put(put.name, put.value, put.condition));
+        let outcome = self.store.put(put.name, put.value, put.condition);
         self.answer_write(outcome, reply);
     }
 
-    fn delete(&mut self, message: &[u8], reply: impl Answer) {
+    #[inline(never)]
+    fn delete(&mut self, delete: &DeleteRequest<'_>, reply: impl Answer) {
         self.counters.deletes.increment();
-        let delete = self.mine(DeleteRequest::decode(message), |delete| delete.name);
-        let outcome = delete.map(|delete| self.store.delete(delete.name, delete.condition));
-        self.answer_write(outcome.map(|deleted| deleted.map(|version| version.unwrap_or(0))), reply);
+        let outcome = self.store.delete(delete.name, delete.condition);
+        self.answer_write(outcome.map(|version| version.unwrap_or(0)), reply);
     }
 
     #[inline]
-    fn answer_write(&self, outcome: Result<Result<u64, WriteError>, Code>, reply: impl Answer) {
-        match outcome.map(write_response) {
-            Ok(WriteResponse { code: code @ (Code::UnknownTable | Code::OutOfMemory), .. }) | Err(code) => {
+    fn answer_write(&self, outcome: Result<u64, WriteError>, reply: impl Answer) {
+        match write_response(outcome) {
+            WriteResponse { code: code @ (Code::UnknownTable | Code::OutOfMemory), .. } => {
                 self.refuse(reply, code);
             }
-            Ok(response) => reply.send(&response.encode()),
+            response => reply.send(&response.encode()),
         }
     }
 
-    fn increment(&mut self, message: &[u8], reply: impl Answer) {
+    #[inline(never)]
+    fn increment(&mut self, increment: &IncrementRequest<'_>, reply: impl Answer) {
         self.counters.increments.increment();
-        let request = self.mine(IncrementRequest::decode(message), |increment| increment.name);
-        match request.and_then(|request| Ok(self.store.increment(request.name, request.amount)?)) {
+        match self.store.increment(increment.name, increment.amount) {
             Ok((version, sum)) => reply.send(&IncrementResponse { version, sum }.encode()),
-            Err(code) => self.refuse(reply, code),
+            Err(error) => self.refuse(reply, error.into()),
         }
     }
 

@@ -59,18 +59,21 @@ impl NewEntry<'_> {
         entry_bytes(self.key.len(), self.body.len())
     }
 
-    /// Writes it at the end of `log`.
+    /// Writes it into memory of its length.
     #[inline]
-    pub fn append_to(&self, log: &mut Vec<u8>) {
-        let end = log.len() + self.bytes();
-        log.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
-        log.extend_from_slice(&(self.body.len() as u32).to_le_bytes());
-        log.extend_from_slice(&self.table.0.to_le_bytes());
-        log.extend_from_slice(&[self.kind as u8, 0, 0, 0]);
-        log.extend_from_slice(self.key);
-        log.extend_from_slice(&self.version.to_le_bytes());
-        log.extend_from_slice(self.body);
-        log.resize(end, 0);
+    pub fn write(&self, to: &mut [u8]) {
+        let (header, rest) = to.split_at_mut(HEADER_BYTES);
+        header[..4].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
+        header[4..8].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
+        header[8..12].copy_from_slice(&self.table.0.to_le_bytes());
+        header[12..].copy_from_slice(&[self.kind as u8, 0, 0, 0]);
+        let (key, rest) = rest.split_at_mut(self.key.len());
+        key.copy_from_slice(self.key);
+        let (version, rest) = rest.split_at_mut(VERSION_BYTES);
+        version.copy_from_slice(&self.version.to_le_bytes());
+        let (body, padding) = rest.split_at_mut(self.body.len());
+        body.copy_from_slice(self.body);
+        padding.fill(0);
     }
 }
 
@@ -210,9 +213,10 @@ mod tests {
         let key = ChunkKey::new(9, 2);
         let chunk =
             NewEntry { kind: Kind::Chunk, table: TableId(0), key: key.as_bytes(), version: 9, body: b"" };
-        let mut log = Vec::new();
-        whole.append_to(&mut log);
-        chunk.append_to(&mut log);
+        let mut log = vec![1; whole.bytes() + chunk.bytes()];
+        let (start, end) = log.split_at_mut(whole.bytes());
+        whole.write(start);
+        chunk.write(end);
         let first = Entry::at(&log);
         assert_eq!((first.bytes(), first.bytes() % 8), (whole.bytes(), 0));
         assert_eq!((first.key(), first.version(), first.body()), (&b"abc"[..], 9, &b"value"[..]));
@@ -224,15 +228,14 @@ mod tests {
             !second.is_of(TableId(0), key.as_bytes()),
             "a chunk is no object, whatever an object's key is"
         );
-        assert_eq!(log.len(), whole.bytes() + chunk.bytes());
     }
 
     #[test]
     fn a_rewritten_entry_keeps_its_size() {
-        let mut log = Vec::new();
-        NewEntry { kind: Kind::Whole, table: TableId(1), key: b"k", version: 1, body: b"1234" }
-            .append_to(&mut log);
-        let bytes = log.len();
+        let entry = NewEntry { kind: Kind::Whole, table: TableId(1), key: b"k", version: 1, body: b"1234" };
+        let bytes = entry.bytes();
+        let mut log = vec![0; bytes];
+        entry.write(&mut log);
         rewrite(&mut log, 1, 2, b"1234567");
         let entry = Entry::at(&log);
         assert_eq!((entry.bytes(), entry.version(), entry.body()), (bytes, 2, &b"1234567"[..]));

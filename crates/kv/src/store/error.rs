@@ -62,6 +62,12 @@ pub enum StoreSizeError {
         /// What it was given.
         bytes: usize,
     },
+    /// Give it less.
+    #[error("the system does not have the {bytes} bytes of the store")]
+    NotThere {
+        /// What it was given.
+        bytes: usize,
+    },
 }
 
 fn found_instead(version: u64) -> String {

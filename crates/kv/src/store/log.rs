@@ -1,5 +1,7 @@
 //! The log and its index together: entries are added, replaced and removed, and cleaning keeps pace.
 
+use std::io;
+
 use super::cleaner::{Cleaner, CleanerStatistics, live_bytes_max};
 use super::entry::{ENTRY_BYTES_MAX, Entry, NewEntry};
 use super::index::{Index, Slot};
@@ -20,17 +22,20 @@ pub struct Log {
 
 impl Log {
     /// An empty log that will take at most `memory_bytes`, its index included.
-    pub fn new(memory_bytes: usize) -> Self {
+    pub fn new(memory_bytes: usize) -> io::Result<Self> {
         let index = Index::new(memory_bytes);
-        let mut segments = Segments::default();
+        let mut segments = Segments::new(memory_bytes)?;
         segments.set_max(segments_beside(memory_bytes, index.bytes()));
-        Self { memory_bytes, segments, index, cleaner: Cleaner::default() }
+        Ok(Self { memory_bytes, segments, index, cleaner: Cleaner::default() })
     }
 
     /// The entry with this hash that `is_right`.
     #[inline]
     pub fn find(&self, hash: u64, is_right: impl Fn(&Entry<'_>) -> bool) -> Option<(Place, Entry<'_>)> {
-        let place = self.index.find(hash, |place| is_right(&self.segments.entry(place)))?;
+        let place = self.index.find(hash, |place| {
+            self.segments.prefetch(place);
+            is_right(&self.segments.entry(place))
+        })?;
         Some((place, self.segments.entry(place)))
     }
 

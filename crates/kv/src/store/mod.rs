@@ -90,7 +90,8 @@ impl Store {
         if memory_bytes < MEMORY_BYTES_MIN {
             return Err(StoreSizeError::TooSmall { bytes: memory_bytes });
         }
-        Ok(Self { log: Log::new(memory_bytes), tables: Tables::default(), objects: 0, last_version: 0 })
+        let log = Log::new(memory_bytes).map_err(|_| StoreSizeError::NotThere { bytes: memory_bytes })?;
+        Ok(Self { log, tables: Tables::default(), objects: 0, last_version: 0 })
     }
 
     /// Creates a table, unless there is one of that name; gives its number either way.

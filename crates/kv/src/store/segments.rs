@@ -1,7 +1,12 @@
 //! The log's memory: segments that are filled from the start and emptied as a whole.
 //!
-//! A segment is free, open (something is appended to it), or closed. Segments are taken from the system when they
-//! are first needed and given back only when the index needs their memory.
+//! A segment is free, open (something is appended to it), or closed. All lie side by side in one range of addresses, so
+//! that the system can use huge pages. Their memory is taken when they are first needed and given back only when the
+//! index needs it.
+
+use std::io;
+
+use farcall_driver::{Reserve, prefetch_lines};
 
 use super::entry::{Entry, NewEntry, mark_dead, rewrite};
 
@@ -15,6 +20,15 @@ pub struct Place {
     offset: u32,
 }
 
+/// Where that is in the memory of all segments.
+#[inline]
+fn at(place: Place) -> usize {
+    place.segment as usize * SEGMENT_BYTES + place.offset as usize
+}
+
+/// Bytes of an entry that are fetched when it is about to be looked at: a key of thirty bytes and a value of a hundred.
+const PREFETCHED_BYTES: usize = 192;
+
 /// What is appended to a segment's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -26,8 +40,10 @@ enum Stage {
 #[derive(Debug)]
 struct Segment {
     stage: Stage,
-    /// Empty and without memory while the segment was never needed, or its memory was given back.
-    log: Vec<u8>,
+    /// It was needed, and its memory was not given back.
+    has_memory: bool,
+    /// Bytes of entries, dead or alive.
+    filled: usize,
     /// Bytes of entries that are not dead.
     live_bytes: usize,
 }
@@ -44,8 +60,9 @@ pub enum Head {
 const SURVIVORS_RESERVE: usize = 2;
 
 /// All segments.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Segments {
+    memory: Reserve,
     segments: Vec<Segment>,
     free: Vec<u32>,
     /// The open segment of each [`Head`].
@@ -58,13 +75,28 @@ pub struct Segments {
 }
 
 impl Segments {
+    /// No segments yet, and addresses for those that fit into so many bytes.
+    pub fn new(memory_bytes: usize) -> io::Result<Self> {
+        Ok(Self {
+            memory: Reserve::new(memory_bytes / SEGMENT_BYTES * SEGMENT_BYTES)?,
+            segments: Vec::new(),
+            free: Vec::new(),
+            open: [None; 2],
+            segments_max: 0,
+            allocated: 0,
+            live_bytes: 0,
+        })
+    }
+
     /// Sets how many segments may have memory; those that are free give theirs back if they are too many.
     pub fn set_max(&mut self, segments_max: usize) {
         self.segments_max = segments_max;
         while self.allocated > self.segments_max
             && let Some(number) = self.free.pop()
         {
-            self.segments[number as usize].log = Vec::new();
+            let start = number as usize * SEGMENT_BYTES;
+            self.memory.give_back(start..start + SEGMENT_BYTES);
+            self.segments[number as usize].has_memory = false;
             self.allocated -= 1;
         }
     }
@@ -93,7 +125,7 @@ impl Segments {
     #[inline]
     pub fn has_room(&self, head: Head, bytes: usize) -> bool {
         let open = self.open[head as usize];
-        open.is_some_and(|number| self.segments[number as usize].log.len() + bytes <= SEGMENT_BYTES)
+        open.is_some_and(|number| self.segments[number as usize].filled + bytes <= SEGMENT_BYTES)
     }
 
     /// Opens another segment for a head and closes the one that it had; says whether there is one.
@@ -110,33 +142,44 @@ impl Segments {
         true
     }
 
-    /// Memory for one more segment; `None` when the system has none.
+    /// One more segment with memory; `None` when there are no addresses for it.
     fn allocate(&mut self) -> Option<u32> {
-        let mut log = Vec::new();
-        log.try_reserve_exact(SEGMENT_BYTES).ok()?;
+        let number = match self.segments.iter().position(|segment| !segment.has_memory) {
+            Some(number) => number,
+            None if (self.segments.len() + 1) * SEGMENT_BYTES <= self.memory.len() => {
+                self.segments.push(Segment {
+                    stage: Stage::Free,
+                    has_memory: false,
+                    filled: 0,
+                    live_bytes: 0,
+                });
+                self.segments.len() - 1
+            }
+            None => return None,
+        };
+        self.segments[number].has_memory = true;
         self.allocated += 1;
-        let without = self.segments.iter().position(|segment| segment.log.capacity() == 0);
-        let number = without.unwrap_or(self.segments.len());
-        if number == self.segments.len() {
-            self.segments.push(Segment { stage: Stage::Free, log: Vec::new(), live_bytes: 0 });
-        }
-        self.segments[number].log = log;
         Some(number as u32)
     }
 
     /// Writes an entry to the head's open segment, which has room.
     #[inline]
     pub fn append(&mut self, head: Head, entry: &NewEntry<'_>) -> Place {
-        self.append_with(head, entry.bytes(), |log| entry.append_to(log))
+        let bytes = entry.bytes();
+        let place = self.extend(head, bytes);
+        let at = at(place);
+        entry.write(&mut self.memory[at..at + bytes]);
+        place
     }
 
+    /// Makes so many bytes at the end of the head's open segment, which has room, those of a live entry.
     #[inline]
-    fn append_with(&mut self, head: Head, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Place {
+    fn extend(&mut self, head: Head, bytes: usize) -> Place {
         let number = self.open[head as usize].expect("a segment with room was opened");
         let segment = &mut self.segments[number as usize];
-        let offset = segment.log.len() as u32;
-        debug_assert!(segment.log.len() + bytes <= SEGMENT_BYTES, "a segment is never filled over its end");
-        write(&mut segment.log);
+        let offset = segment.filled as u32;
+        debug_assert!(segment.filled + bytes <= SEGMENT_BYTES, "a segment is never filled over its end");
+        segment.filled += bytes;
         segment.live_bytes += bytes;
         self.live_bytes += bytes;
         Place { segment: number, offset }
@@ -145,15 +188,22 @@ impl Segments {
     /// The entry at a place.
     #[inline]
     pub fn entry(&self, place: Place) -> Entry<'_> {
-        Entry::at(&self.segments[place.segment as usize].log[place.offset as usize..])
+        Entry::at(&self.memory[at(place)..])
+    }
+
+    /// Starts to fetch the first lines of an entry: its key is about to be compared, and its value to be read.
+    #[inline]
+    pub fn prefetch(&self, place: Place) {
+        let start = at(place);
+        prefetch_lines(&self.memory[start..(start + PREFETCHED_BYTES).min(self.memory.len())]);
     }
 
     /// Marks an entry dead.
     #[inline]
     pub fn kill(&mut self, place: Place) {
         let bytes = self.entry(place).bytes();
+        mark_dead(&mut self.memory[at(place)..]);
         let segment = &mut self.segments[place.segment as usize];
-        mark_dead(&mut segment.log[place.offset as usize..]);
         segment.live_bytes -= bytes;
         self.live_bytes -= bytes;
     }
@@ -161,8 +211,7 @@ impl Segments {
     /// Replaces version and body of an entry, which must stay as long as it is.
     #[inline]
     pub fn rewrite(&mut self, place: Place, key_bytes: usize, version: u64, body: &[u8]) {
-        let log = &mut self.segments[place.segment as usize].log;
-        rewrite(&mut log[place.offset as usize..], key_bytes, version, body);
+        rewrite(&mut self.memory[at(place)..], key_bytes, version, body);
     }
 
     /// The closed segment with the fewest live bytes; `None` when none has a dead byte.
@@ -175,7 +224,7 @@ impl Segments {
     /// Bytes written to a segment, and how many of them live.
     pub fn fill_of(&self, number: u32) -> (usize, usize) {
         let segment = &self.segments[number as usize];
-        (segment.log.len(), segment.live_bytes)
+        (segment.filled, segment.live_bytes)
     }
 
     /// The place in a segment at an offset where an entry starts.
@@ -186,10 +235,8 @@ impl Segments {
     /// Copies an entry to the survivors' open segment, which has room, and marks the original dead.
     pub fn move_to_survivors(&mut self, from: Place) -> Place {
         let bytes = self.entry(from).bytes();
-        let source = core::mem::take(&mut self.segments[from.segment as usize].log);
-        let entry = &source[from.offset as usize..from.offset as usize + bytes];
-        let to = self.append_with(Head::Survivors, bytes, |log| log.extend_from_slice(entry));
-        self.segments[from.segment as usize].log = source;
+        let to = self.extend(Head::Survivors, bytes);
+        self.memory.copy_within(at(from)..at(from) + bytes, at(to));
         self.kill(from);
         to
     }
@@ -203,7 +250,7 @@ impl Segments {
             "only what is dead is released"
         );
         segment.stage = Stage::Free;
-        segment.log.clear();
+        segment.filled = 0;
         self.free.push(number);
         self.set_max(self.segments_max);
     }

@@ -136,7 +136,8 @@ impl<'a> Loops<'a> {
         if self.next == self.requests.len() {
             self.next = 0;
         }
-        self.slots.ask(slot, &self.requests[place].bytes);
+        let PatternRequest { call, bytes, .. } = &self.requests[place];
+        self.slots.ask(slot, *call, bytes);
         self.asked[slot] = Some((place, now));
         self.requests[place].class()
     }

@@ -34,7 +34,8 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
         .map_err(|error| format!("cannot listen for clients: {error}"))?;
     let shards = (rank as u32, bench.ranks as u32);
     let shard = filled_shard(bench, shards)?;
-    let mut daemon = Daemon::new(&endpoint, shard, shards, slots).map_err(|error| error.to_string())?;
+    let mut daemon = Daemon::new(&endpoint, shard, shards, slots);
+    daemon.meet_all().map_err(|error| error.to_string())?;
     let empty_turn_nanos = time_empty_turns(&mut daemon);
     let control = Control::start(node, bench.runs, within);
     let mut runs = Vec::with_capacity(bench.runs);
@@ -89,6 +90,8 @@ fn filled_shard(bench: &BenchKv, (own, shards): (u32, u32)) -> Result<Shard, Str
 fn time_empty_turns(daemon: &mut Daemon<'_>) -> f64 {
     let clock = Clock::new();
     let begun = clock.now();
-    (0..EMPTY_TURNS).for_each(|_| daemon.turn(&mut NobodyObserves));
+    for _ in 0..EMPTY_TURNS {
+        daemon.turn(&mut NobodyObserves);
+    }
     (clock.now() - begun).as_nanos() as f64 / f64::from(EMPTY_TURNS)
 }

@@ -48,6 +48,7 @@ impl FromStr for Distribution {
 
 /// A request, ready to be put into a slot.
 pub(super) struct PatternRequest {
+    pub call: u8,
     pub bytes: Vec<u8>,
     pub reads: bool,
     /// Whether another rank's shard has the object.
@@ -84,14 +85,15 @@ pub(super) fn pattern(bench: &BenchKv, rank: usize, client: usize) -> Vec<Patter
         let key = (key as u64).to_le_bytes();
         let name = name(&key);
         let remote = shard_of(name.hash(), bench.ranks as u32) as usize != rank;
-        let mut bytes = vec![call_number(if reads { GET } else { PUT })];
+        let call = call_number(if reads { GET } else { PUT });
+        let mut bytes = Vec::new();
         if reads {
             GetRequest { name }.encode(&mut bytes);
         } else {
             let value = Value::new(&value).expect("the value is short");
             PutRequest { name, value, condition: Condition::Always }.encode(&mut bytes);
         }
-        PatternRequest { bytes, reads, remote }
+        PatternRequest { call, bytes, reads, remote }
     };
     (0..REQUESTS).map(request).collect()
 }

@@ -227,6 +227,12 @@ impl<D: LaneDriver> Transport for Ring<D> {
         received
     }
 
+    fn flush(&mut self) -> bool {
+        let before = self.outbound.counters.records_sent.get();
+        self.outbound.flush();
+        self.outbound.counters.records_sent.get() != before
+    }
+
     fn outbox(&mut self) -> &mut dyn Outbox {
         &mut self.outbound
     }

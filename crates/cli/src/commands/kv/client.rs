@@ -3,59 +3,43 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
-use farcall::{Endpoint, Node};
-use farcall_kv::store::{Condition, ReadError};
-use farcall_kv::{Client, Failure as KvFailure, Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
+use farcall_kv::store::Condition;
+use farcall_kv::{Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
 
+use super::SCHEMA;
 use super::show::{Shown, show_object, show_shard, shown};
-use super::{SCHEMA, join_as_client};
-use crate::arguments::kv::{KvDelete, KvGet, KvIncr, KvPlace, KvPut, KvScan, KvStat, KvTable};
-use crate::arguments::load_settings;
+use super::way::{Connection, Repeat, Way, explain};
+use crate::arguments::kv::{KvDelete, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
 use crate::failure::Failure;
 use crate::output::Report;
 
 /// Bytes of keys and values that a scan asks for at a time.
 const PAGE_BYTES: usize = 256 << 10;
 
-/// A client's endpoint. The store knows how many shards it has, and says so to those who ask shard 0.
-struct Connection {
-    endpoint: Endpoint,
-    _node: Node,
-}
-
-impl Connection {
-    fn open(place: &KvPlace) -> Result<Self, Failure> {
-        let settings = load_settings(&place.settings)?;
-        let node = Node::new(join_as_client(place)?, settings);
-        let endpoint = node.endpoint(place.transport.name()).map_err(Failure::run)?;
-        Ok(Self { endpoint, _node: node })
-    }
-
-    fn client(&self) -> Result<Client<'_>, Failure> {
-        let first = Client::new(&self.endpoint, [0]);
-        let shards = first.statistics(0).wait().map_err(Failure::run)?.shards;
-        Ok(Client::new(&self.endpoint, 0..shards))
-    }
-}
-
 /// Prints a value.
 pub fn get(get: &KvGet) -> Result<(), Failure> {
-    let name = name(&get.table, &get.key)?;
-    let connection = Connection::open(&get.place)?;
-    let found = connection.client()?.get(name).wait().map_err(|failure| explain(failure, &get.table))?;
-    let found = found.ok_or_else(|| no_object(&get.key, &get.table))?;
-    let mut report = Report::open(get.place.json.as_ref())?;
-    report.object(&show_object(name.key(), found.version(), Some(found.value())))?;
+    let (name, way) = (name(&get.table, &get.key)?, Way::of(&get.way, &get.table));
+    let found = way.go(
+        Repeat::Always,
+        |slots| slots.get(name),
+        |client| {
+            let found = client.get(name).wait()?;
+            Ok(found.map(|object| (object.version(), object.value().to_vec())))
+        },
+    )?;
+    let (version, value) = found.ok_or_else(|| no_object(&get.key, &get.table))?;
+    let mut report = Report::open(way.json())?;
+    report.object(&show_object(name.key(), version, Some(&value)))?;
     if report.has_text() {
-        write_value(found.value()).map_err(Failure::output)?;
+        write_value(&value).map_err(Failure::output)?;
     }
     Ok(())
 }
 
 /// Writes an object.
 pub fn put(put: &KvPut) -> Result<(), Failure> {
-    let name = name(&put.table, &put.key)?;
+    let (name, way) = (name(&put.table, &put.key)?, Way::of(&put.way, &put.table));
     let value = read_value(put)?;
     let value = Value::new(&value).map_err(|error| Failure::Usage(error.to_string()))?;
     let condition = match (put.if_absent, put.if_version) {
@@ -63,34 +47,40 @@ pub fn put(put: &KvPut) -> Result<(), Failure> {
         (false, Some(version)) => Condition::Version(version),
         (false, None) => Condition::Always,
     };
-    let connection = Connection::open(&put.place)?;
-    let written = connection.client()?.put(name, value, condition).wait();
-    let version = written.map_err(|failure| explain(failure, &put.table))?;
-    let mut report = Report::open(put.place.json.as_ref())?;
+    let version = way.go(
+        Repeat::IfNothingHappened,
+        |slots| slots.put(name, value, condition),
+        |client| client.put(name, value, condition).wait(),
+    )?;
+    let mut report = Report::open(way.json())?;
     report.object(&show_object(name.key(), version, None))?;
     report.line(format_args!("version {version}"))
 }
 
 /// Deletes an object.
 pub fn delete(delete: &KvDelete) -> Result<(), Failure> {
-    let name = name(&delete.table, &delete.key)?;
+    let (name, way) = (name(&delete.table, &delete.key)?, Way::of(&delete.way, &delete.table));
     let condition = delete.if_version.map_or(Condition::Always, Condition::Version);
-    let connection = Connection::open(&delete.place)?;
-    let deleted = connection.client()?.delete(name, condition).wait();
-    let deleted = deleted.map_err(|failure| explain(failure, &delete.table))?;
+    let deleted = way.go(
+        Repeat::IfNothingHappened,
+        |slots| slots.delete(name, condition),
+        |client| client.delete(name, condition).wait(),
+    )?;
     let version = deleted.ok_or_else(|| no_object(&delete.key, &delete.table))?;
-    let mut report = Report::open(delete.place.json.as_ref())?;
+    let mut report = Report::open(way.json())?;
     report.object(&show_object(name.key(), version, None))?;
     report.line(format_args!("deleted version {version}"))
 }
 
 /// Adds to a number.
 pub fn incr(incr: &KvIncr) -> Result<(), Failure> {
-    let name = name(&incr.table, &incr.key)?;
-    let connection = Connection::open(&incr.place)?;
-    let added = connection.client()?.increment(name, incr.amount).wait();
-    let (version, sum) = added.map_err(|failure| explain(failure, &incr.table))?;
-    let mut report = Report::open(incr.place.json.as_ref())?;
+    let (name, way) = (name(&incr.table, &incr.key)?, Way::of(&incr.way, &incr.table));
+    let (version, sum) = way.go(
+        Repeat::IfNothingHappened,
+        |slots| slots.increment(name, incr.amount),
+        |client| client.increment(name, incr.amount).wait(),
+    )?;
+    let mut report = Report::open(way.json())?;
     report.object(&json!({
         "schema": SCHEMA, "kind": "number", "key": shown(name.key()), "version": version, "sum": sum,
     }))?;
@@ -142,15 +132,6 @@ fn name<'k>(of: &KvTable, key: &'k str) -> Result<Name<'k>, Failure> {
 
 fn no_object(key: &str, table: &KvTable) -> Failure {
     Failure::Run(format!("there is no object `{key}` in table `{}`", table.table))
-}
-
-/// The sentence for a failure; a missing table is named.
-fn explain<E: core::error::Error + 'static>(failure: KvFailure<E>, table: &KvTable) -> Failure {
-    let sentence = failure.to_string();
-    if sentence == ReadError::UnknownTable.to_string() {
-        return Failure::Run(format!("there is no table `{}`", table.table));
-    }
-    Failure::Run(sentence)
 }
 
 /// The value to write: from the argument, a file, or standard input. One that is too long is not read to its end.

@@ -3,6 +3,7 @@
 mod client;
 mod serve;
 mod show;
+mod way;
 
 use core::time::Duration;
 

@@ -1,8 +1,11 @@
-//! `farcall kv serve`: one shard of a store.
+//! `farcall kv serve`: one shard of a store, and the daemon of its host.
+
+use core::time::Duration;
 
 use farcall::Node;
 use farcall::bootstrap::{Bootstrap, Rendezvous};
 use farcall_kv::Shard;
+use farcall_kv::daemon::{Daemon, SlotLayout, Slots, listen_on_host};
 use farcall_kv::store::Store;
 use serde_json::json;
 
@@ -12,8 +15,8 @@ use crate::arguments::load_settings;
 use crate::failure::Failure;
 use crate::output::Report;
 
-/// Counters that are levels are brought up to date after so many turns of the poll loop.
-const UPDATE_EVERY: u32 = 1 << 16;
+/// Another shard is at the rendezvous or is not: the time for it to say so.
+const MEET_WITHIN: Duration = Duration::from_millis(250);
 
 /// Serves until the process is ended.
 pub fn run(serve: &KvServe) -> Result<(), Failure> {
@@ -38,6 +41,10 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         Bootstrap::join(&place.at, serve.shard as u32, RANKS, JOIN_WITHIN).map_err(Failure::run)?;
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(place.transport.name()).map_err(Failure::run)?;
+    let slots = listen(serve)?;
+    let mut daemon = Daemon::new(&endpoint, shard, (serve.shard as u32, serve.shards as u32), slots);
+    daemon.wake_for_clients().map_err(Failure::run)?;
+    daemon.meet_present(MEET_WITHIN);
     let (number, shards, at, transport) = (serve.shard, serve.shards, &place.at, place.transport);
     report.line(format_args!("shard {number} of {shards} serves at {at} over {transport}"))?;
     report.object(&json!({
@@ -48,12 +55,16 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         "at": at.to_string(),
         "transport": transport.name(),
     }))?;
-    let mut turns = 0_u32;
     loop {
-        let done = endpoint.poll_requests_idle(|request, reply| shard.handle(request, reply), |_, _| ());
-        turns = turns.wrapping_add(1);
-        if done == 0 || turns.is_multiple_of(UPDATE_EVERY) {
-            shard.update_counters();
-        }
+        daemon.turn_idle();
     }
+}
+
+/// Listens for the processes of this host.
+fn listen(serve: &KvServe) -> Result<Slots, Failure> {
+    let bytes = serve.slot_bytes.0;
+    let layout =
+        SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };
+    listen_on_host(&serve.place.at.to_string(), layout, serve.clients as usize)
+        .map_err(|error| Failure::Run(format!("cannot listen for processes of this host: {error}")))
 }

@@ -97,6 +97,8 @@ fn numbers_are_counted_up_and_down() {
 fn a_store_that_is_too_small_is_refused() {
     let refusal = Store::new(MEMORY_BYTES_MIN - 1).map(drop);
     assert_eq!(refusal, Err(StoreSizeError::TooSmall { bytes: MEMORY_BYTES_MIN - 1 }));
+    let bytes = 1 << 60;
+    assert_eq!(Store::new(bytes).map(drop), Err(StoreSizeError::NotThere { bytes }));
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! `farcall benchkv`: daemons, clients on shared-memory slots, and where their time goes.
+
+mod rank;
+mod shown;
+mod sweep;
+
+use farcall_lab::bench::Bench;
+use farcall_lab::benchkv::{BenchKv, BenchKvResult, run as run_bench};
+
+use self::shown::Shown;
+use self::sweep::Sweep;
+use crate::arguments::benchkv::BenchKvArguments;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+
+/// Runs the benchmark, once or for each number of clients.
+pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
+    let bench = plan(arguments)?;
+    let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
+    let report = Report::open(arguments.output.json.as_ref())?;
+    let mut report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
+    let on = Bench::new().map_err(Failure::run)?;
+    let progress = Progress::new(clients.len(), arguments.output.quiet);
+    let mut sweep = arguments.sweep.as_ref().map(|_| Sweep::new(bench.clone()));
+    for clients in clients {
+        let bench = BenchKv { clients: clients as usize, ..bench.clone() };
+        progress.begin(format_args!("{clients} clients"));
+        let results = run_bench(&bench, &on).map_err(Failure::run)?;
+        progress.step();
+        let regime = on.distance_nanos().map_err(Failure::run)?;
+        let mut show = || match &mut sweep {
+            Some(sweep) => sweep.show_points(&bench, &results, &mut report),
+            None => show_runs(&bench, regime, &results, &mut report),
+        };
+        progress.suspend(&mut show)?;
+    }
+    if let Some(sweep) = sweep {
+        sweep.show_knees(&mut report)?;
+    }
+    report.end()
+}
+
+fn show_runs(
+    bench: &BenchKv,
+    distance_nanos: f64,
+    results: &[BenchKvResult],
+    report: &mut Report,
+) -> Result<(), Failure> {
+    report.line(header(bench, distance_nanos))?;
+    for (run, result) in results.iter().enumerate() {
+        Shown { bench, run, result }.show(report)?;
+    }
+    Ok(())
+}
+
+fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {
+    let mut tuning = arguments.tuning.settings.clone();
+    tuning.extend(arguments.ring_size.map(|size| format!("ring.ring_bytes={size}")));
+    let (settings, _) = crate::arguments::Tuning { settings: tuning, ..arguments.tuning.clone() }.load()?;
+    Ok(BenchKv {
+        transport: arguments.transport.name().to_owned(),
+        settings,
+        ranks: arguments.ranks as usize,
+        clients: arguments.clients as usize,
+        queue_depth: arguments.queue_depth as usize,
+        keys: arguments.keys,
+        read_ratio: arguments.read_ratio,
+        distribution: arguments.distribution,
+        lasting: arguments.seconds,
+        runs: arguments.runs as usize,
+        seed: arguments.tuning.seed,
+    })
+}
+
+fn header(bench: &BenchKv, distance_nanos: f64) -> String {
+    format!(
+        "# {}: {} ranks, {} clients each, queue depth {}, {} keys a rank, read ratio {}, {}; cores {distance_nanos:.0} ns apart",
+        bench.transport,
+        bench.ranks,
+        bench.clients,
+        bench.queue_depth,
+        bench.keys,
+        bench.read_ratio,
+        bench.distribution
+    )
+}
