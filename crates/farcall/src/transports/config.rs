@@ -7,7 +7,8 @@ use farcall_driver::decorate::FaultConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
 use farcall_protocol::homa::HomaRules;
-use farcall_transport::{PacketConfig, RingConfig};
+use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
+use farcall_transport_ucx::UcxConfig;
 
 use crate::parameters::{FaultSettings, HomaSettings, Idle, Settings};
 
@@ -81,6 +82,26 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: homa.resend_interval,
         ..PacketConfig::default()
+    }
+}
+
+/// The most memory that transports over libraries lend at a time.
+const LIBRARY_LOAN_BYTES_MAX: usize = 256 << 20;
+
+pub fn ucx_config(settings: &Settings) -> UcxConfig {
+    UcxConfig {
+        payload_bytes_max: settings.ucx.message_bytes_max,
+        may_sleep: settings.endpoint.idle == Idle::Block,
+    }
+}
+
+/// As for `basic_config`.
+pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
+    LibraryConfig {
+        message_bytes_max: settings.ucx.message_bytes_max as u32,
+        calls_max: settings.ucx.calls_max as u16,
+        peer_timeout: settings.endpoint.peer_timeout,
+        loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
     }
 }
 
