@@ -18,6 +18,7 @@
 //! `ffi.rs` are for version 1.11 and later; UCX appends to its structures and says by masks which fields are there.
 
 mod api;
+mod descriptors;
 mod ffi;
 mod library;
 mod peers;

@@ -9,6 +9,7 @@ use farcall_driver::{Address, AddressError, Destination};
 use farcall_protocol::Instant;
 use farcall_transport::{Library, Outgoing};
 
+use crate::descriptors::kept_from_children;
 use crate::ffi::*;
 use crate::peers::Peers;
 use crate::sends::{Sends, Sent, no_param};
@@ -86,7 +87,7 @@ unsafe impl Send for Ucx {}
 impl Ucx {
     /// A new worker.
     pub fn new(config: &UcxConfig) -> Result<Self, UcxError> {
-        let mut worker = WorkerBox::new(config.may_sleep)?;
+        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep))?;
         let shared = SharedBox::new(worker.api, config.payload_bytes_max);
         worker.listen(shared.for_callbacks())?;
         let address = worker.address()?;
