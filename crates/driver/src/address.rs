@@ -50,6 +50,12 @@ pub enum AddressError {
         /// The limit.
         peers_max: usize,
     },
+    /// Of the right fabric, but nothing leads there from here.
+    #[error("nothing leads to the address: {why}")]
+    OutOfReach {
+        /// What would have to be different.
+        why: &'static str,
+    },
     /// Of another fabric, or damaged: use the transport that the peer uses.
     #[error("the address is not one of driver `{driver}`")]
     WrongKind {

@@ -30,8 +30,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// A process of the cluster that the environment describes (a rendezvous address or a list of hosts), with the
-    /// settings of the environment; alone when it describes none.
+    /// A process of the cluster that the environment describes (a rendezvous address, a list of hosts, or a launcher such as
+    /// `mpirun`), with the settings of the environment; alone when it describes none.
     pub fn from_env() -> Result<Self, NodeError> {
         Ok(Self::new(Bootstrap::from_env()?, Settings::load([])?))
     }

@@ -17,6 +17,7 @@
 //! signal handlers, memory hooks and threads, and the same program runs where there is no UCX. The declarations in
 //! `ffi.rs` are for version 1.11 and later; UCX appends to its structures and says by masks which fields are there.
 
+mod address;
 mod api;
 mod descriptors;
 mod ffi;

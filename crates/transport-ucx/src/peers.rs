@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use farcall_driver::{Address, AddressError, Destination};
 
+use crate::address::unwrap;
 use crate::ffi::*;
 use crate::sends::no_param;
 use crate::shared::{Shared, SharedBox, Ticket};
@@ -107,13 +108,13 @@ fn create(worker: &mut WorkerBox, to: &Address, ticket: &Arc<Ticket>) -> Result<
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
         | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
         | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = to.as_bytes().as_ptr().cast();
+    params.address = unwrap(to)?.as_ptr().cast();
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     let argument = Arc::as_ptr(ticket).cast_mut().cast();
     params.err_handler = ErrorHandler { callback: Some(on_error), argument };
     let mut endpoint = null_mut();
-    // SAFETY: the worker lives. The address is one that another worker gave: farcall's messages carry it unchanged, and
-    // whoever may send such messages is a process of the cluster. The ticket outlives the worker.
+    // SAFETY: the worker lives. The address is what another worker gave, unaltered, as `unwrap` has checked; whoever could
+    // forge one is a process of the cluster, and these trust each other that far. The ticket outlives the worker.
     #[expect(unsafe_code, reason = "a call of UCX")]
     let status = unsafe { (worker.api.ucp_ep_create)(worker.worker, &params, &mut endpoint) };
     if status == UCS_OK { Ok(endpoint) } else { Err(AddressError::WrongKind { driver: "ucx" }) }

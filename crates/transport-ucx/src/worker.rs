@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 
 use farcall_driver::Address;
 
+use crate::address::wrap;
 use crate::api::{Api, api};
 use crate::ffi::*;
 use crate::library::UcxError;
@@ -95,7 +96,7 @@ impl WorkerBox {
         let bytes = unsafe { core::slice::from_raw_parts(address.cast::<u8>(), length) }.to_vec();
         // SAFETY: it came from this worker and is not used again.
         unsafe { (self.api.ucp_worker_release_address)(self.worker, address) };
-        Address::new(bytes).map_err(|_| UcxError::AddressTooLong { bytes: length })
+        wrap(&bytes).map_err(|_| UcxError::AddressTooLong { bytes: length })
     }
 
     /// Lets UCX work, callbacks included; returns how much there was to do.

@@ -10,6 +10,8 @@ mod payload;
 mod ring;
 mod seam;
 
+#[cfg(feature = "conformance")]
+pub use library::conformance;
 pub use library::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, LibraryConfig, LibraryCounters, LibraryTransport, Presence,
 };

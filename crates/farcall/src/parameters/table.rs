@@ -71,6 +71,11 @@ parameters! {
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }
+    "The `mpi` transport: messages of MPI, between processes that one launcher started."
+    mpi: MpiSettings {
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+    }
     "Faults injected into the packets that an endpoint sends, for tests and experiments."
     fault: FaultSettings {
         drop_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets lost.";

@@ -15,12 +15,13 @@ use farcall_protocol::homa::HomaPolicy;
 use farcall_transport::{
     Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
 };
+use farcall_transport_mpi::Mpi;
 use farcall_transport_ucx::Ucx;
 
 use super::TransportKind;
 use super::config::{
-    basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config,
-    ucx_config, ucx_library_config, udp_config,
+    basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ring_config,
+    shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -70,6 +71,10 @@ impl Builder<'_> {
             TransportKind::HomaShm => self.homa(shm()?, seed),
             TransportKind::Ucx => {
                 self.library(Ucx::new(&ucx_config(self.settings))?, &ucx_library_config(self.settings), seed)
+            }
+            TransportKind::Mpi => {
+                let mpi = Mpi::new(&mpi_config(self.settings, random_incarnation()))?;
+                self.library(mpi, &mpi_library_config(self.settings), seed)
             }
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
                 Err("it needs a simulated fabric, whose hosts are not processes".into())

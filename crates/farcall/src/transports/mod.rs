@@ -30,6 +30,8 @@ pub enum TransportKind {
     HomaSim,
     /// Messages of UCX.
     Ucx,
+    /// Messages of MPI.
+    Mpi,
 }
 
 impl TransportKind {
@@ -41,7 +43,7 @@ impl TransportKind {
     pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
 
     /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
-    pub const LIBRARIES: &'static [Self] = &[Self::Ucx];
+    pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi];
 
     /// How many there are of all sorts.
     pub(crate) const COUNT: usize = Self::ALL.len() + Self::SIMULATED.len() + Self::LIBRARIES.len();
@@ -55,6 +57,7 @@ impl TransportKind {
     pub fn presence(self) -> Option<Presence> {
         match self {
             Self::Ucx => Some(farcall_transport_ucx::presence()),
+            Self::Mpi => Some(farcall_transport_mpi::presence()),
             _ => None,
         }
     }
@@ -76,6 +79,7 @@ impl TransportKind {
             Self::BasicSim => "basic+sim",
             Self::HomaSim => "homa+sim",
             Self::Ucx => "ucx",
+            Self::Mpi => "mpi",
         }
     }
 
@@ -95,6 +99,7 @@ impl TransportKind {
             Self::BasicSim => "receiver-granted packets on a simulated fabric",
             Self::HomaSim => "packets granted to the shortest messages first, on a simulated fabric",
             Self::Ucx => "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
+            Self::Mpi => "messages of MPI, between processes that one launcher started together",
         }
     }
 }

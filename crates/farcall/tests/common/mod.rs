@@ -33,6 +33,17 @@ pub fn transports() -> impl Iterator<Item = TransportKind> {
     TransportKind::ALL.iter().chain(TransportKind::LIBRARIES).copied().filter(is_here)
 }
 
+/// Those that connect processes although no launcher started them together.
+pub fn transports_without_launcher() -> impl Iterator<Item = TransportKind> {
+    transports().filter(|&kind| {
+        let needs_launcher = kind == TransportKind::Mpi;
+        if needs_launcher {
+            println!("over {kind}: unsupported: it connects only what one launcher started together");
+        }
+        !needs_launcher
+    })
+}
+
 /// A cluster of two in this process; rank 0 serves on a thread of its own.
 pub struct Pair {
     pub client: Endpoint,

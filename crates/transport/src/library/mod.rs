@@ -9,6 +9,8 @@
 //! over every library, also over those that cannot notice anything. `docs/protocol/library.md` has the bytes.
 
 mod channel;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod counters;
 mod outbound;
 mod seam;
