@@ -117,9 +117,18 @@ impl Ucx {
         }
     }
 
-    /// Whether no message and no endpoint is on its way out.
-    fn all_has_left(&mut self) -> bool {
-        self.sends.is_empty() && self.shared.with(|shared| shared.closing.is_empty())
+    /// Lets UCX work until all is `done`, for [`LINGER`] at most.
+    fn linger(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        let give_up_at = WallTime::now() + LINGER;
+        while !done(self) && WallTime::now() < give_up_at {
+            self.worker.progress();
+            self.settle();
+        }
+    }
+
+    /// Whether payloads are being fetched.
+    fn is_fetching(&self) -> bool {
+        self.fetches.iter().any(Option::is_some)
     }
 
     /// Fetches a long payload from its sender.
@@ -197,13 +206,14 @@ impl Library for Ucx {
     }
 
     fn forget(&mut self, to: Destination) {
-        self.peers.forget(&mut self.worker, &mut self.shared, to);
+        let by_force = self.sends.any_to(to);
+        self.peers.forget(&mut self.worker, &mut self.shared, to, by_force);
     }
 
     #[inline]
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
         let Some(endpoint) = self.peers.endpoint(to) else { return };
-        match self.sends.send(self.worker.api, &self.shared, endpoint, head, payload) {
+        match self.sends.send(self.worker.api, &self.shared, (to, endpoint), head, payload) {
             Sent::Accepted => {}
             Sent::Failed => self.failed.push(to),
         }
@@ -263,12 +273,13 @@ impl Library for Ucx {
 /// The last messages, such as the good-bye, get a moment to leave.
 impl Drop for Ucx {
     fn drop(&mut self) {
-        self.peers.forget_all(&mut self.worker, &mut self.shared);
-        let give_up_at = WallTime::now() + LINGER;
-        while !self.all_has_left() && WallTime::now() < give_up_at {
-            self.worker.progress();
-            self.settle();
+        self.linger(|this| this.sends.is_empty() && !this.is_fetching());
+        let is_fetching = self.is_fetching();
+        for to in self.peers.destinations() {
+            let by_force = is_fetching || self.sends.any_to(to);
+            self.peers.forget(&mut self.worker, &mut self.shared, to, by_force);
         }
+        self.linger(|this| this.sends.is_empty() && this.shared.with(|shared| shared.closing.is_empty()));
         for request in self.shared.with(|shared| core::mem::take(&mut shared.closing)) {
             // SAFETY: the request is not complete, so its callback has not freed it, and being freed here it never will.
             #[expect(unsafe_code, reason = "a call of UCX")]

@@ -66,21 +66,28 @@ impl Peers {
         !core::mem::replace(&mut peer.is_lost, true)
     }
 
-    /// Closes the endpoint of a peer: after what is on its way has left, or at once when the peer is lost.
-    pub fn forget(&mut self, worker: &mut WorkerBox, shared: &mut SharedBox, to: Destination) {
+    /// Closes the endpoint of a peer. When the peer is lost, or `by_force`, what is on its way is given up.
+    ///
+    /// UCX does not end a worker with messages under way on an endpoint that is being closed in order, so this must be by
+    /// force when there are any.
+    pub fn forget(
+        &mut self,
+        worker: &mut WorkerBox,
+        shared: &mut SharedBox,
+        to: Destination,
+        by_force: bool,
+    ) {
         if let Some(peer) = self.peers.get_mut(to.0 as usize).and_then(Option::take) {
             if self.by_address.get(&peer.address) == Some(&to.0) {
                 self.by_address.remove(&peer.address);
             }
-            close(worker, shared, peer.endpoint, peer.is_lost);
+            close(worker, shared, peer.endpoint, by_force || peer.is_lost);
         }
     }
 
-    /// Begins to close every endpoint.
-    pub fn forget_all(&mut self, worker: &mut WorkerBox, shared: &mut SharedBox) {
-        for number in 0..self.peers.len() as u32 {
-            self.forget(worker, shared, Destination(number));
-        }
+    /// All that there have been, forgotten ones too.
+    pub fn destinations(&self) -> impl Iterator<Item = Destination> + use<> {
+        (0..self.peers.len() as u32).map(Destination)
     }
 }
 

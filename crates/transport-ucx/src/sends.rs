@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use std::sync::Arc;
 
-use farcall_driver::Loan;
+use farcall_driver::{Destination, Loan};
 use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload};
 
 use crate::api::Api;
@@ -32,6 +32,8 @@ struct Slot {
     /// What keeps a payload alive that is sent without a copy.
     owner: Option<Owner>,
     ticket: Arc<Ticket>,
+    /// Where it goes; `None` while the slot is vacant.
+    to: Option<Destination>,
 }
 
 /// All messages on their way out.
@@ -60,18 +62,25 @@ impl Sends {
         self.vacant.len() == self.slots.len()
     }
 
-    /// Gives a message to UCX. `to` must be an endpoint of the worker whose callbacks use `shared`.
+    /// Whether something is on its way to `to`.
+    pub fn any_to(&self, to: Destination) -> bool {
+        self.slots.iter().any(|slot| slot.to == Some(to))
+    }
+
+    /// Gives a message to UCX. The `endpoint` must be that of the destination, and of the worker whose callbacks use
+    /// `shared`.
     #[inline]
     pub fn send(
         &mut self,
         api: &Api,
         shared: &SharedBox,
-        to: *mut Endpoint,
+        (to, endpoint): (Destination, *mut Endpoint),
         head: &[u8],
         payload: Outgoing<'_>,
     ) -> Sent {
         let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
         let slot = &mut *self.slots[number as usize];
+        slot.to = Some(to);
         slot.head[..head.len()].copy_from_slice(head);
         let (data, length) = match payload {
             Outgoing::Slice(bytes) => {
@@ -103,7 +112,7 @@ impl Sends {
         // an error, or calls `on_sent` with it; then `finish` runs, and not before.
         #[expect(unsafe_code, reason = "a call of UCX")]
         let request = unsafe {
-            (api.ucp_am_send_nbx)(to, MESSAGE_ID, head_start, head.len(), data.cast(), length, &param)
+            (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head_start, head.len(), data.cast(), length, &param)
         };
         if request.is_null() {
             self.finish(number);
@@ -121,6 +130,7 @@ impl Sends {
     pub fn finish(&mut self, number: u32) {
         let slot = &mut *self.slots[number as usize];
         slot.owner = None;
+        slot.to = None;
         if self.kept_bytes > KEPT_BYTES_MAX {
             self.kept_bytes -= slot.copy.capacity();
             slot.copy = Vec::new();
@@ -136,6 +146,7 @@ impl Sends {
             copy: Vec::new(),
             owner: None,
             ticket: shared.ticket(number),
+            to: None,
         }));
         number
     }

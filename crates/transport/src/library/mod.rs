@@ -241,12 +241,10 @@ impl<L: Library> Transport for LibraryTransport<L> {
         }
         let timers_due = self.outbound.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
         self.outbound.sessions.handle_timeout(now);
-        let any_ended = self.outbound.sessions.has_events() && self.outbound.report_sessions(sink);
+        self.outbound.report_sessions(sink);
         self.outbound.transmit_session_packets();
-        // A handshake that is given up tells nobody, so timers count as well.
-        if any_ended || timers_due {
-            self.outbound.forget_unused_destinations();
-        }
+        // A handshake that its acceptor gives up is no event.
+        self.outbound.forget_unused_destinations(timers_due);
         progressed.max(received)
     }
 

@@ -24,6 +24,8 @@ pub struct Outbound<L: Library> {
     head: Head,
     /// Destinations that a session has led to; looked through when one ends.
     destinations: Vec<Destination>,
+    /// Whether a session has ended since.
+    any_ended: bool,
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(SessionId, String)>,
 }
@@ -40,6 +42,7 @@ impl<L: Library> Outbound<L> {
             loans: HeapLoans::new(loan_bytes_max),
             head: Head::new(),
             destinations: Vec::new(),
+            any_ended: false,
             excesses: Vec::new(),
         }
     }
@@ -72,8 +75,11 @@ impl<L: Library> Outbound<L> {
         }
     }
 
-    /// Forgets the destinations that no session leads to.
-    pub fn forget_unused_destinations(&mut self) {
+    /// Forgets the destinations that no session leads to, if a session has ended or `may_have_expired` without a word.
+    pub fn forget_unused_destinations(&mut self, may_have_expired: bool) {
+        if !core::mem::take(&mut self.any_ended) && !may_have_expired {
+            return;
+        }
         let (sessions, library) = (&self.sessions, &mut self.library);
         self.destinations.retain(|&to| {
             let used = sessions.any_to(PeerAddress(to.0));
@@ -97,9 +103,8 @@ impl<L: Library> Outbound<L> {
         }
     }
 
-    /// Tells the sink which sessions came up and which ended; returns whether any ended.
-    pub fn report_sessions(&mut self, sink: &mut dyn Sink) -> bool {
-        let mut any_ended = false;
+    /// Tells the sink which sessions came up and which ended.
+    pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.sessions.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => {
@@ -107,7 +112,7 @@ impl<L: Library> Outbound<L> {
                     sink.session_up(self, crate::SessionId(id.0), peer);
                 }
                 SessionEvent::Down { id, reason } => {
-                    any_ended = true;
+                    self.any_ended = true;
                     let reason = self.reason_of(id, reason);
                     // Another session may have its place already.
                     if self.channel(id).is_some() {
@@ -117,7 +122,6 @@ impl<L: Library> Outbound<L> {
                 }
             }
         }
-        any_ended
     }
 
     fn reason_of(&mut self, id: SessionId, reason: EndReason) -> DownReason {

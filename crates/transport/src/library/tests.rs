@@ -346,6 +346,7 @@ fn a_transport_that_is_dropped_says_good_bye() {
     server.transport.poll(*now, &mut server.log);
     assert_eq!(server.log.down.len(), 1);
     assert_eq!(server.log.down[0].1, DownReason::Closed);
+    assert!(world.post.boxes()[1].known.is_empty(), "nothing leads to it any more");
 }
 
 #[test]
