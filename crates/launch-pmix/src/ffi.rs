@@ -70,14 +70,20 @@ impl Value {
 
     /// The number, if it is one.
     pub fn number(&self) -> Option<u32> {
-        // SAFETY: the type says which field was written.
-        (self.kind == TYPE_UINT32).then(|| unsafe { self.data.number })
+        match self.kind {
+            // SAFETY: the type says which field was written.
+            TYPE_UINT32 => Some(unsafe { self.data.number }),
+            _ => None,
+        }
     }
 
     /// The text, if it is one.
     pub fn as_string(&self) -> Option<*const c_char> {
-        // SAFETY: the type says which field was written.
-        (self.kind == TYPE_STRING).then(|| unsafe { self.data.string }).filter(|string| !string.is_null())
+        match self.kind {
+            // SAFETY: the type says which field was written.
+            TYPE_STRING => Some(unsafe { self.data.string }).filter(|string| !string.is_null()),
+            _ => None,
+        }
     }
 }
 

@@ -64,6 +64,7 @@ pub struct WorkerParams {
 pub const UCP_EP_PARAM_FIELD_REMOTE_ADDRESS: u64 = 1;
 pub const UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE: u64 = 2;
 pub const UCP_EP_PARAM_FIELD_ERR_HANDLER: u64 = 4;
+pub const UCP_ERR_HANDLING_MODE_NONE: c_uint = 0;
 pub const UCP_ERR_HANDLING_MODE_PEER: c_uint = 1;
 
 pub type ErrorCallback = unsafe extern "C" fn(argument: *mut c_void, endpoint: *mut Endpoint, status: Status);

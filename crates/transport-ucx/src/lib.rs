@@ -10,8 +10,10 @@
 //! - Nothing is looked for: arrivals, completed sends and failed endpoints are queued by callbacks, which UCX runs
 //!   inside `ucp_worker_progress`, and are taken from these queues afterwards, when UCX is not running.
 //! - An endpoint is a worker of its own, used by one thread at a time; two of them share nothing.
-//! - Endpoints ask for UCX's handling of errors, so that a dead peer is reported as soon as UCX knows. Over shared memory
-//!   it may not find out; then the silence of the peer is noticed by the layer above.
+//! - Endpoints ask for UCX's handling of errors unless told otherwise, so that a dead peer is reported as soon as UCX knows
+//!   and messages to it can be given up. It costs the shared memory: version 1.13 has no error handling there and takes TCP
+//!   even within a machine. Without it, the silence of a peer is noticed by the layer above, and a worker that has messages
+//!   for a dead peer is left to the end of the process, because UCX cannot end it.
 //!
 //! The library is opened when the first endpoint is made, not linked: a program that does not use it does not get its
 //! signal handlers, memory hooks and threads, and the same program runs where there is no UCX. The declarations in

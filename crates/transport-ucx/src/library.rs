@@ -1,6 +1,7 @@
 //! UCX as a library of messages.
 
 use core::ffi::c_void;
+use core::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallTime};
@@ -26,6 +27,9 @@ pub struct UcxConfig {
     pub payload_bytes_max: usize,
     /// Whether its user may block until something arrives. Waking sleepers costs a little even while none sleeps.
     pub may_sleep: bool,
+    /// Whether UCX is to notice dead peers and to report them. It then uses only what it can notice them over: version 1.13
+    /// does without shared memory.
+    pub error_handling: bool,
 }
 
 /// Why there is no instance.
@@ -66,7 +70,7 @@ struct Fetch {
 /// One worker of UCX.
 pub struct Ucx {
     /// First of all that drops: nothing else is touched by UCX afterwards.
-    worker: WorkerBox,
+    worker: ManuallyDrop<WorkerBox>,
     peers: Peers,
     sends: Sends,
     fetches: Vec<Option<Fetch>>,
@@ -92,9 +96,9 @@ impl Ucx {
         worker.listen(shared.for_callbacks())?;
         let address = worker.address()?;
         Ok(Self {
-            worker,
-            peers: Peers::default(),
-            sends: Sends::new(),
+            worker: ManuallyDrop::new(worker),
+            peers: Peers::new(config.error_handling),
+            sends: Sends::default(),
             fetches: Vec::new(),
             shared,
             address,
@@ -289,6 +293,20 @@ impl Drop for Ucx {
         }
         while let Some(arrival) = self.next_arrival() {
             self.release(arrival);
+        }
+        if self.sends.is_empty() && !self.is_fetching() {
+            // SAFETY: it is not used again.
+            #[expect(unsafe_code, reason = "a worker that is only dropped when UCX permits it")]
+            unsafe {
+                ManuallyDrop::drop(&mut self.worker);
+            }
+        } else {
+            // Without error handling UCX cannot give up messages to a peer that is gone, nor end a worker that has some.
+            // The worker and all that it may touch stay until the process ends.
+            core::mem::forget(core::mem::take(&mut self.sends));
+            core::mem::forget(core::mem::take(&mut self.fetches));
+            core::mem::forget(core::mem::take(&mut self.peers));
+            self.shared.leak();
         }
     }
 }

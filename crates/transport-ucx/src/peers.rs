@@ -27,9 +27,15 @@ pub struct Peers {
     /// For the error handlers. Kept as long as the worker, which may run one until its end.
     tickets: Vec<Arc<Ticket>>,
     by_address: HashMap<Address, u32>,
+    error_handling: bool,
 }
 
 impl Peers {
+    /// No peers yet; whether UCX is to notice when they die.
+    pub fn new(error_handling: bool) -> Self {
+        Self { error_handling, ..Self::default() }
+    }
+
     /// The peer at an address: known already, or with a new endpoint.
     pub fn resolve(
         &mut self,
@@ -42,7 +48,7 @@ impl Peers {
         }
         let number = self.peers.len() as u32;
         let ticket = shared.ticket(number);
-        let endpoint = create(worker, to, &ticket)?;
+        let endpoint = create(worker, to, &ticket, self.error_handling)?;
         self.peers.push(Some(Peer { endpoint, address: to.clone(), is_lost: false }));
         self.tickets.push(ticket);
         self.by_address.insert(to.clone(), number);
@@ -69,7 +75,7 @@ impl Peers {
     /// Closes the endpoint of a peer. When the peer is lost, or `by_force`, what is on its way is given up.
     ///
     /// UCX does not end a worker with messages under way on an endpoint that is being closed in order, so this must be by
-    /// force when there are any.
+    /// force when there are any. Without error handling there is no force; then the endpoint stays open.
     pub fn forget(
         &mut self,
         worker: &mut WorkerBox,
@@ -81,7 +87,10 @@ impl Peers {
             if self.by_address.get(&peer.address) == Some(&to.0) {
                 self.by_address.remove(&peer.address);
             }
-            close(worker, shared, peer.endpoint, by_force || peer.is_lost);
+            let by_force = by_force || peer.is_lost;
+            if self.error_handling || !by_force {
+                close(worker, shared, peer.endpoint, by_force);
+            }
         }
     }
 
@@ -108,7 +117,12 @@ fn close(worker: &mut WorkerBox, shared: &mut SharedBox, endpoint: *mut Endpoint
     }
 }
 
-fn create(worker: &mut WorkerBox, to: &Address, ticket: &Arc<Ticket>) -> Result<*mut Endpoint, AddressError> {
+fn create(
+    worker: &mut WorkerBox,
+    to: &Address,
+    ticket: &Arc<Ticket>,
+    error_handling: bool,
+) -> Result<*mut Endpoint, AddressError> {
     // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
     #[expect(unsafe_code, reason = "a structure of C")]
     let mut params: EndpointParams = unsafe { zeroed() };
@@ -116,7 +130,7 @@ fn create(worker: &mut WorkerBox, to: &Address, ticket: &Arc<Ticket>) -> Result<
         | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
         | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = unwrap(to)?.as_ptr().cast();
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_mode = if error_handling { UCP_ERR_HANDLING_MODE_PEER } else { UCP_ERR_HANDLING_MODE_NONE };
     let argument = Arc::as_ptr(ticket).cast_mut().cast();
     params.err_handler = ErrorHandler { callback: Some(on_error), argument };
     let mut endpoint = null_mut();

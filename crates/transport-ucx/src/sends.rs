@@ -37,6 +37,7 @@ struct Slot {
 }
 
 /// All messages on their way out.
+#[derive(Default)]
 pub struct Sends {
     /// Boxed, because UCX has pointers into them.
     slots: Vec<Box<Slot>>,
@@ -53,10 +54,6 @@ pub enum Sent {
 }
 
 impl Sends {
-    pub fn new() -> Self {
-        Self { slots: Vec::new(), vacant: Vec::new(), kept_bytes: 0 }
-    }
-
     /// Whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
         self.vacant.len() == self.slots.len()

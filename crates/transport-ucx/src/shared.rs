@@ -136,6 +136,12 @@ impl SharedBox {
         use_it(shared)
     }
 
+    /// Leaves the state to callbacks for good; nobody else uses it again.
+    pub fn leak(&mut self) {
+        let fresh = Self::new(self.with(|shared| shared.api), 0);
+        core::mem::forget(core::mem::replace(self, fresh));
+    }
+
     /// The pointer for callbacks.
     pub fn for_callbacks(&self) -> *mut Shared {
         self.0.get()

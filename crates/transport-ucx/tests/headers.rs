@@ -34,6 +34,7 @@ fn declarations_agree_with_the_headers() {
         "UCP_EP_PARAM_FIELD_REMOTE_ADDRESS" => UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
         "UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE" => UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
         "UCP_EP_PARAM_FIELD_ERR_HANDLER" => UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        "UCP_ERR_HANDLING_MODE_NONE" => UCP_ERR_HANDLING_MODE_NONE;
         "UCP_ERR_HANDLING_MODE_PEER" => UCP_ERR_HANDLING_MODE_PEER;
         "offsetof(ucp_ep_params_t, address)" => offset_of!(EndpointParams, address);
         "offsetof(ucp_ep_params_t, err_mode)" => offset_of!(EndpointParams, err_mode);

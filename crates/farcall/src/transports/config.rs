@@ -92,6 +92,7 @@ const LIBRARY_LOAN_BYTES_MAX: usize = 256 << 20;
 pub fn ucx_config(settings: &Settings) -> UcxConfig {
     UcxConfig {
         payload_bytes_max: settings.ucx.message_bytes_max,
+        error_handling: settings.ucx.error_handling,
         may_sleep: settings.endpoint.idle == Idle::Block,
     }
 }

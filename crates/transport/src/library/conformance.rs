@@ -39,7 +39,9 @@ impl<L: Library> Two<L> {
 
     /// Lets both work.
     fn work(&mut self) {
-        self.libraries.iter_mut().for_each(|library| drop(library.progress()));
+        for library in &mut self.libraries {
+            library.progress();
+        }
         std::thread::yield_now();
     }
 
