@@ -10,14 +10,14 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::exchange::{WORKER_COMMAND, work};
+use farcall_lab::{collective, exchange, workload};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(job) = worker_job() {
-        println!("{}", work(&job));
+    if let Some(report) = report_of_worker() {
+        println!("{report}");
         return ExitCode::SUCCESS;
     }
     match run() {
@@ -50,8 +50,15 @@ fn run() -> Result<(), Failure> {
     }
 }
 
-/// The job of a process that a measurement started. Not part of the grammar: people have no use for it.
-fn worker_job() -> Option<String> {
+/// What a process reports that a measurement started; `None` if this is none. Not part of the grammar: people have no
+/// use for it.
+fn report_of_worker() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
-    (arguments.next()? == WORKER_COMMAND).then(|| arguments.next()).flatten()
+    let work: fn(&str) -> String = match arguments.next()?.as_str() {
+        exchange::WORKER_COMMAND => exchange::work,
+        workload::WORKLOAD_COMMAND => workload::work,
+        collective::processes::RANK_COMMAND => collective::processes::be_rank,
+        _ => return None,
+    };
+    Some(work(&arguments.next()?))
 }

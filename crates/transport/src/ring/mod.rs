@@ -26,6 +26,10 @@ use session::{SESSIONS_MAX, reason_of};
 
 use crate::{DownReason, Outbox, SessionId, Sink, Transport, TransportLimits};
 
+/// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
+/// holds, and a bound on what a peer can do that only says so.
+const LAST_LOOKS_MAX: usize = 4096;
+
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingConfig {
@@ -86,9 +90,20 @@ impl<D: LaneDriver> Ring<D> {
                 },
                 LaneEvent::Down { lane, fault } => {
                     if let Some(slot) = self.outbound.slot_of_lane(lane) {
+                        self.read_last_records(slot, sink);
                         self.session_down(slot, &reason_of(fault), sink);
                     }
                 }
+            }
+        }
+    }
+
+    /// Reads what a peer published before it went: answers that it has given are given.
+    fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
+        let Some(Some(receiver)) = self.receivers.get(slot) else { return };
+        for _ in 0..LAST_LOOKS_MAX {
+            if self.outbound.is_doomed(slot) || self.outbound.receive(slot, receiver, sink) == 0 {
+                return;
             }
         }
     }
