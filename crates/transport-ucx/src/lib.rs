@@ -15,6 +15,9 @@
 //!   even within a machine. Without it, the silence of a peer is noticed by the layer above, and a worker that has messages
 //!   for a dead peer is left to the end of the process, because UCX cannot end it.
 //!
+//! UCX writes its own messages, such as those about dead peers, to the standard output; `UCX_LOG_FILE=stderr` sends them
+//! elsewhere.
+//!
 //! The library is opened when the first endpoint is made, not linked: a program that does not use it does not get its
 //! signal handlers, memory hooks and threads, and the same program runs where there is no UCX. The declarations in
 //! `ffi.rs` are for version 1.11 and later; UCX appends to its structures and says by masks which fields are there.
