@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant as WallTime};
 
 use farcall_driver::{Address, AddressError, Destination};
@@ -64,7 +64,7 @@ struct Fetch {
     head: HeadBytes,
     memory: Vec<u8>,
     /// Held for the callback.
-    ticket: Arc<Ticket>,
+    ticket: Rc<Ticket>,
 }
 
 /// One worker of UCX.
@@ -84,7 +84,7 @@ pub struct Ucx {
 }
 
 // SAFETY: the worker is in a mode in which several threads may use it one after the other; the pointers in here are used
-// by UCX, inside calls that need `&mut self`, and by nobody else.
+// by UCX, inside calls that need `&mut self`, and by nobody else. Tickets are never cloned, so their counts move along.
 #[expect(unsafe_code, reason = "UCX's handles are pointers")]
 unsafe impl Send for Ucx {}
 
@@ -149,7 +149,7 @@ impl Ucx {
         let param = RequestParam {
             op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
             callback: OperationCallback { fetch: Some(on_fetched) },
-            user_data: Arc::as_ptr(&fetch.ticket).cast_mut().cast(),
+            user_data: Rc::as_ptr(&fetch.ticket).cast_mut().cast(),
             ..no_param()
         };
         let memory = fetch.memory.as_mut_ptr().cast();

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use farcall_driver::{Address, AddressError, Destination};
 
@@ -25,7 +25,7 @@ struct Peer {
 pub struct Peers {
     peers: Vec<Option<Peer>>,
     /// For the error handlers. Kept as long as the worker, which may run one until its end.
-    tickets: Vec<Arc<Ticket>>,
+    tickets: Vec<Rc<Ticket>>,
     by_address: HashMap<Address, u32>,
     error_handling: bool,
 }
@@ -120,7 +120,7 @@ fn close(worker: &mut WorkerBox, shared: &mut SharedBox, endpoint: *mut Endpoint
 fn create(
     worker: &mut WorkerBox,
     to: &Address,
-    ticket: &Arc<Ticket>,
+    ticket: &Rc<Ticket>,
     error_handling: bool,
 ) -> Result<*mut Endpoint, AddressError> {
     // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
@@ -131,7 +131,7 @@ fn create(
         | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = unwrap(to)?.as_ptr().cast();
     params.err_mode = if error_handling { UCP_ERR_HANDLING_MODE_PEER } else { UCP_ERR_HANDLING_MODE_NONE };
-    let argument = Arc::as_ptr(ticket).cast_mut().cast();
+    let argument = Rc::as_ptr(ticket).cast_mut().cast();
     params.err_handler = ErrorHandler { callback: Some(on_error), argument };
     let mut endpoint = null_mut();
     // SAFETY: the worker lives. The address is what another worker gave, unaltered, as `unwrap` has checked; whoever could

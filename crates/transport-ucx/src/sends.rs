@@ -5,7 +5,7 @@
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use farcall_driver::{Destination, Loan};
 use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload};
@@ -31,7 +31,7 @@ struct Slot {
     copy: Vec<u8>,
     /// What keeps a payload alive that is sent without a copy.
     owner: Option<Owner>,
-    ticket: Arc<Ticket>,
+    ticket: Rc<Ticket>,
     /// Where it goes; `None` while the slot is vacant.
     to: Option<Destination>,
 }
@@ -40,6 +40,7 @@ struct Slot {
 #[derive(Default)]
 pub struct Sends {
     /// Boxed, because UCX has pointers into them.
+    #[expect(clippy::vec_box, reason = "a slot must not move when there are more of them")]
     slots: Vec<Box<Slot>>,
     vacant: Vec<u32>,
     kept_bytes: usize,
@@ -101,7 +102,7 @@ impl Sends {
         let param = RequestParam {
             op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
             callback: OperationCallback { send: Some(on_sent) },
-            user_data: Arc::as_ptr(&slot.ticket).cast_mut().cast(),
+            user_data: Rc::as_ptr(&slot.ticket).cast_mut().cast(),
             ..no_param()
         };
         let head_start = slot.head.as_ptr().cast();

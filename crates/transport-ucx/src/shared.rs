@@ -8,7 +8,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::rc::Rc;
 
 use farcall_driver::Destination;
 use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Incoming, Payload};
@@ -61,10 +61,10 @@ impl Arrival for UcxArrival {
     fn payload(&self) -> Incoming<'_> {
         match &self.body {
             Body::Empty => Incoming::Borrowed(&[]),
-            // SAFETY: UCX promised the data to the callback that made this arrival, until it is released, which consumes
-            // the arrival.
             #[expect(unsafe_code, reason = "the payload is in UCX's memory")]
             Body::InPlace { data, length } => {
+                // SAFETY: UCX promised the data to the callback that made this arrival, until it is released, which
+                // consumes the arrival.
                 Incoming::Borrowed(unsafe { core::slice::from_raw_parts(data.as_ptr(), *length) })
             }
             Body::Fetched(payload) => Incoming::Owned(payload.clone()),
@@ -123,8 +123,8 @@ impl SharedBox {
     }
 
     /// A ticket for the callback of `number`.
-    pub fn ticket(&self, number: u32) -> Arc<Ticket> {
-        Arc::new(Ticket { shared: self.0.get(), number })
+    pub fn ticket(&self, number: u32) -> Rc<Ticket> {
+        Rc::new(Ticket { shared: self.0.get(), number })
     }
 
     /// Uses it between calls of UCX: `use_it` has no way to call UCX, which would run callbacks.
