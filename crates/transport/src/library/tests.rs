@@ -218,7 +218,7 @@ impl World {
 
     fn pass(&mut self, time: Duration) {
         for _ in 0..100 {
-            self.now = self.now + time / 100;
+            self.now += time / 100;
             self.turn();
         }
     }
