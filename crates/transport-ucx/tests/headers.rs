@@ -5,7 +5,7 @@
 use std::process::Command;
 
 #[path = "../src/ffi.rs"]
-#[allow(dead_code, missing_docs, unsafe_code, reason = "only layouts are looked at here")]
+#[allow(dead_code, missing_docs, reason = "only layouts are looked at here")]
 mod ffi;
 
 use core::mem::{offset_of, size_of};
