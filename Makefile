@@ -49,7 +49,7 @@ docs: ## Builds the documentation; warnings count as errors
 
 .PHONY: test-workspace
 test-workspace: ## Unit, property, conformance and end-to-end tests
-	scripts/prepare build
+	scripts/prepare test
 	cargo test --locked --workspace
 
 .PHONY: test-fuzz

@@ -5,8 +5,9 @@
 
 use core::fmt;
 
-/// The longest address, in bytes. Room for an IPv6 socket address, a GID with a queue pair number, or a socket name.
-pub const ADDRESS_BYTES_MAX: usize = 108;
+/// The longest address, in bytes. Most are short: a socket address, a socket's name, a GID with a queue pair number.
+/// Libraries that choose among several networks by themselves pack an address on each of them into one.
+pub const ADDRESS_BYTES_MAX: usize = 3072;
 
 /// An opaque address: what a driver's `address()` returned in some process.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +49,12 @@ pub enum AddressError {
     TooManyPeers {
         /// The limit.
         peers_max: usize,
+    },
+    /// Of the right fabric, but nothing leads there from here.
+    #[error("nothing leads to the address: {why}")]
+    OutOfReach {
+        /// What would have to be different.
+        why: &'static str,
     },
     /// Of another fabric, or damaged: use the transport that the peer uses.
     #[error("the address is not one of driver `{driver}`")]

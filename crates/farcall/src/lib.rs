@@ -23,7 +23,7 @@ pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clo
 pub use farcall_protocol::Instant;
 pub use farcall_transport::{CallRefused, DownReason, Holdings, Outgoing, Payload, Service, TransportLimits};
 pub use node::{EndpointError, Node, NodeError};
-pub use transports::{TransportKind, UnknownTransport};
+pub use transports::{Presence, TransportKind, UnknownTransport};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -24,14 +24,14 @@ pub struct Node {
     bootstrap: Bootstrap,
     settings: Settings,
     /// How many endpoints of each kind there have been.
-    endpoints: [AtomicU32; TransportKind::ALL.len() + TransportKind::SIMULATED.len()],
+    endpoints: [AtomicU32; TransportKind::COUNT],
     /// The host that it is, if the cluster is a simulated one.
     host: Option<Host>,
 }
 
 impl Node {
-    /// A process of the cluster that the environment describes (a rendezvous address or a list of hosts), with the
-    /// settings of the environment; alone when it describes none.
+    /// A process of the cluster that the environment describes (a rendezvous address, a list of hosts, or a launcher such as
+    /// `mpirun`), with the settings of the environment; alone when it describes none.
     pub fn from_env() -> Result<Self, NodeError> {
         Ok(Self::new(Bootstrap::from_env()?, Settings::load([])?))
     }

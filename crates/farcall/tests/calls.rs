@@ -5,10 +5,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{LONG, Pair, pattern, settings};
-use farcall::{
-    CallError, CallRefused, Deferred, DownReason, Endpoint, Event, Executor, Service, TransportKind,
-};
+use common::{LONG, Pair, pattern, settings, transports};
+use farcall::{CallError, CallRefused, Deferred, DownReason, Endpoint, Event, Executor, Service};
 
 const ECHO: Service = Service(1);
 const ADD_ONE: Service = Service(2);
@@ -59,11 +57,15 @@ fn pairs() -> impl Iterator<Item = Pair> {
         &format!("ring.message_bytes_max={limit}"),
         &format!("basic.message_bytes_max={limit}"),
         &format!("homa.message_bytes_max={limit}"),
+        &format!("ucx.message_bytes_max={limit}"),
+        &format!("mpi.message_bytes_max={limit}"),
         "ring.calls_max=64",
         "basic.calls_max=64",
         "homa.calls_max=64",
+        "ucx.calls_max=64",
+        "mpi.calls_max=64",
     ]);
-    TransportKind::ALL.iter().map(move |&kind| {
+    transports().map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
     })
@@ -268,12 +270,14 @@ fn an_answer_can_be_kept_beyond_the_endpoint() {
 
 #[test]
 fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_session() {
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let limits = |bytes: &str| {
             settings(&[
                 &format!("ring.message_bytes_max={bytes}"),
                 &format!("basic.message_bytes_max={bytes}"),
                 &format!("homa.message_bytes_max={bytes}"),
+                &format!("ucx.message_bytes_max={bytes}"),
+                &format!("mpi.message_bytes_max={bytes}"),
             ])
         };
         let pair = Pair::with_client_settings(kind, limits("1K"), limits("1M"), serve);
@@ -323,7 +327,7 @@ fn a_poll_lends_out_requests_that_have_no_handler() {
 
 /// Runs a test with an endpoint that calls itself, over every transport.
 fn over_every_transport_with_itself(test: impl Fn(&farcall::Endpoint, farcall::Peer)) {
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         println!("over {kind}");
         let node = farcall::Node::new(farcall::bootstrap::Bootstrap::alone(), settings(&[]));
         let endpoint = node.endpoint(kind.name()).expect("an endpoint");

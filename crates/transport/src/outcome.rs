@@ -1,5 +1,7 @@
 //! How calls and sessions end.
 
+use farcall_protocol::session::EndReason;
+
 /// How a request was answered; travels with the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -89,4 +91,18 @@ pub enum DownReason {
         /// In words.
         why: String,
     },
+}
+
+/// What the end of a session of the protocol's means for those above.
+pub(crate) fn down_reason(reason: EndReason) -> DownReason {
+    match reason {
+        EndReason::Unreachable => DownReason::Unreachable,
+        EndReason::Dead => DownReason::Dead,
+        EndReason::Restarted => DownReason::Restarted,
+        EndReason::Closed => DownReason::Closed,
+        EndReason::Violation { what } => DownReason::Violation { what },
+        EndReason::Refused(_) | EndReason::WaitingCallTooLong { .. } => {
+            DownReason::Refused { why: reason.to_string() }
+        }
+    }
 }

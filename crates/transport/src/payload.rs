@@ -129,3 +129,41 @@ impl From<Loan> for Outgoing<'_> {
         Self::Loan(loan)
     }
 }
+
+/// The payload of a message that waits for room or for its session.
+pub enum WaitingPayload {
+    Bytes(Vec<u8>),
+    Loan(Loan),
+    Shared(Payload),
+}
+
+impl WaitingPayload {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Loan(loan) => loan.len(),
+            Self::Shared(payload) => payload.len(),
+        }
+    }
+}
+
+impl From<Outgoing<'_>> for WaitingPayload {
+    fn from(payload: Outgoing<'_>) -> Self {
+        match payload {
+            Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
+            Outgoing::Loan(loan) => Self::Loan(loan),
+            Outgoing::Shared(payload) => Self::Shared(payload),
+        }
+    }
+}
+
+/// The end of the wait; bytes that were copied once are not copied again.
+impl From<WaitingPayload> for Outgoing<'_> {
+    fn from(payload: WaitingPayload) -> Self {
+        match payload {
+            WaitingPayload::Bytes(bytes) => Self::Shared(bytes.into()),
+            WaitingPayload::Loan(loan) => Self::Loan(loan),
+            WaitingPayload::Shared(payload) => Self::Shared(payload),
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! `farcall info`: what this program has, and what can be tuned.
 
-use farcall::TransportKind;
 use farcall::parameters::{Parameter, Value};
+use farcall::{Presence, TransportKind};
 use serde_json::json;
 
 use crate::arguments::{Info, load_settings};
@@ -16,15 +16,35 @@ pub fn run(info: &Info) -> Result<(), Failure> {
     let settings = load_settings(&info.settings)?;
     let mut report = Report::open(info.json.as_ref())?;
     if !info.parameters {
-        return TransportKind::ALL.iter().try_for_each(|transport| show_transport(*transport, &mut report));
+        let mut transports = TransportKind::every().filter(|transport| !transport.is_simulated());
+        return transports.try_for_each(|transport| show_transport(transport, &mut report));
     }
     settings.iter().try_for_each(|(parameter, value)| show_parameter(parameter, &value, &mut report))
 }
 
 fn show_transport(transport: TransportKind, report: &mut Report) -> Result<(), Failure> {
     let (name, description) = (transport.name(), transport.description());
-    report.line(format_args!("{name:<12} {description}"))?;
-    report.object(&json!({ "schema": SCHEMA, "kind": "transport", "name": name, "description": description }))
+    let presence = transport.presence();
+    match &presence {
+        None => report.line(format_args!("{name:<12} {description}"))?,
+        Some(Presence::Here { version }) => {
+            report.line(format_args!("{name:<12} {description} ({version})"))?
+        }
+        Some(Presence::Absent { why }) => report.line(format_args!("{name:<12} absent: {why}"))?,
+    }
+    let (version, absent) = match presence {
+        None => (None, None),
+        Some(Presence::Here { version }) => (Some(version), None),
+        Some(Presence::Absent { why }) => (None, Some(why)),
+    };
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "transport",
+        "name": name,
+        "description": description,
+        "version": version,
+        "absent": absent,
+    }))
 }
 
 fn show_parameter(parameter: &Parameter, value: &Value, report: &mut Report) -> Result<(), Failure> {

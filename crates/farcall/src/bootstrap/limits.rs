@@ -16,4 +16,4 @@ pub const WAITS_MAX: usize = 1024;
 pub const BARRIER_WAITS_MAX: usize = 16;
 
 /// The longest message between a member and the rendezvous, in bytes, without its length.
-pub(super) const FRAME_BYTES_MAX: usize = 512;
+pub(super) const FRAME_BYTES_MAX: usize = 4096;

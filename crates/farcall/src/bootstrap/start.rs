@@ -5,6 +5,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use farcall_launch_pmix::{Job, PmixError};
+use rustix::system::uname;
+
 use super::children::{ChildPlan, Children, SpawnError};
 use super::directory::{Directory, JoinError, LocalRanks};
 use super::hosts::HostPort;
@@ -39,6 +42,9 @@ pub enum BootstrapError {
     /// The environment contradicts itself.
     #[error(transparent)]
     Launch(#[from] LaunchError),
+    /// The launcher does not help.
+    #[error(transparent)]
+    Launcher(#[from] PmixError),
     /// The process cannot run where, or as long as, it was asked to.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -62,9 +68,16 @@ pub enum BootstrapError {
 }
 
 impl Bootstrap {
-    /// Starts as the launch variables say; alone when there are none.
+    /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx says (`mpirun`, `prterun`,
+    /// `srun --mpi=pmix`); alone when there is none either.
+    ///
+    /// Under such a launcher every process must call it.
     pub fn from_env() -> Result<Self, BootstrapError> {
-        Self::start(Launch::from_env()?, JOIN_WITHIN)
+        match (Launch::from_env()?, farcall_launch_pmix::job()) {
+            (Launch::Alone, Ok(Some(job))) => Self::in_job(job, JOIN_WITHIN),
+            (Launch::Alone, Err(error)) => Err(error.into()),
+            (launch, _) => Self::start(launch, JOIN_WITHIN),
+        }
     }
 
     /// Starts `size` processes of this program on this machine, with this one as rank 0.
@@ -131,6 +144,25 @@ impl Bootstrap {
         let incarnation = random_incarnation();
         let directory =
             Directory::join_with_hosts(address, rank, size, incarnation, hosts_fingerprint, within)?;
+        Ok(Self::with_directory(directory, rendezvous))
+    }
+
+    /// Rank 0 serves a rendezvous wherever there is a free port, and the launcher tells the others where.
+    fn in_job(job: &Job, within: Duration) -> Result<Self, BootstrapError> {
+        let Job { rank, size, is_local, .. } = *job;
+        let bind = if is_local { "127.0.0.1:0" } else { "0.0.0.0:0" };
+        let rendezvous = (rank == 0).then(|| Rendezvous::bind(bind, size)).transpose()?;
+        let own_address = rendezvous.as_ref().map(|rendezvous| {
+            let (address, system) = (rendezvous.address(), uname());
+            if is_local {
+                address.to_string()
+            } else {
+                format!("{}:{}", system.nodename().to_string_lossy(), address.port())
+            }
+        });
+        let told = job.share(own_address.as_deref(), within)?;
+        let address = HostPort::parse(&told).ok_or(PmixError::NotText)?;
+        let directory = Directory::join(&address, rank, size, random_incarnation(), within)?;
         Ok(Self::with_directory(directory, rendezvous))
     }
 

@@ -66,6 +66,17 @@ parameters! {
         mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
         bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to receive at; auto takes the one that reaches the other ranks.";
     }
+    "The `ucx` transport: messages of UCX, whose own variables (`UCX_TLS` and others) hold too."
+    ucx: UcxSettings {
+        error_handling: bool = "true", Domain::boolean(), Endpoint, "Whether UCX is to notice dead peers; version 1.13 then does without shared memory.";
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+    }
+    "The `mpi` transport: messages of MPI, between processes that one launcher started."
+    mpi: MpiSettings {
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+    }
     "Faults injected into the packets that an endpoint sends, for tests and experiments."
     fault: FaultSettings {
         drop_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets lost.";

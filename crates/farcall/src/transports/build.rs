@@ -12,12 +12,16 @@ use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
 use farcall_protocol::homa::HomaPolicy;
-use farcall_transport::{PacketConfig, PacketTransport, Ring, Transport};
+use farcall_transport::{
+    Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
+};
+use farcall_transport_mpi::Mpi;
+use farcall_transport_ucx::Ucx;
 
 use super::TransportKind;
 use super::config::{
-    basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config,
-    udp_config,
+    basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ring_config,
+    shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -65,6 +69,13 @@ impl Builder<'_> {
             TransportKind::BasicShm => self.basic(shm()?, seed),
             TransportKind::HomaUdp => self.homa(udp()?, seed, None),
             TransportKind::HomaShm => self.homa(shm()?, seed, None),
+            TransportKind::Ucx => {
+                self.library(Ucx::new(&ucx_config(self.settings))?, &ucx_library_config(self.settings), seed)
+            }
+            TransportKind::Mpi => {
+                let mpi = Mpi::new(&mpi_config(self.settings, random_incarnation()))?;
+                self.library(mpi, &mpi_library_config(self.settings), seed)
+            }
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
                 Err("it needs a simulated fabric, whose hosts are not processes".into())
             }
@@ -89,6 +100,11 @@ impl Builder<'_> {
     fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Box<dyn Transport> {
         let config = ring_config(self.settings);
         Box::new(Ring::new(driver, self.identity, config, CounterFile::process(), self.label))
+    }
+
+    fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig, seed: u64) -> Built {
+        let (identity, label, counters) = (self.identity, self.label, CounterFile::process());
+        Ok(Box::new(LibraryTransport::new(library, identity, seed, config, counters, label)?))
     }
 
     fn basic<D: Datagram + 'static>(&self, driver: D, seed: u64) -> Built {

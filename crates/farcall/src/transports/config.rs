@@ -8,7 +8,9 @@ use farcall_driver::decorate::FaultConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
 use farcall_protocol::homa::HomaRules;
-use farcall_transport::{PacketConfig, RingConfig};
+use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
+use farcall_transport_mpi::MpiConfig;
+use farcall_transport_ucx::UcxConfig;
 
 use crate::parameters::{FaultSettings, HomaSettings, Idle, Settings};
 
@@ -82,6 +84,41 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: homa.resend_interval,
         ..PacketConfig::default()
+    }
+}
+
+/// The most memory that transports over libraries lend at a time.
+const LIBRARY_LOAN_BYTES_MAX: usize = 256 << 20;
+
+pub fn ucx_config(settings: &Settings) -> UcxConfig {
+    UcxConfig {
+        payload_bytes_max: settings.ucx.message_bytes_max,
+        error_handling: settings.ucx.error_handling,
+        may_sleep: settings.endpoint.idle == Idle::Block,
+    }
+}
+
+/// As for `basic_config`.
+pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
+    LibraryConfig {
+        message_bytes_max: settings.ucx.message_bytes_max as u32,
+        calls_max: settings.ucx.calls_max as u16,
+        peer_timeout: settings.endpoint.peer_timeout,
+        loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
+    }
+}
+
+pub fn mpi_config(settings: &Settings, drawn: u64) -> MpiConfig {
+    MpiConfig { payload_bytes_max: settings.mpi.message_bytes_max, drawn }
+}
+
+/// As for `basic_config`.
+pub fn mpi_library_config(settings: &Settings) -> LibraryConfig {
+    LibraryConfig {
+        message_bytes_max: settings.mpi.message_bytes_max as u32,
+        calls_max: settings.mpi.calls_max as u16,
+        peer_timeout: settings.endpoint.peer_timeout,
+        loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
     }
 }
 

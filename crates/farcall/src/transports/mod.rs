@@ -7,8 +7,9 @@ use core::fmt;
 use core::str::FromStr;
 
 pub(crate) use build::{Builder, Site};
+pub use farcall_transport::Presence;
 
-/// A transport and the driver that carries it.
+/// A transport and the driver or library that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransportKind {
     /// The ring protocol over shared memory.
@@ -27,19 +28,38 @@ pub enum TransportKind {
     BasicSim,
     /// The homa protocol over a simulated fabric.
     HomaSim,
+    /// Messages of UCX.
+    Ucx,
+    /// Messages of MPI.
+    Mpi,
 }
 
 impl TransportKind {
-    /// All that connect processes.
+    /// All that connect processes by means of farcall's own.
     pub const ALL: &'static [Self] =
         &[Self::RingShm, Self::BasicUdp, Self::BasicShm, Self::HomaUdp, Self::HomaShm];
 
     /// All that connect hosts of a simulated fabric.
     pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
 
-    /// All of them, of both sorts.
+    /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
+    pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi];
+
+    /// How many there are of all sorts.
+    pub(crate) const COUNT: usize = Self::ALL.len() + Self::SIMULATED.len() + Self::LIBRARIES.len();
+
+    /// All of them, of every sort.
     pub fn every() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().chain(Self::SIMULATED).copied()
+        Self::ALL.iter().chain(Self::LIBRARIES).chain(Self::SIMULATED).copied()
+    }
+
+    /// Whether the library that carries it is on this machine, and in which version; `None` where farcall needs none.
+    pub fn presence(self) -> Option<Presence> {
+        match self {
+            Self::Ucx => Some(farcall_transport_ucx::presence()),
+            Self::Mpi => Some(farcall_transport_mpi::presence()),
+            _ => None,
+        }
     }
 
     /// Whether it needs a simulated fabric.
@@ -47,7 +67,7 @@ impl TransportKind {
         Self::SIMULATED.contains(&self)
     }
 
-    /// The name: protocol and driver.
+    /// The name: protocol and driver, or library.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RingShm => "ring+shm",
@@ -58,6 +78,8 @@ impl TransportKind {
             Self::RingSim => "ring+sim",
             Self::BasicSim => "basic+sim",
             Self::HomaSim => "homa+sim",
+            Self::Ucx => "ucx",
+            Self::Mpi => "mpi",
         }
     }
 
@@ -76,6 +98,8 @@ impl TransportKind {
             Self::RingSim => "rings in the peers' memory, on a simulated fabric",
             Self::BasicSim => "receiver-granted packets on a simulated fabric",
             Self::HomaSim => "packets granted to the shortest messages first, on a simulated fabric",
+            Self::Ucx => "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
+            Self::Mpi => "messages of MPI, between processes that one launcher started together",
         }
     }
 }

@@ -16,10 +16,34 @@ use std::time::Duration;
 
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::parameters::Settings;
-use farcall::{Endpoint, Node, Peer, TransportKind};
+use farcall::{Endpoint, Node, Peer, Presence, TransportKind};
 
 /// Generous: reached only when something hangs.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Every transport that connects processes here: farcall's own, and those of the libraries on this machine. Those that
+/// are absent are named with the reason.
+pub fn transports() -> impl Iterator<Item = TransportKind> {
+    let is_here = |kind: &TransportKind| match kind.presence() {
+        Some(Presence::Absent { why }) => {
+            println!("over {kind}: unsupported: {why}");
+            false
+        }
+        None | Some(Presence::Here { .. }) => true,
+    };
+    TransportKind::ALL.iter().chain(TransportKind::LIBRARIES).copied().filter(is_here)
+}
+
+/// Those that connect processes although no launcher started them together.
+pub fn transports_without_launcher() -> impl Iterator<Item = TransportKind> {
+    transports().filter(|&kind| {
+        let needs_launcher = kind == TransportKind::Mpi;
+        if needs_launcher {
+            println!("over {kind}: unsupported: it connects only what one launcher started together");
+        }
+        !needs_launcher
+    })
+}
 
 /// A cluster of two in this process; rank 0 serves on a thread of its own.
 pub struct Pair {

@@ -146,6 +146,8 @@ pub(crate) fn run_workers<T: DeserializeOwned>(workers: &Workers<'_>) -> Result<
 fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
     let mut command = Command::new("/proc/self/exe");
     command.args([workers.command, &workers.job]).stdin(Stdio::null()).stdout(Stdio::piped());
+    // Where reports are written, UCX would otherwise write its messages.
+    command.env("UCX_LOG_FILE", "stderr");
     ChildPlan::new(rank, command).on_core(core.0 as u32)
 }
 

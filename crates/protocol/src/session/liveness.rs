@@ -8,7 +8,7 @@ use core::time::Duration;
 use crate::Instant;
 use crate::wire::SessionPacket;
 
-use super::{EndReason, Sessions, State};
+use super::{EndReason, PeerAddress, Sessions, State};
 
 /// The most RESETs within one [`RESET_INTERVAL`]: restarted servers get heard, floods get no echo.
 const RESETS_PER_INTERVAL: u32 = 32;
@@ -106,6 +106,26 @@ impl Sessions {
             self.ping(index, now);
         }
         self.wake_by(dead_at.min(self.slots[usize::from(index)].pinged_at + ping_after));
+    }
+
+    /// Nothing reaches `to` any more, says whoever carries the packets: every session that leads there ends.
+    pub fn lost(&mut self, to: PeerAddress) {
+        for index in 0..self.slots.len() as u16 {
+            let slot = &self.slots[usize::from(index)];
+            if slot.link.to != to {
+                continue;
+            }
+            match slot.state {
+                State::Vacant => {}
+                State::Opening(_) | State::HalfOpen(_) => self.end(index, EndReason::Unreachable),
+                State::Up => self.end(index, EndReason::Dead),
+            }
+        }
+    }
+
+    /// Whether a session, ready or not, leads to `to`.
+    pub fn any_to(&self, to: PeerAddress) -> bool {
+        self.slots.iter().any(|slot| slot.link.to == to && !matches!(slot.state, State::Vacant))
     }
 
     /// Asks for a sign of life, and looks for it at the next quarter of the timeout.

@@ -21,6 +21,8 @@ pub enum Protocol {
     Basic = 1,
     /// Receiver-driven, shortest remaining first, by priorities.
     Homa = 2,
+    /// Whole messages, carried by a library that loses none.
+    Library = 3,
 }
 
 /// What one side of a session proposes, or what both agreed on.

@@ -7,6 +7,7 @@ use crate::Identity;
 
 const SESSION_DOC: &str = include_str!("../../../../docs/protocol/session.md");
 const HOMA_DOC: &str = include_str!("../../../../docs/protocol/homa.md");
+const LIBRARY_DOC: &str = include_str!("../../../../docs/protocol/library.md");
 const BASIC_DOC: &str = include_str!("../../../../docs/protocol/basic.md");
 
 const SESSION: WireSession = WireSession(0x1122_3344_5566_0007);
@@ -146,6 +147,20 @@ fn message_packets_are_as_documented_and_read_back() {
     assert_eq!(built(message_packets(), Protocol::Basic), documented(BASIC_DOC));
     built(message_packets(), Protocol::Homa);
     assert_eq!(built(homa_packets(), Protocol::Homa), documented(HOMA_DOC));
+}
+
+#[test]
+fn heads_of_messages_over_libraries_are_as_documented_and_read_back() {
+    let mut built = BTreeMap::new();
+    for (name, flags, tag) in [("REQUEST", Flags::FROM_CALLER, 17), ("RESPONSE", Flags::NONE, 0x109)] {
+        let mut head = Head::new();
+        put_whole(&mut head, flags, SESSION, CallKey::from_wire(0x0102_0304), tag);
+        let header = Header::parse(head.as_bytes()).expect("it has a header");
+        let read = MessagePacket::parse(&header, head.as_bytes(), Protocol::Library);
+        assert_eq!(read, Ok(MessagePacket::Whole { tag, payload: b"" }));
+        built.insert(name.to_owned(), hex(head.as_bytes()));
+    }
+    assert_eq!(built, documented(LIBRARY_DOC));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use farcall_protocol::{Identity, Instant};
 
 use super::PacketConfig;
 use crate::{
-    CallId, CallRefused, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
-    TransportLimits,
+    CallId, CallRefused, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+    TransportLimits, down_reason,
 };
 
 /// Memory that the protocol keeps until the peer has its bytes.
@@ -174,17 +174,4 @@ const fn to_protocol(session: SessionId) -> session::SessionId {
 #[inline]
 const fn from_protocol(session: session::SessionId) -> SessionId {
     SessionId(session.0)
-}
-
-fn down_reason(reason: EndReason) -> DownReason {
-    match reason {
-        EndReason::Unreachable => DownReason::Unreachable,
-        EndReason::Dead => DownReason::Dead,
-        EndReason::Restarted => DownReason::Restarted,
-        EndReason::Closed => DownReason::Closed,
-        EndReason::Violation { what } => DownReason::Violation { what },
-        EndReason::Refused(_) | EndReason::WaitingCallTooLong { .. } => {
-            DownReason::Refused { why: reason.to_string() }
-        }
-    }
 }

@@ -4,10 +4,9 @@ use farcall_driver::LaneDriver;
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::{
-    DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, WaitingPayload, encode_descriptor,
-};
+use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, encode_descriptor};
 use crate::Outgoing;
+use crate::payload::WaitingPayload;
 
 impl<D: LaneDriver> Outbound<D> {
     /// Notes that flushing must look after some session's backlog or blocks.

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use farcall_driver::{BlockDescriptor, LaneFault, LaneId, Loan};
+use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
 use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
 
-use crate::{DownReason, Outgoing, Payload, SessionId};
+use crate::payload::WaitingPayload;
+use crate::{DownReason, SessionId};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
@@ -74,33 +75,6 @@ impl Direction {
         match self {
             Self::Request => EntryKind::RequestBlock,
             Self::Response => EntryKind::ResponseBlock,
-        }
-    }
-}
-
-/// The payload of a message that waits.
-pub enum WaitingPayload {
-    Bytes(Vec<u8>),
-    Loan(Loan),
-    Shared(Payload),
-}
-
-impl WaitingPayload {
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Loan(loan) => loan.len(),
-            Self::Shared(payload) => payload.len(),
-        }
-    }
-}
-
-impl From<Outgoing<'_>> for WaitingPayload {
-    fn from(payload: Outgoing<'_>) -> Self {
-        match payload {
-            Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
-            Outgoing::Loan(loan) => Self::Loan(loan),
-            Outgoing::Shared(payload) => Self::Shared(payload),
         }
     }
 }

@@ -61,10 +61,12 @@ fn check_sizes(sizes: &[Size], transports: &[TransportKind], settings: &Settings
     for (transport, &size) in
         transports.iter().flat_map(|transport| sizes.iter().map(move |size| (transport, size)))
     {
-        let (group, bytes_max) = match transport.name().split_once('+') {
-            Some((group @ "ring", _)) => (group, settings.ring.message_bytes_max),
-            Some((group @ "basic", _)) => (group, settings.basic.message_bytes_max),
-            Some((group @ "homa", _)) => (group, settings.homa.message_bytes_max),
+        let (group, bytes_max) = match transport.name().split('+').next() {
+            Some(group @ "ring") => (group, settings.ring.message_bytes_max),
+            Some(group @ "basic") => (group, settings.basic.message_bytes_max),
+            Some(group @ "homa") => (group, settings.homa.message_bytes_max),
+            Some(group @ "ucx") => (group, settings.ucx.message_bytes_max),
+            Some(group @ "mpi") => (group, settings.mpi.message_bytes_max),
             _ => continue,
         };
         if size.0 > bytes_max {

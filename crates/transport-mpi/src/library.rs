@@ -1,0 +1,303 @@
+//! MPI as a library of messages.
+//!
+//! A message of MPI's is the length of the head in one byte, the head, and the payload.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::time::Instant as WallTime;
+
+use farcall_driver::{Address, AddressError, Destination};
+use farcall_protocol::Instant;
+use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Incoming, Library, Outgoing};
+
+use crate::api::{MPI_SUCCESS, MpiStatus, Started, started};
+use crate::sends::{Operation, Progress, Queue, Spares};
+
+/// The most endpoints of one process: every MPI has so many tags.
+const ENDPOINTS_MAX: u32 = 32_768;
+/// The most messages that are taken from MPI at a time.
+const MESSAGES_PER_PROGRESS: usize = 16;
+/// The most long messages on their way that are asked after at a time.
+const RECEIVES_PER_PROGRESS: usize = 4;
+/// The time between two looks of an endpoint that blocks.
+const NAP: Duration = Duration::from_micros(50);
+/// How long an endpoint that is dropped waits for its last messages to leave.
+const LINGER: Duration = Duration::from_millis(100);
+const ADDRESS_BYTES: usize = 16;
+
+/// How an instance is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MpiConfig {
+    /// The longest payload that is accepted, in bytes.
+    pub payload_bytes_max: usize,
+    /// A number drawn at random; that of rank 0's first endpoint names the launch.
+    pub drawn: u64,
+}
+
+/// Why there is no instance.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MpiError {
+    /// No library, or one that cannot be used.
+    #[error("{why}")]
+    Unusable {
+        /// What is wrong, and what to do.
+        why: &'static str,
+    },
+    /// The process has had as many as MPI has tags.
+    #[error("this process has had {ENDPOINTS_MAX} endpoints over MPI, the limit")]
+    TooMany,
+}
+
+/// A message that has arrived.
+pub struct MpiArrival {
+    bytes: Vec<u8>,
+    head_bytes: usize,
+}
+
+impl Arrival for MpiArrival {
+    fn head(&self) -> &[u8] {
+        &self.bytes[1..1 + self.head_bytes]
+    }
+
+    fn payload(&self) -> Incoming<'_> {
+        Incoming::Borrowed(&self.bytes[1 + self.head_bytes..])
+    }
+}
+
+/// One endpoint: the messages with one tag.
+pub struct Mpi {
+    mpi: &'static Started,
+    tag: c_int,
+    /// Where destinations lead: rank and tag. Numbers are never used again.
+    destinations: Vec<(u32, c_int)>,
+    /// One for each rank with sends under way.
+    sends: Vec<Queue>,
+    receives: VecDeque<Operation>,
+    arrivals: VecDeque<MpiArrival>,
+    lost: Vec<Destination>,
+    spares: Spares,
+    payload_bytes_max: usize,
+    naps: bool,
+}
+
+impl Mpi {
+    /// A new endpoint; the first one of a process starts MPI, which waits for all processes of the launch to do so.
+    pub fn new(config: &MpiConfig) -> Result<Self, MpiError> {
+        static ENDPOINTS: AtomicU32 = AtomicU32::new(0);
+        let mpi = started(config.drawn).map_err(|why| MpiError::Unusable { why })?;
+        let tag = ENDPOINTS.fetch_add(1, Ordering::Relaxed);
+        if tag >= ENDPOINTS_MAX {
+            return Err(MpiError::TooMany);
+        }
+        Ok(Self {
+            mpi,
+            tag: tag as c_int,
+            destinations: Vec::new(),
+            sends: Vec::new(),
+            receives: VecDeque::new(),
+            arrivals: VecDeque::new(),
+            lost: Vec::new(),
+            spares: Spares::default(),
+            payload_bytes_max: config.payload_bytes_max,
+            naps: false,
+        })
+    }
+
+    /// Lets go of what was sent; returns how much that was.
+    fn settle_sends(&mut self) -> usize {
+        let (mut done, mut place) = (0, 0);
+        while place < self.sends.len() {
+            let queue = &mut self.sends[place];
+            let (settled, all_well) = queue.settle(self.mpi, &mut self.spares);
+            done += settled;
+            if !all_well {
+                let of_rank = (0..).zip(&self.destinations).filter(|(_, to)| to.0 == queue.rank);
+                self.lost.extend(of_rank.map(|(number, _)| Destination(number)));
+            }
+            if queue.operations.is_empty() {
+                self.sends.swap_remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        done
+    }
+
+    /// Takes the next message from MPI, or begins to; false when there is none.
+    fn receive(&mut self) -> bool {
+        let (functions, byte) = (&self.mpi.opened.functions, self.mpi.opened.byte);
+        let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
+        let (source, communicator) = (self.mpi.opened.any_source, self.mpi.communicator);
+        // SAFETY: MPI runs, and writes where it is told to during the call.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            (functions.improbe)(source, self.tag, communicator, &mut found, &mut message, &mut status)
+        };
+        if code != MPI_SUCCESS || found == 0 {
+            return false;
+        }
+        let mut count = 0;
+        // SAFETY: the status is that of the message.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let counted = unsafe { (functions.get_count)(&status, byte, &mut count) };
+        // What is longer than any message may be is cut off; MPI then calls it an error, and it is dropped.
+        let room = 1 + ARRIVAL_HEAD_BYTES_MAX + self.payload_bytes_max;
+        let length = if counted == MPI_SUCCESS { (count as usize).min(room) } else { 0 };
+        let (mut memory, mut request) = (self.spares.take(), 0);
+        memory.resize(length, 0);
+        // SAFETY: the message was found above and is received once. The memory has room for `length` bytes and is kept,
+        // untouched, in the operation.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            (functions.imrecv)(memory.as_mut_ptr().cast(), length as c_int, byte, &mut message, &mut request)
+        };
+        if code == MPI_SUCCESS {
+            self.look_at_receive(Operation::new(request, memory));
+        }
+        true
+    }
+
+    /// Hands a message on if it is there; returns whether it was.
+    fn look_at_receive(&mut self, receive: Operation) -> bool {
+        match receive.test(self.mpi) {
+            Progress::Pending(receive) => {
+                self.receives.push_back(receive);
+                false
+            }
+            Progress::Done(bytes) => {
+                let head_bytes = bytes.first().map_or(usize::MAX, |&length| usize::from(length));
+                if head_bytes < bytes.len() {
+                    self.arrivals.push_back(MpiArrival { bytes, head_bytes });
+                }
+                true
+            }
+            Progress::Failed => true,
+        }
+    }
+}
+
+impl Library for Mpi {
+    type Arrival = MpiArrival;
+
+    fn name(&self) -> &'static str {
+        "mpi"
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        // MPI counts with 32 bits and a sign.
+        self.payload_bytes_max.min(i32::MAX as usize - ARRIVAL_HEAD_BYTES_MAX - 1)
+    }
+
+    fn address(&self) -> Address {
+        let mut bytes = [0; ADDRESS_BYTES];
+        bytes[..8].copy_from_slice(&self.mpi.universe.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.mpi.rank.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.tag.to_le_bytes());
+        Address::new(bytes).expect("it is short")
+    }
+
+    fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        let wrong_kind = AddressError::WrongKind { driver: "mpi" };
+        let bytes: &[u8; ADDRESS_BYTES] = to.as_bytes().try_into().map_err(|_| wrong_kind)?;
+        let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if bytes[..8] != self.mpi.universe.to_le_bytes() {
+            let why = "MPI connects only processes that one launcher, such as mpirun, started together";
+            return Err(AddressError::OutOfReach { why });
+        }
+        let to = (number(8), number(12) as c_int);
+        let known = self.destinations.iter().position(|&known| known == to);
+        let place = known.unwrap_or_else(|| {
+            self.destinations.push(to);
+            self.destinations.len() - 1
+        });
+        Ok(Destination(place as u32))
+    }
+
+    fn forget(&mut self, _: Destination) {}
+
+    fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        let Some(&(rank, tag)) = self.destinations.get(to.0 as usize) else { return };
+        let mut memory = self.spares.take();
+        memory.push(head.len() as u8);
+        memory.extend_from_slice(head);
+        memory.extend_from_slice(payload.as_slice());
+        let (start, length) = (memory.as_ptr().cast(), memory.len() as c_int);
+        let (mpi, mut request) = (self.mpi, 0);
+        // SAFETY: the memory holds `length` bytes and is kept, untouched, in the operation.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            let isend = mpi.opened.functions.isend;
+            isend(start, length, mpi.opened.byte, rank as c_int, tag, mpi.communicator, &mut request)
+        };
+        if code != MPI_SUCCESS {
+            return self.lost.push(to);
+        }
+        match Operation::new(request, memory).test(mpi) {
+            Progress::Pending(send) => match self.sends.iter_mut().find(|queue| queue.rank == rank) {
+                Some(queue) => queue.operations.push_back(send),
+                None => self.sends.push(Queue { rank, operations: VecDeque::from([send]) }),
+            },
+            Progress::Done(memory) => self.spares.keep(memory),
+            Progress::Failed => self.lost.push(to),
+        }
+    }
+
+    fn progress(&mut self) -> usize {
+        let mut done = self.settle_sends();
+        for _ in 0..RECEIVES_PER_PROGRESS.min(self.receives.len()) {
+            if let Some(oldest) = self.receives.pop_front() {
+                done += usize::from(self.look_at_receive(oldest));
+            }
+        }
+        for _ in 0..MESSAGES_PER_PROGRESS {
+            if !self.receive() {
+                break;
+            }
+            done += 1;
+        }
+        done
+    }
+
+    fn next_arrival(&mut self) -> Option<MpiArrival> {
+        self.arrivals.pop_front()
+    }
+
+    fn release(&mut self, arrival: MpiArrival) {
+        self.spares.keep(arrival.bytes);
+    }
+
+    fn next_loss(&mut self) -> Option<Destination> {
+        self.lost.pop()
+    }
+
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        self.naps.then(|| now + NAP)
+    }
+
+    fn prepare_wait(&mut self) {
+        self.naps = true;
+    }
+
+    fn finish_wait(&mut self) {
+        self.naps = false;
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+}
+
+/// The last messages, such as the good-bye, get a moment to leave.
+impl Drop for Mpi {
+    fn drop(&mut self) {
+        let give_up_at = WallTime::now() + LINGER;
+        while !self.sends.is_empty() && WallTime::now() < give_up_at {
+            self.settle_sends();
+        }
+        let sends = self.sends.drain(..).flat_map(|queue| queue.operations);
+        sends.chain(self.receives.drain(..)).for_each(Operation::leak);
+    }
+}

@@ -1,0 +1,182 @@
+//! Messages that UCX is sending: their memory has to stay where it is until UCX says that it is done.
+//!
+//! A slot holds the head and either a copy of the payload or what owns it. Slots and the memory of their copies are used
+//! again, so that sending a small message allocates nothing.
+
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use std::rc::Rc;
+
+use farcall_driver::{Destination, Loan};
+use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload};
+
+use crate::api::Api;
+use crate::ffi::*;
+use crate::shared::{SharedBox, Ticket};
+use crate::worker::MESSAGE_ID;
+
+/// The most memory for copies that is kept for the next sends, in bytes.
+const KEPT_BYTES_MAX: usize = 32 << 20;
+
+/// Whatever must not be dropped before UCX is done.
+#[expect(dead_code, reason = "held, not used")]
+enum Owner {
+    Loan(Loan),
+    Shared(Payload),
+}
+
+/// One message on its way out.
+struct Slot {
+    head: [u8; ARRIVAL_HEAD_BYTES_MAX],
+    copy: Vec<u8>,
+    /// What keeps a payload alive that is sent without a copy.
+    owner: Option<Owner>,
+    ticket: Rc<Ticket>,
+    /// Where it goes; `None` while the slot is vacant.
+    to: Option<Destination>,
+}
+
+/// All messages on their way out.
+#[derive(Default)]
+pub struct Sends {
+    /// Boxed, because UCX has pointers into them.
+    #[expect(clippy::vec_box, reason = "a slot must not move when there are more of them")]
+    slots: Vec<Box<Slot>>,
+    vacant: Vec<u32>,
+    kept_bytes: usize,
+}
+
+/// What UCX did with a message.
+pub enum Sent {
+    /// It has it, or will have sent it later.
+    Accepted,
+    /// The endpoint is of no more use.
+    Failed,
+}
+
+impl Sends {
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.vacant.len() == self.slots.len()
+    }
+
+    /// Whether something is on its way to `to`.
+    pub fn any_to(&self, to: Destination) -> bool {
+        self.slots.iter().any(|slot| slot.to == Some(to))
+    }
+
+    /// Gives a message to UCX. The `endpoint` must be that of the destination, and of the worker whose callbacks use
+    /// `shared`.
+    #[inline]
+    pub fn send(
+        &mut self,
+        api: &Api,
+        shared: &SharedBox,
+        (to, endpoint): (Destination, *mut Endpoint),
+        head: &[u8],
+        payload: Outgoing<'_>,
+    ) -> Sent {
+        let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
+        let slot = &mut *self.slots[number as usize];
+        slot.to = Some(to);
+        slot.head[..head.len()].copy_from_slice(head);
+        let (data, length) = match payload {
+            Outgoing::Slice(bytes) => {
+                let before = slot.copy.capacity();
+                slot.copy.clear();
+                slot.copy.extend_from_slice(bytes);
+                self.kept_bytes += slot.copy.capacity() - before;
+                (slot.copy.as_ptr(), slot.copy.len())
+            }
+            Outgoing::Loan(loan) => {
+                let place = (loan.as_ptr(), loan.len());
+                slot.owner = Some(Owner::Loan(loan));
+                place
+            }
+            Outgoing::Shared(payload) => {
+                let place = (payload.as_ptr(), payload.len());
+                slot.owner = Some(Owner::Shared(payload));
+                place
+            }
+        };
+        let param = RequestParam {
+            op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+            callback: OperationCallback { send: Some(on_sent) },
+            user_data: Rc::as_ptr(&slot.ticket).cast_mut().cast(),
+            ..no_param()
+        };
+        let head_start = slot.head.as_ptr().cast();
+        // SAFETY: the endpoint lives. Head and payload stay in the slot, and the slot where it is, until UCX returns null,
+        // an error, or calls `on_sent` with it; then `finish` runs, and not before.
+        #[expect(unsafe_code, reason = "a call of UCX")]
+        let request = unsafe {
+            (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head_start, head.len(), data.cast(), length, &param)
+        };
+        if request.is_null() {
+            self.finish(number);
+            Sent::Accepted
+        } else if is_error(request) {
+            self.finish(number);
+            Sent::Failed
+        } else {
+            Sent::Accepted
+        }
+    }
+
+    /// UCX is done with a slot.
+    #[inline]
+    pub fn finish(&mut self, number: u32) {
+        let slot = &mut *self.slots[number as usize];
+        slot.owner = None;
+        slot.to = None;
+        if self.kept_bytes > KEPT_BYTES_MAX {
+            self.kept_bytes -= slot.copy.capacity();
+            slot.copy = Vec::new();
+        }
+        self.vacant.push(number);
+    }
+
+    #[cold]
+    fn add(&mut self, shared: &SharedBox) -> u32 {
+        let number = u32::try_from(self.slots.len()).expect("sessions bound what is under way");
+        self.slots.push(Box::new(Slot {
+            head: [0; ARRIVAL_HEAD_BYTES_MAX],
+            copy: Vec::new(),
+            owner: None,
+            ticket: shared.ticket(number),
+            to: None,
+        }));
+        number
+    }
+}
+
+/// Parameters of an operation with none of them set.
+pub fn no_param() -> RequestParam {
+    RequestParam {
+        op_attr_mask: 0,
+        flags: 0,
+        request: null_mut(),
+        callback: OperationCallback { send: None },
+        datatype: 0,
+        user_data: null_mut(),
+        reply_buffer: null_mut(),
+        memory_type: 0,
+        recv_info: null_mut(),
+        memh: null_mut(),
+    }
+}
+
+/// UCX's callback for a message that it has sent, or has given up. What went wrong the error handler of the endpoint says.
+///
+/// # Safety
+/// For UCX only, with the ticket of a slot.
+#[expect(unsafe_code, reason = "called by UCX with raw pointers")]
+unsafe extern "C" fn on_sent(request: *mut c_void, _: Status, ticket: *mut c_void) {
+    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter while UCX runs.
+    // The request is the one that ends here.
+    unsafe {
+        let Ticket { shared, number } = *ticket.cast::<Ticket>();
+        (*shared).sent.push(number);
+        ((*shared).api.ucp_request_free)(request);
+    }
+}

@@ -1,0 +1,194 @@
+//! What UCX's callbacks leave behind for the code that runs when UCX does not.
+//!
+//! The callbacks get a raw pointer to a [`Shared`] and make a reference of it for their own duration only. They run inside
+//! calls of UCX, on the thread that made the call, and the rest of the crate holds no reference across such calls
+//! ([`SharedBox::with`] cannot call UCX). So there is never more than one reference.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use farcall_driver::Destination;
+use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Incoming, Payload};
+
+use crate::api::Api;
+use crate::ffi::*;
+
+/// The head of a message, copied out of UCX's memory.
+#[derive(Clone, Copy)]
+pub struct HeadBytes {
+    bytes: [u8; ARRIVAL_HEAD_BYTES_MAX],
+    length: u8,
+}
+
+impl HeadBytes {
+    /// A copy of `bytes`; `None` when they are too many.
+    pub fn copy(bytes: &[u8]) -> Option<Self> {
+        let mut copy = [0; ARRIVAL_HEAD_BYTES_MAX];
+        copy.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self { bytes: copy, length: bytes.len() as u8 })
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// A message that has arrived.
+pub struct UcxArrival {
+    pub head: HeadBytes,
+    pub body: Body,
+}
+
+/// Where its payload is.
+pub enum Body {
+    /// Nowhere: it is empty.
+    Empty,
+    /// In UCX's memory, which is ours to read until it is released.
+    InPlace { data: NonNull<u8>, length: usize },
+    /// In memory of our own.
+    Fetched(Payload),
+}
+
+impl Arrival for UcxArrival {
+    fn head(&self) -> &[u8] {
+        self.head.as_bytes()
+    }
+
+    #[inline]
+    fn payload(&self) -> Incoming<'_> {
+        match &self.body {
+            Body::Empty => Incoming::Borrowed(&[]),
+            #[expect(unsafe_code, reason = "the payload is in UCX's memory")]
+            Body::InPlace { data, length } => {
+                // SAFETY: UCX promised the data to the callback that made this arrival, until it is released, which
+                // consumes the arrival.
+                Incoming::Borrowed(unsafe { core::slice::from_raw_parts(data.as_ptr(), *length) })
+            }
+            Body::Fetched(payload) => Incoming::Owned(payload.clone()),
+        }
+    }
+}
+
+/// A long payload that its sender keeps until it is fetched.
+pub struct Announced {
+    pub head: HeadBytes,
+    /// What UCX wants to see again.
+    pub descriptor: NonNull<c_void>,
+    pub length: usize,
+}
+
+/// What the callback of one operation or endpoint knows: where to leave word, and the number of what it is about.
+///
+/// UCX has pointers to tickets, and nobody writes to them.
+pub struct Ticket {
+    pub shared: *mut Shared,
+    pub number: u32,
+}
+
+/// What the callbacks leave behind.
+pub struct Shared {
+    /// To give requests back, which only their callbacks may do.
+    pub api: &'static Api,
+    pub arrivals: VecDeque<UcxArrival>,
+    pub announced: Vec<Announced>,
+    /// Fetches that have ended, by number, and how many bytes came; `None` for those that failed.
+    pub fetched: Vec<(u32, Option<usize>)>,
+    /// Sends that have ended, by the numbers of their slots.
+    pub sent: Vec<u32>,
+    pub lost: VecDeque<Destination>,
+    /// The requests of endpoints that are not closed completely yet.
+    pub closing: Vec<*mut c_void>,
+    /// The longest payload that is accepted.
+    pub payload_bytes_max: usize,
+}
+
+/// The one owner of a [`Shared`], which stays where it is.
+pub struct SharedBox(Box<UnsafeCell<Shared>>);
+
+impl SharedBox {
+    pub fn new(api: &'static Api, payload_bytes_max: usize) -> Self {
+        Self(Box::new(UnsafeCell::new(Shared {
+            api,
+            arrivals: VecDeque::new(),
+            announced: Vec::new(),
+            fetched: Vec::new(),
+            sent: Vec::new(),
+            lost: VecDeque::new(),
+            closing: Vec::new(),
+            payload_bytes_max,
+        })))
+    }
+
+    /// A ticket for the callback of `number`.
+    pub fn ticket(&self, number: u32) -> Rc<Ticket> {
+        Rc::new(Ticket { shared: self.0.get(), number })
+    }
+
+    /// Uses it between calls of UCX: `use_it` has no way to call UCX, which would run callbacks.
+    #[inline]
+    pub fn with<R>(&mut self, use_it: impl FnOnce(&mut Shared) -> R) -> R {
+        // SAFETY: `&mut self` excludes other uses of this method, and no callback runs while `use_it` does (see above).
+        #[expect(unsafe_code, reason = "callbacks have a pointer to it")]
+        let shared = unsafe { &mut *self.0.get() };
+        use_it(shared)
+    }
+
+    /// Leaves the state to callbacks for good; nobody else uses it again.
+    pub fn leak(&mut self) {
+        let fresh = Self::new(self.with(|shared| shared.api), 0);
+        core::mem::forget(core::mem::replace(self, fresh));
+    }
+
+    /// The pointer for callbacks.
+    pub fn for_callbacks(&self) -> *mut Shared {
+        self.0.get()
+    }
+}
+
+/// UCX's callback for a message.
+///
+/// # Safety
+/// For UCX only: `argument` is the pointer of a living [`SharedBox`] that nobody has a reference to, and the rest is
+/// as UCX's headers say.
+#[expect(unsafe_code, reason = "called by UCX with raw pointers")]
+pub unsafe extern "C" fn on_message(
+    argument: *mut c_void,
+    header: *const c_void,
+    header_length: usize,
+    data: *mut c_void,
+    length: usize,
+    param: *const ReceiveParam,
+) -> Status {
+    // SAFETY: promised by the caller.
+    let (shared, attributes) = unsafe { (&mut *argument.cast::<Shared>(), (*param).recv_attr) };
+    let head = match header_length {
+        0 => &[],
+        // SAFETY: UCX gives a header of that length for the time of the callback.
+        _ => unsafe { core::slice::from_raw_parts(header.cast::<u8>(), header_length) },
+    };
+    // What no correct peer sends is dropped here: UCX takes the data back.
+    let Some(head) = HeadBytes::copy(head) else { return UCS_OK };
+    if length > shared.payload_bytes_max {
+        return UCS_OK;
+    }
+    let Some(data) = NonNull::new(data).filter(|_| length > 0) else {
+        shared.arrivals.push_back(UcxArrival { head, body: Body::Empty });
+        return UCS_OK;
+    };
+    if attributes & UCP_AM_RECV_ATTR_FLAG_RNDV != 0 {
+        shared.announced.push(Announced { head, descriptor: data, length });
+        return UCS_INPROGRESS;
+    }
+    let data = data.cast::<u8>();
+    if attributes & UCP_AM_RECV_ATTR_FLAG_DATA != 0 {
+        shared.arrivals.push_back(UcxArrival { head, body: Body::InPlace { data, length } });
+        return UCS_INPROGRESS;
+    }
+    // SAFETY: UCX gives data of that length for the time of the callback.
+    let copy = unsafe { core::slice::from_raw_parts(data.as_ptr(), length) }.to_vec();
+    shared.arrivals.push_back(UcxArrival { head, body: Body::Fetched(copy.into()) });
+    UCS_OK
+}

@@ -1,0 +1,56 @@
+//! What is known of a session beside its handshake: the calls in it, and what waits for it.
+
+use std::collections::VecDeque;
+
+use farcall_protocol::session::{Link, SessionId};
+use farcall_protocol::wire::Offer;
+
+use crate::payload::WaitingPayload;
+use crate::{CallId, Service};
+
+/// A request that waits for its session to come up.
+pub struct Waiting {
+    pub call: CallId,
+    pub service: Service,
+    pub payload: WaitingPayload,
+}
+
+/// One session's calls.
+pub struct Channel {
+    pub id: SessionId,
+    /// The other end and the agreed limits; `None` until the session is up.
+    pub link: Option<Link>,
+    /// Our own limits, or once it is up the agreed ones.
+    pub offer: Offer,
+    /// Our calls that have no response yet.
+    pub unanswered_calls: usize,
+    /// The peer's calls that we have not answered yet.
+    pub unanswered_requests: usize,
+    /// Requests that wait for the session; bounded by our own limit on calls.
+    pub waiting: VecDeque<Waiting>,
+}
+
+impl Channel {
+    /// A session that is being opened, or has come up without us.
+    pub fn new(id: SessionId, offer: Offer) -> Self {
+        Self { id, link: None, offer, unanswered_calls: 0, unanswered_requests: 0, waiting: VecDeque::new() }
+    }
+
+    pub fn message_bytes_max(&self) -> usize {
+        self.offer.message_bytes_max as usize
+    }
+
+    pub fn calls_max(&self) -> usize {
+        usize::from(self.offer.calls_max)
+    }
+
+    /// Why what waits cannot be sent within the agreed limits, if it cannot.
+    pub fn excess(&self) -> Option<String> {
+        let (bytes_max, calls_max) = (self.message_bytes_max(), self.calls_max());
+        if self.waiting.iter().any(|waiting| waiting.payload.len() > bytes_max) {
+            return Some(format!("a call that waited for it is over its limit of {bytes_max} bytes"));
+        }
+        let too_many = self.waiting.len() > calls_max;
+        too_many.then(|| format!("more calls waited for it than its limit of {calls_max}"))
+    }
+}

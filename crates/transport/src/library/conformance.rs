@@ -1,0 +1,198 @@
+//! What every library must do, as test functions that any implementation can be put through.
+//!
+//! [`library_conformance!`](crate::library_conformance) turns all of them into tests of one implementation, given by a
+//! function that makes two instances which can reach each other. A case works both from one thread.
+
+use std::time::{Duration, Instant};
+
+use farcall_driver::{Address, Destination, HeapLoans};
+
+use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library};
+use crate::{Incoming, Outgoing, Payload};
+
+/// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging test.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Lengths around every border between the ways that libraries send messages, up to 1 MiB.
+const LENGTHS: [usize; 16] =
+    [0, 1, 7, 8, 92, 100, 1000, 4095, 8192, 8193, 30_000, 65_535, 65_536, 200_000, (1 << 20) - 1, 1 << 20];
+
+/// Two instances and the way from each to the other.
+pub struct Two<L: Library> {
+    libraries: [L; 2],
+    ways: [Destination; 2],
+}
+
+impl<L: Library> Two<L> {
+    fn new(make: impl Fn() -> [L; 2]) -> Self {
+        let mut libraries = make();
+        let addresses = [libraries[1].address(), libraries[0].address()];
+        let mut resolve =
+            |from: usize| libraries[from].resolve(&addresses[from]).expect("they reach each other");
+        let ways = [resolve(0), resolve(1)];
+        Self { libraries, ways }
+    }
+
+    fn send(&mut self, from: usize, head: &[u8], payload: Outgoing<'_>) {
+        self.libraries[from].send(self.ways[from], head, payload);
+    }
+
+    /// Lets both work.
+    fn work(&mut self) {
+        for library in &mut self.libraries {
+            library.progress();
+        }
+        std::thread::yield_now();
+    }
+
+    /// The next message at `to`, looked at with `look`.
+    fn receive<R>(&mut self, to: usize, look: impl FnOnce(&[u8], Incoming<'_>) -> R) -> R {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(arrival) = self.libraries[to].next_arrival() {
+                let result = look(arrival.head(), arrival.payload());
+                self.libraries[to].release(arrival);
+                return result;
+            }
+            assert!(Instant::now() < deadline, "no message came within {PATIENCE:?}");
+            self.work();
+        }
+    }
+}
+
+/// Bytes that depend on their place and on a seed.
+fn pattern(seed: usize, length: usize) -> Vec<u8> {
+    let byte = |place: usize| (place.wrapping_mul(31) ^ (place >> 8) ^ seed.wrapping_mul(77)) as u8;
+    (0..length).map(byte).collect()
+}
+
+/// Every length arrives whole, from each kind of memory, with heads of every length.
+pub fn messages_of_all_lengths_arrive_whole<L: Library>(make: impl Fn() -> [L; 2]) {
+    let (mut two, loans) = (Two::new(make), HeapLoans::new(8 << 20));
+    for (round, length) in LENGTHS.into_iter().enumerate() {
+        for from in [0, 1] {
+            let bytes = pattern(round, length);
+            let head = pattern(round + 1, 1 + (round * 5 + from) % ARRIVAL_HEAD_BYTES_MAX);
+            let mut loan = loans.loan(length).expect("loans come home when they were sent");
+            loan.copy_from_slice(&bytes);
+            two.send(from, &head, Outgoing::Slice(&bytes));
+            two.send(from, &head, Outgoing::Shared(Payload::from(bytes.clone())));
+            two.send(from, &head, Outgoing::Loan(loan));
+            for _ in 0..3 {
+                let same = |there: &[u8], payload: Incoming<'_>| (there == head, payload.as_slice() == bytes);
+                assert_eq!(two.receive(1 - from, same), (true, true), "{length} bytes from {from}");
+            }
+        }
+    }
+}
+
+/// Short messages arrive in the order in which they were sent, however many are under way.
+pub fn short_messages_keep_their_order<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    for number in 0..5000_u32 {
+        two.send(0, &number.to_le_bytes(), Outgoing::Slice(&number.to_be_bytes()));
+    }
+    for number in 0..5000_u32 {
+        let seen = two.receive(1, |head, payload| (head.to_vec(), payload.take().to_vec()));
+        assert_eq!(seen, (number.to_le_bytes().to_vec(), number.to_be_bytes().to_vec()));
+    }
+}
+
+/// What a slice held when it was sent arrives, whatever is written there afterwards.
+pub fn slices_are_copied_before_send_returns<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    for length in LENGTHS {
+        let (mut bytes, sent) = (pattern(3, length), pattern(3, length));
+        two.send(0, b"head", Outgoing::Slice(&bytes));
+        bytes.fill(0xee);
+        let arrived = two.receive(1, |_, payload| payload.as_slice() == sent);
+        assert!(arrived, "{length} bytes");
+    }
+}
+
+/// Payloads that are kept stay what they were, beyond the release and the library.
+pub fn payloads_can_be_kept<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    let mut kept = Vec::new();
+    for (round, length) in LENGTHS.into_iter().enumerate() {
+        two.send(0, b"head", Outgoing::Slice(&pattern(round, length)));
+        kept.push(two.receive(1, |_, payload| payload.take()));
+    }
+    drop(two);
+    for (round, (payload, length)) in kept.iter().zip(LENGTHS).enumerate() {
+        assert!(payload[..] == pattern(round, length), "{length} bytes");
+    }
+}
+
+/// An address has one number until it is forgotten, and leads there again afterwards. One of another library is refused.
+pub fn addresses_are_resolved_again_after_they_were_forgotten<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    let address = two.libraries[1].address();
+    assert_eq!(two.libraries[0].resolve(&address), Ok(two.ways[0]));
+    two.send(0, b"first", Outgoing::Slice(b"1"));
+    two.receive(1, |head, _| assert_eq!(head, b"first"));
+    two.libraries[0].forget(two.ways[0]);
+    two.ways[0] = two.libraries[0].resolve(&address).expect("it is still there");
+    two.send(0, b"second", Outgoing::Slice(&[2; 100_000]));
+    two.receive(1, |head, payload| assert_eq!((head, payload.as_slice().len()), (&b"second"[..], 100_000)));
+    let strange = Address::new(b"?".to_vec()).expect("short");
+    assert!(two.libraries[0].resolve(&strange).is_err());
+}
+
+/// Instances may end while messages of theirs, or to them, are under way.
+pub fn an_end_in_the_middle_harms_nobody<L: Library>(make: impl Fn() -> [L; 2]) {
+    for turns in 0..6 {
+        for survivor in [0, 1] {
+            let mut two = Two::new(&make);
+            for round in 0..20 {
+                two.send(0, b"head", Outgoing::Slice(&pattern(round, LENGTHS[round % LENGTHS.len()])));
+                two.send(1, b"head", Outgoing::Shared(Payload::from(pattern(round, 100_000))));
+            }
+            (0..turns).for_each(|_| two.work());
+            let Two { libraries: [first, second], ways } = two;
+            let mut left = if survivor == 0 {
+                drop(second);
+                first
+            } else {
+                drop(first);
+                second
+            };
+            for _ in 0..50 {
+                left.progress();
+                while let Some(arrival) = left.next_arrival() {
+                    assert_eq!(arrival.head(), b"head");
+                    left.release(arrival);
+                }
+                left.send(ways[survivor], b"late", Outgoing::Slice(&[1; 20_000]));
+                while left.next_loss().is_some() {}
+            }
+        }
+    }
+}
+
+/// Turns the cases into tests of one implementation: a name, and a function that makes two instances that reach each
+/// other, or says why there are none.
+#[macro_export]
+macro_rules! library_conformance {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            $crate::library_conformance!(@cases $make;
+                messages_of_all_lengths_arrive_whole,
+                short_messages_keep_their_order,
+                slices_are_copied_before_send_returns,
+                payloads_can_be_kept,
+                addresses_are_resolved_again_after_they_were_forgotten,
+                an_end_in_the_middle_harms_nobody,
+            );
+        }
+    };
+    (@cases $make:expr; $($case:ident,)*) => {$(
+        #[test]
+        fn $case() {
+            match $make() {
+                Ok(make) => $crate::conformance::$case(make),
+                Err(why) => println!("unsupported: {why}"),
+            }
+        }
+    )*};
+}

@@ -1,0 +1,282 @@
+//! The `library` transports: calls made of the messages of somebody else's library.
+//!
+//! A library (`ucx`, `mpi`, `ofi`) brings what carries whole messages reliably and in order; see [`Library`]. What it
+//! does not bring is the same for all and is here: sessions with their handshake, limits and signs of life, which are
+//! those of packets (`farcall_protocol::session`), and the calls in them. A call is a message, its answer another;
+//! nothing is ever sent again, because libraries lose nothing, and a request runs at most once for the same reason.
+//!
+//! Peers die in two ways: the library notices, or nothing is heard from them for the limit of silence. The second works
+//! over every library, also over those that cannot notice anything. `docs/protocol/library.md` has the bytes.
+
+mod channel;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod counters;
+mod outbound;
+mod seam;
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::os::fd::RawFd;
+
+use farcall_driver::{Address, AddressError, CounterFile};
+use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
+use farcall_protocol::wire::{Flags, Header, MessagePacket, Offer, Opcode, Protocol, WHOLE_HEADER_BYTES};
+use farcall_protocol::{Identity, Instant};
+
+pub use counters::LibraryCounters;
+use outbound::{Outbound, to_protocol};
+pub use seam::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, Presence};
+
+use crate::{
+    CallId, Holdings, Outbox, RequestId, Service, SessionId, Sink, Status, Transport, TransportLimits,
+};
+
+/// Where a message came from whose session says it anyway.
+const NOBODY: PeerAddress = PeerAddress(u32::MAX);
+
+/// The most messages that one poll hands to the sink, so that the library gets its turns.
+const ARRIVALS_PER_POLL: usize = 64;
+
+/// How a library transport is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LibraryConfig {
+    /// The longest message, in bytes; cut to what the library carries.
+    pub message_bytes_max: u32,
+    /// The most unanswered calls of a session, each way.
+    pub calls_max: u16,
+    /// The silence after which a peer counts as dead.
+    pub peer_timeout: Duration,
+    /// The most memory lent at a time, in bytes.
+    pub loan_bytes_max: usize,
+}
+
+/// Calls over one instance of a library.
+pub struct LibraryTransport<L: Library> {
+    outbound: Outbound<L>,
+    /// The time of the last poll.
+    now: Instant,
+}
+
+impl<L: Library> LibraryTransport<L> {
+    /// A transport over `library` that introduces itself as `identity` and counts under `label`. `seed` is drawn at
+    /// random by the caller.
+    pub fn new(
+        library: L,
+        identity: Identity,
+        seed: u64,
+        config: &LibraryConfig,
+        counters: &CounterFile,
+        label: &str,
+    ) -> Result<Self, ConfigError> {
+        let carried = u32::try_from(library.payload_bytes_max()).unwrap_or(u32::MAX);
+        let offer = Offer {
+            message_bytes_max: config.message_bytes_max.min(carried),
+            mtu_bytes: u32::MAX,
+            unscheduled_bytes: u32::MAX,
+            calls_max: config.calls_max,
+            checksum: false,
+        };
+        let session = SessionConfig { offer, peer_timeout: config.peer_timeout, ..SessionConfig::default() };
+        let sessions = Sessions::new(session, Protocol::Library, identity, seed)?;
+        let counters = LibraryCounters::new(counters, label);
+        let outbound = Outbound::new(library, sessions, counters, config.loan_bytes_max);
+        Ok(Self { outbound, now: Instant::ZERO })
+    }
+
+    /// Takes in what has arrived, at most [`ARRIVALS_PER_POLL`] messages.
+    #[inline]
+    fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        for taken in 0..ARRIVALS_PER_POLL {
+            let Some(arrival) = self.outbound.library.next_arrival() else { return taken };
+            self.outbound.take_in(&arrival, now, sink);
+            self.outbound.library.release(arrival);
+        }
+        ARRIVALS_PER_POLL
+    }
+}
+
+impl<L: Library> Outbound<L> {
+    fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
+        let Ok(header) = Header::parse(arrival.head()) else { return self.counters.malformed.increment() };
+        if header.opcode.is_of_session() {
+            return self.take_session_packet(&header, arrival, now, sink);
+        }
+        let parsed = MessagePacket::parse(&header, arrival.head(), Protocol::Library);
+        let (Ok(MessagePacket::Whole { tag, .. }), WHOLE_HEADER_BYTES) = (parsed, arrival.head().len())
+        else {
+            return self.counters.malformed.increment();
+        };
+        let Some(index) = self.sessions.admit(NOBODY, &header, arrival.head(), now) else {
+            return self.counters.unknown_sessions.increment();
+        };
+        // The first message that names it brings a session up.
+        if self.sessions.has_events() {
+            self.report_sessions(sink);
+        }
+        if header.flags.has(Flags::FROM_CALLER) {
+            self.take_request(index, &header, tag, arrival, sink);
+        } else {
+            self.take_response(index, &header, tag, arrival, sink);
+        }
+    }
+
+    fn take_session_packet(
+        &mut self,
+        header: &Header,
+        arrival: &L::Arrival,
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) {
+        let from = if header.opcode == Opcode::Open {
+            let address = Address::new(arrival.payload().as_slice());
+            match address.and_then(|address| self.library.resolve(&address)) {
+                Ok(from) => {
+                    self.note_destination(from);
+                    PeerAddress(from.0)
+                }
+                Err(_) => return self.counters.malformed.increment(),
+            }
+        } else {
+            NOBODY
+        };
+        self.sessions.handle(from, header, arrival.head(), now);
+        self.report_sessions(sink);
+    }
+
+    #[inline]
+    fn take_request(
+        &mut self,
+        index: usize,
+        header: &Header,
+        tag: u16,
+        arrival: &L::Arrival,
+        sink: &mut dyn Sink,
+    ) {
+        let payload = arrival.payload();
+        let Some(channel) = self.channel_at(index) else { return };
+        let id = channel.id;
+        if payload.as_slice().len() > channel.message_bytes_max() {
+            return self.violated(id, "a message over the agreed limit");
+        }
+        if channel.unanswered_requests >= channel.calls_max() {
+            return self.violated(id, "more calls than agreed");
+        }
+        channel.unanswered_requests += 1;
+        self.counters.requests_received.increment();
+        let request = RequestId { session: SessionId(id.0), token: header.call.to_wire() };
+        sink.request(self, request, Service(tag), &payload);
+    }
+
+    #[inline]
+    fn take_response(
+        &mut self,
+        index: usize,
+        header: &Header,
+        tag: u16,
+        arrival: &L::Arrival,
+        sink: &mut dyn Sink,
+    ) {
+        let payload = arrival.payload();
+        let Some(channel) = self.channel_at(index) else { return };
+        let id = channel.id;
+        if payload.as_slice().len() > channel.message_bytes_max() {
+            return self.violated(id, "a message over the agreed limit");
+        }
+        if channel.unanswered_calls == 0 {
+            return self.violated(id, "a response without a call");
+        }
+        let Some(status) = Status::from_wire(tag) else {
+            return self.violated(id, "a response has a status that does not exist");
+        };
+        channel.unanswered_calls -= 1;
+        self.counters.responses_received.increment();
+        let call = CallId(header.call.to_wire() as u32);
+        sink.response(self, SessionId(id.0), call, status, &payload);
+    }
+}
+
+fn is_open(head: &[u8]) -> bool {
+    Header::parse(head).is_ok_and(|header| header.opcode == Opcode::Open)
+}
+
+/// An orderly end: the peers need not find out by themselves.
+impl<L: Library> Drop for LibraryTransport<L> {
+    fn drop(&mut self) {
+        self.outbound.close_all();
+    }
+}
+
+impl<L: Library> Transport for LibraryTransport<L> {
+    fn limits(&self) -> TransportLimits {
+        let offer = &self.outbound.sessions.config().offer;
+        TransportLimits {
+            message_bytes_max: offer.message_bytes_max as usize,
+            calls_max: usize::from(offer.calls_max),
+        }
+    }
+
+    fn holdings(&self) -> Holdings {
+        self.outbound.holdings()
+    }
+
+    fn address(&self) -> Address {
+        self.outbound.library.address()
+    }
+
+    fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
+        let to = self.outbound.library.resolve(to)?;
+        let peers_max = usize::from(self.outbound.sessions.config().sessions_max);
+        let id = self.outbound.connect(to, now).ok_or(AddressError::TooManyPeers { peers_max })?;
+        Ok(SessionId(id.0))
+    }
+
+    fn close(&mut self, session: SessionId, _now: Instant) {
+        self.outbound.sessions.close(to_protocol(session));
+    }
+
+    fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
+        self.now = now;
+        self.outbound.transmit_session_packets();
+        let progressed = self.outbound.library.progress();
+        let received = self.receive(now, sink);
+        while let Some(lost) = self.outbound.library.next_loss() {
+            self.outbound.counters.peers_lost.increment();
+            self.outbound.sessions.lost(PeerAddress(lost.0));
+        }
+        let timers_due = self.outbound.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
+        self.outbound.sessions.handle_timeout(now);
+        self.outbound.report_sessions(sink);
+        self.outbound.transmit_session_packets();
+        // A handshake that its acceptor gives up is no event.
+        self.outbound.forget_unused_destinations(timers_due);
+        progressed.max(received)
+    }
+
+    fn outbox(&mut self) -> &mut dyn Outbox {
+        &mut self.outbound
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.outbound.sessions.wants_transmit() || self.outbound.sessions.has_events() {
+            return Some(Instant::ZERO);
+        }
+        let library = self.outbound.library.next_deadline(self.now).unwrap_or(Instant::NEVER);
+        let sessions = self.outbound.sessions.next_deadline().unwrap_or(Instant::NEVER);
+        let earliest = library.min(sessions);
+        (earliest != Instant::NEVER).then_some(earliest)
+    }
+
+    fn prepare_wait(&mut self) {
+        self.outbound.library.prepare_wait();
+    }
+
+    fn finish_wait(&mut self) {
+        self.outbound.library.finish_wait();
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        self.outbound.library.wait_descriptors()
+    }
+}

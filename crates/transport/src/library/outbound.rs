@@ -1,0 +1,263 @@
+//! Everything that sending needs: the library, the sessions, and the verbs that the seam promises.
+
+use farcall_driver::{Address, Destination, HeapLoans, Loan, LoanError};
+use farcall_protocol::Instant;
+use farcall_protocol::session::{EndReason, Link, PeerAddress, SessionEvent, SessionId, Sessions};
+use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};
+
+use super::channel::{Channel, Waiting};
+use super::seam::Library;
+use super::{LibraryCounters, NOBODY};
+use crate::{
+    CallId, CallRefused, DownReason, Holdings, Outbox, Outgoing, RequestId, Service, Sink, Status,
+    down_reason,
+};
+
+/// Everything that sending needs.
+pub struct Outbound<L: Library> {
+    pub library: L,
+    pub sessions: Sessions,
+    pub counters: LibraryCounters,
+    /// By the index of the session's number; of sessions that are over what is left is never looked at.
+    channels: Vec<Option<Channel>>,
+    address: Address,
+    loans: HeapLoans,
+    head: Head,
+    /// Destinations that a session has led to; looked through when one ends.
+    destinations: Vec<Destination>,
+    /// Whether a session has ended since.
+    any_ended: bool,
+    /// Sessions that ended because their waiting calls were over its limits, with the words for it.
+    excesses: Vec<(SessionId, String)>,
+}
+
+impl<L: Library> Outbound<L> {
+    pub fn new(library: L, sessions: Sessions, counters: LibraryCounters, loan_bytes_max: usize) -> Self {
+        let address = library.address();
+        Self {
+            library,
+            sessions,
+            counters,
+            channels: Vec::new(),
+            address,
+            loans: HeapLoans::new(loan_bytes_max),
+            head: Head::new(),
+            destinations: Vec::new(),
+            any_ended: false,
+            excesses: Vec::new(),
+        }
+    }
+
+    /// The channel of a session that is not over.
+    #[inline]
+    pub fn channel(&mut self, id: SessionId) -> Option<&mut Channel> {
+        self.channels.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)
+    }
+
+    /// The session at an index, which the protocol has just found.
+    #[inline]
+    pub fn channel_at(&mut self, index: usize) -> Option<&mut Channel> {
+        self.channels.get_mut(index)?.as_mut()
+    }
+
+    /// What is under way in all sessions.
+    pub fn holdings(&self) -> Holdings {
+        let mut held = Holdings::default();
+        for channel in self.channels.iter().flatten() {
+            held.calls += channel.unanswered_calls;
+            held.requests += channel.unanswered_requests;
+            held.backlog += channel.waiting.len();
+        }
+        held
+    }
+
+    /// Makes room for a session.
+    pub fn add_channel(&mut self, id: SessionId) -> &mut Channel {
+        let offer = self.sessions.config().offer;
+        if self.channels.len() <= id.index() {
+            self.channels.resize_with(id.index() + 1, || None);
+        }
+        self.channels[id.index()].insert(Channel::new(id, offer))
+    }
+
+    /// Remembers a destination, so that it can be forgotten when no session leads there.
+    pub fn note_destination(&mut self, to: Destination) {
+        if !self.destinations.contains(&to) {
+            self.destinations.push(to);
+        }
+    }
+
+    /// Forgets the destinations that no session leads to, if a session has ended or `may_have_expired` without a word.
+    pub fn forget_unused_destinations(&mut self, may_have_expired: bool) {
+        if !core::mem::take(&mut self.any_ended) && !may_have_expired {
+            return;
+        }
+        let (sessions, library) = (&self.sessions, &mut self.library);
+        self.destinations.retain(|&to| {
+            let used = sessions.any_to(PeerAddress(to.0));
+            if !used {
+                library.forget(to);
+            }
+            used
+        });
+    }
+
+    /// Sends what sessions have to say. OPEN goes with the address that answers must be sent to.
+    pub fn transmit_session_packets(&mut self) {
+        while let Some(to) = self.sessions.poll_transmit(&mut self.head) {
+            if to == NOBODY {
+                continue;
+            }
+            let head = self.head.as_bytes();
+            let is_open = super::is_open(head);
+            let payload = if is_open { self.address.as_bytes() } else { &[] };
+            self.library.send(Destination(to.0), head, Outgoing::Slice(payload));
+        }
+    }
+
+    /// Tells the sink which sessions came up and which ended.
+    pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
+        while let Some(event) = self.sessions.poll_event() {
+            match event {
+                SessionEvent::Up { id, peer } => {
+                    self.session_up(id);
+                    sink.session_up(self, crate::SessionId(id.0), peer);
+                }
+                SessionEvent::Down { id, reason } => {
+                    self.any_ended = true;
+                    let reason = self.reason_of(id, reason);
+                    // Another session may have its place already.
+                    if self.channel(id).is_some() {
+                        self.channels[id.index()] = None;
+                    }
+                    sink.session_down(self, crate::SessionId(id.0), &reason);
+                }
+            }
+        }
+    }
+
+    fn reason_of(&mut self, id: SessionId, reason: EndReason) -> DownReason {
+        match self.excesses.iter().position(|(ended, _)| *ended == id) {
+            Some(place) => DownReason::Refused { why: self.excesses.swap_remove(place).1 },
+            None => down_reason(reason),
+        }
+    }
+
+    /// The limits are known now: what waited is sent, unless it is over them.
+    fn session_up(&mut self, id: SessionId) {
+        let Some(&link) = self.sessions.link(id) else { return };
+        let channel = match self.channel(id) {
+            Some(_) => self.channel(id).expect("it was there a moment ago"),
+            None => self.add_channel(id),
+        };
+        channel.link = Some(link);
+        channel.offer = link.agreed;
+        if let Some(why) = channel.excess() {
+            self.excesses.push((id, why));
+            return self.sessions.end_because(id, EndReason::Closed);
+        }
+        let waiting = core::mem::take(&mut channel.waiting);
+        for Waiting { call, service, payload } in waiting {
+            self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload.into());
+        }
+    }
+
+    /// Ends a session whose peer broke the protocol.
+    pub fn violated(&mut self, id: SessionId, what: &'static str) {
+        self.counters.violations.increment();
+        self.sessions.end_because(id, EndReason::Violation { what });
+    }
+
+    #[inline]
+    fn transmit(&mut self, link: &Link, flags: Flags, call: u32, tag: u16, payload: Outgoing<'_>) {
+        put_whole(&mut self.head, flags, link.remote, CallKey::from_wire(u64::from(call)), tag);
+        self.library.send(Destination(link.to.0), self.head.as_bytes(), payload);
+    }
+
+    /// Starts to open a session.
+    pub fn connect(&mut self, to: Destination, now: Instant) -> Option<SessionId> {
+        self.note_destination(to);
+        let id = self.sessions.connect(PeerAddress(to.0), now).ok()?;
+        self.add_channel(id);
+        Some(id)
+    }
+
+    /// Tells every peer that this is the end.
+    pub fn close_all(&mut self) {
+        for index in 0..self.channels.len() {
+            if let Some(channel) = &self.channels[index] {
+                self.sessions.close(channel.id);
+            }
+        }
+        self.transmit_session_packets();
+    }
+}
+
+impl<L: Library> Outbox for Outbound<L> {
+    #[inline]
+    fn call(
+        &mut self,
+        session: crate::SessionId,
+        call: CallId,
+        service: Service,
+        payload: Outgoing<'_>,
+    ) -> Result<(), CallRefused> {
+        let channel = self.channel(to_protocol(session)).ok_or(CallRefused::Down)?;
+        let (bytes, bytes_max) = (payload.len(), channel.message_bytes_max());
+        if bytes > bytes_max {
+            return Err(CallRefused::TooLong { bytes, bytes_max });
+        }
+        let calls_max = channel.calls_max();
+        if channel.unanswered_calls >= calls_max {
+            return Err(CallRefused::TooManyCalls { calls_max });
+        }
+        channel.unanswered_calls += 1;
+        match channel.link {
+            Some(link) => self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload),
+            None => {
+                channel.waiting.push_back(Waiting { call, service, payload: payload.into() });
+                self.counters.waited_for_session.increment();
+            }
+        }
+        self.counters.calls_sent.increment();
+        Ok(())
+    }
+
+    #[inline]
+    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        let Some(channel) = self.channel(to_protocol(request.session)) else { return };
+        let Some(link) = channel.link else { return };
+        channel.unanswered_requests = channel.unanswered_requests.saturating_sub(1);
+        let too_long = payload.len() > channel.message_bytes_max();
+        let (status, payload) =
+            if too_long { (Status::AnswerTooLong, Outgoing::Slice(&[])) } else { (status, payload) };
+        self.transmit(&link, Flags::NONE, request.token as u32, status.to_wire(), payload);
+    }
+
+    /// A request that the library has cannot be called back; one that waits for its session can.
+    fn cancel(&mut self, session: crate::SessionId, call: CallId) {
+        let Some(channel) = self.channel(to_protocol(session)) else { return };
+        let before = channel.waiting.len();
+        channel.waiting.retain(|waiting| waiting.call != call);
+        channel.unanswered_calls -= before - channel.waiting.len();
+    }
+
+    /// What the library has been given is its own business.
+    fn is_transmitted(&self, session: crate::SessionId, call: CallId) -> bool {
+        let id = to_protocol(session);
+        let channel = self.channels.get(id.index()).and_then(Option::as_ref);
+        !channel.is_some_and(|channel| {
+            channel.id == id && channel.waiting.iter().any(|waiting| waiting.call == call)
+        })
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.loans.loan(bytes)
+    }
+}
+
+/// Both number their sessions alike, and never use a number again.
+#[inline]
+pub const fn to_protocol(session: crate::SessionId) -> SessionId {
+    SessionId(session.0)
+}

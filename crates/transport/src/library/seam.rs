@@ -1,0 +1,91 @@
+//! What a message-passing library must be able to do.
+//!
+//! UCX, MPI and libfabric differ in everything but this: they carry whole messages of any length between processes,
+//! lose none, and keep the order of those between two of them. What calls need beyond that (sessions, limits, signs of
+//! life, cancellation) is the business of the layer above and the same for all.
+
+use std::os::fd::RawFd;
+
+use farcall_driver::{Address, AddressError, Destination};
+use farcall_protocol::Instant;
+
+use crate::{Incoming, Outgoing};
+
+/// The longest head of a message, in bytes.
+pub const ARRIVAL_HEAD_BYTES_MAX: usize = 64;
+
+/// A message that has arrived, until it is given back with [`Library::release`].
+pub trait Arrival {
+    /// The head, as it was sent.
+    fn head(&self) -> &[u8];
+
+    /// The payload: in place if the library keeps it in memory of its own, otherwise in memory that can be kept.
+    fn payload(&self) -> Incoming<'_>;
+}
+
+/// An instance of a message-passing library: what one endpoint sends and receives with.
+///
+/// A message is a head of at most [`ARRIVAL_HEAD_BYTES_MAX`] bytes and a payload. Nothing here blocks.
+pub trait Library: Send {
+    /// What [`Library::next_arrival`] gives.
+    type Arrival: Arrival;
+
+    /// The name in transport strings and messages, such as `ucx`.
+    fn name(&self) -> &'static str;
+
+    /// The longest payload, in bytes.
+    fn payload_bytes_max(&self) -> usize;
+
+    /// Where other processes reach this instance.
+    fn address(&self) -> Address;
+
+    /// The number to send to for an address: the same one for the same address until it is forgotten.
+    fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError>;
+
+    /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another one later.
+    fn forget(&mut self, to: Destination);
+
+    /// Sends a message. What the library cannot take at once waits in it. After a failure the message is dropped and the
+    /// destination is reported as lost.
+    fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
+
+    /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was to do.
+    fn progress(&mut self) -> usize;
+
+    /// The next message that has arrived.
+    fn next_arrival(&mut self) -> Option<Self::Arrival>;
+
+    /// Ends the reading of a message.
+    fn release(&mut self, arrival: Self::Arrival);
+
+    /// The next destination that the library has found dead. Nothing sent there arrives any more.
+    fn next_loss(&mut self) -> Option<Destination>;
+
+    /// When [`Library::progress`] must run next although nothing arrives, after `now`.
+    fn next_deadline(&self, now: Instant) -> Option<Instant>;
+
+    /// Announces that the caller is going to block on the `wait_descriptors`; it lets the library work once more before
+    /// it does. A library that cannot wake anybody asks for short naps with its deadline instead.
+    fn prepare_wait(&mut self);
+
+    /// Ends what `prepare_wait` announced.
+    fn finish_wait(&mut self);
+
+    /// File descriptors that become readable when there is something to do.
+    fn wait_descriptors(&self) -> Vec<RawFd>;
+}
+
+/// Whether a library is on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is, in this version.
+    Here {
+        /// In its own words.
+        version: String,
+    },
+    /// It is not, or not in a way that it can be used.
+    Absent {
+        /// What is wrong and what to install or set.
+        why: String,
+    },
+}

@@ -1,0 +1,385 @@
+//! Calls over a library that exists in this file only: mailboxes that one thread can look into, and cut off.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use farcall_driver::{Address, AddressError, CounterFile, Destination};
+use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, put_whole};
+use farcall_protocol::{Identity, Instant};
+
+use super::{Arrival, Library, LibraryConfig, LibraryTransport};
+use crate::{
+    CallId, CallRefused, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+    Transport,
+};
+
+/// A message in a mailbox.
+#[derive(Clone)]
+struct Letter {
+    head: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl Arrival for Letter {
+    fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    fn payload(&self) -> Incoming<'_> {
+        Incoming::Borrowed(&self.payload)
+    }
+}
+
+#[derive(Default)]
+struct Mailbox {
+    letters: VecDeque<Letter>,
+    /// Destinations, by their numbers, that its owner has not forgotten.
+    known: Vec<u8>,
+    lost: VecDeque<Destination>,
+    is_deaf: bool,
+}
+
+/// Mailboxes by address, which is one byte.
+#[derive(Clone, Default)]
+struct Post(Arc<Mutex<Vec<Mailbox>>>);
+
+impl Post {
+    fn boxes(&self) -> MutexGuard<'_, Vec<Mailbox>> {
+        self.0.lock().expect("one thread")
+    }
+
+    fn open(&self) -> Counter {
+        let mut boxes = self.boxes();
+        boxes.push(Mailbox::default());
+        Counter { post: self.clone(), own: boxes.len() - 1 }
+    }
+}
+
+/// One instance of the library.
+struct Counter {
+    post: Post,
+    own: usize,
+}
+
+impl Library for Counter {
+    type Arrival = Letter;
+
+    fn name(&self) -> &'static str {
+        "post"
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        1 << 20
+    }
+
+    fn address(&self) -> Address {
+        Address::new([self.own as u8]).expect("short")
+    }
+
+    fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        let &[to] = to.as_bytes() else { return Err(AddressError::WrongKind { driver: "post" }) };
+        self.post.boxes()[self.own].known.push(to);
+        Ok(Destination(u32::from(to)))
+    }
+
+    fn forget(&mut self, to: Destination) {
+        self.post.boxes()[self.own].known.retain(|&known| u32::from(known) != to.0);
+    }
+
+    fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        let letter = Letter { head: head.to_vec(), payload: payload.as_slice().to_vec() };
+        let mailbox = &mut self.post.boxes()[to.0 as usize];
+        if !mailbox.is_deaf {
+            mailbox.letters.push_back(letter);
+        }
+    }
+
+    fn progress(&mut self) -> usize {
+        0
+    }
+
+    fn next_arrival(&mut self) -> Option<Letter> {
+        self.post.boxes()[self.own].letters.pop_front()
+    }
+
+    fn release(&mut self, _: Letter) {}
+
+    fn next_loss(&mut self) -> Option<Destination> {
+        self.post.boxes()[self.own].lost.pop_front()
+    }
+
+    fn next_deadline(&self, _: Instant) -> Option<Instant> {
+        None
+    }
+
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+}
+
+/// What one side was told; answers every request with its payload.
+#[derive(Default)]
+struct Log {
+    up: Vec<SessionId>,
+    down: Vec<(SessionId, DownReason)>,
+    requests: Vec<RequestId>,
+    answers: Vec<(CallId, Status, Vec<u8>)>,
+    keeps_requests: bool,
+}
+
+impl Sink for Log {
+    fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, _: Service, payload: &Incoming<'_>) {
+        self.requests.push(id);
+        if !self.keeps_requests {
+            outbox.reply(id, Status::Ok, Outgoing::Slice(payload.as_slice()));
+        }
+    }
+
+    fn response(
+        &mut self,
+        _: &mut dyn Outbox,
+        _: SessionId,
+        call: CallId,
+        status: Status,
+        payload: &Incoming<'_>,
+    ) {
+        self.answers.push((call, status, payload.as_slice().to_vec()));
+    }
+
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity) {
+        self.up.push(session);
+    }
+
+    fn session_down(&mut self, _: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        self.down.push((session, reason.clone()));
+    }
+}
+
+struct Side {
+    transport: LibraryTransport<Counter>,
+    log: Log,
+}
+
+const PEER_TIMEOUT: Duration = Duration::from_millis(100);
+
+const CONFIG: LibraryConfig = LibraryConfig {
+    message_bytes_max: 1000,
+    calls_max: 4,
+    peer_timeout: PEER_TIMEOUT,
+    loan_bytes_max: 1 << 20,
+};
+
+fn side(post: &Post, rank: u32, config: LibraryConfig) -> Side {
+    let identity = Identity { incarnation: 5, rank, endpoint: 0 };
+    let label = format!("library test {rank}");
+    let transport = LibraryTransport::new(post.open(), identity, 9, &config, CounterFile::process(), &label);
+    Side { transport: transport.expect("the configuration is valid"), log: Log::default() }
+}
+
+/// A caller with rank 0 and a server with rank 1, in a world whose time is a number.
+struct World {
+    post: Post,
+    caller: Side,
+    server: Side,
+    session: SessionId,
+    now: Instant,
+}
+
+impl World {
+    fn new(caller: LibraryConfig, server: LibraryConfig) -> Self {
+        let post = Post::default();
+        let (mut caller, server) = (side(&post, 0, caller), side(&post, 1, server));
+        let (to, now) = (server.transport.address(), Instant::from_nanos(1));
+        let session = caller.transport.connect(&to, now).expect("there is room");
+        Self { post, caller, server, session, now }
+    }
+
+    /// A world in which the session is up.
+    fn connected() -> Self {
+        let mut world = Self::new(CONFIG, CONFIG);
+        world.turn();
+        assert_eq!((world.caller.log.up.len(), world.server.log.up.len()), (1, 1));
+        world
+    }
+
+    /// Both sides poll until nothing is under way.
+    fn turn(&mut self) {
+        for _ in 0..8 {
+            self.caller.transport.poll(self.now, &mut self.caller.log);
+            self.server.transport.poll(self.now, &mut self.server.log);
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        for _ in 0..100 {
+            self.now += time / 100;
+            self.turn();
+        }
+    }
+
+    fn call(&mut self, call: u32, payload: &[u8]) -> Result<(), CallRefused> {
+        let outbox = self.caller.transport.outbox();
+        outbox.call(self.session, CallId(call), Service(1), Outgoing::Slice(payload))
+    }
+
+    /// The number that messages to the server carry, read out of a call.
+    fn number_at_server(&mut self) -> WireSession {
+        self.call(99, b"").expect("under the limit");
+        let letter = self.post.boxes()[1].letters.back().cloned().expect("it was sent");
+        let number = letter.head[6..14].try_into().expect("eight bytes");
+        assert!(letter.head.len() > HEADER_BYTES);
+        WireSession(u64::from_le_bytes(number))
+    }
+
+    fn put_into_servers_mailbox(&mut self, number: WireSession, flags: Flags, tag: u16, payload: &[u8]) {
+        let mut head = Head::new();
+        put_whole(&mut head, flags, number, CallKey::from_wire(7), tag);
+        let letter = Letter { head: head.as_bytes().to_vec(), payload: payload.to_vec() };
+        self.post.boxes()[1].letters.push_back(letter);
+    }
+}
+
+#[test]
+fn calls_that_wait_for_the_session_are_answered_in_order() {
+    let mut world = World::new(CONFIG, CONFIG);
+    for call in 0..4 {
+        world.call(call, &[call as u8; 10]).expect("under the limit");
+    }
+    assert_eq!(world.call(4, b""), Err(CallRefused::TooManyCalls { calls_max: 4 }));
+    world.turn();
+    let answers = &world.caller.log.answers;
+    let expected: Vec<_> = (0..4).map(|call| (CallId(call), Status::Ok, vec![call as u8; 10])).collect();
+    assert_eq!(*answers, expected);
+}
+
+#[test]
+fn a_waiting_call_that_is_cancelled_is_not_sent_and_its_place_is_free() {
+    let mut world = World::new(CONFIG, CONFIG);
+    for call in 0..4 {
+        world.call(call, b"").expect("under the limit");
+    }
+    let session = world.session;
+    let outbox = world.caller.transport.outbox();
+    assert!(!outbox.is_transmitted(session, CallId(2)));
+    outbox.cancel(session, CallId(2));
+    assert!(outbox.is_transmitted(session, CallId(2)));
+    world.call(4, b"").expect("one was cancelled");
+    world.turn();
+    let calls: Vec<_> = world.caller.log.answers.iter().map(|answer| answer.0.0).collect();
+    assert_eq!(calls, [0, 1, 3, 4]);
+}
+
+#[test]
+fn the_smaller_limits_hold_and_end_a_session_whose_waiting_calls_are_over_them() {
+    let small = LibraryConfig { message_bytes_max: 100, calls_max: 2, ..CONFIG };
+    let mut world = World::new(CONFIG, small);
+    world.turn();
+    let too_long = CallRefused::TooLong { bytes: 101, bytes_max: 100 };
+    assert_eq!(world.call(1, &[0; 101]), Err(too_long));
+
+    for (payload, calls, words) in [(101, 1, "over its limit of 100 bytes"), (1, 3, "its limit of 2")] {
+        let mut world = World::new(CONFIG, small);
+        for call in 0..calls {
+            world.call(call, &vec![0; payload]).expect("the limits are not known yet");
+        }
+        world.turn();
+        let [(session, DownReason::Refused { why })] = &world.caller.log.down[..] else {
+            panic!("{:?}", world.caller.log.down)
+        };
+        assert!(*session == world.session && why.contains(words), "{why}");
+        assert!(world.server.log.requests.is_empty());
+    }
+}
+
+#[test]
+fn a_lost_destination_ends_its_session_at_once_and_is_forgotten() {
+    let mut world = World::connected();
+    assert_eq!(world.post.boxes()[0].known, [1]);
+    world.server.log.keeps_requests = true;
+    world.call(1, b"").expect("up");
+    world.post.boxes()[0].lost.push_back(Destination(1));
+    world.post.boxes()[1].is_deaf = true;
+    world.turn();
+    assert_eq!(world.caller.log.down, [(world.session, DownReason::Dead)]);
+    assert!(world.post.boxes()[0].known.is_empty());
+    assert_eq!(world.call(2, b""), Err(CallRefused::Down));
+}
+
+#[test]
+fn a_destination_lost_while_the_session_opens_is_unreachable() {
+    let mut world = World::new(CONFIG, CONFIG);
+    world.post.boxes()[1].is_deaf = true;
+    world.post.boxes()[0].lost.push_back(Destination(1));
+    world.turn();
+    assert_eq!(world.caller.log.down, [(world.session, DownReason::Unreachable)]);
+}
+
+#[test]
+fn silence_ends_a_session_even_if_the_library_says_nothing() {
+    let mut world = World::connected();
+    world.post.boxes()[0].is_deaf = true;
+    world.pass(PEER_TIMEOUT / 2);
+    assert!(world.caller.log.down.is_empty());
+    world.pass(PEER_TIMEOUT);
+    assert_eq!(world.caller.log.down, [(world.session, DownReason::Dead)]);
+}
+
+#[test]
+fn an_idle_session_stays_up_by_its_signs_of_life() {
+    let mut world = World::connected();
+    world.pass(PEER_TIMEOUT * 10);
+    assert!(world.caller.log.down.is_empty() && world.server.log.down.is_empty());
+}
+
+#[test]
+fn a_transport_that_is_dropped_says_good_bye() {
+    let mut world = World::connected();
+    let World { caller, server, now, .. } = &mut world;
+    let elsewhere = side(&Post::default(), 2, CONFIG);
+    drop(core::mem::replace(&mut caller.transport, elsewhere.transport));
+    server.transport.poll(*now, &mut server.log);
+    assert_eq!(server.log.down.len(), 1);
+    assert_eq!(server.log.down[0].1, DownReason::Closed);
+    assert!(world.post.boxes()[1].known.is_empty(), "nothing leads to it any more");
+}
+
+#[test]
+fn a_peer_that_breaks_a_rule_loses_its_session() {
+    type Break = (Flags, u16, usize, usize, &'static str);
+    let rules: [Break; 4] = [
+        (Flags::FROM_CALLER, 1, 1001, 1, "a message over the agreed limit"),
+        (Flags::FROM_CALLER, 1, 0, 5, "more calls than agreed"),
+        (Flags::NONE, 0, 0, 1, "a response without a call"),
+        (Flags::NONE, 0, 1001, 1, "a message over the agreed limit"),
+    ];
+    for (flags, tag, bytes, times, what) in rules {
+        let mut world = World::connected();
+        world.server.log.keeps_requests = true;
+        let number = world.number_at_server();
+        for _ in 0..times {
+            world.put_into_servers_mailbox(number, flags, tag, &vec![0; bytes]);
+        }
+        world.turn();
+        assert_eq!(world.server.log.down.len(), 1, "{what}");
+        assert_eq!(world.server.log.down[0].1, DownReason::Violation { what });
+        assert_eq!(world.caller.log.down.len(), 1, "the peer is told");
+    }
+}
+
+#[test]
+fn what_is_not_of_a_session_is_dropped_and_counted() {
+    let mut world = World::connected();
+    world.put_into_servers_mailbox(WireSession(0x1234_0000), Flags::FROM_CALLER, 1, b"x");
+    let junk = Letter { head: vec![0xff; 30], payload: Vec::new() };
+    world.post.boxes()[1].letters.push_back(junk);
+    world.turn();
+    let counters = &world.server.transport.outbound.counters;
+    assert_eq!((counters.unknown_sessions.get(), counters.malformed.get()), (1, 1));
+    assert!(world.server.log.requests.is_empty() && world.server.log.down.is_empty());
+}
