@@ -14,6 +14,7 @@ mod datagram;
 pub mod decorate;
 mod heap_loan;
 mod lane;
+mod peers;
 mod random;
 pub mod trace;
 mod wait;
@@ -30,5 +31,6 @@ pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
 };
+pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use random::Random;
 pub use wait::wait_readable;
