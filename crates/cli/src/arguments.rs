@@ -32,7 +32,7 @@ pub enum Command {
     Shuffle(Shuffle),
     /// Compares farcall with the limit of this machine, interleaved in one run
     Compare(Compare),
-    /// Lists the transports of this program, and with --parameters everything that can be tuned
+    /// Lists the transports of this program and the RDMA devices of this machine, and with --parameters everything that can be tuned
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),

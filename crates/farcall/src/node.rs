@@ -24,7 +24,7 @@ pub struct Node {
     bootstrap: Bootstrap,
     settings: Settings,
     /// How many endpoints of each kind there have been.
-    endpoints: [AtomicU32; TransportKind::ALL.len() + TransportKind::SIMULATED.len()],
+    endpoints: [AtomicU32; TransportKind::COUNT],
     /// The host that it is, if the cluster is a simulated one.
     host: Option<Host>,
 }

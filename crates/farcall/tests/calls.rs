@@ -5,10 +5,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{LONG, Pair, pattern, settings};
-use farcall::{
-    CallError, CallRefused, Deferred, DownReason, Endpoint, Event, Executor, Service, TransportKind,
-};
+use common::{LONG, Pair, pattern, settings, transports};
+use farcall::{CallError, CallRefused, Deferred, DownReason, Endpoint, Event, Executor, Service};
 
 const ECHO: Service = Service(1);
 const ADD_ONE: Service = Service(2);
@@ -63,7 +61,7 @@ fn pairs() -> impl Iterator<Item = Pair> {
         "basic.calls_max=64",
         "homa.calls_max=64",
     ]);
-    TransportKind::ALL.iter().map(move |&kind| {
+    transports().into_iter().map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
     })
@@ -268,7 +266,7 @@ fn an_answer_can_be_kept_beyond_the_endpoint() {
 
 #[test]
 fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_session() {
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let limits = |bytes: &str| {
             settings(&[
                 &format!("ring.message_bytes_max={bytes}"),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use common::life::{Cluster, alone, role};
 use common::litter::holdings;
 use common::victim::{ECHO, KEEP, LENT, serve};
-use common::{LONG, pattern};
+use common::{LONG, pattern, transports};
 use farcall::{CallError, DownReason, Endpoint, Event, TransportKind};
 
 const MEGABYTE: usize = 1 << 20;
@@ -53,7 +53,7 @@ fn loans_under_way_at_fifty_kills_come_home() {
     }
     let _alone = alone();
     let settings = [&*format!("shm.block_bytes={SHM_BLOCK_BYTES}"), "endpoint.peer_timeout=400ms"];
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let cluster = Cluster::new("loans_under_way_at_fifty_kills_come_home", kind, &settings);
         let endpoint = &cluster.endpoint;
         let memory = if kind == TransportKind::RingShm { SHM_BLOCK_BYTES } else { 256 * MEGABYTE };
@@ -84,7 +84,7 @@ fn an_answer_can_be_read_after_the_death_of_the_server_that_lent_it() {
         return serve();
     }
     let _alone = alone();
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let name = "an_answer_can_be_read_after_the_death_of_the_server_that_lent_it";
         let cluster = Cluster::new(name, kind, &[]);
         let before = holdings();

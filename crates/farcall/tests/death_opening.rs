@@ -4,11 +4,11 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::LONG;
 use common::life::{Cluster, MORTAL, alone, mortal, role};
 use common::litter::holdings;
 use common::victim::{ECHO, serve};
-use farcall::{CallError, DownReason, Event, TransportKind};
+use common::{LONG, transports};
+use farcall::{CallError, DownReason, Event};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// Kills of one test, each a little later in the life of the session.
@@ -21,7 +21,7 @@ fn a_server_that_is_killed_while_the_session_opens_is_reported() {
     }
     let _alone = alone();
     let name = "a_server_that_is_killed_while_the_session_opens_is_reported";
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let cluster = Cluster::new(name, kind, &["endpoint.peer_timeout=200ms"]);
         let (endpoint, before) = (&cluster.endpoint, holdings());
         for kill in 0..KILLS {
@@ -64,7 +64,7 @@ fn a_server_that_stands_still_cannot_be_reached_until_it_goes_on() {
     }
     let _alone = alone();
     let name = "a_server_that_stands_still_cannot_be_reached_until_it_goes_on";
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let cluster = Cluster::new(name, kind, &["endpoint.peer_timeout=500ms"]);
         let server = cluster.start("server");
         server.wait_until_stopped();

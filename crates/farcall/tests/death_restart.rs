@@ -5,10 +5,10 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::LONG;
 use common::life::{Cluster, alone, role};
 use common::victim::{ECHO, LOGGED, serve, talk_until_death};
-use farcall::{CallError, DownReason, Peer, TransportKind};
+use common::{LONG, transports};
+use farcall::{CallError, DownReason, Peer};
 use rustix::process::Signal;
 
 /// The first number of the calls to the second life.
@@ -46,7 +46,7 @@ fn a_restarted_server_gets_no_request_of_its_former_life() {
         return serve();
     }
     let _alone = alone();
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         let cluster = Cluster::new("a_restarted_server_gets_no_request_of_its_former_life", kind, &[]);
         let mut first = cluster.start("server");
         let first_process = first.process();
@@ -76,7 +76,7 @@ fn a_stopped_peer_is_reported_and_its_session_stays_dead_when_it_goes_on() {
     let _alone = alone();
     let name = "a_stopped_peer_is_reported_and_its_session_stays_dead_when_it_goes_on";
     let limit = Duration::from_millis(500);
-    for &kind in TransportKind::ALL.iter().filter(|kind| kind.name().ends_with("+udp")) {
+    for kind in transports().into_iter().filter(|kind| kind.name().ends_with("+udp")) {
         let cluster = Cluster::new(name, kind, &["endpoint.peer_timeout=500ms"]);
         let server = cluster.start("server");
         let first_peer = cluster.meet();

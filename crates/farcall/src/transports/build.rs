@@ -8,6 +8,7 @@ use farcall_driver::{CounterFile, Datagram, LaneDriver};
 use farcall_driver_shm::{ShmDatagram, ShmLanes};
 use farcall_driver_sim::Host;
 use farcall_driver_udp::UdpDriver;
+use farcall_driver_verbs::VerbsDatagram;
 use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
@@ -17,7 +18,7 @@ use farcall_transport::{PacketConfig, PacketTransport, Ring, Transport};
 use super::TransportKind;
 use super::config::{
     basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config,
-    udp_config,
+    udp_config, verbs_datagram_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -58,6 +59,7 @@ impl Builder<'_> {
     fn on_machine(&self, kind: TransportKind, local: IpAddr) -> Built {
         let udp = || UdpDriver::bind(&udp_config(self.settings, local));
         let shm = || ShmDatagram::new(shm_datagram_config(self.settings));
+        let verbs = || VerbsDatagram::open(&verbs_datagram_config(self.settings, local));
         let seed = random_incarnation();
         match kind {
             TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
@@ -65,6 +67,8 @@ impl Builder<'_> {
             TransportKind::BasicShm => self.basic(shm()?, seed),
             TransportKind::HomaUdp => self.homa(udp()?, seed),
             TransportKind::HomaShm => self.homa(shm()?, seed),
+            TransportKind::BasicVerbs => self.basic(verbs()?, seed),
+            TransportKind::HomaVerbs => self.homa(verbs()?, seed),
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
                 Err("it needs a simulated fabric, whose hosts are not processes".into())
             }

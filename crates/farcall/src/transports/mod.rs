@@ -21,6 +21,10 @@ pub enum TransportKind {
     HomaUdp,
     /// The homa protocol over shared memory.
     HomaShm,
+    /// The basic protocol over RDMA datagrams.
+    BasicVerbs,
+    /// The homa protocol over RDMA datagrams.
+    HomaVerbs,
     /// The ring protocol over a simulated fabric.
     RingSim,
     /// The basic protocol over a simulated fabric.
@@ -30,16 +34,28 @@ pub enum TransportKind {
 }
 
 impl TransportKind {
-    /// All that connect processes.
+    /// All that connect processes on every machine.
     pub const ALL: &'static [Self] =
         &[Self::RingShm, Self::BasicUdp, Self::BasicShm, Self::HomaUdp, Self::HomaShm];
 
     /// All that connect hosts of a simulated fabric.
     pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
 
-    /// All of them, of both sorts.
+    /// All that connect processes of machines with RDMA devices.
+    pub const VERBS: &'static [Self] = &[Self::BasicVerbs, Self::HomaVerbs];
+
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::ALL.len() + Self::VERBS.len() + Self::SIMULATED.len();
+
+    /// All of them, of every sort.
     pub fn every() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().chain(Self::SIMULATED).copied()
+        [Self::ALL, Self::VERBS, Self::SIMULATED].into_iter().flatten().copied()
+    }
+
+    /// Why it cannot be used on this machine, and what to do about it; `None` when it can.
+    pub fn absence(self) -> Option<String> {
+        let error = Self::VERBS.contains(&self).then(|| farcall_driver_verbs::devices().err())??;
+        Some(error.to_string())
     }
 
     /// Whether it needs a simulated fabric.
@@ -55,6 +71,8 @@ impl TransportKind {
             Self::BasicShm => "basic+shm",
             Self::HomaUdp => "homa+udp",
             Self::HomaShm => "homa+shm",
+            Self::BasicVerbs => "basic+verbs",
+            Self::HomaVerbs => "homa+verbs",
             Self::RingSim => "ring+sim",
             Self::BasicSim => "basic+sim",
             Self::HomaSim => "homa+sim",
@@ -72,6 +90,10 @@ impl TransportKind {
             Self::HomaUdp => "packets granted to the shortest messages first, over the kernel's UDP sockets",
             Self::HomaShm => {
                 "packets granted to the shortest messages first, through shared memory on one machine"
+            }
+            Self::BasicVerbs => "receiver-granted packets over RDMA's unreliable datagrams",
+            Self::HomaVerbs => {
+                "packets granted to the shortest messages first, over RDMA's unreliable datagrams"
             }
             Self::RingSim => "rings in the peers' memory, on a simulated fabric",
             Self::BasicSim => "receiver-granted packets on a simulated fabric",

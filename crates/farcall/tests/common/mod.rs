@@ -75,6 +75,14 @@ impl Drop for Pair {
     }
 }
 
+/// The transports to test: those of every machine, or those that `FARCALL_TEST_TRANSPORTS` names.
+pub fn transports() -> Vec<TransportKind> {
+    match std::env::var("FARCALL_TEST_TRANSPORTS") {
+        Ok(names) => names.split(',').map(|name| name.parse().expect("a transport")).collect(),
+        Err(_) => TransportKind::ALL.to_vec(),
+    }
+}
+
 /// Settings from assignments.
 pub fn settings(assignments: &[&str]) -> Settings {
     let mut settings = Settings::default();
