@@ -6,6 +6,8 @@
 
 mod address;
 mod block;
+mod block_memory;
+mod buddy;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -13,6 +15,7 @@ pub mod counters;
 mod datagram;
 pub mod decorate;
 mod heap_loan;
+mod landed;
 mod lane;
 mod peers;
 mod random;
@@ -21,12 +24,15 @@ mod wait;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
+pub use block_memory::{BlockMemory, LoanMemory};
+pub use buddy::BLOCK_BYTES_MIN;
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
     Snapshot,
 };
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use heap_loan::HeapLoans;
+pub use landed::Returns;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
