@@ -53,3 +53,40 @@ impl Default for VerbsDatagramConfig {
         }
     }
 }
+
+/// The configuration of [`VerbsLanes`](crate::VerbsLanes).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerbsLaneConfig {
+    /// Where to connect from.
+    pub device: DeviceChoice,
+    /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
+    pub ring_bytes: usize,
+    /// Bytes of memory for loans, shared by all peers, and as many again for the blocks that peers lend; a power of two from
+    /// 4K to 1T. All of it is pinned.
+    pub block_bytes: usize,
+    /// The longest packet, in bytes: a power of two from 256 to 4096. `None` takes what the link carries.
+    pub mtu_bytes: Option<usize>,
+    /// Writes of peers that can arrive before they are looked at, over all lanes; more wait at their senders.
+    pub receives: usize,
+    /// Every so many writes the card is asked to report that it is done; one report frees all before it.
+    pub signal_period: usize,
+    /// Records up to this many bytes travel inside their request, so that the card need not fetch them.
+    pub inline_bytes: usize,
+    /// Put rings and blocks into huge pages, if the system has some.
+    pub huge_pages: bool,
+}
+
+impl Default for VerbsLaneConfig {
+    fn default() -> Self {
+        Self {
+            device: DeviceChoice::default(),
+            ring_bytes: 256 << 10,
+            block_bytes: 32 << 20,
+            mtu_bytes: None,
+            receives: 1024,
+            signal_period: 16,
+            inline_bytes: 200,
+            huge_pages: true,
+        }
+    }
+}

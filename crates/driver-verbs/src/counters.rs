@@ -21,3 +21,16 @@ farcall_driver::declare_counters! {
         pinned_bytes: "bytes" => "Memory that the whole process has registered with RDMA devices now",
     }
 }
+
+farcall_driver::declare_counters! {
+    /// The counters of one lane driver, labelled `verbs DEVICE`.
+    pub struct VerbsLaneCounters {
+        blocks_read: "blocks" => "Large payloads read from the memory of peers",
+        bytes_read: "bytes" => "Their lengths",
+        landings_delayed: "times" => "Large payloads that had to wait for memory to be read into",
+        lanes_failed: "lanes" => "Lanes that ended because the card reported a failure",
+        port_losses: "times" => "The port lost its link",
+        port_recoveries: "times" => "The port got its link again",
+        pinned_bytes: "bytes" => "Memory that the whole process has registered with RDMA devices now",
+    }
+}

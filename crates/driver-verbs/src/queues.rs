@@ -1,4 +1,4 @@
-//! Queues of a device, owned: completion queues with their channel, queue pairs, address handles.
+//! Queues of a device, owned: completion queues with their channel, queue pairs, shared receive queues, address handles.
 //!
 //! Each holds what it was made from, so that all are destroyed in an order that libibverbs accepts.
 
@@ -123,7 +123,7 @@ impl Drop for CompletionQueue {
 pub struct Depths {
     /// Requests in the send queue.
     pub send: usize,
-    /// Requests in the receive queue.
+    /// Requests in the receive queue; 0 with a shared one.
     pub receive: usize,
     /// Bytes that a request may carry itself.
     pub inline_bytes: usize,
@@ -134,6 +134,7 @@ pub struct QueuePair {
     device: Arc<Device>,
     pair: *mut sys::ibv_qp,
     _queues: [Arc<CompletionQueue>; 2],
+    _shared: Option<Arc<SharedReceives>>,
     /// Bytes that a request may carry itself.
     pub inline_bytes: usize,
 }
@@ -151,11 +152,12 @@ impl QueuePair {
         depths: Depths,
         send: &Arc<CompletionQueue>,
         receive: &Arc<CompletionQueue>,
+        shared: Option<&Arc<SharedReceives>>,
     ) -> Result<Self, VerbsError> {
-        let mut attempt = Self::create(device, kind, depths, send, receive);
+        let mut attempt = Self::create(device, kind, depths, send, receive, shared);
         if attempt.is_err() && depths.inline_bytes > 0 {
             let depths = Depths { inline_bytes: 0, ..depths };
-            attempt = Self::create(device, kind, depths, send, receive);
+            attempt = Self::create(device, kind, depths, send, receive, shared);
         }
         attempt
     }
@@ -166,12 +168,13 @@ impl QueuePair {
         depths: Depths,
         send: &Arc<CompletionQueue>,
         receive: &Arc<CompletionQueue>,
+        shared: Option<&Arc<SharedReceives>>,
     ) -> Result<Self, VerbsError> {
         let mut attributes = sys::ibv_qp_init_attr {
             qp_context: core::ptr::null_mut(),
             send_cq: send.queue,
             recv_cq: receive.queue,
-            srq: core::ptr::null_mut(),
+            srq: shared.map_or(core::ptr::null_mut(), |shared| shared.queue),
             cap: sys::ibv_qp_cap {
                 max_send_wr: depths.send as u32,
                 max_recv_wr: depths.receive as u32,
@@ -191,6 +194,7 @@ impl QueuePair {
             device: Arc::clone(device),
             pair,
             _queues: [Arc::clone(send), Arc::clone(receive)],
+            _shared: shared.cloned(),
             inline_bytes: depths.inline_bytes,
         })
     }
@@ -224,6 +228,51 @@ impl Drop for QueuePair {
     fn drop(&mut self) {
         // SAFETY: live, and used by nobody else, since its methods borrow it.
         unsafe { (self.device.library.ibv_destroy_qp)(self.pair) };
+    }
+}
+
+/// Receives that several queue pairs share.
+pub struct SharedReceives {
+    device: Arc<Device>,
+    queue: *mut sys::ibv_srq,
+    /// How many receives it holds.
+    pub depth: usize,
+}
+
+// SAFETY: libibverbs' objects may be used from any thread, and it locks what it shares between them.
+unsafe impl Send for SharedReceives {}
+// SAFETY: as above.
+unsafe impl Sync for SharedReceives {}
+
+impl SharedReceives {
+    /// A queue of at least `depth` receives.
+    pub fn new(device: &Arc<Device>, depth: usize) -> Result<Arc<Self>, VerbsError> {
+        let mut attributes = sys::ibv_srq_init_attr {
+            srq_context: core::ptr::null_mut(),
+            max_wr: depth as u32,
+            max_sge: 1,
+            srq_limit: 0,
+        };
+        // SAFETY: a live domain; the library writes the depth that it gave to the attributes.
+        let queue = unsafe { (device.library.ibv_create_srq)(device.domain, &raw mut attributes) };
+        if queue.is_null() {
+            return Err(VerbsError::last("create a shared receive queue"));
+        }
+        let depth = depth.max(attributes.max_wr as usize);
+        Ok(Arc::new(Self { device: Arc::clone(device), queue, depth }))
+    }
+
+    /// The same queue for calls of the data path.
+    #[inline]
+    pub fn raw(&self) -> *mut sys::ibv_srq {
+        self.queue
+    }
+}
+
+impl Drop for SharedReceives {
+    fn drop(&mut self) {
+        // SAFETY: live, and without queue pairs, which would hold it.
+        unsafe { (self.device.library.ibv_destroy_srq)(self.queue) };
     }
 }
 

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::io;
 use std::sync::Arc;
 
+use farcall_driver::LoanMemory;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::device::Device;
@@ -94,9 +95,27 @@ impl Region {
         unsafe { (*self.registration).lkey }
     }
 
+    /// What requests of peers name it by.
+    pub fn remote_key(&self) -> u32 {
+        // SAFETY: the registration lives as long as this.
+        unsafe { (*self.registration).rkey }
+    }
+
     /// Keeps the memory mapped for ever: parts of it have been handed out and will not come back.
     pub fn leak(&mut self) {
         self.leak = true;
+    }
+}
+
+// SAFETY: a region is a mapping of this process's own, writable, zero at first, and mapped as long as it lives; its users
+// say in which parts the card may write.
+unsafe impl LoanMemory for Region {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        Self::at(self, offset, bytes)
     }
 }
 

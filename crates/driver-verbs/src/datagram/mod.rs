@@ -79,7 +79,7 @@ impl VerbsDatagram {
             receive: config.receive_queue_packets,
             inline_bytes: config.inline_bytes,
         };
-        let pair = QueuePair::new(&device, sys::IBV_QPT_UD, depths, &sends, &receives)?;
+        let pair = QueuePair::new(&device, sys::IBV_QPT_UD, depths, &sends, &receives, None)?;
         let bounds = [config.receive_buffers, config.receive_queue_packets, config.burst_packets];
         let receiving = Receiving::new(&device, receives, bounds, mtu_bytes, config.huge_pages)?;
         let signal_period = config.signal_period.min(queue_packets / 2).max(1);

@@ -58,8 +58,12 @@ functions! {
     ibv_create_qp: fn(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
     ibv_modify_qp: fn(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
     ibv_destroy_qp: fn(*mut ibv_qp) -> c_int;
+    ibv_create_srq: fn(*mut ibv_pd, *mut ibv_srq_init_attr) -> *mut ibv_srq;
+    ibv_destroy_srq: fn(*mut ibv_srq) -> c_int;
     ibv_create_ah: fn(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
     ibv_destroy_ah: fn(*mut ibv_ah) -> c_int;
+    ibv_get_async_event: fn(*mut ibv_context, *mut ibv_async_event) -> c_int;
+    ibv_ack_async_event: fn(*mut ibv_async_event);
 }
 
 /// The library, loaded by the first call and kept; or why it cannot be used, in the words of the loader.

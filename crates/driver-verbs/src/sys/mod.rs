@@ -9,5 +9,5 @@ mod operations;
 mod types;
 
 pub use library::{Library, library};
-pub use operations::{poll_cq, post_recv, post_send, req_notify_cq};
+pub use operations::{poll_cq, post_recv, post_send, post_srq_recv, req_notify_cq};
 pub use types::*;

@@ -48,3 +48,15 @@ pub unsafe fn post_recv(qp: *mut ibv_qp, first: *mut ibv_recv_wr) -> (c_int, *mu
     let result = unsafe { ((*(*qp).context).ops.post_recv)(qp, first, &raw mut bad) };
     (result, bad)
 }
+
+/// Posts a chain of receives to a shared queue; returns an error number or 0, and where the chain was cut.
+///
+/// # Safety
+/// As for [`post_recv`], with a live shared receive queue.
+#[inline]
+pub unsafe fn post_srq_recv(srq: *mut ibv_srq, first: *mut ibv_recv_wr) -> (c_int, *mut ibv_recv_wr) {
+    let mut bad = core::ptr::null_mut();
+    // SAFETY: as for `post_send`.
+    let result = unsafe { ((*(*srq).context).ops.post_srq_recv)(srq, first, &raw mut bad) };
+    (result, bad)
+}

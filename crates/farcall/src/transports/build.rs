@@ -8,7 +8,7 @@ use farcall_driver::{CounterFile, Datagram, LaneDriver};
 use farcall_driver_shm::{ShmDatagram, ShmLanes};
 use farcall_driver_sim::Host;
 use farcall_driver_udp::UdpDriver;
-use farcall_driver_verbs::VerbsDatagram;
+use farcall_driver_verbs::{VerbsDatagram, VerbsLanes};
 use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
@@ -18,7 +18,7 @@ use farcall_transport::{PacketConfig, PacketTransport, Ring, Transport};
 use super::TransportKind;
 use super::config::{
     basic_config, fault_config, homa_config, homa_rules, ring_config, shm_config, shm_datagram_config,
-    udp_config, verbs_datagram_config,
+    udp_config, verbs_datagram_config, verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -67,6 +67,9 @@ impl Builder<'_> {
             TransportKind::BasicShm => self.basic(shm()?, seed),
             TransportKind::HomaUdp => self.homa(udp()?, seed),
             TransportKind::HomaShm => self.homa(shm()?, seed),
+            TransportKind::RingVerbs => {
+                Ok(self.ring(VerbsLanes::open(&verbs_lane_config(self.settings, local))?))
+            }
             TransportKind::BasicVerbs => self.basic(verbs()?, seed),
             TransportKind::HomaVerbs => self.homa(verbs()?, seed),
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {

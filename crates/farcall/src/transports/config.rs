@@ -6,7 +6,7 @@ use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::FaultConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
-use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig};
+use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 use farcall_protocol::homa::HomaRules;
 use farcall_transport::{PacketConfig, RingConfig};
 
@@ -76,6 +76,20 @@ pub fn verbs_datagram_config(settings: &Settings, local: IpAddr) -> VerbsDatagra
         inline_bytes: verbs.inline_bytes,
         huge_pages: verbs.huge_pages,
         ..VerbsDatagramConfig::default()
+    }
+}
+
+pub fn verbs_lane_config(settings: &Settings, local: IpAddr) -> VerbsLaneConfig {
+    let verbs = &settings.verbs;
+    VerbsLaneConfig {
+        device: verbs_device(settings, local),
+        ring_bytes: settings.ring.ring_bytes,
+        block_bytes: verbs.block_bytes,
+        mtu_bytes: verbs.mtu,
+        signal_period: usize::from(verbs.signal_period),
+        inline_bytes: verbs.inline_bytes,
+        huge_pages: verbs.huge_pages,
+        ..VerbsLaneConfig::default()
     }
 }
 

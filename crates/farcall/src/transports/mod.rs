@@ -21,6 +21,8 @@ pub enum TransportKind {
     HomaUdp,
     /// The homa protocol over shared memory.
     HomaShm,
+    /// The ring protocol over RDMA connections.
+    RingVerbs,
     /// The basic protocol over RDMA datagrams.
     BasicVerbs,
     /// The homa protocol over RDMA datagrams.
@@ -42,7 +44,7 @@ impl TransportKind {
     pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
 
     /// All that connect processes of machines with RDMA devices.
-    pub const VERBS: &'static [Self] = &[Self::BasicVerbs, Self::HomaVerbs];
+    pub const VERBS: &'static [Self] = &[Self::RingVerbs, Self::BasicVerbs, Self::HomaVerbs];
 
     /// How many there are.
     pub(crate) const COUNT: usize = Self::ALL.len() + Self::VERBS.len() + Self::SIMULATED.len();
@@ -71,6 +73,7 @@ impl TransportKind {
             Self::BasicShm => "basic+shm",
             Self::HomaUdp => "homa+udp",
             Self::HomaShm => "homa+shm",
+            Self::RingVerbs => "ring+verbs",
             Self::BasicVerbs => "basic+verbs",
             Self::HomaVerbs => "homa+verbs",
             Self::RingSim => "ring+sim",
@@ -91,6 +94,7 @@ impl TransportKind {
             Self::HomaShm => {
                 "packets granted to the shortest messages first, through shared memory on one machine"
             }
+            Self::RingVerbs => "rings in the peers' memory, written over RDMA's reliable connections",
             Self::BasicVerbs => "receiver-granted packets over RDMA's unreliable datagrams",
             Self::HomaVerbs => {
                 "packets granted to the shortest messages first, over RDMA's unreliable datagrams"
