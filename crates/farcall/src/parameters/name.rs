@@ -5,7 +5,7 @@ use core::fmt;
 /// The longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 31;
 
-/// A name of 1 to [`NAME_BYTES_MAX`] printable characters of ASCII, without spaces.
+/// A name of 1 to 31 printable characters of ASCII, without spaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; NAME_BYTES_MAX],
