@@ -32,7 +32,7 @@ bench: build ## Measures farcall against the limits of this machine
 	$(FARCALL) compare --limit
 
 .PHONY: test
-test: lint docs test-fuzz model test-workspace ## Checks and tests everything
+test: lint docs test-fuzz model test-workspace test-rdma-if-possible ## Checks and tests everything
 
 .PHONY: lint
 lint: ## Checks format and lints; warnings count as errors
@@ -51,6 +51,17 @@ docs: ## Builds the documentation; warnings count as errors
 test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
 	cargo test --locked --workspace
+
+.PHONY: test-rdma
+test-rdma: ## Drivers and transports over RDMA, in a virtual machine with Soft-RoCE devices
+	scripts/prepare build
+	scripts/test-rdma
+
+# The same, for `make test`: where there can be no virtual machine it only says so.
+.PHONY: test-rdma-if-possible
+test-rdma-if-possible:
+	scripts/prepare build
+	scripts/test-rdma --if-possible
 
 .PHONY: test-fuzz
 test-fuzz: ## Every fuzz target over its kept inputs and FUZZ_SECONDS of random ones

@@ -48,7 +48,7 @@ pub fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     while !input.is_empty() {
         let service = Service(GET.0 - 1 + u16::from(input.u8() % 11));
-        let (length, known_table) = (usize::from(input.u8()), input.u8() % 2 == 0);
+        let (length, known_table) = (usize::from(input.u8()), input.u8().is_multiple_of(2));
         let mut message = input.bytes(length).to_vec();
         if known_table && message.len() >= 4 {
             message[..4].copy_from_slice(&table.0.to_le_bytes());

@@ -56,7 +56,7 @@ pub enum Command {
     Report(ReportArguments),
     /// Tells two recorded runs apart: the machine and parameters first, then every figure
     Diff(Diff),
-    /// Lists the transports of this program, and with --parameters everything that can be tuned
+    /// Lists the transports of this program and the RDMA devices of this machine, and with --parameters everything that can be tuned
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),

@@ -1,81 +1,29 @@
-//! Large payloads in shared memory: ours, which we lend, and those that peers lent us.
+//! Large payloads in shared memory: those that we lend, and those that peers lent us.
 //!
 //! A process has one block memory for all peers, which they map read-only. A block that was lent comes home when the
 //! peer says so, or when the peer lets go of the connection, whichever is first.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LaneId, Loan, LoanError, LoanHome};
+use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory};
 
-use crate::buddy::{Buddy, Holder};
 use crate::conductor::Link;
 use crate::segment::Mapping;
 
 /// Bytes that one read brings into the cache.
 const LINE_BYTES: usize = 64;
 
-/// The memory that this process lends.
-#[derive(Debug)]
-pub struct OwnBlocks {
-    mapping: Mapping,
-    buddy: Mutex<Buddy>,
-}
-
-impl OwnBlocks {
-    /// All of `mapping`, free.
-    pub fn new(mapping: Mapping) -> Self {
-        let buddy = Mutex::new(Buddy::new(mapping.len()));
-        Self { mapping, buddy }
+// SAFETY: the mapping is shared memory of this process's own, writable, zero at first, and mapped as long as it lives;
+// peers map it read-only.
+unsafe impl LoanMemory for Mapping {
+    fn bytes(&self) -> usize {
+        self.len()
     }
 
-    /// The longest loan: a quarter, so that one loan cannot starve all others.
-    pub fn loan_bytes_max(&self) -> usize {
-        self.mapping.len() / 4
-    }
-
-    /// Lends `bytes` bytes to this process.
-    pub fn loan(self: &Arc<Self>, home: &Arc<dyn LoanHome>, bytes: usize) -> Result<Loan, LoanError> {
-        let bytes_max = self.loan_bytes_max();
-        if bytes > bytes_max {
-            return Err(LoanError::TooLong { bytes, bytes_max });
-        }
-        let offset = self.lock().allocate(bytes).ok_or(LoanError::Exhausted)?;
-        let descriptor = BlockDescriptor { offset: offset as u64, length: bytes as u64 };
-        // SAFETY: the allocator gives the range to nobody else before it is freed, which the loan's drop or the
-        // return by the peer does; shared memory starts as zeros; `home` keeps the mapping.
-        Ok(unsafe { Loan::from_raw(self.mapping.at(offset, bytes), descriptor, Arc::clone(home)) })
-    }
-
-    /// Notes that the peer of `lane` now holds the block.
-    pub fn lend(&self, block: BlockDescriptor, lane: LaneId) {
-        self.lock().lend(block.offset as usize, lane.0);
-    }
-
-    /// Frees a block that the peer of `lane` gave back.
-    pub fn take_back(&self, block: BlockDescriptor, lane: LaneId) -> Result<(), LaneFault> {
-        if self.lock().free(block.offset, Holder::Peer(lane.0)) {
-            return Ok(());
-        }
-        Err(LaneFault::Corrupt { what: "the return of a block that was not lent" })
-    }
-
-    /// Frees everything that the peer of `lane` had: it cannot read it any more.
-    pub fn take_all_back(&self, lane: LaneId) {
-        self.lock().free_all(Holder::Peer(lane.0));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Buddy> {
-        // A panic while it is locked can only be a broken invariant of the allocator, which `expect`s report there.
-        self.buddy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LoanHome for OwnBlocks {
-    fn reclaim(&self, descriptor: BlockDescriptor) {
-        let was_local = self.lock().free(descriptor.offset, Holder::Local);
-        debug_assert!(was_local, "a loan is dropped once and only while it is local");
+    fn at(&self, offset: usize, bytes: usize) -> NonNull<u8> {
+        Mapping::at(self, offset, bytes)
     }
 }
 

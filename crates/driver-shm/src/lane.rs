@@ -8,12 +8,11 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
-    Address, AddressError, Block, BlockDescriptor, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId,
-    LaneLimits, Loan, LoanError, LoanHome,
+    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, HELLO_BYTES_MAX, LaneDriver,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
 };
 
-use crate::blocks::{OwnBlocks, PeerBlocks};
-use crate::buddy::BLOCK_BYTES_MIN;
+use crate::blocks::PeerBlocks;
 use crate::conductor::{Command, Conductor, Established, Notice, Terms};
 use crate::doorbell::Doorbell;
 use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
@@ -40,7 +39,7 @@ pub struct ShmLanes {
     config: ShmConfig,
     address: Address,
     conductor: Conductor,
-    blocks: Arc<OwnBlocks>,
+    blocks: Arc<BlockMemory<Mapping>>,
     block_home: Arc<dyn LoanHome>,
     lanes: BTreeMap<LaneId, LaneState>,
 }
@@ -60,7 +59,7 @@ impl ShmLanes {
         check(&config)?;
         let (listener, address) = place::listen_somewhere(ADDRESS_TAG)?;
         let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
-        let blocks = Arc::new(OwnBlocks::new(mapping));
+        let blocks = Arc::new(BlockMemory::new(mapping));
         let terms = Terms {
             ring_bytes: config.ring_bytes,
             blocks: segment,
@@ -166,9 +165,9 @@ impl LaneDriver for ShmLanes {
         self.blocks.take_back(block, lane)
     }
 
-    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault> {
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
-        state.peer_blocks.borrow(block)
+        state.peer_blocks.borrow(block).map(Some)
     }
 
     fn can_prefetch(&self) -> bool {

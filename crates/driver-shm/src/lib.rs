@@ -7,7 +7,6 @@
 #![allow(unsafe_code, reason = "shared memory is what this crate is for; every block has its proof")]
 
 mod blocks;
-mod buddy;
 mod conductor;
 mod connections;
 mod datagram;

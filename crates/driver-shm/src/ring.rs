@@ -143,10 +143,11 @@ impl LaneSender for ShmSender {
     }
 
     #[inline]
-    fn ring_doorbell(&mut self) {
+    fn ring_doorbell(&mut self) -> bool {
         if let Some(doorbell) = &self.doorbell {
             wake_sleeper(&self.ring.mapping, doorbell);
         }
+        true
     }
 }
 

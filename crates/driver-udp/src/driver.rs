@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use farcall_driver::{
-    Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError,
+    Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, LEARNED_PEERS_MAX, Packet,
+    Peers, SendError,
 };
 
 use crate::address::{NAME, address_of, parse};
 use crate::config::{BIND_MTU_BYTES_MAX, UdpConfig};
 use crate::counters::UdpCounters;
 use crate::interface;
-use crate::peers::{LEARNED_PEERS_MAX, Peers};
+use crate::name::KnownPeers;
 use crate::receive::Receiver;
 use crate::send::Transmitter;
 use crate::socket::{BindError, Socket};
@@ -26,7 +27,7 @@ const BURST_PACKETS_MAX: usize = 1024;
 pub struct UdpDriver {
     socket: Socket,
     limits: DatagramLimits,
-    peers: Peers,
+    peers: KnownPeers,
     receiver: Receiver,
     transmitter: Transmitter,
     counters: UdpCounters,
@@ -81,7 +82,7 @@ impl Datagram for UdpDriver {
         if socket_address.is_ipv4() != self.socket.local.is_ipv4() {
             return Err(AddressError::WrongKind { driver: NAME });
         }
-        Ok(self.peers.resolve(socket_address))
+        Ok(self.peers.resolve(socket_address, || socket_address.into()))
     }
 
     #[inline]

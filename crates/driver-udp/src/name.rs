@@ -3,6 +3,11 @@
 use core::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+use farcall_driver::Peers;
+
+/// The peers of a driver, each with its name.
+pub type KnownPeers = Peers<SocketAddr, Name>;
+
 /// A socket address as the kernel reads and writes it, of either family.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -14,8 +14,7 @@ use farcall_driver::{Destination, Packet};
 
 use crate::UdpCounters;
 use crate::arena::Arena;
-use crate::name::{NAME_BYTES_MAX, Name};
-use crate::peers::Peers;
+use crate::name::{KnownPeers, NAME_BYTES_MAX, Name};
 use crate::socket::Socket;
 
 /// The longest buffer that the kernel joins packets into.
@@ -82,7 +81,7 @@ impl Receiver {
     pub fn receive(
         &mut self,
         socket: &Socket,
-        peers: &mut Peers,
+        peers: &mut KnownPeers,
         counters: &UdpCounters,
         packets: &mut Vec<Packet>,
     ) -> usize {
@@ -110,7 +109,7 @@ impl Receiver {
     fn receive_one(
         &mut self,
         socket: &Socket,
-        peers: &mut Peers,
+        peers: &mut KnownPeers,
         counters: &UdpCounters,
         packets: &mut Vec<Packet>,
     ) {
@@ -138,7 +137,7 @@ impl Receiver {
     fn receive_burst(
         &mut self,
         socket: &Socket,
-        peers: &mut Peers,
+        peers: &mut KnownPeers,
         counters: &UdpCounters,
         packets: &mut Vec<Packet>,
     ) {
@@ -163,7 +162,7 @@ impl Receiver {
     }
 
     /// Claims the slot of a received message, unless the message is of no use.
-    fn accept(&mut self, index: usize, peers: &mut Peers, counters: &UdpCounters) -> Option<Buffer> {
+    fn accept(&mut self, index: usize, peers: &mut KnownPeers, counters: &UdpCounters) -> Option<Buffer> {
         let header = &self.messages.headers[index];
         let end = header.msg_len as usize;
         let segment_bytes = segment_bytes(&header.msg_hdr).filter(|bytes| *bytes < end).unwrap_or(end);
@@ -233,10 +232,10 @@ impl Messages {
     }
 }
 
-fn source(peers: &mut Peers, counters: &UdpCounters, name: Name) -> Option<Destination> {
+fn source(peers: &mut KnownPeers, counters: &UdpCounters, name: Name) -> Option<Destination> {
     let address: SocketAddr = name.to_socket_address()?;
-    let (source, replaced) = peers.source(address);
-    if replaced {
+    let (source, replaced) = peers.source(address, || address.into());
+    if replaced.is_some() {
         counters.peers_replaced.increment();
     }
     Some(source)

@@ -9,8 +9,7 @@ use std::io;
 use farcall_driver::{Destination, SendError, SendQueueFull};
 
 use crate::UdpCounters;
-use crate::name::Name;
-use crate::peers::Peers;
+use crate::name::{KnownPeers, Name};
 use crate::send::burst::Burst;
 use crate::send::queue::SendQueue;
 use crate::socket::Socket;
@@ -60,7 +59,7 @@ impl Transmitter {
     pub fn send(
         &mut self,
         socket: &mut Socket,
-        peers: &Peers,
+        peers: &KnownPeers,
         counters: &UdpCounters,
         to: Destination,
         parts: &[&[u8]],
@@ -81,10 +80,10 @@ impl Transmitter {
 
     /// Hands the queue to the kernel, as far as it takes it.
     #[inline]
-    pub fn flush(&mut self, socket: &mut Socket, peers: &Peers, counters: &UdpCounters) {
+    pub fn flush(&mut self, socket: &mut Socket, peers: &KnownPeers, counters: &UdpCounters) {
         while !self.queue.is_empty() {
             let (to, packet) = self.queue.get(0);
-            let Some(name) = peers.name(to) else {
+            let Some(name) = peers.way(to) else {
                 counters.stale_destinations.increment();
                 self.queue.pop(1);
                 continue;
@@ -102,7 +101,7 @@ impl Transmitter {
     }
 
     /// Offers up to a burst of queued packets, of which the first can be sent; true when the kernel is full.
-    fn flush_burst(&mut self, socket: &mut Socket, peers: &Peers, counters: &UdpCounters) -> bool {
+    fn flush_burst(&mut self, socket: &mut Socket, peers: &KnownPeers, counters: &UdpCounters) -> bool {
         self.burst.load(&self.queue, peers, socket.segmentation);
         let error = match self.burst.offer(socket.descriptor()) {
             Ok(messages) => {
@@ -139,14 +138,14 @@ impl Transmitter {
     fn send_long(
         &mut self,
         socket: &mut Socket,
-        peers: &Peers,
+        peers: &KnownPeers,
         counters: &UdpCounters,
         to: Destination,
         parts: &[&[u8]],
         bytes: usize,
     ) -> Result<(), SendError> {
         self.flush(socket, peers, counters);
-        let Some(name) = peers.name(to) else {
+        let Some(name) = peers.way(to) else {
             counters.stale_destinations.increment();
             return Ok(());
         };

@@ -11,12 +11,12 @@ pub mod lane;
 use std::time::{Duration, Instant};
 
 /// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Tries until there is a result.
 ///
 /// # Panics
-/// When there is none for twenty seconds; `what` says what did not happen.
+/// When there is none for two minutes; `what` says what did not happen.
 pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {

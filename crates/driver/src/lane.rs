@@ -58,15 +58,17 @@ pub trait LaneSender: Send {
     /// When `offset` is not a multiple of [`RECORD_ALIGN`] or the record would cross the end of the ring.
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8];
 
-    /// Makes the record of `length` bytes at `offset` visible to the peer, all at once.
+    /// Makes the record of `length` bytes at `offset` visible to the peer, all at once, and at the latest with the next
+    /// `ring_doorbell`.
     ///
     /// `next_offset` is where the following record will start (the next aligned offset after this one, or 0 after a
     /// wrap). Records must be published in the order of their positions, and the [`RUNWAY_BYTES`] from `next_offset`
     /// on must not be in use by the peer.
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize);
 
-    /// Makes sure that a peer which went to sleep sees what was published: one doorbell for all of it.
-    fn ring_doorbell(&mut self);
+    /// Makes sure that what was published is seen, also by a peer which went to sleep: one doorbell for all of it. `false`
+    /// when the fabric had no room for all; ring again after a poll.
+    fn ring_doorbell(&mut self) -> bool;
 }
 
 /// The reading end of a lane: the ring in this process's memory.
@@ -177,8 +179,9 @@ pub trait LaneDriver: Send {
     /// Ends the lending of a block, because the peer of `lane` says so. A fault when it has no such block.
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault>;
 
-    /// The block that the peer of `lane` lent us, readable in place. Dropping it makes it due for return.
-    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault>;
+    /// The block that the peer of `lane` lent us, readable; `None` while it is on its way, or waits for memory: ask again
+    /// after a poll. Dropping it makes it due for return.
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault>;
 
     /// Whether peers read loans where they were written, so that a part can be fetched before the rest is there.
     fn can_prefetch(&self) -> bool {
@@ -249,6 +252,12 @@ pub enum LaneFault {
     /// The peer did not finish connecting in time.
     #[error("the peer did not answer the connection in time")]
     TimedOut,
+    /// The fabric gave the connection up: the way to the peer or a device is broken.
+    #[error("the fabric gave the connection up: {why}")]
+    Fabric {
+        /// What it reported.
+        why: &'static str,
+    },
     /// The peer wrote what no correct peer writes. Only this lane is lost.
     #[error("the peer broke the lane's rules: {what}")]
     Corrupt {

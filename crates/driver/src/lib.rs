@@ -6,6 +6,8 @@
 
 mod address;
 mod block;
+mod block_memory;
+mod buddy;
 mod claim;
 pub mod clock;
 #[cfg(feature = "conformance")]
@@ -14,7 +16,9 @@ pub mod counters;
 mod datagram;
 pub mod decorate;
 mod heap_loan;
+mod landed;
 mod lane;
+mod peers;
 mod random;
 mod reserve;
 pub mod trace;
@@ -22,6 +26,8 @@ mod wait;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
+pub use block_memory::{BlockMemory, LoanMemory};
+pub use buddy::BLOCK_BYTES_MIN;
 pub use claim::{claim_lines, prefetch_lines};
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
@@ -29,10 +35,12 @@ pub use counters::{
 };
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use heap_loan::HeapLoans;
+pub use landed::Returns;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
 };
+pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use random::Random;
 pub use reserve::Reserve;
 pub use wait::wait_readable;

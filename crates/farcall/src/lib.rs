@@ -20,6 +20,7 @@ pub use endpoint::{
 };
 pub use executor::Executor;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
+pub use farcall_driver_verbs::{DeviceReport, PortReport, devices as rdma_devices};
 pub use farcall_protocol::Instant;
 pub use farcall_transport::{CallRefused, DownReason, Holdings, Outgoing, Payload, Service, TransportLimits};
 pub use node::{EndpointError, Node, NodeError};

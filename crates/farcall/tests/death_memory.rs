@@ -14,7 +14,7 @@ const MEGABYTE: usize = 1 << 20;
 /// Kills of one test.
 const KILLS: u64 = 50;
 /// Memory for the loans of two kills, so that any that stayed away would soon be missed.
-const SHM_BLOCK_BYTES: usize = 8 * MEGABYTE;
+const BLOCK_BYTES: usize = 8 * MEGABYTE;
 
 /// Turns until the session's end is told; returns how many calls ended with it.
 fn wait_for_death(endpoint: &Endpoint) -> usize {
@@ -52,11 +52,16 @@ fn loans_under_way_at_fifty_kills_come_home() {
         return serve();
     }
     let _alone = alone();
-    let settings = [&*format!("shm.block_bytes={SHM_BLOCK_BYTES}"), "endpoint.peer_timeout=400ms"];
+    let settings = [
+        &*format!("shm.block_bytes={BLOCK_BYTES}"),
+        &*format!("verbs.block_bytes={BLOCK_BYTES}"),
+        "endpoint.peer_timeout=400ms",
+    ];
     for kind in transports_without_launcher() {
         let cluster = Cluster::new("loans_under_way_at_fifty_kills_come_home", kind, &settings);
         let endpoint = &cluster.endpoint;
-        let memory = if kind == TransportKind::RingShm { SHM_BLOCK_BYTES } else { 256 * MEGABYTE };
+        let lends = matches!(kind, TransportKind::RingShm | TransportKind::RingVerbs);
+        let memory = if lends { BLOCK_BYTES } else { 256 * MEGABYTE };
         for kill in 0..KILLS {
             let mut server = cluster.start("server");
             let peer = cluster.meet();

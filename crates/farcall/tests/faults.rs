@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::counters::sum_of;
 use common::random::Random;
-use common::{LONG, Pair, settings};
+use common::{LONG, Pair, settings, transports};
 use farcall::bootstrap::random_incarnation;
 use farcall::{Context, Endpoint, Event, Peer, Service, TransportKind};
 
@@ -155,7 +155,9 @@ fn survive(seed: u64, calls: usize, kinds: &[&str]) {
     let fixed = ["endpoint.peer_timeout=20s", "udp.mtu_bytes=4000"];
     let assignments: Vec<_> = assignments.iter().map(String::as_str).chain(fixed).collect();
     let settings = settings(&assignments);
-    for &kind in TransportKind::ALL.iter().filter(|kind| !kind.name().starts_with("ring+")) {
+    let of_packets =
+        |kind: &TransportKind| ["basic+", "homa+"].iter().any(|group| kind.name().starts_with(group));
+    for kind in transports().filter(of_packets) {
         println!("over {kind}");
         let plan = Arc::new(Plan::new(seed, calls));
         let runs = Arc::new(Mutex::new(Runs { numbered: vec![0; calls], empty: 0 }));

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LONG, Pair, settings};
+use common::{LONG, Pair, settings, transports};
 use farcall::bootstrap::{Bootstrap, Directory, HostPort, Rendezvous};
 use farcall::parameters::Settings;
 use farcall::{Node, Service, TransportKind};
@@ -13,7 +13,7 @@ const NOBODY: Service = Service(2);
 
 fn pairs(assignments: &[&str]) -> impl Iterator<Item = Pair> {
     let settings = settings(assignments);
-    TransportKind::ALL.iter().map(move |&kind| {
+    transports().map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), |endpoint| {
             endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
@@ -134,7 +134,7 @@ fn a_service_that_nobody_serves_is_named_as_the_reason() {
 #[test]
 fn a_rank_that_publishes_nothing_is_named_with_the_time_it_had() {
     let (_rendezvous, _address, node) = half_a_cluster(0, settings(&["endpoint.resolve_timeout=50ms"]));
-    for kind in TransportKind::ALL {
+    for kind in transports() {
         let endpoint = node.endpoint(kind.name()).expect("an endpoint");
         let expected = format!(
             "rank 1 did not publish `{kind}#0` within 50ms; check that it runs and uses the same transport"
@@ -147,7 +147,7 @@ fn a_rank_that_publishes_nothing_is_named_with_the_time_it_had() {
 
 #[test]
 fn an_address_where_nobody_is_any_more_is_unreachable() {
-    for &kind in TransportKind::ALL {
+    for kind in transports() {
         println!("over {kind}");
         let short = settings(&["endpoint.peer_timeout=200ms"]);
         let (_rendezvous, address, node) = half_a_cluster(0, short.clone());
@@ -185,7 +185,7 @@ fn a_rank_outside_of_the_cluster_is_refused_when_it_joins_and_when_it_is_called(
         sentence(Bootstrap::join(&address, 2, 3, LONG)),
         "this process was started for 3 ranks and the rendezvous for 2; start all for the same number"
     );
-    for kind in TransportKind::ALL {
+    for kind in transports() {
         let endpoint = node.endpoint(kind.name()).expect("an endpoint");
         let refusal = sentence(endpoint.peer(2));
         assert_eq!(refusal, "rank 2 does not exist; the cluster has 2 ranks, counted from 0");

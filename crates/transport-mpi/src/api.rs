@@ -208,7 +208,7 @@ extern "C" fn finalize() {
 /// Whether an MPI is on this machine, and which. It is not started.
 pub fn presence() -> Presence {
     match opened() {
-        Ok(opened) => Presence::Here { version: opened.version() },
+        Ok(opened) => Presence::Here { found: opened.version() },
         Err(why) => Presence::Absent { why: why.to_owned() },
     }
 }

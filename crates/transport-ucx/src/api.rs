@@ -94,7 +94,7 @@ pub fn presence() -> Presence {
             // SAFETY: the text is static.
             #[expect(unsafe_code, reason = "a call of UCX")]
             let version = unsafe { CStr::from_ptr((api.ucp_get_version_string)()) };
-            Presence::Here { version: format!("UCX {}", version.to_string_lossy()) }
+            Presence::Here { found: format!("UCX {}", version.to_string_lossy()) }
         }
         Err(why) => Presence::Absent { why: why.to_owned() },
     }

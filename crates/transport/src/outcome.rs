@@ -79,6 +79,12 @@ pub enum DownReason {
     /// The peer said good-bye.
     #[error("the peer closed the session")]
     Closed,
+    /// The way to the peer is broken: a device, a port or the network.
+    #[error("the fabric gave the session up: {why}")]
+    Fabric {
+        /// What the fabric reported.
+        why: &'static str,
+    },
     /// The peer sent what no correct peer sends.
     #[error("the peer broke the protocol: {what}")]
     Violation {

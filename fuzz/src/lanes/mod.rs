@@ -183,7 +183,7 @@ impl LaneDriver for MemoryLanes {
         self.with_wire(lane, |wire| wire.lent.take_back(block)).unwrap_or(Err(LaneFault::Closed))
     }
 
-    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault> {
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let state = self.hub.state();
         let wire = state.nodes[self.node].lanes.get(&lane).ok_or(LaneFault::Closed)?;
         let bytes = match wire.peer {
@@ -193,7 +193,7 @@ impl LaneDriver for MemoryLanes {
                 lender.lent.bytes_of(block)?
             }
         };
-        Ok(copied_block(bytes, block, wire.due.clone()))
+        Ok(Some(copied_block(bytes, block, wire.due.clone())))
     }
 
     fn can_prefetch(&self) -> bool {

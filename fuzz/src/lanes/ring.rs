@@ -105,7 +105,9 @@ impl LaneSender for MemorySender {
         ring.publish(offset, &self.draft[offset + RECORD_HEADER_BYTES..offset + length]);
     }
 
-    fn ring_doorbell(&mut self) {}
+    fn ring_doorbell(&mut self) -> bool {
+        true
+    }
 }
 
 /// The reading end. It keeps a copy of every record that it has shown, because it shows them by reference.

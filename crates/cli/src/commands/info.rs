@@ -1,7 +1,9 @@
 //! `farcall info`: what this program has, and what can be tuned.
 
+use std::collections::BTreeMap;
+
 use farcall::parameters::{Parameter, Value};
-use farcall::{Presence, TransportKind};
+use farcall::{DeviceReport, PortReport, Presence, TransportKind, rdma_devices};
 use serde_json::json;
 
 use crate::arguments::{Info, load_settings};
@@ -11,13 +13,18 @@ use crate::output::Report;
 /// The version of the JSON objects of this command.
 const SCHEMA: &str = "farcall.info.v1";
 
-/// Lists the transports, or the parameters.
+/// Lists the transports and the RDMA devices, or the parameters.
 pub fn run(info: &Info) -> Result<(), Failure> {
     let settings = load_settings(&info.settings)?;
     let mut report = Report::open(info.json.as_ref())?;
     if !info.parameters {
         let mut transports = TransportKind::every().filter(|transport| !transport.is_simulated());
-        return transports.try_for_each(|transport| show_transport(transport, &mut report));
+        transports.try_for_each(|transport| show_transport(transport, &mut report))?;
+        // Why there are none was said of the transports that need one.
+        return rdma_devices()
+            .unwrap_or_default()
+            .iter()
+            .try_for_each(|device| show_device(device, &mut report));
     }
     settings.iter().try_for_each(|(parameter, value)| show_parameter(parameter, &value, &mut report))
 }
@@ -27,14 +34,12 @@ fn show_transport(transport: TransportKind, report: &mut Report) -> Result<(), F
     let presence = transport.presence();
     match &presence {
         None => report.line(format_args!("{name:<12} {description}"))?,
-        Some(Presence::Here { version }) => {
-            report.line(format_args!("{name:<12} {description} ({version})"))?
-        }
+        Some(Presence::Here { found }) => report.line(format_args!("{name:<12} {description} ({found})"))?,
         Some(Presence::Absent { why }) => report.line(format_args!("{name:<12} absent: {why}"))?,
     }
-    let (version, absent) = match presence {
+    let (found, absent) = match presence {
         None => (None, None),
-        Some(Presence::Here { version }) => (Some(version), None),
+        Some(Presence::Here { found }) => (Some(found), None),
         Some(Presence::Absent { why }) => (None, Some(why)),
     };
     report.object(&json!({
@@ -42,9 +47,50 @@ fn show_transport(transport: TransportKind, report: &mut Report) -> Result<(), F
         "kind": "transport",
         "name": name,
         "description": description,
-        "version": version,
+        "found": found,
         "absent": absent,
     }))
+}
+
+fn show_device(device: &DeviceReport, report: &mut Report) -> Result<(), Failure> {
+    let DeviceReport { name, firmware, limits, ports } = device;
+    report.line(format_args!("{name:<12} RDMA device, firmware {}", or_unknown(firmware)))?;
+    for port in ports {
+        let PortReport { number, link, mtu_bytes, .. } = port;
+        let state = if port.active { "active" } else { "down" };
+        report.line(format_args!("    port {number}: {link}, {state}, packets up to {mtu_bytes} bytes"))?;
+        for (index, address, kind) in &port.addresses {
+            report.line(format_args!("        address {index}: {address} ({kind})"))?;
+        }
+    }
+    for (limit, unit, value) in limits {
+        report.line(format_args!("    {limit}={value} {unit}"))?;
+    }
+    report.object(&json!({
+        "schema": SCHEMA,
+        "kind": "rdma_device",
+        "name": name,
+        "firmware": firmware,
+        "ports": ports.iter().map(port_object).collect::<Vec<_>>(),
+        "limits": limits.iter().map(|(limit, _, value)| (*limit, *value)).collect::<BTreeMap<_, _>>(),
+    }))
+}
+
+fn port_object(port: &PortReport) -> serde_json::Value {
+    let addresses = port.addresses.iter().map(
+        |(index, address, kind)| json!({ "index": index, "address": address.to_string(), "kind": kind }),
+    );
+    json!({
+        "number": port.number,
+        "link": port.link,
+        "active": port.active,
+        "mtu_bytes": port.mtu_bytes,
+        "addresses": addresses.collect::<Vec<_>>(),
+    })
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
 }
 
 fn show_parameter(parameter: &Parameter, value: &Value, report: &mut Report) -> Result<(), Failure> {

@@ -25,7 +25,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
-    Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, LaneId, Packet, SendError,
+    Address, AddressError, BLOCK_BYTES_MIN, CounterFile, Datagram, DatagramLimits, Destination, LaneId,
+    Packet, SendError,
 };
 
 pub use config::ShmDatagramConfig;
@@ -37,7 +38,6 @@ use layout::Layout;
 use notices::Call;
 use peers::Peers;
 
-use crate::buddy::BLOCK_BYTES_MIN;
 use crate::conductor::{Command, Conductor, Terms};
 use crate::doorbell::Doorbell;
 use crate::place;

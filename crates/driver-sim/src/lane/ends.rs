@@ -55,7 +55,9 @@ impl LaneSender for SimLaneSender {
     }
 
     /// Simulated hosts are woken by what arrives.
-    fn ring_doorbell(&mut self) {}
+    fn ring_doorbell(&mut self) -> bool {
+        true
+    }
 }
 
 /// The reading end: the ring in this host's memory.

@@ -3,7 +3,6 @@
 //! A record crosses the fabric as packets do, but none of them is lost; it is in the peer's ring when the last of them has
 //! arrived. A block's bytes cross the fabric when it is lent, ahead of the record that names it.
 
-mod blocks;
 mod ends;
 mod ring;
 
@@ -14,7 +13,7 @@ use std::sync::Arc;
 
 use farcall_driver::{
     Address, AddressError, Block, BlockDescriptor, HELLO_BYTES_MAX, HeapLoans, LaneDriver, LaneEvent,
-    LaneFault, LaneId, LaneLimits, Loan, LoanError,
+    LaneFault, LaneId, LaneLimits, Loan, LoanError, Returns,
 };
 
 pub use ends::{SimLaneReceiver, SimLaneSender};
@@ -22,7 +21,6 @@ pub use ring::Ring;
 
 use crate::host::{Host, NAME, host_at};
 use crate::time::Picos;
-use blocks::Returns;
 
 /// Lanes over a simulated fabric. What it sends and receives costs its host the time that the profile says.
 ///
@@ -153,11 +151,11 @@ impl LaneDriver for SimLanes {
         known.flatten().ok_or(LaneFault::Corrupt { what: "it returned a block that it does not have" })
     }
 
-    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault> {
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let returns = self.returns.get(&lane).ok_or(LaneFault::Closed)?;
         let loan = self.host.fabric().lock().lent(self.host.id(), lane, block);
         let loan = loan.ok_or(LaneFault::Corrupt { what: "it named a block that it did not lend" })?;
-        Ok(blocks::borrow(loan, block, Arc::clone(returns)))
+        Ok(Some(Block::of_loan(loan, block, Arc::clone(returns))))
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

@@ -138,7 +138,7 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
         self.inner.take_back(lane, block)
     }
 
-    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Block, LaneFault> {
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         self.inner.borrow(lane, block)
     }
 
@@ -176,8 +176,8 @@ impl<S: LaneSender> LaneSender for ByHand<S> {
         self.effect(|inner| inner.publish(offset, length, next_offset));
     }
 
-    fn ring_doorbell(&mut self) {
-        self.inner.ring_doorbell();
+    fn ring_doorbell(&mut self) -> bool {
+        self.inner.ring_doorbell()
     }
 }
 

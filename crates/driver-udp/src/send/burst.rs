@@ -7,8 +7,7 @@ use core::mem;
 use std::io;
 use std::os::fd::RawFd;
 
-use crate::name::Name;
-use crate::peers::Peers;
+use crate::name::{KnownPeers, Name};
 use crate::send::queue::SendQueue;
 
 /// The most packets of one segmented message; the least that any kernel with `UDP_SEGMENT` allows.
@@ -65,13 +64,13 @@ impl Burst {
     }
 
     /// Describes the oldest packets of `queue`, of which the first has a destination.
-    pub fn load(&mut self, queue: &SendQueue, peers: &Peers, segmentation: bool) {
+    pub fn load(&mut self, queue: &SendQueue, peers: &KnownPeers, segmentation: bool) {
         self.clear();
         let mut index = 0;
         let end = queue.len().min(self.packets_max);
         while index < end {
             let (to, packet) = queue.get(index);
-            let Some(name) = peers.name(to) else { break };
+            let Some(name) = peers.way(to) else { break };
             let packets = if segmentation { run_length(queue, index, end) } else { 1 };
             self.push(name, queue, index, packets, packet.len());
             index += packets;

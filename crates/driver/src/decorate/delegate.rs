@@ -120,7 +120,7 @@ macro_rules! delegate_lane_driver {
             &mut self,
             lane: $crate::LaneId,
             block: $crate::BlockDescriptor,
-        ) -> Result<$crate::Block, $crate::LaneFault> {
+        ) -> Result<Option<$crate::Block>, $crate::LaneFault> {
             self.inner.borrow(lane, block)
         }
 

@@ -115,9 +115,9 @@ impl<S: LaneSender> LaneSender for CountingSender<S> {
     }
 
     #[inline]
-    fn ring_doorbell(&mut self) {
-        self.inner.ring_doorbell();
+    fn ring_doorbell(&mut self) -> bool {
         self.counters.doorbells.increment();
+        self.inner.ring_doorbell()
     }
 }
 

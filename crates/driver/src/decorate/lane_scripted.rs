@@ -61,7 +61,9 @@ impl LaneSender for ScriptedSender {
         self.published.lock().expect("no panic").push(offset);
     }
 
-    fn ring_doorbell(&mut self) {}
+    fn ring_doorbell(&mut self) -> bool {
+        true
+    }
 }
 
 /// The reading end.
@@ -140,7 +142,7 @@ impl LaneDriver for Scripted {
         Err(LaneFault::Corrupt { what: "nothing was lent" })
     }
 
-    fn borrow(&mut self, _lane: LaneId, _block: BlockDescriptor) -> Result<Block, LaneFault> {
+    fn borrow(&mut self, _lane: LaneId, _block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         Err(LaneFault::Corrupt { what: "nothing was lent" })
     }
 

@@ -87,8 +87,8 @@ impl<S: LaneSender> LaneSender for SeveredSender<S> {
         self.inner.publish(offset, length, next_offset);
     }
 
-    fn ring_doorbell(&mut self) {
-        self.inner.ring_doorbell();
+    fn ring_doorbell(&mut self) -> bool {
+        self.inner.ring_doorbell()
     }
 }
 

@@ -95,9 +95,10 @@ impl<S: LaneSender> LaneSender for TracingEnd<S> {
     }
 
     #[inline]
-    fn ring_doorbell(&mut self) {
-        self.inner.ring_doorbell();
+    fn ring_doorbell(&mut self) -> bool {
+        let all = self.inner.ring_doorbell();
         self.trace(event::DOORBELL_RUNG, 0);
+        all
     }
 }
 

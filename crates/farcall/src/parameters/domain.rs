@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::Value;
 use super::choice::Choice;
+use super::name::{NAME_BYTES_MAX, Name};
 use super::nearest::nearest;
 use super::quantity::{show_duration, show_size, wide_duration, wide_integer, wide_size};
 use super::sizes::{SIZES_MAX, Sizes};
@@ -56,6 +57,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// An IPv4 or IPv6 address without a port.
     IpAddress,
+    /// A word of the user's own: the name of something.
+    Name,
     /// Numbers of bytes, ascending.
     Sizes {
         /// The least value.
@@ -126,6 +129,11 @@ impl Domain {
         Self { kind: Kind::IpAddress, auto: false }
     }
 
+    /// The name of something.
+    pub(super) const fn name() -> Self {
+        Self { kind: Kind::Name, auto: false }
+    }
+
     /// Up to `count_max` numbers of bytes from `min` to `max`, ascending.
     pub(super) const fn sizes(min: u32, max: u32, count_max: usize) -> Self {
         assert!(count_max <= SIZES_MAX, "a list holds no more");
@@ -159,6 +167,7 @@ impl Domain {
             },
             Kind::Choice(words) => parse_choice(text, words),
             Kind::IpAddress => text.parse::<IpAddr>().map(Value::IpAddress).map_err(|_| Invalid::WrongKind),
+            Kind::Name => Name::parse(text).map(Value::Name).ok_or(Invalid::WrongKind),
             Kind::Sizes { min, max, count_max } => parse_sizes(text, min, max, count_max),
         }
     }
@@ -169,7 +178,7 @@ impl Domain {
             Kind::Integer { unit, .. } => unit,
             Kind::Size { .. } | Kind::Sizes { .. } => "bytes",
             Kind::Duration { .. } => "time",
-            Kind::Boolean | Kind::Choice(_) | Kind::IpAddress => "",
+            Kind::Boolean | Kind::Choice(_) | Kind::IpAddress | Kind::Name => "",
         }
     }
 }
@@ -192,6 +201,7 @@ impl fmt::Display for Domain {
             Kind::Boolean => f.write_str("true or false"),
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::IpAddress => f.write_str("an IP address such as 127.0.0.1"),
+            Kind::Name => write!(f, "a name of up to {NAME_BYTES_MAX} characters without spaces"),
             Kind::Sizes { min, max, count_max } => {
                 let (min, max) = (show_size(u64::from(min)), show_size(u64::from(max)));
                 write!(f, "up to {count_max} ascending sizes from {min} to {max}, between commas")

@@ -11,6 +11,7 @@ mod declare;
 mod domain;
 mod error;
 mod load;
+mod name;
 pub mod nearest;
 mod parameter;
 pub mod quantity;
@@ -22,11 +23,12 @@ pub use choice::Choice;
 pub use domain::{Domain, Invalid, Kind};
 pub use error::{Origin, SettingsError};
 pub use load::{CONFIG_VARIABLE, Sources};
+pub use name::Name;
 pub use parameter::{Parameter, Scope};
 pub use sizes::Sizes;
 pub use table::{
     BasicSettings, EndpointSettings, FaultSettings, HomaSettings, Idle, PARAMETERS, RingSettings, Settings,
-    ShmSettings, UdpSettings,
+    ShmSettings, UdpSettings, VerbsSettings,
 };
 pub use value::Value;
 

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::choice::choice;
 use super::declare::parameters;
 use super::domain::Domain;
+use super::name::Name;
 use super::quantity::{G, K, M};
 use super::sizes::Sizes;
 
@@ -65,6 +66,17 @@ parameters! {
     udp: UdpSettings {
         mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
         bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to receive at; auto takes the one that reaches the other ranks.";
+    }
+    "The `verbs` driver: RDMA over InfiniBand or Ethernet."
+    verbs: VerbsSettings {
+        device: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "RDMA device to use; auto takes the one that reaches the other ranks.";
+        port: Option<u8> = "auto", Domain::integer(1, 255, "").or_auto(), Endpoint, "Port of that device, from 1; auto takes an active one.";
+        gid_index: Option<u8> = "auto", Domain::integer(0, 255, "").or_auto(), Endpoint, "Place of the port's address in its table; auto takes the one that reaches the other ranks.";
+        mtu: Option<usize> = "auto", Domain::power_of_two(256, 4096).or_auto(), Endpoint, "Longest packet; auto takes what the link carries.";
+        block_bytes: usize = "32M", Domain::power_of_two(64 * K, 16 * G), Endpoint, "Memory from which one endpoint of ring+verbs lends large payloads, and as much again to read those of its peers into; all of it is pinned.";
+        signal_period: u16 = "16", Domain::integer(1, 64, "requests"), Endpoint, "Requests to send of which one is reported by the card when it is done.";
+        inline_bytes: usize = "200", Domain::size(0, K), Endpoint, "Longest payload that travels inside its request instead of being fetched by the card; less where the card takes less.";
+        huge_pages: bool = "true", Domain::boolean(), Endpoint, "Whether buffers lie in huge pages, as far as the system has some.";
     }
     "The `ucx` transport: messages of UCX, whose own variables (`UCX_TLS` and others) hold too."
     ucx: UcxSettings {

@@ -70,6 +70,7 @@ fn every_type_can_be_set() {
         "endpoint.idle=spin",
         "udp.mtu_bytes=9000",
         "udp.bind_address=::1",
+        "verbs.device=mlx5_0",
     ];
     for assignment in assignments {
         settings.assign(assignment).expect("the assignment is valid");
@@ -81,6 +82,7 @@ fn every_type_can_be_set() {
     assert_eq!(settings.endpoint.idle, Idle::Spin);
     assert_eq!(settings.udp.mtu_bytes, Some(9000));
     assert_eq!(settings.udp.bind_address, Some("::1".parse().expect("an address")));
+    assert_eq!(settings.verbs.device, Name::parse("mlx5_0"));
     settings.assign("udp.mtu_bytes=auto").expect("auto is a value");
     assert_eq!(settings.udp.mtu_bytes, None);
 }
@@ -104,6 +106,7 @@ fn every_bound_fits_its_field_and_can_be_read_back() {
             Kind::Boolean => vec!["true".to_owned(), "false".to_owned()],
             Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
             Kind::IpAddress => vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()],
+            Kind::Name => vec!["x".to_owned(), "n".repeat(name::NAME_BYTES_MAX)],
             Kind::Sizes { min, max, count_max } => {
                 let many = (min..).take(count_max - 1).map(|bytes| bytes.to_string() + ",");
                 let (few, last) = (min.to_string(), quantity::show_size(u64::from(max)));
@@ -186,6 +189,7 @@ fn a_value_of_another_type_is_told_what_is_valid() {
         ("basic.checksum=yes", "true or false; the default is true"),
         ("udp.mtu_bytes=", "auto or a size from 576 to 65507; the default is auto"),
         ("udp.bind_address=localhost", "auto or an IP address such as 127.0.0.1; the default is auto"),
+        ("verbs.device=mlx5 0", "auto or a name of up to 31 characters without spaces; the default is auto"),
         (
             "homa.cutoffs=2K,1K",
             "auto or up to 7 ascending sizes from 1 to 1G, between commas; the default is auto",

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use super::domain::{AUTO, Kind};
+use super::name::Name;
 use super::quantity::{show_duration, show_size};
 use super::sizes::Sizes;
 
@@ -23,6 +24,8 @@ pub enum Value {
     Choice(&'static str),
     /// An address without a port.
     IpAddress(IpAddr),
+    /// The name of something.
+    Name(Name),
     /// Several numbers of bytes, ascending.
     Sizes(Sizes),
     /// Left to the program.
@@ -39,6 +42,7 @@ impl fmt::Display for Value {
             Self::Boolean(yes) => write!(f, "{yes}"),
             Self::Choice(word) => f.write_str(word),
             Self::IpAddress(address) => write!(f, "{address}"),
+            Self::Name(name) => write!(f, "{name}"),
             Self::Sizes(sizes) => write!(f, "{sizes}"),
             Self::Auto => f.write_str(AUTO),
         }
@@ -117,6 +121,19 @@ impl Field for IpAddr {
 
     fn to_value(&self, _: &Kind) -> Value {
         Value::IpAddress(*self)
+    }
+}
+
+impl Field for Name {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Name(name) => name,
+            other => unreachable!("{other} is not a name, which the declaration promised"),
+        }
+    }
+
+    fn to_value(&self, _: &Kind) -> Value {
+        Value::Name(*self)
     }
 }
 

@@ -8,6 +8,7 @@ use farcall_driver::{CounterFile, Datagram, LaneDriver};
 use farcall_driver_shm::{ShmDatagram, ShmLanes};
 use farcall_driver_sim::Host;
 use farcall_driver_udp::UdpDriver;
+use farcall_driver_verbs::{VerbsDatagram, VerbsLanes};
 use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
@@ -21,7 +22,8 @@ use farcall_transport_ucx::Ucx;
 use super::TransportKind;
 use super::config::{
     basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ring_config,
-    shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config,
+    shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config, verbs_datagram_config,
+    verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -62,6 +64,7 @@ impl Builder<'_> {
     fn on_machine(&self, kind: TransportKind, local: IpAddr) -> Built {
         let udp = || UdpDriver::bind(&udp_config(self.settings, local));
         let shm = || ShmDatagram::new(shm_datagram_config(self.settings));
+        let verbs = || VerbsDatagram::open(&verbs_datagram_config(self.settings, local));
         let seed = random_incarnation();
         match kind {
             TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
@@ -69,6 +72,11 @@ impl Builder<'_> {
             TransportKind::BasicShm => self.basic(shm()?, seed),
             TransportKind::HomaUdp => self.homa(udp()?, seed, None),
             TransportKind::HomaShm => self.homa(shm()?, seed, None),
+            TransportKind::RingVerbs => {
+                Ok(self.ring(VerbsLanes::open(&verbs_lane_config(self.settings, local))?))
+            }
+            TransportKind::BasicVerbs => self.basic(verbs()?, seed),
+            TransportKind::HomaVerbs => self.homa(verbs()?, seed, None),
             TransportKind::Ucx => {
                 self.library(Ucx::new(&ucx_config(self.settings))?, &ucx_library_config(self.settings), seed)
             }

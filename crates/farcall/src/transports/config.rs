@@ -7,6 +7,7 @@ use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::FaultConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
+use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 use farcall_protocol::homa::HomaRules;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
 use farcall_transport_mpi::MpiConfig;
@@ -57,6 +58,42 @@ pub fn ring_config(settings: &Settings) -> RingConfig {
 pub fn udp_config(settings: &Settings, local: IpAddr) -> UdpConfig {
     let address = settings.udp.bind_address.unwrap_or(local);
     UdpConfig { bind: SocketAddr::new(address, 0), mtu_bytes: settings.udp.mtu_bytes, ..UdpConfig::default() }
+}
+
+fn verbs_device(settings: &Settings, local: IpAddr) -> DeviceChoice {
+    let verbs = &settings.verbs;
+    DeviceChoice {
+        device: verbs.device.map(|name| name.as_str().to_owned()),
+        port: verbs.port,
+        gid_index: verbs.gid_index,
+        local: Some(local),
+    }
+}
+
+pub fn verbs_datagram_config(settings: &Settings, local: IpAddr) -> VerbsDatagramConfig {
+    let verbs = &settings.verbs;
+    VerbsDatagramConfig {
+        device: verbs_device(settings, local),
+        mtu_bytes: verbs.mtu,
+        signal_period: usize::from(verbs.signal_period),
+        inline_bytes: verbs.inline_bytes,
+        huge_pages: verbs.huge_pages,
+        ..VerbsDatagramConfig::default()
+    }
+}
+
+pub fn verbs_lane_config(settings: &Settings, local: IpAddr) -> VerbsLaneConfig {
+    let verbs = &settings.verbs;
+    VerbsLaneConfig {
+        device: verbs_device(settings, local),
+        ring_bytes: settings.ring.ring_bytes,
+        block_bytes: verbs.block_bytes,
+        mtu_bytes: verbs.mtu,
+        signal_period: usize::from(verbs.signal_period),
+        inline_bytes: verbs.inline_bytes,
+        huge_pages: verbs.huge_pages,
+        ..VerbsLaneConfig::default()
+    }
 }
 
 /// The ranges of the parameters keep the conversions from failing.

@@ -22,6 +22,12 @@ pub enum TransportKind {
     HomaUdp,
     /// The homa protocol over shared memory.
     HomaShm,
+    /// The ring protocol over RDMA connections.
+    RingVerbs,
+    /// The basic protocol over RDMA datagrams.
+    BasicVerbs,
+    /// The homa protocol over RDMA datagrams.
+    HomaVerbs,
     /// The ring protocol over a simulated fabric.
     RingSim,
     /// The basic protocol over a simulated fabric.
@@ -35,27 +41,32 @@ pub enum TransportKind {
 }
 
 impl TransportKind {
-    /// All that connect processes by means of farcall's own.
+    /// All that connect processes on every machine.
     pub const ALL: &'static [Self] =
         &[Self::RingShm, Self::BasicUdp, Self::BasicShm, Self::HomaUdp, Self::HomaShm];
 
     /// All that connect hosts of a simulated fabric.
     pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
 
+    /// All that connect processes of machines with RDMA devices: see [`TransportKind::presence`].
+    pub const VERBS: &'static [Self] = &[Self::RingVerbs, Self::BasicVerbs, Self::HomaVerbs];
+
     /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
     pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi];
 
     /// How many there are of all sorts.
-    pub(crate) const COUNT: usize = Self::ALL.len() + Self::SIMULATED.len() + Self::LIBRARIES.len();
+    pub(crate) const COUNT: usize =
+        Self::ALL.len() + Self::VERBS.len() + Self::LIBRARIES.len() + Self::SIMULATED.len();
 
     /// All of them, of every sort.
     pub fn every() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().chain(Self::LIBRARIES).chain(Self::SIMULATED).copied()
+        [Self::ALL, Self::VERBS, Self::LIBRARIES, Self::SIMULATED].into_iter().flatten().copied()
     }
 
-    /// Whether the library that carries it is on this machine, and in which version; `None` where farcall needs none.
+    /// Whether what carries it is on this machine; `None` where it needs nothing but the machine.
     pub fn presence(self) -> Option<Presence> {
         match self {
+            Self::RingVerbs | Self::BasicVerbs | Self::HomaVerbs => Some(verbs_presence()),
             Self::Ucx => Some(farcall_transport_ucx::presence()),
             Self::Mpi => Some(farcall_transport_mpi::presence()),
             _ => None,
@@ -75,6 +86,9 @@ impl TransportKind {
             Self::BasicShm => "basic+shm",
             Self::HomaUdp => "homa+udp",
             Self::HomaShm => "homa+shm",
+            Self::RingVerbs => "ring+verbs",
+            Self::BasicVerbs => "basic+verbs",
+            Self::HomaVerbs => "homa+verbs",
             Self::RingSim => "ring+sim",
             Self::BasicSim => "basic+sim",
             Self::HomaSim => "homa+sim",
@@ -95,12 +109,27 @@ impl TransportKind {
             Self::HomaShm => {
                 "packets granted to the shortest messages first, through shared memory on one machine"
             }
+            Self::RingVerbs => "rings in the peers' memory, written over RDMA's reliable connections",
+            Self::BasicVerbs => "receiver-granted packets over RDMA's unreliable datagrams",
+            Self::HomaVerbs => {
+                "packets granted to the shortest messages first, over RDMA's unreliable datagrams"
+            }
             Self::RingSim => "rings in the peers' memory, on a simulated fabric",
             Self::BasicSim => "receiver-granted packets on a simulated fabric",
             Self::HomaSim => "packets granted to the shortest messages first, on a simulated fabric",
             Self::Ucx => "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
             Self::Mpi => "messages of MPI, between processes that one launcher started together",
         }
+    }
+}
+
+fn verbs_presence() -> Presence {
+    match farcall_driver_verbs::devices() {
+        Ok(devices) => {
+            let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
+            Presence::Here { found: names.join(", ") }
+        }
+        Err(error) => Presence::Absent { why: error.to_string() },
     }
 }
 

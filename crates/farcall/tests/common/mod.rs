@@ -21,17 +21,20 @@ use farcall::{Endpoint, Node, Peer, Presence, TransportKind};
 /// Generous: reached only when something hangs.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Every transport that connects processes here: farcall's own, and those of the libraries on this machine. Those that
-/// are absent are named with the reason.
+/// Every transport that connects processes here, or those that `FARCALL_TEST_TRANSPORTS` names. Those whose library or device
+/// is absent are named with the reason.
 pub fn transports() -> impl Iterator<Item = TransportKind> {
-    let is_here = |kind: &TransportKind| match kind.presence() {
+    let asked = std::env::var("FARCALL_TEST_TRANSPORTS").ok();
+    let asked: Option<Vec<TransportKind>> =
+        asked.map(|names| names.split(',').map(|name| name.parse().expect("a transport")).collect());
+    let all = move || TransportKind::every().filter(|kind| !kind.is_simulated()).collect();
+    asked.unwrap_or_else(all).into_iter().filter(|kind| match kind.presence() {
         Some(Presence::Absent { why }) => {
             println!("over {kind}: unsupported: {why}");
             false
         }
         None | Some(Presence::Here { .. }) => true,
-    };
-    TransportKind::ALL.iter().chain(TransportKind::LIBRARIES).copied().filter(is_here)
+    })
 }
 
 /// Those that connect processes although no launcher started them together.

@@ -186,7 +186,8 @@ impl Ledger {
                     || excuse::silence(&scenario, observer, peer, now)
                     || excuse::silence(&scenario, peer, observer, now)
             }
-            DownReason::Violation { .. } | DownReason::Refused { .. } => false,
+            // The simulated fabric loses packets and hosts, and never a connection by itself.
+            DownReason::Violation { .. } | DownReason::Refused { .. } | DownReason::Fabric { .. } => false,
         };
         if !excused {
             self.violation(now, format!("host {observer} lost host {peer} without cause: {reason}"));

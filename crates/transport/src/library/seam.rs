@@ -75,13 +75,13 @@ pub trait Library: Send {
     fn wait_descriptors(&self) -> Vec<RawFd>;
 }
 
-/// Whether a library is on this machine.
+/// Whether what a transport needs is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It is, in this version.
+    /// It is.
     Here {
-        /// In its own words.
-        version: String,
+        /// The library's version in its own words, or the devices.
+        found: String,
     },
     /// It is not, or not in a way that it can be used.
     Absent {

@@ -9,7 +9,7 @@ use farcall_protocol::ring::{
 };
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, reason_of};
+use super::session::{DESCRIPTOR_BYTES, Halted, reason_of};
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -17,6 +17,16 @@ const RECORDS_PER_POLL: usize = 16;
 
 const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 const TOO_LONG: Violation = Violation("a message over the agreed limit");
+
+/// What became of a record.
+enum Delivery {
+    /// It had a single entry.
+    Turn,
+    /// It had any other number of entries.
+    Batch,
+    /// It waits for a block, and is still there.
+    Halted,
+}
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands records that a peer has published to the sink; returns how many.
@@ -37,8 +47,12 @@ impl<D: LaneDriver> Outbound<D> {
             };
             records += 1;
             match self.deliver(slot, record, sink) {
-                Ok(1) => break,
-                Ok(_) => {}
+                Ok(Delivery::Turn) => break,
+                Ok(Delivery::Batch) => {}
+                Ok(Delivery::Halted) => {
+                    records -= 1;
+                    break;
+                }
                 Err(reason) => {
                     self.doom(slot, reason);
                     return records;
@@ -52,27 +66,37 @@ impl<D: LaneDriver> Outbound<D> {
         records
     }
 
-    /// Hands the entries of a record to the sink; returns how many there were.
+    /// Hands the entries of a record to the sink, from where it was halted.
     #[inline]
-    fn deliver(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> Result<u16, DownReason> {
+    fn deliver(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<Delivery, DownReason> {
         let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
         let session = &mut self.sessions[slot];
         session.producer.credit(header.released_lines)?;
         if header.wrap {
             session.consumer.advance_to_start()?;
-            return Ok(0);
+            return Ok(Delivery::Batch);
         }
-        let mut at = WORD_BYTES;
-        for _ in 0..header.entries {
+        let Halted { entries, bytes } = core::mem::take(&mut session.halted);
+        let mut at = WORD_BYTES + bytes;
+        for index in entries..header.entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
-            self.deliver_entry(slot, entry, record, at + WORD_BYTES, sink)?;
+            if !self.deliver_entry(slot, entry, record, at + WORD_BYTES, sink)? {
+                self.sessions[slot].halted = Halted { entries: index, bytes: at - WORD_BYTES };
+                return Ok(Delivery::Halted);
+            }
             at += WORD_BYTES + padded(usize::from(entry.length));
         }
         let session = &mut self.sessions[slot];
         session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
-        Ok(header.entries)
+        Ok(if header.entries == 1 { Delivery::Turn } else { Delivery::Batch })
     }
 
+    /// Hands an entry to the sink; `false` when it must wait for its block.
     #[inline]
     fn deliver_entry(
         &mut self,
@@ -81,31 +105,30 @@ impl<D: LaneDriver> Outbound<D> {
         record: Record<'_>,
         at: usize,
         sink: &mut dyn Sink,
-    ) -> Result<(), DownReason> {
+    ) -> Result<bool, DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
         match entry.kind {
             EntryKind::Request => {
                 let payload = self.inline(slot, payload)?;
-                self.deliver_request(slot, entry, &payload, sink)
+                self.deliver_request(slot, entry, &payload, sink)?;
             }
             EntryKind::Response => {
                 let payload = self.inline(slot, payload)?;
-                self.deliver_response(slot, entry, &payload, sink)
+                self.deliver_response(slot, entry, &payload, sink)?;
             }
             EntryKind::RequestBlock => {
-                let block = self.borrow(slot, entry, record, at)?;
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(false) };
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
                 // Reading so much took long; the answer leaves before the next.
                 self.publish(slot);
-                Ok(())
             }
             EntryKind::ResponseBlock => {
-                let block = self.borrow(slot, entry, record, at)?;
-                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(false) };
+                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)?;
             }
             EntryKind::BlockReturn => {
                 let block = descriptor(entry, record, at)?;
-                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)
+                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)?;
             }
             EntryKind::PrefetchHint => {
                 let bytes = descriptor(entry, record, at)?;
@@ -113,9 +136,10 @@ impl<D: LaneDriver> Outbound<D> {
                 if bytes.length > PREFETCH_BYTES_MAX as u64 || at + DESCRIPTOR_BYTES != record.len() {
                     return Err(Violation("a prefetch hint over the limit or not at the end").into());
                 }
-                self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)
+                self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)?;
             }
         }
+        Ok(true)
     }
 
     #[inline]
@@ -172,17 +196,19 @@ impl<D: LaneDriver> Outbound<D> {
         entry: EntryHeader,
         record: Record<'_>,
         at: usize,
-    ) -> Result<Block, DownReason> {
+    ) -> Result<Option<Block>, DownReason> {
         let block = descriptor(entry, record, at)?;
         let session = &mut self.sessions[slot];
         if block.length > session.message_bytes_max as u64 {
             return Err(TOO_LONG.into());
         }
-        let block = self.driver.borrow(session.lane, block).map_err(reason_of)?;
+        let Some(block) = self.driver.borrow(session.lane, block).map_err(reason_of)? else {
+            return Ok(None);
+        };
         session.borrowed_blocks += 1;
         self.note_need();
         self.counters.blocks_received.increment();
-        Ok(block)
+        Ok(Some(block))
     }
 }
 

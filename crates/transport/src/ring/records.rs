@@ -28,12 +28,16 @@ impl<D: LaneDriver> Outbound<D> {
         if self.needy > 0 {
             self.serve_the_needy();
         }
-        while let Some(slot) = self.dirty.pop() {
-            let slot = usize::from(slot);
-            self.publish(slot);
-            let session = &mut self.sessions[slot];
-            session.batch.listed = false;
-            session.sender.as_mut().expect("listed sessions are up").ring_doorbell();
+        let mut index = 0;
+        while let Some(&slot) = self.dirty.get(index) {
+            self.publish(usize::from(slot));
+            let session = &mut self.sessions[usize::from(slot)];
+            if session.sender.as_mut().expect("listed sessions are up").ring_doorbell() {
+                session.batch.listed = false;
+                self.dirty.swap_remove(index);
+            } else {
+                index += 1;
+            }
         }
     }
 

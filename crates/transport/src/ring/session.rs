@@ -39,6 +39,15 @@ pub struct Batch {
     pub listed: bool,
 }
 
+/// A place in a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Halted {
+    /// Entries before it.
+    pub entries: u16,
+    /// Bytes of those entries.
+    pub bytes: usize,
+}
+
 /// A message without its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
@@ -94,6 +103,8 @@ pub struct Session<S> {
     pub unanswered_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
     pub unanswered_requests: usize,
+    /// How far the record at the consumer's position has been handed on, when it waits for a block.
+    pub halted: Halted,
     /// The peer's blocks that we hold or whose return is due.
     pub borrowed_blocks: usize,
     pub calls_max: usize,
@@ -116,6 +127,7 @@ impl<S> Session<S> {
             backlog: VecDeque::new(),
             unanswered_calls: 0,
             unanswered_requests: 0,
+            halted: Halted::default(),
             borrowed_blocks: 0,
             calls_max: 0,
             message_bytes_max: 0,
@@ -151,6 +163,7 @@ pub fn reason_of(fault: LaneFault) -> DownReason {
         LaneFault::NotThere | LaneFault::TimedOut => DownReason::Unreachable,
         LaneFault::PeerGone => DownReason::Dead,
         LaneFault::PeerClosed | LaneFault::Closed => DownReason::Closed,
+        LaneFault::Fabric { why } => DownReason::Fabric { why },
         LaneFault::Corrupt { what } => DownReason::Violation { what },
         LaneFault::Unacceptable { why } => DownReason::Refused { why },
     }

@@ -15,6 +15,11 @@ fn filled(driver: &mut impl LaneDriver, bytes: usize, byte: u8) -> Loan {
     loan
 }
 
+/// The block that the peer lent, when it is here.
+fn borrowed(driver: &mut impl LaneDriver, lane: LaneId, descriptor: BlockDescriptor) -> Block {
+    until("a block that was lent arrives", || driver.borrow(lane, descriptor).expect("it was lent"))
+}
+
 /// The next block that was dropped, which its lender must be told of.
 fn due(driver: &mut impl LaneDriver, lane: LaneId) -> BlockDescriptor {
     until("a dropped block becomes due", || driver.due_return(lane))
@@ -27,7 +32,7 @@ pub fn a_loan_is_read_in_place_and_comes_back<L: LaneDriver>(make: impl Fn(usize
     for (round, bytes) in [1, 100, 4096, 5000, loan_bytes_max, 1].into_iter().enumerate() {
         let loan = filled(&mut a, bytes.min(loan_bytes_max), round as u8);
         let descriptor = a.lend(at_a.lane, loan);
-        let block = b.borrow(at_b.lane, descriptor).expect("a block that was lent");
+        let block = borrowed(&mut b, at_b.lane, descriptor);
         assert!(block.len() == bytes.min(loan_bytes_max) && block.iter().all(|byte| *byte == round as u8));
         assert_eq!(b.due_return(at_b.lane), None, "a block that is being read is not due");
         drop(block);
@@ -82,7 +87,7 @@ pub fn parts_of_a_loan_can_be_fetched_ahead<L: LaneDriver>(make: impl Fn(usize) 
     assert_eq!(b.prefetch(at_b.lane, BlockDescriptor { offset, length: 4096 }), Ok(()));
     loan.fill(2);
     let descriptor = a.lend(at_a.lane, loan);
-    let block = b.borrow(at_b.lane, descriptor).expect("a block that was lent");
+    let block = borrowed(&mut b, at_b.lane, descriptor);
     assert!(block.iter().all(|byte| *byte == 2), "what is written later is seen later");
     drop(block);
     assert_eq!(due(&mut b, at_b.lane), descriptor);
@@ -94,7 +99,7 @@ pub fn a_block_outlives_lane_and_driver<L: LaneDriver>(make: impl Fn(usize) -> V
     let (mut a, mut b, at_a, at_b) = pair(make);
     let loan = filled(&mut a, 5000, 42);
     let descriptor = a.lend(at_a.lane, loan);
-    let block = b.borrow(at_b.lane, descriptor).expect("a block that was lent");
+    let block = borrowed(&mut b, at_b.lane, descriptor);
     let intact = |block: &Block| block.len() == 5000 && block.iter().all(|byte| *byte == 42);
     b.close(at_b.lane);
     next_down(&mut b, at_b.lane);
@@ -149,7 +154,7 @@ pub fn lent_blocks_come_home_when_the_lane_closes<L: LaneDriver>(make: impl Fn(u
     let loans = exhaust(&mut a);
     let count = loans.len();
     let lent: Vec<_> = loans.into_iter().map(|loan| a.lend(at_a.lane, loan)).collect();
-    let block = b.borrow(at_b.lane, lent[0]).expect("a block that was lent");
+    let block = borrowed(&mut b, at_b.lane, lent[0]);
     b.close(at_b.lane);
     next_down(&mut b, at_b.lane);
     next_down(&mut a, at_a.lane);

@@ -10,13 +10,14 @@ use crate::{LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BY
 /// Records of the run between threads.
 const THREADED_RECORDS: u64 = 100_000;
 
-/// Writes and publishes a record.
+/// Writes and publishes a record, and rings for it until it has left.
 pub(super) fn write(sender: &mut impl LaneSender, offset: usize, payload: &[u8], next_offset: usize) {
     let length = RECORD_HEADER_BYTES + payload.len();
     let record = sender.record(offset, length);
     assert_eq!(record.len(), payload.len(), "a record is what was asked for without the lane's header");
     record.copy_from_slice(payload);
     sender.publish(offset, length, next_offset);
+    until("a record leaves", || sender.ring_doorbell().then_some(()));
 }
 
 /// Waits for the record at `offset` and copies it.
@@ -72,6 +73,7 @@ pub fn nothing_is_there_before_publication<L: LaneDriver>(make: impl Fn(usize) -
         assert!(matches!(at_b.receiver.peek(0), Ok(None)), "unpublished bytes are visible");
     }
     at_a.sender.publish(0, 128, 128);
+    until("the record leaves", || at_a.sender.ring_doorbell().then_some(()));
     assert_eq!(read(&at_b.receiver, 0), [0xff; 128 - RECORD_HEADER_BYTES]);
     assert!(matches!(at_b.receiver.peek(128), Ok(None)), "only what was published is visible");
 }
@@ -124,9 +126,11 @@ pub fn batches_arrive_in_order<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     let (_a, _b, mut at_a, at_b) = pair(make);
     let records = (at_a.sender.ring_bytes() - RUNWAY_BYTES) / RECORD_ALIGN - 1;
     for number in 0..records {
-        write(&mut at_a.sender, number * 64, &(number as u64).to_le_bytes(), (number + 1) * 64);
+        let record = at_a.sender.record(number * 64, RECORD_HEADER_BYTES + 8);
+        record.copy_from_slice(&(number as u64).to_le_bytes());
+        at_a.sender.publish(number * 64, RECORD_HEADER_BYTES + 8, (number + 1) * 64);
     }
-    at_a.sender.ring_doorbell();
+    until("the batch leaves", || at_a.sender.ring_doorbell().then_some(()));
     for number in 0..records {
         assert_eq!(read(&at_b.receiver, number * 64), (number as u64).to_le_bytes());
     }

@@ -1,0 +1,92 @@
+//! What a caller can choose about verbs drivers.
+
+use core::net::IpAddr;
+
+/// Which device, port and address to use. What is `None` is chosen by how peers reach this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceChoice {
+    /// The device's name, such as `mlx5_0`.
+    pub device: Option<String>,
+    /// The number of its port, from 1.
+    pub port: Option<u8>,
+    /// The place of the address in the port's table.
+    pub gid_index: Option<u8>,
+    /// The address at which the cluster reaches this machine: a port with this address is preferred.
+    pub local: Option<IpAddr>,
+}
+
+/// The configuration of a [`VerbsDatagram`](crate::VerbsDatagram).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerbsDatagramConfig {
+    /// Where to send and receive.
+    pub device: DeviceChoice,
+    /// The longest packet, in bytes. All peers should choose the same. `None` takes what the link carries.
+    pub mtu_bytes: Option<usize>,
+    /// Packets that wait for a flush at most, and as many more that the card may have.
+    pub send_queue_packets: usize,
+    /// Receive buffers: how many packets can be held and expected together.
+    pub receive_buffers: usize,
+    /// How many of them are kept with the card, as far as packets are not held.
+    pub receive_queue_packets: usize,
+    /// The most packets that one receive hands out, and that one doorbell sends.
+    pub burst_packets: usize,
+    /// Every so many packets the card is asked to report that it is done; one report frees all before it.
+    pub signal_period: usize,
+    /// Packets up to this length travel inside their request, so that the card need not fetch them.
+    pub inline_bytes: usize,
+    /// Put the buffers into huge pages, if the system has some.
+    pub huge_pages: bool,
+}
+
+impl Default for VerbsDatagramConfig {
+    fn default() -> Self {
+        Self {
+            device: DeviceChoice::default(),
+            mtu_bytes: None,
+            send_queue_packets: 128,
+            receive_buffers: 1024,
+            receive_queue_packets: 512,
+            burst_packets: 32,
+            signal_period: 16,
+            inline_bytes: 200,
+            huge_pages: true,
+        }
+    }
+}
+
+/// The configuration of [`VerbsLanes`](crate::VerbsLanes).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerbsLaneConfig {
+    /// Where to connect from.
+    pub device: DeviceChoice,
+    /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
+    pub ring_bytes: usize,
+    /// Bytes of memory for loans, shared by all peers, and as many again for the blocks that peers lend; a power of two from
+    /// 4K to 1T. All of it is pinned.
+    pub block_bytes: usize,
+    /// The longest packet, in bytes: a power of two from 256 to 4096. `None` takes what the link carries.
+    pub mtu_bytes: Option<usize>,
+    /// Writes of peers that can arrive before they are looked at, over all lanes; more wait at their senders.
+    pub receives: usize,
+    /// Every so many writes the card is asked to report that it is done; one report frees all before it.
+    pub signal_period: usize,
+    /// Records up to this many bytes travel inside their request, so that the card need not fetch them.
+    pub inline_bytes: usize,
+    /// Put rings and blocks into huge pages, if the system has some.
+    pub huge_pages: bool,
+}
+
+impl Default for VerbsLaneConfig {
+    fn default() -> Self {
+        Self {
+            device: DeviceChoice::default(),
+            ring_bytes: 256 << 10,
+            block_bytes: 32 << 20,
+            mtu_bytes: None,
+            receives: 1024,
+            signal_period: 16,
+            inline_bytes: 200,
+            huge_pages: true,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The datagram driver: packets between UD queue pairs.
+
+mod address;
+mod receiving;
+mod sending;
+
+use core::cell::OnceCell;
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use farcall_driver::{
+    Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, LEARNED_PEERS_MAX, Packet,
+    Peers, SendError,
+};
+
+pub use address::NAME;
+use address::{Place, address_of, parse};
+use receiving::{Arrival, Receiving};
+use sending::{QUEUE_KEY, Sending, Way};
+
+use crate::config::VerbsDatagramConfig;
+use crate::counters::VerbsDatagramCounters;
+use crate::device::Device;
+use crate::error::VerbsError;
+use crate::gid::Gid;
+use crate::queues::{AddressHandle, CompletionChannel, CompletionQueue, Depths, QueuePair};
+use crate::region::pinned_bytes;
+use crate::sys;
+
+/// Packets over one UD queue pair.
+///
+/// The order of the fields is that of their drops: the queue pair goes before the memory that it uses.
+pub struct VerbsDatagram {
+    pair: QueuePair,
+    sending: Sending,
+    receiving: Receiving,
+    peers: Peers<Place, Route>,
+    /// Handles of peers that have been replaced, each kept until all packets up to that one have left.
+    retired: VecDeque<(u64, AddressHandle)>,
+    channel: Arc<CompletionChannel>,
+    limits: DatagramLimits,
+    counters: VerbsDatagramCounters,
+    device: Arc<Device>,
+}
+
+/// How to send to a peer.
+struct Route {
+    place: Place,
+    /// Made when it is first needed; `None` when there is no way.
+    handle: OnceCell<Option<AddressHandle>>,
+}
+
+impl Route {
+    fn to(place: Place) -> Self {
+        Self { place, handle: OnceCell::new() }
+    }
+
+    #[inline]
+    fn way(&self, device: &Arc<Device>) -> Option<Way> {
+        let Place { gid, lid, number } = self.place;
+        let handle = self.handle.get_or_init(|| AddressHandle::new(device, gid, lid).ok()).as_ref()?;
+        Some(Way { handle: handle.raw(), number })
+    }
+}
+
+impl VerbsDatagram {
+    /// Opens a device and makes all memory and queues that the driver will ever need.
+    pub fn open(config: &VerbsDatagramConfig) -> Result<Self, VerbsError> {
+        let device = Device::open(&config.device)?;
+        check(config, &device)?;
+        let mtu_bytes = config.mtu_bytes.unwrap_or(device.port.mtu_bytes());
+        let queue_packets = config.send_queue_packets;
+        let channel = CompletionChannel::new(&device)?;
+        let sends = CompletionQueue::new(&device, queue_packets, None)?;
+        let receives = CompletionQueue::new(&device, config.receive_queue_packets, Some(&channel))?;
+        let depths = Depths {
+            send: queue_packets,
+            receive: config.receive_queue_packets,
+            inline_bytes: config.inline_bytes,
+        };
+        let pair = QueuePair::new(&device, sys::IBV_QPT_UD, depths, &sends, &receives, None)?;
+        let bounds = [config.receive_buffers, config.receive_queue_packets, config.burst_packets];
+        let receiving = Receiving::new(&device, receives, bounds, mtu_bytes, config.huge_pages)?;
+        let signal_period = config.signal_period.min(queue_packets / 2).max(1);
+        let bounds = [queue_packets, config.burst_packets, signal_period];
+        let sending = Sending::new(&device, sends, bounds, mtu_bytes, config.huge_pages)?;
+        let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets: config.burst_packets };
+        let counters = VerbsDatagramCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
+        let (peers, retired) = (Peers::new(LEARNED_PEERS_MAX), VecDeque::new());
+        let mut this = Self { pair, sending, receiving, peers, retired, channel, limits, counters, device };
+        this.start()?;
+        Ok(this)
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> &VerbsDatagramCounters {
+        &self.counters
+    }
+
+    fn start(&mut self) -> Result<(), VerbsError> {
+        let port_num = self.device.port.number;
+        let zero = sys::ibv_qp_attr::default();
+        let init = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_INIT, port_num, qkey: QUEUE_KEY, ..zero };
+        let init_mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_QKEY;
+        self.pair.modify("initialise a datagram queue pair", init, init_mask)?;
+        self.receiving.refill(&self.pair, &self.counters);
+        self.receiving.arm();
+        let receive = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_RTR, ..zero };
+        self.pair.modify("receive datagrams", receive, sys::IBV_QP_STATE)?;
+        let send = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_RTS, ..zero };
+        self.pair.modify("send datagrams", send, sys::IBV_QP_STATE | sys::IBV_QP_SQ_PSN)?;
+        self.counters.pinned_bytes.set(pinned_bytes());
+        Ok(())
+    }
+
+    /// How a place is known here: within an InfiniBand subnet by its local identifier, since packets name only that.
+    fn canonical(&self, place: Place) -> Place {
+        if self.device.is_global(place.gid) {
+            Place { lid: 0, ..place }
+        } else {
+            Place { gid: Gid::default(), ..place }
+        }
+    }
+
+    /// The number of the peer that sent a packet.
+    #[inline]
+    fn source(&mut self, place: Place) -> Destination {
+        let place = self.canonical(place);
+        let (source, replaced) = self.peers.source(place, || Route::to(place));
+        if let Some(replaced) = replaced {
+            self.retire(replaced);
+        }
+        source
+    }
+
+    #[cold]
+    fn retire(&mut self, replaced: Route) {
+        self.counters.peers_replaced.increment();
+        let gone = self.sending.gone();
+        while self.retired.front().is_some_and(|(last, _)| *last <= gone) {
+            self.retired.pop_front();
+        }
+        if let Some(handle) = replaced.handle.into_inner().flatten() {
+            self.retired.push_back((self.sending.queued(), handle));
+        }
+    }
+}
+
+impl Datagram for VerbsDatagram {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn limits(&self) -> DatagramLimits {
+        self.limits
+    }
+
+    fn address(&self) -> Address {
+        address_of(&self.device.port, self.pair.number())
+    }
+
+    fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
+        let place = parse(address, &self.device.port)?;
+        let place = self.canonical(place);
+        let to = self.peers.resolve(place, || Route::to(place));
+        // Without a way, packets to it are lost and counted. Looked for now, because it takes long.
+        let _way = self.peers.way(to).and_then(|route| route.way(&self.device));
+        Ok(to)
+    }
+
+    #[inline]
+    fn send(&mut self, to: Destination, _priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let mtu_bytes = self.limits.mtu_bytes;
+        if bytes > mtu_bytes {
+            return Err(SendError::TooLong { bytes, mtu_bytes });
+        }
+        let Some(route) = self.peers.way(to) else {
+            self.counters.stale_destinations.increment();
+            return Ok(());
+        };
+        let Some(way) = route.way(&self.device) else {
+            self.counters.packets_unsendable.increment();
+            return Ok(());
+        };
+        self.sending.push(way, parts, bytes).map_err(|full| {
+            self.counters.queue_full.increment();
+            full.into()
+        })
+    }
+
+    #[inline]
+    fn send_room(&self) -> usize {
+        self.sending.room()
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        self.sending.flush(&self.pair, &self.counters);
+    }
+
+    #[inline]
+    fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
+        let before = packets.len();
+        let mut bytes = 0;
+        for index in 0..self.receiving.collect(&self.counters) {
+            let Some(arrival) = self.receiving.arrival(index, &self.counters) else { continue };
+            let (buffer, payload_bytes) = (arrival.buffer, arrival.payload_bytes);
+            let place = place_of(&arrival);
+            bytes += payload_bytes as u64;
+            let source = self.source(place);
+            packets.push(self.receiving.lend(buffer, payload_bytes, source));
+        }
+        let received = packets.len() - before;
+        if received > 0 {
+            self.counters.packets_received.add(received as u64);
+            self.counters.bytes_received.add(bytes);
+        }
+        self.receiving.refill(&self.pair, &self.counters);
+        received
+    }
+
+    #[inline]
+    fn release(&mut self, packet: Packet) {
+        self.receiving.put_back(packet.slot());
+    }
+
+    fn prepare_wait(&mut self) {
+        self.channel.drain();
+        self.receiving.arm();
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        vec![self.channel.descriptor()]
+    }
+}
+
+/// Where a packet came from.
+#[inline]
+fn place_of(arrival: &Arrival<'_>) -> Place {
+    let Arrival { completion, header, .. } = arrival;
+    let gid =
+        if completion.wc_flags & sys::IBV_WC_GRH != 0 { Gid::source_of(header) } else { Gid::default() };
+    Place { gid, lid: completion.slid, number: completion.src_qp }
+}
+
+fn check(config: &VerbsDatagramConfig, device: &Device) -> Result<(), VerbsError> {
+    let depth_max = usize::try_from(device.attributes.max_qp_wr.min(device.attributes.max_cqe)).unwrap_or(0);
+    let in_range = |parameter, value, least, most| {
+        if (least..=most).contains(&value) {
+            return Ok(());
+        }
+        Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
+    };
+    let mtu_max = device.port.mtu_bytes();
+    in_range("mtu_bytes", config.mtu_bytes.unwrap_or(mtu_max), MTU_BYTES_MIN, mtu_max)?;
+    in_range("send_queue_packets", config.send_queue_packets, 1, depth_max)?;
+    in_range("receive_buffers", config.receive_buffers, 1, PACKETS_MAX)?;
+    in_range("receive_queue_packets", config.receive_queue_packets, 1, depth_max)?;
+    in_range("burst_packets", config.burst_packets, 1, BURST_PACKETS_MAX)
+}
+
+/// The shortest MTU of a link.
+const MTU_BYTES_MIN: usize = 256;
+/// The most receive buffers that a configuration can ask for.
+const PACKETS_MAX: usize = 1 << 16;
+/// The most packets of a burst that a configuration can ask for.
+const BURST_PACKETS_MAX: usize = 1024;

@@ -1,0 +1,218 @@
+//! Receiving: buffers with the card, packets on loan from them.
+//!
+//! A buffer is free, with the card, or out as a packet. Free ones go to the card in batches, so that one doorbell serves
+//! many; a packet's buffer is free when it is released. The payload of every packet begins a cache line, right behind the
+//! room for its route header.
+
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+use farcall_driver::{Destination, Packet};
+
+use crate::counters::VerbsDatagramCounters;
+use crate::device::Device;
+use crate::error::VerbsError;
+use crate::gid::GRH_BYTES;
+use crate::queues::{CompletionQueue, QueuePair};
+use crate::region::Region;
+use crate::sys;
+
+/// Packets begin at multiples of this: a cache line.
+const LINE_BYTES: usize = 64;
+/// The most receives that one call hands to the card.
+const BATCH: usize = 16;
+/// Cache lines of a packet that are fetched ahead.
+const PREFETCH_LINES: usize = 4;
+
+/// What a buffer is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Free,
+    WithCard,
+    Out,
+}
+
+/// The receive buffers of a driver.
+pub struct Receiving {
+    region: Region,
+    queue: Arc<CompletionQueue>,
+    completions: Box<[sys::ibv_wc]>,
+    uses: Vec<Use>,
+    /// Free buffers; the one used last is used next. Never grows beyond its first length.
+    free: Vec<u32>,
+    with_card: usize,
+    with_card_max: usize,
+    stride_bytes: usize,
+    mtu_bytes: usize,
+}
+
+/// A packet that has arrived, before its sender is known by number.
+pub struct Arrival<'a> {
+    pub buffer: u32,
+    pub payload_bytes: usize,
+    pub header: &'a [u8; GRH_BYTES],
+    pub completion: sys::ibv_wc,
+}
+
+impl Receiving {
+    /// `buffers` buffers for packets of up to `mtu_bytes`, of which up to `with_card_max` are with the card.
+    pub fn new(
+        device: &Arc<Device>,
+        queue: Arc<CompletionQueue>,
+        [buffers, with_card_max, burst_packets]: [usize; 3],
+        mtu_bytes: usize,
+        huge_pages: bool,
+    ) -> Result<Self, VerbsError> {
+        let stride_bytes = LINE_BYTES + mtu_bytes.next_multiple_of(LINE_BYTES);
+        Ok(Self {
+            region: Region::new(device, buffers * stride_bytes, 0, huge_pages)?,
+            queue,
+            completions: vec![sys::ibv_wc::new(); burst_packets].into_boxed_slice(),
+            uses: vec![Use::Free; buffers],
+            free: (0..buffers as u32).rev().collect(),
+            with_card: 0,
+            with_card_max,
+            stride_bytes,
+            mtu_bytes,
+        })
+    }
+
+    /// Hands free buffers to the card while a batch of them is due.
+    pub fn refill(&mut self, pair: &QueuePair, counters: &VerbsDatagramCounters) {
+        while self.with_card_max - self.with_card >= BATCH.min(self.with_card_max) && !self.free.is_empty() {
+            let count = BATCH.min(self.with_card_max).min(self.free.len());
+            if self.post(pair, count) < count {
+                return;
+            }
+            counters.receives_posted.add(count as u64);
+        }
+        if self.with_card == 0 {
+            counters.buffers_exhausted.increment();
+        }
+    }
+
+    /// Hands the `count` buffers that were used last to the card; returns how many it took.
+    fn post(&mut self, pair: &QueuePair, count: usize) -> usize {
+        let mut parts = [sys::ibv_sge::default(); BATCH];
+        let mut requests = [sys::ibv_recv_wr::new(); BATCH];
+        for (index, buffer) in self.free.iter().rev().take(count).enumerate() {
+            parts[index] = self.region.part(self.header_at(*buffer), GRH_BYTES + self.mtu_bytes);
+            requests[index].wr_id = u64::from(*buffer);
+            requests[index].num_sge = 1;
+        }
+        for index in 0..count {
+            requests[index].sg_list = &raw mut parts[index];
+            requests[index].next =
+                if index + 1 < count { &raw mut requests[index + 1] } else { core::ptr::null_mut() };
+        }
+        // SAFETY: the chain lives for the call. Each buffer is free, so nobody reads it, and stays with the card until
+        // its completion; the region outlives the queue pair (see `VerbsDatagram`).
+        let (result, bad) = unsafe { sys::post_recv(pair.raw(), requests.as_mut_ptr()) };
+        let refused_at = || (0..count).find(|index| core::ptr::eq(bad, &raw const requests[*index]));
+        let taken = if result == 0 { count } else { refused_at().unwrap_or(0) };
+        for buffer in self.free.drain(self.free.len() - taken..) {
+            self.uses[buffer as usize] = Use::WithCard;
+        }
+        self.with_card += taken;
+        taken
+    }
+
+    /// Takes up to a burst of packets from the card; says how many there are to look at with [`Receiving::arrival`].
+    #[inline]
+    pub fn collect(&mut self, counters: &VerbsDatagramCounters) -> usize {
+        match self.queue.poll(&mut self.completions) {
+            Some(completions) => completions.len(),
+            None => {
+                counters.completion_errors.increment();
+                0
+            }
+        }
+    }
+
+    /// Packet `index` of the last collection; `None` when it is of no use, and its buffer is free again.
+    #[inline]
+    pub fn arrival(&mut self, index: usize, counters: &VerbsDatagramCounters) -> Option<Arrival<'_>> {
+        let completion = self.completions[index];
+        let buffer = completion.wr_id as u32;
+        assert_eq!(self.uses[buffer as usize], Use::WithCard, "the card gives back what it was given");
+        self.with_card -= 1;
+        let payload_bytes = (completion.byte_len as usize).checked_sub(GRH_BYTES);
+        let usable = completion.status == sys::IBV_WC_SUCCESS;
+        let Some(payload_bytes) = payload_bytes.filter(|bytes| usable && *bytes <= self.mtu_bytes) else {
+            let counter = if usable { counters.packets_malformed } else { counters.completion_errors };
+            counter.increment();
+            self.put_back(buffer);
+            return None;
+        };
+        self.uses[buffer as usize] = Use::Out;
+        prefetch(self.payload(buffer), payload_bytes);
+        // SAFETY: inside the region (`header_at`). The buffer is not with the card any more, so nobody writes there; bytes
+        // that the card did not write are zeros or left over.
+        let header = unsafe { self.region.at(self.header_at(buffer), GRH_BYTES).cast().as_ref() };
+        Some(Arrival { buffer, payload_bytes, header, completion })
+    }
+
+    /// Lends an arrival as a packet from `source`.
+    ///
+    /// # Panics
+    /// When the buffer is not that of an arrival.
+    #[inline]
+    pub fn lend(&self, buffer: u32, payload_bytes: usize, source: Destination) -> Packet {
+        assert!(
+            self.uses[buffer as usize] == Use::Out && payload_bytes <= self.mtu_bytes,
+            "only an arrival is lent"
+        );
+        // SAFETY: the bytes are those of the buffer, initialised, and unchanged while it is out; the memory stays mapped
+        // while packets are out, because dropping this then leaks it.
+        unsafe { Packet::from_raw(self.payload(buffer), payload_bytes as u32, source, buffer) }
+    }
+
+    /// Makes the buffer of a packet or of a useless arrival free.
+    ///
+    /// # Panics
+    /// When it is none of this driver's, or free already.
+    #[inline]
+    pub fn put_back(&mut self, buffer: u32) {
+        let place = self.uses.get_mut(buffer as usize).filter(|place| **place != Use::Free);
+        *place.expect("a packet goes back to the driver that lent it, once") = Use::Free;
+        self.free.push(buffer);
+    }
+
+    /// Asks for an announcement of the next packet.
+    pub fn arm(&self) {
+        self.queue.arm();
+    }
+
+    #[inline]
+    fn header_at(&self, buffer: u32) -> usize {
+        buffer as usize * self.stride_bytes + LINE_BYTES - GRH_BYTES
+    }
+
+    #[inline]
+    fn payload(&self, buffer: u32) -> NonNull<u8> {
+        self.region.at(buffer as usize * self.stride_bytes + LINE_BYTES, self.mtu_bytes)
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        if self.uses.contains(&Use::Out) {
+            self.region.leak();
+        }
+    }
+}
+
+/// Starts to fetch the first lines of a packet: the card wrote them past the cache, or into its last level.
+#[inline]
+fn prefetch(payload: NonNull<u8>, bytes: usize) {
+    for at in (0..bytes.min(PREFETCH_LINES * LINE_BYTES)).step_by(LINE_BYTES) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(payload.as_ptr().wrapping_add(at).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (payload, at);
+    }
+}

@@ -1,0 +1,275 @@
+//! An open device with one of its ports chosen: what everything else of a driver belongs to.
+//!
+//! Which device, port and address a driver uses follows from how its peers reach it: the port whose address is the one
+//! of this machine that the cluster uses, else the first active one. Each part of the choice can be fixed.
+
+use core::ffi::{CStr, c_int};
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use crate::config::DeviceChoice;
+use crate::error::VerbsError;
+use crate::gid::Gid;
+use crate::sys::{self, Library, library};
+
+/// The most addresses of one device that are looked at.
+const GIDS_MAX: usize = 1024;
+
+/// An open device, its protection domain and the port in use. Everything made from it keeps it open.
+pub struct Device {
+    pub library: &'static Library,
+    pub context: *mut sys::ibv_context,
+    pub domain: *mut sys::ibv_pd,
+    pub name: String,
+    pub attributes: sys::ibv_device_attr,
+    pub port: Port,
+}
+
+// SAFETY: libibverbs' objects may be used from any thread, and it locks what it shares between them.
+unsafe impl Send for Device {}
+// SAFETY: as above.
+unsafe impl Sync for Device {}
+
+/// The port of a device and how it is addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its number, from 1.
+    pub number: u8,
+    /// Whether it is on Ethernet (RoCE) rather than InfiniBand.
+    pub ethernet: bool,
+    /// Its local identifier on InfiniBand; 0 on Ethernet.
+    pub lid: u16,
+    /// Its address.
+    pub gid: Gid,
+    /// The place of that address in the port's table.
+    pub gid_index: u8,
+    /// The longest packet on the link, as verbs number it: 1 for 256 bytes to 5 for 4096.
+    pub mtu: c_int,
+}
+
+impl Port {
+    /// The longest packet on the link, in bytes.
+    pub fn mtu_bytes(&self) -> usize {
+        128 << self.mtu
+    }
+}
+
+impl Device {
+    /// Opens the device that fits the choice.
+    pub fn open(choice: &DeviceChoice) -> Result<Arc<Self>, VerbsError> {
+        let library = library().map_err(|why| VerbsError::NoLibrary { why: why.into() })?;
+        let opened = Opened::all(library)?;
+        let known = opened.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
+        if opened.is_empty() {
+            return Err(VerbsError::NoDevice);
+        }
+        let wanted = |device: &Opened| choice.device.as_ref().is_none_or(|name| *name == device.name);
+        let fitting: Vec<_> = opened.into_iter().filter(wanted).collect();
+        if fitting.is_empty() {
+            return Err(VerbsError::UnknownDevice {
+                device: choice.device.clone().unwrap_or_default(),
+                known,
+            });
+        }
+        let devices = fitting.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
+        let (index, port) = choose(&fitting, choice)?.ok_or(VerbsError::NoActivePort { devices })?;
+        let device = fitting.into_iter().nth(index).expect("the index of one of them");
+        device.with_port(port)
+    }
+
+    /// How to reach a port: what a queue pair or an address handle needs.
+    pub fn route(&self, gid: Gid, lid: u16) -> sys::ibv_ah_attr {
+        let is_global = self.is_global(gid);
+        let mut route = sys::ibv_ah_attr { port_num: self.port.number, ..sys::ibv_ah_attr::default() };
+        route.is_global = u8::from(is_global);
+        route.dlid = lid;
+        if is_global {
+            route.grh.dgid = sys::ibv_gid(gid.0);
+            route.grh.sgid_index = self.port.gid_index;
+            route.grh.hop_limit = HOPS_MAX;
+        }
+        route
+    }
+
+    /// Whether packets to that port carry a global route header: always on Ethernet, else to other subnets only.
+    pub fn is_global(&self, gid: Gid) -> bool {
+        self.port.ethernet || gid.is_set() && gid.subnet() != self.port.gid.subnet()
+    }
+}
+
+/// Routers that a packet may pass.
+const HOPS_MAX: u8 = 64;
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: both are live and, as everything made from them holds this device, without users.
+        unsafe {
+            (self.library.ibv_dealloc_pd)(self.domain);
+            (self.library.ibv_close_device)(self.context);
+        }
+    }
+}
+
+/// A device that has been opened to be looked at.
+pub struct Opened {
+    library: &'static Library,
+    context: *mut sys::ibv_context,
+    pub name: String,
+    pub attributes: sys::ibv_device_attr,
+}
+
+impl Opened {
+    /// All devices that can be opened.
+    pub fn all(library: &'static Library) -> Result<Vec<Self>, VerbsError> {
+        let mut count: c_int = 0;
+        // SAFETY: the library writes the count and returns a list of that many devices, or null.
+        let list = unsafe { (library.ibv_get_device_list)(&raw mut count) };
+        if list.is_null() {
+            // No support in the kernel is no device, not a failure.
+            return Ok(Vec::new());
+        }
+        let mut devices = Vec::new();
+        for index in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: within the list, whose entries are devices until it is freed.
+            let device = unsafe { *list.add(index) };
+            // SAFETY: a device of the list; the name is a string of C that lives as long.
+            let (context, name) = unsafe {
+                ((library.ibv_open_device)(device), CStr::from_ptr((library.ibv_get_device_name)(device)))
+            };
+            if context.is_null() {
+                continue;
+            }
+            let name = name.to_string_lossy().into_owned();
+            let mut opened = Self { library, context, name, attributes: no_attributes() };
+            // SAFETY: a live context, and room for the attributes.
+            if unsafe { (library.ibv_query_device)(context, &raw mut opened.attributes) } == 0 {
+                devices.push(opened);
+            }
+        }
+        // SAFETY: the list came from the library; devices that are open stay.
+        unsafe { (library.ibv_free_device_list)(list) };
+        Ok(devices)
+    }
+
+    /// The numbers of its ports.
+    pub fn ports(&self) -> core::ops::RangeInclusive<u8> {
+        1..=self.attributes.phys_port_cnt
+    }
+
+    /// What a port is like; `None` when the device does not say.
+    pub fn port(&self, number: u8) -> Option<sys::ibv_port_attr> {
+        let mut attributes = no_port_attributes();
+        // SAFETY: a live context, and room for more than the attributes that this function writes.
+        let result = unsafe { (self.library.ibv_query_port)(self.context, number, &raw mut attributes) };
+        (result == 0).then_some(attributes)
+    }
+
+    /// The addresses of a port that are in use.
+    pub fn gids(&self, port: u8) -> Vec<sys::ibv_gid_entry> {
+        let mut entries = vec![sys::ibv_gid_entry::default(); GIDS_MAX];
+        let entry_bytes = size_of::<sys::ibv_gid_entry>();
+        // SAFETY: a live context, and room for that many entries of that size.
+        let count = unsafe {
+            (self.library._ibv_query_gid_table)(
+                self.context,
+                entries.as_mut_ptr(),
+                entries.len(),
+                0,
+                entry_bytes,
+            )
+        };
+        entries.truncate(usize::try_from(count).unwrap_or(0));
+        entries.retain(|entry| entry.port_num == u32::from(port) && Gid(entry.gid).is_set());
+        entries
+    }
+
+    fn with_port(self, port: Port) -> Result<Arc<Device>, VerbsError> {
+        // SAFETY: a live context.
+        let domain = unsafe { (self.library.ibv_alloc_pd)(self.context) };
+        if domain.is_null() {
+            return Err(VerbsError::last("allocate a protection domain"));
+        }
+        let mut this = core::mem::ManuallyDrop::new(self);
+        let (name, attributes) = (core::mem::take(&mut this.name), this.attributes);
+        Ok(Arc::new(Device { library: this.library, context: this.context, domain, name, attributes, port }))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // SAFETY: a live context that nothing was made from.
+        unsafe { (self.library.ibv_close_device)(self.context) };
+    }
+}
+
+/// The device, by its place, and the port to use; `None` when no port is active.
+fn choose(devices: &[Opened], choice: &DeviceChoice) -> Result<Option<(usize, Port)>, VerbsError> {
+    let local = choice.local;
+    let mut first = None;
+    let mut refusal = None;
+    for (index, device) in devices.iter().enumerate() {
+        for number in device.ports().filter(|number| choice.port.is_none_or(|port| port == *number)) {
+            let Some(attributes) = device.port(number).filter(|port| port.state == sys::IBV_PORT_ACTIVE)
+            else {
+                continue;
+            };
+            match gid_of(device, number, choice.gid_index, local) {
+                Ok(entry) => {
+                    let port = Port {
+                        number,
+                        ethernet: attributes.link_layer == sys::IBV_LINK_LAYER_ETHERNET,
+                        lid: attributes.lid,
+                        gid: Gid(entry.gid),
+                        gid_index: entry.gid_index as u8,
+                        mtu: attributes.active_mtu,
+                    };
+                    if local.is_some_and(|local| port.gid.ip() == local) {
+                        return Ok(Some((index, port)));
+                    }
+                    first.get_or_insert((index, port));
+                }
+                Err(error) => refusal = Some(error),
+            }
+        }
+    }
+    match (first, refusal) {
+        (None, Some(error)) => Err(error),
+        (first, _) => Ok(first),
+    }
+}
+
+/// The address of a port that peers should use: the one asked for or the cluster's own, else the best kind there is.
+fn gid_of(
+    device: &Opened,
+    port: u8,
+    wanted: Option<u8>,
+    local: Option<IpAddr>,
+) -> Result<sys::ibv_gid_entry, VerbsError> {
+    let rank = |entry: &sys::ibv_gid_entry| {
+        let gid = Gid(entry.gid);
+        let routable = entry.gid_type == sys::IBV_GID_TYPE_ROCE_V2;
+        (
+            local == Some(gid.ip()),
+            routable,
+            gid.ip().is_ipv4(),
+            !gid.is_link_local(),
+            u32::MAX - entry.gid_index,
+        )
+    };
+    let usable = |entry: &sys::ibv_gid_entry| {
+        entry.gid_index <= u32::from(u8::MAX)
+            && wanted.is_none_or(|index| u32::from(index) == entry.gid_index)
+    };
+    let best = device.gids(port).into_iter().filter(usable).max_by_key(rank);
+    best.ok_or_else(|| VerbsError::NoGid { device: device.name.clone(), port, index: wanted })
+}
+
+fn no_attributes() -> sys::ibv_device_attr {
+    // SAFETY: all fields are integers, for which zeros are valid.
+    unsafe { core::mem::zeroed() }
+}
+
+fn no_port_attributes() -> sys::ibv_port_attr {
+    // SAFETY: as above.
+    unsafe { core::mem::zeroed() }
+}

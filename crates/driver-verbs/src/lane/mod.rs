@@ -1,0 +1,342 @@
+//! The lane driver: reliable connections, each a ring in either side's memory that the other writes.
+//!
+//! Large payloads stay in the sender's block memory; the receiver reads them into landing memory of its own, and tells when
+//! they may be used again.
+
+mod conductor;
+mod connections;
+mod ends;
+mod handshake;
+mod link;
+mod place;
+mod receives;
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr};
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use farcall_driver::{
+    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, CounterFile,
+    HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
+    Returns,
+};
+
+use conductor::{Command, Conductor, Notice, Terms};
+pub use ends::{VerbsReceiver, VerbsSender};
+use handshake::{BLOCK_BYTES_MAX, COOKIE_BYTES, RING_BYTES_MAX, RING_BYTES_MIN};
+use link::Link;
+use place::{NAME, Place, address_of, parse};
+use receives::Receives;
+
+use crate::config::VerbsLaneConfig;
+use crate::counters::VerbsLaneCounters;
+use crate::device::Device;
+use crate::error::VerbsError;
+use crate::events;
+use crate::queues::CompletionChannel;
+use crate::region::{Region, pinned_bytes};
+use crate::status::describe;
+use crate::sys;
+
+/// Lanes over reliable connections of one RDMA device.
+pub struct VerbsLanes {
+    conductor: Conductor,
+    lanes: BTreeMap<LaneId, LaneState>,
+    address: Address,
+    config: VerbsLaneConfig,
+    /// What we lend.
+    blocks: Arc<BlockMemory<Region>>,
+    block_home: Arc<dyn LoanHome>,
+    /// Where what peers lend us is read to.
+    landing: Arc<BlockMemory<Region>>,
+    landing_home: Arc<dyn LoanHome>,
+    channel: Arc<CompletionChannel>,
+    alarm: Arc<AtomicBool>,
+    counters: VerbsLaneCounters,
+}
+
+/// What the driver keeps of a lane that is up.
+struct LaneState {
+    link: Arc<Link>,
+    /// Until the transport takes them.
+    ends: Option<(VerbsSender, VerbsReceiver)>,
+    returns: Arc<Returns>,
+    /// The block that is on its way.
+    landing: Option<(BlockDescriptor, Loan)>,
+    /// Reads started so far.
+    reads: u64,
+}
+
+impl VerbsLanes {
+    /// Opens a device, pins the memory for blocks, and starts the driver's listening thread.
+    pub fn open(config: &VerbsLaneConfig) -> Result<Self, VerbsError> {
+        let device = Device::open(&config.device)?;
+        check(config, &device)?;
+        events::listen(&device)?;
+        let channel = CompletionChannel::new(&device)?;
+        let receives = Arc::new(Receives::new(&device, config.receives)?);
+        let region = |access| Region::new(&device, config.block_bytes, access, config.huge_pages);
+        let blocks = Arc::new(BlockMemory::new(region(sys::IBV_ACCESS_REMOTE_READ)?));
+        let landing = Arc::new(BlockMemory::new(region(0)?));
+        let (listener, place) = listen(config.device.local)?;
+        let alarm = Arc::new(AtomicBool::new(false));
+        let counters = VerbsLaneCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
+        let terms = Terms {
+            device,
+            config: config.clone(),
+            receives,
+            channel: Arc::clone(&channel),
+            blocks: Arc::clone(&blocks),
+            cookie: place.cookie,
+            alarm: Arc::clone(&alarm),
+        };
+        let conductor = Conductor::start(terms, listener)?;
+        let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
+        let landing_home: Arc<dyn LoanHome> = Arc::clone(&landing) as _;
+        counters.pinned_bytes.set(pinned_bytes());
+        Ok(Self {
+            conductor,
+            lanes: BTreeMap::new(),
+            address: address_of(place),
+            config: config.clone(),
+            blocks,
+            block_home,
+            landing,
+            landing_home,
+            channel,
+            alarm,
+            counters,
+        })
+    }
+
+    /// What has happened so far.
+    pub fn counters(&self) -> &VerbsLaneCounters {
+        &self.counters
+    }
+
+    fn lane_up(&mut self, lane: LaneId, link: Arc<Link>) {
+        let sender = VerbsSender::new(Arc::clone(&link), self.config.signal_period);
+        let receiver = VerbsReceiver::new(Arc::clone(&link), self.config.ring_bytes);
+        let ends = Some((sender, receiver));
+        let state = LaneState { link, ends, returns: Arc::default(), landing: None, reads: 0 };
+        self.lanes.insert(lane, state);
+        self.counters.pinned_bytes.set(pinned_bytes());
+    }
+
+    fn lane_down(&mut self, lane: LaneId) {
+        if let Some(LaneState { link, landing, .. }) = self.lanes.remove(&lane) {
+            if let Some((_, loan)) = landing {
+                link.park(loan);
+            }
+            self.counters.lanes_failed.add(u64::from(link.failure().is_some()));
+        }
+        // The conductor has ended the queue pair: nobody reads what was lent through it.
+        self.blocks.take_all_back(lane);
+        self.counters.pinned_bytes.set(pinned_bytes());
+    }
+
+    /// Has the conductor end the lanes of which the card reported a failure.
+    #[cold]
+    fn end_failed_lanes(&self) {
+        self.alarm.store(false, Ordering::Relaxed);
+        for (lane, state) in &self.lanes {
+            if let Some(status) = state.link.failure() {
+                let fault = LaneFault::Fabric { why: describe(status) };
+                self.conductor.command(Command::End(*lane, fault));
+            }
+        }
+    }
+}
+
+impl LaneDriver for VerbsLanes {
+    type Sender = VerbsSender;
+    type Receiver = VerbsReceiver;
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn limits(&self) -> LaneLimits {
+        LaneLimits { ring_bytes: self.config.ring_bytes, loan_bytes_max: self.blocks.loan_bytes_max() }
+    }
+
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, AddressError> {
+        assert!(hello.len() <= HELLO_BYTES_MAX, "hellos are short");
+        let place = parse(to)?;
+        let lane = self.conductor.shared().new_lane();
+        self.conductor.command(Command::Connect { lane, place, hello: hello.to_vec(), within });
+        Ok(lane)
+    }
+
+    fn set_welcome(&mut self, welcome: &[u8]) {
+        assert!(welcome.len() <= HELLO_BYTES_MAX, "welcomes are short");
+        self.conductor.command(Command::SetWelcome(welcome.to_vec()));
+    }
+
+    #[inline]
+    fn poll_event(&mut self) -> Option<LaneEvent> {
+        if self.alarm.load(Ordering::Acquire) {
+            self.end_failed_lanes();
+        }
+        loop {
+            match self.conductor.take_notice()? {
+                Notice::Connected(lane, link, welcome) => {
+                    self.lane_up(lane, link);
+                    return Some(LaneEvent::Connected { lane, welcome });
+                }
+                Notice::Accepted(lane, link, hello) => {
+                    self.lane_up(lane, link);
+                    return Some(LaneEvent::Accepted { lane, hello });
+                }
+                Notice::Down(lane, fault) => {
+                    self.lane_down(lane);
+                    return Some(LaneEvent::Down { lane, fault });
+                }
+                Notice::Port(true) => self.counters.port_recoveries.increment(),
+                Notice::Port(false) => self.counters.port_losses.increment(),
+            }
+        }
+    }
+
+    fn take(&mut self, lane: LaneId) -> Option<(VerbsSender, VerbsReceiver)> {
+        self.lanes.get_mut(&lane)?.ends.take()
+    }
+
+    fn close(&mut self, lane: LaneId) {
+        self.conductor.command(Command::End(lane, LaneFault::Closed));
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.blocks.loan(&self.block_home, bytes)
+    }
+
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
+        let descriptor = loan.into_descriptor();
+        self.blocks.lend(descriptor, lane);
+        descriptor
+    }
+
+    fn owns(&self, loan: &Loan) -> bool {
+        loan.is_of(&self.block_home)
+    }
+
+    fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
+        self.blocks.take_back(block, lane)
+    }
+
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
+        let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
+        if let Some((_, loan)) = state.landing.take_if(|(landing, _)| *landing == block) {
+            state.link.reap();
+            if !state.link.has_read(state.reads) {
+                state.landing = Some((block, loan));
+                return Ok(None);
+            }
+            self.counters.blocks_read.increment();
+            self.counters.bytes_read.add(block.length);
+            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&state.returns))));
+        }
+        let end = block.offset.checked_add(block.length);
+        if end.is_none_or(|end| end > state.link.peer.blocks_bytes) || state.landing.is_some() {
+            return Err(LaneFault::Corrupt {
+                what: "a block outside the peer's memory, or another one in between",
+            });
+        }
+        let length = usize::try_from(block.length).unwrap_or(usize::MAX);
+        let mut loan = match self.landing.loan(&self.landing_home, length) {
+            Ok(loan) => loan,
+            Err(LoanError::Exhausted) => {
+                self.counters.landings_delayed.increment();
+                return Ok(None);
+            }
+            Err(LoanError::TooLong { .. }) => {
+                return Err(LaneFault::Corrupt { what: "a block longer than any that this side takes" });
+            }
+        };
+        if length == 0 {
+            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&state.returns))));
+        }
+        state.reads += 1;
+        state.link.read(block.offset, &mut loan, self.landing.memory().local_key(), state.reads);
+        state.landing = Some((block, loan));
+        Ok(None)
+    }
+
+    fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
+        self.lanes.get(&lane)?.returns.next()
+    }
+
+    fn prepare_wait(&mut self) {
+        self.channel.drain();
+        for state in self.lanes.values() {
+            state.link.arm();
+            state.link.reap();
+        }
+    }
+
+    fn finish_wait(&mut self) {
+        self.conductor.silence();
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        vec![self.channel.descriptor(), self.conductor.notice_descriptor()]
+    }
+}
+
+impl Drop for VerbsLanes {
+    fn drop(&mut self) {
+        // A read that is under way writes to its loan until the conductor has ended the queue pair.
+        for state in core::mem::take(&mut self.lanes).into_values() {
+            if let Some((_, loan)) = state.landing {
+                state.link.park(loan);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for VerbsLanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerbsLanes({:?}, {} lanes)", self.address, self.lanes.len())
+    }
+}
+
+fn listen(local: Option<IpAddr>) -> Result<(TcpListener, Place), VerbsError> {
+    let system = |source| VerbsError::System { what: "listen for peers", source };
+    let listener = TcpListener::bind((local.unwrap_or(Ipv4Addr::LOCALHOST.into()), 0)).map_err(system)?;
+    listener.set_nonblocking(true).map_err(system)?;
+    let mut cookie = [0; COOKIE_BYTES];
+    rustix::rand::getrandom(&mut cookie, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| system(error.into()))?;
+    let socket = listener.local_addr().map_err(system)?;
+    Ok((listener, Place { socket, cookie }))
+}
+
+fn check(config: &VerbsLaneConfig, device: &Device) -> Result<(), VerbsError> {
+    let in_range = |parameter, value: usize, least, most, power_of_two: bool| {
+        if (least..=most).contains(&value) && (!power_of_two || value.is_power_of_two()) {
+            return Ok(());
+        }
+        Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
+    };
+    let limit = |value| usize::try_from(value).unwrap_or(0);
+    let receives_max = limit(device.attributes.max_srq_wr.min(device.attributes.max_cqe / 2));
+    in_range("ring_bytes", config.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX, true)?;
+    in_range("block_bytes", config.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, true)?;
+    in_range("mtu_bytes", config.mtu_bytes.unwrap_or(MTU_BYTES_MIN), MTU_BYTES_MIN, MTU_BYTES_MAX, true)?;
+    in_range("receives", config.receives, 1, receives_max, false)
+}
+
+/// The shortest MTU of a link.
+const MTU_BYTES_MIN: usize = 256;
+/// The longest one.
+const MTU_BYTES_MAX: usize = 4096;

@@ -1,0 +1,28 @@
+//! RDMA through libibverbs: packets over unreliable datagrams, byte rings over reliable connections.
+//!
+//! [`VerbsDatagram`] moves packets between UD queue pairs; [`VerbsLanes`] connects peers by RC queue pairs and writes into
+//! their rings. Devices are InfiniBand or Ethernet (RoCE) ones, or their
+//! software stand-ins. libibverbs is loaded when it is first needed, so that a program with this driver also runs
+//! where there is none.
+#![allow(unsafe_code, reason = "a driver: calls of libibverbs and registered memory, each with its proof")]
+
+mod config;
+mod counters;
+mod datagram;
+mod device;
+mod error;
+mod events;
+mod gid;
+mod inventory;
+mod lane;
+mod queues;
+mod region;
+mod status;
+mod sys;
+
+pub use config::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
+pub use counters::{VerbsDatagramCounters, VerbsLaneCounters};
+pub use datagram::VerbsDatagram;
+pub use error::VerbsError;
+pub use inventory::{DeviceReport, PortReport, devices};
+pub use lane::{VerbsLanes, VerbsReceiver, VerbsSender};

@@ -1,0 +1,265 @@
+//! What goes wrong on real devices: full queues, hostile peers, cables and devices that go away.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use farcall_driver::conformance::until;
+use farcall_driver::{Address, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
+use farcall_driver_verbs::{DeviceChoice, VerbsLaneConfig, VerbsLanes, VerbsReceiver, VerbsSender, devices};
+
+const WITHIN: Duration = Duration::from_secs(60);
+const LINE_BYTES: usize = 64;
+const RECORD_BYTES: usize = 16;
+/// Records that fit the ring of a peer that reads none.
+const RECORDS_MAX: u64 = 2000;
+/// Receives of the drivers here, all of their lanes together.
+const RECEIVES: usize = 64;
+
+/// The turn of one test: some take the devices away from the others.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn driver_on(device: &str) -> VerbsLanes {
+    let device = DeviceChoice { device: Some(device.into()), ..DeviceChoice::default() };
+    let config =
+        VerbsLaneConfig { device, block_bytes: 1 << 18, receives: RECEIVES, ..VerbsLaneConfig::default() };
+    VerbsLanes::open(&config).expect("the virtual machine has this device")
+}
+
+fn next_event(driver: &mut VerbsLanes) -> LaneEvent {
+    until("something happens to a connection", || driver.poll_event())
+}
+
+/// A lane's ends, and the offset of the next record.
+struct End {
+    lane: LaneId,
+    sender: VerbsSender,
+    receiver: VerbsReceiver,
+    write_at: usize,
+    read_at: usize,
+}
+
+impl End {
+    fn of(driver: &mut VerbsLanes, lane: LaneId) -> Self {
+        let (sender, receiver) = driver.take(lane).expect("a lane that is up");
+        Self { lane, sender, receiver, write_at: 0, read_at: 0 }
+    }
+
+    /// Publishes a record; false when the doorbell must be rung again.
+    fn send(&mut self, number: u64) -> bool {
+        let next = (self.write_at + LINE_BYTES) % self.sender.ring_bytes();
+        self.sender.record(self.write_at, RECORD_BYTES).copy_from_slice(&number.to_le_bytes());
+        self.sender.publish(self.write_at, RECORD_BYTES, next);
+        self.write_at = next;
+        self.sender.ring_doorbell()
+    }
+
+    /// The next record, if it is there.
+    fn receive(&mut self) -> Result<Option<u64>, LaneFault> {
+        let number = self.receiver.peek(self.read_at)?.and_then(|record| record.word(0));
+        if number.is_some() {
+            self.read_at = (self.read_at + LINE_BYTES) % self.receiver.ring_bytes();
+        }
+        Ok(number)
+    }
+
+    fn received(&mut self) -> u64 {
+        until("a record arrives", || self.receive().expect("a correct peer"))
+    }
+}
+
+/// Connects `a` to `b`, at the address given.
+fn connect(a: &mut VerbsLanes, b: &mut VerbsLanes, address: &Address) -> (End, End) {
+    let called = a.connect(address, b"", WITHIN).expect("an address of this kind");
+    let LaneEvent::Accepted { lane: accepted, .. } = next_event(b) else { panic!("no caller") };
+    assert!(matches!(next_event(a), LaneEvent::Connected { lane, .. } if lane == called));
+    (End::of(a, called), End::of(b, accepted))
+}
+
+/// Drivers on either end of the cable, connected.
+fn pair() -> (VerbsLanes, VerbsLanes, End, End) {
+    let (mut a, mut b) = (driver_on("rxe0"), driver_on("rxe1"));
+    let address = b.address();
+    let (at_a, at_b) = connect(&mut a, &mut b, &address);
+    (a, b, at_a, at_b)
+}
+
+fn down(driver: &mut VerbsLanes, lane: LaneId) -> LaneFault {
+    match next_event(driver) {
+        LaneEvent::Down { lane: down, fault } if down == lane => fault,
+        other => panic!("instead of the end of {lane:?}: {other:?}"),
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status().expect("the program is there");
+    assert!(status.success(), "{program} {arguments:?}");
+}
+
+#[test]
+fn receives_are_refilled_for_ever() {
+    let _alone = alone();
+    let (_a, _b, mut at_a, mut at_b) = pair();
+    for number in 0..65_537 {
+        assert!(at_a.send(number), "one write at a time fits");
+        assert_eq!(at_b.received(), number);
+    }
+}
+
+#[test]
+fn a_reader_that_stands_still_holds_writes_up_and_loses_none() {
+    let _alone = alone();
+    let (_a, _b, mut at_a, mut at_b) = pair();
+    let mut sent = 0;
+    while at_a.send(sent) {
+        sent += 1;
+        assert!(sent < 10_000, "nothing ever stops the writer");
+    }
+    assert!(sent > RECEIVES as u64, "more than there are receives for: {sent}");
+    for number in 0..=sent {
+        at_a.sender.ring_doorbell();
+        assert_eq!(at_b.received(), number);
+    }
+    assert_eq!(at_b.receive(), Ok(None));
+}
+
+#[test]
+fn receives_of_lanes_that_ended_come_back() {
+    let _alone = alone();
+    let (mut a, mut b) = (driver_on("rxe0"), driver_on("rxe1"));
+    let address = b.address();
+    // Each lane ends with writes that nobody looked at; together they are many times what the queue holds.
+    for _ in 0..20 {
+        let (mut at_a, at_b) = connect(&mut a, &mut b, &address);
+        (0..RECEIVES as u64 / 2).for_each(|number| assert!(at_a.send(number)));
+        a.close(at_a.lane);
+        assert_eq!(
+            (down(&mut a, at_a.lane), down(&mut b, at_b.lane)),
+            (LaneFault::Closed, LaneFault::PeerClosed)
+        );
+    }
+    let (mut at_a, mut at_b) = connect(&mut a, &mut b, &address);
+    for number in 0..1000 {
+        assert!(at_a.send(number));
+        assert_eq!(at_b.received(), number);
+    }
+}
+
+/// Passes everything on between a caller and the driver at `address`, but for the key to its ring, which becomes wrong;
+/// returns where to call.
+fn with_a_wrong_key(address: &Address) -> Address {
+    /// Where an address has its port, and an answer the key to the ring.
+    const PORT_AT: usize = 8;
+    const KEY_AT: usize = 3 + 42;
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let port = listener.local_addr().expect("it is bound").port();
+    let mut bytes = address.as_bytes().to_vec();
+    let real_port = u16::from_be_bytes([bytes[PORT_AT], bytes[PORT_AT + 1]]);
+    bytes[PORT_AT..PORT_AT + 2].copy_from_slice(&port.to_be_bytes());
+    std::thread::spawn(move || {
+        let (caller, _) = listener.accept().expect("a caller");
+        let called = TcpStream::connect(("127.0.0.1", real_port)).expect("the driver listens");
+        let (from, to) = (caller.try_clone().expect("descriptors"), called.try_clone().expect("descriptors"));
+        std::thread::spawn(move || pass_on(from, to, None));
+        pass_on(called, caller, Some(KEY_AT));
+    });
+    Address::new(bytes).expect("as long as the real one")
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut damage_at: Option<usize>) {
+    let mut bytes = [0; 4096];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if let Some(at) = damage_at.take() {
+            bytes[at] ^= 0x5a;
+            bytes[at + 1] ^= 0x5a;
+        }
+        if to.write_all(&bytes[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_reaches_for_memory_with_a_wrong_key_loses_its_lane_only() {
+    let _alone = alone();
+    let (mut a, mut b) = (driver_on("rxe0"), driver_on("rxe1"));
+    let address = b.address();
+    let mut honest = driver_on("rxe0");
+    let (mut near, mut far) = connect(&mut honest, &mut b, &address);
+    let (mut at_a, at_b) = connect(&mut a, &mut b, &with_a_wrong_key(&address));
+    at_a.send(1);
+    let seen_at_a = until("the writer learns of it", || {
+        let _nothing_comes = at_a.receiver.peek(0);
+        a.poll_event()
+    });
+    let LaneEvent::Down { fault, .. } = seen_at_a else { panic!("{seen_at_a:?}") };
+    assert!(matches!(fault, LaneFault::Fabric { .. } | LaneFault::PeerClosed), "{fault:?}");
+    // Cards report it to the victim, too; Soft-RoCE leaves it to the writer's good-bye.
+    let seen_at_b = down(&mut b, at_b.lane);
+    assert!(matches!(seen_at_b, LaneFault::Corrupt { .. } | LaneFault::PeerClosed), "{seen_at_b:?}");
+    for number in 0..1000 {
+        assert!(near.send(number));
+        assert_eq!(far.received(), number, "the honest lane goes on");
+    }
+}
+
+#[test]
+fn a_cable_that_comes_back_is_no_end() {
+    let _alone = alone();
+    let (mut a, _b, mut at_a, mut at_b) = pair();
+    at_a.send(1);
+    assert_eq!(at_b.received(), 1);
+    run("ip", &["link", "set", "rdma0", "down"]);
+    until("the loss is reported", || {
+        assert_eq!(a.poll_event(), None);
+        (a.counters().port_losses.get() > 0).then_some(())
+    });
+    run("ip", &["link", "set", "rdma0", "up"]);
+    until("the recovery is reported", || {
+        assert_eq!(a.poll_event(), None);
+        (a.counters().port_recoveries.get() > 0).then_some(())
+    });
+    at_a.send(2);
+    assert_eq!(at_b.received(), 2);
+}
+
+/// Soft-RoCE devices stay usable for those who use them until the last has let go; cards end their queue pairs. Either way
+/// nobody hangs: records pass, or the lane ends for a reason that is told.
+#[test]
+fn nobody_hangs_when_a_device_is_removed() {
+    let _alone = alone();
+    let (mut a, mut b, mut at_a, mut at_b) = pair();
+    let removal = std::thread::spawn(|| run("rdma", &["link", "delete", "rxe1"]));
+    until("the device is not listed any more", || {
+        let listed = devices().expect("rxe0 stays").iter().any(|device| device.name == "rxe1");
+        (!listed).then_some(())
+    });
+    let mut ends = Vec::new();
+    for number in 0..RECORDS_MAX {
+        at_a.send(number);
+        let outcome = until("the record arrives, or the lane ends", || {
+            ends.extend([a.poll_event(), b.poll_event()].into_iter().flatten());
+            let arrived = at_b.receive().ok().flatten();
+            (arrived.is_some() || !ends.is_empty()).then_some(arrived)
+        });
+        if !ends.is_empty() {
+            break;
+        }
+        assert_eq!(outcome, Some(number));
+    }
+    assert!(ends.iter().all(|event| matches!(event, LaneEvent::Down { .. })), "{ends:?}");
+    drop((b, at_b));
+    if ends.is_empty() {
+        assert_eq!(down(&mut a, at_a.lane), LaneFault::PeerClosed);
+    }
+    removal.join().expect("the device goes when nobody uses it any more");
+    run("rdma", &["link", "add", "rxe1", "type", "rxe", "netdev", "rdma1"]);
+    let (_a, _b, mut at_a, mut at_b) = pair();
+    at_a.send(1);
+    assert_eq!(at_b.received(), 1, "a new device is as good as ever");
+}
