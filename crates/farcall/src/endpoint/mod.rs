@@ -11,6 +11,7 @@ mod counters;
 mod deferred;
 mod event;
 mod idle;
+mod messages;
 mod operations;
 mod outcome;
 mod request;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Kept, Outgoing, Service, Status, Tag, Transport, TransportLimits};
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
@@ -34,13 +35,18 @@ pub use counters::EndpointCounters;
 pub use deferred::Deferred;
 pub use event::Event;
 pub(crate) use idle::Idler;
+pub use messages::{
+    AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
+    ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
+};
+use messages::{Destinations, Wanted};
+use operations::Kind;
 pub use operations::OPERATIONS_MAX;
-use outcome::Kept;
 pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
-use state::{State, Turn};
+use state::State;
 
 use crate::connect::{ConnectError, Directions};
 
@@ -50,22 +56,30 @@ use crate::connect::{ConnectError, Directions};
 /// endpoint's own methods panic there.
 pub struct Endpoint {
     core: RefCell<Core>,
-    /// Operations whose futures were dropped inside a poll, to be cancelled at the next.
-    abandoned: RefCell<Vec<CallId>>,
+    /// Operations whose futures were dropped inside a poll, to be cancelled or let go of at the next.
+    dropped: RefCell<Vec<(CallId, OnDrop)>>,
+}
+
+/// What becomes of an operation when its future is dropped.
+#[derive(Clone, Copy)]
+enum OnDrop {
+    GiveUp,
+    LetGo,
 }
 
 impl Endpoint {
     pub(crate) fn new(
         transport: Box<dyn Transport>,
         call_timeout: Duration,
+        message_timeout: Duration,
         clock: Clock,
         idler: Idler,
         counters: EndpointCounters,
         directions: Arc<Directions>,
     ) -> Self {
-        let state = State::new(counters, clock.now(), call_timeout);
+        let state = State::new(counters, clock.now(), call_timeout, message_timeout);
         let core = Core { transport, state, clock, idler, directions, polls_until_clock: 0 };
-        Self { core: RefCell::new(core), abandoned: RefCell::default() }
+        Self { core: RefCell::new(core), dropped: RefCell::default() }
     }
 
     #[inline]
@@ -144,17 +158,64 @@ impl Endpoint {
         self.core().transport.outbox().reply(request, status, Outgoing::Slice(&[]));
     }
 
-    /// Cancels a call that was posted or has a callback. It completes now, with [`CallError::Cancelled`], unless it
-    /// has completed before; says whether it did.
-    pub fn cancel(&self, operation: Operation) -> bool {
+    /// Prepares a message; see [`SendMessage`] for the ways to send it.
+    #[inline]
+    pub fn send<'p>(&self, peer: Peer, tag: Tag, payload: impl Into<Outgoing<'p>>) -> SendMessage<'_, 'p> {
+        let (to, payload) = (Destinations::One(peer), payload.into());
+        SendMessage { endpoint: self, to, tag, payload, timeout: None }
+    }
+
+    /// Prepares a message to several peers, which ends when it has ended for all. If it fails for some, its outcome is
+    /// that of the first of them.
+    pub fn send_multi<'p>(
+        &self,
+        peers: &'p [Peer],
+        tag: Tag,
+        payload: impl Into<Outgoing<'p>>,
+    ) -> SendMessage<'_, 'p> {
+        let (to, payload) = (Destinations::Many(peers), payload.into());
+        SendMessage { endpoint: self, to, tag, payload, timeout: None }
+    }
+
+    /// Prepares a receive; see [`ReceiveMessage`] for the ways to make it. The oldest receive that wants a message gets it, and
+    /// a receive gets the oldest message that it wants: those from one peer with one tag in the order in which they were
+    /// sent. Messages that nobody has asked for yet wait, in bounded memory: then senders wait.
+    #[inline]
+    pub fn receive(&self, from: impl Into<SourceChoice>, tag: impl Into<TagChoice>) -> ReceiveMessage<'_> {
+        ReceiveMessage { endpoint: self, wanted: Wanted::new(from.into(), tag.into()) }
+    }
+
+    /// Gives messages that no receive waits for to `handler`, during polls, instead of letting them wait.
+    pub fn on_message(&self, handler: impl FnMut(&mut Context<'_>, Received<'_>) + Send + 'static) {
         let core = &mut *self.core();
-        let Some((session, how)) = core.state.operations.cancel(operation.0) else { return false };
-        core.state.counters.cancelled.increment();
-        let outbox = core.transport.outbox();
-        outbox.cancel(session, operation.0);
-        let mut turn = Turn { state: &mut core.state, events: None };
-        turn.complete(outbox, operation.0, how, &Err(CallError::Cancelled));
-        true
+        core.state.messages.handler = Some(Box::new(handler));
+        core.transport.outbox().hand_on_unexpected(true);
+    }
+
+    /// Polls until no send and no receive is under way.
+    pub fn wait_all(&self) {
+        let is_over = |state: &State| {
+            let under_way = |kind| state.operations.under_way(kind) > 0;
+            !under_way(Kind::Send) && !under_way(Kind::Receive) && state.messages.ended.is_empty()
+        };
+        self.turn();
+        self.poll_until(is_over);
+    }
+
+    /// Sends that have not completed.
+    pub fn sends_under_way(&self) -> usize {
+        self.core().state.operations.under_way(Kind::Send)
+    }
+
+    /// Receives that have not completed.
+    pub fn receives_under_way(&self) -> usize {
+        self.core().state.operations.under_way(Kind::Receive)
+    }
+
+    /// Cancels a call, send or receive that was posted or has a callback. If it can be cancelled it completes now, as
+    /// cancelled.
+    pub fn cancel(&self, operation: Operation) -> Cancellation {
+        self.core().cancel(operation.0)
     }
 
     /// As [`Context::is_transmitted`].
@@ -186,7 +247,7 @@ impl Endpoint {
 
     /// Calls that have not completed.
     pub fn calls_under_way(&self) -> usize {
-        self.core().state.operations.under_way()
+        self.core().state.operations.under_way(Kind::Call)
     }
 
     /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
@@ -194,8 +255,8 @@ impl Endpoint {
     /// Never blocks. Returns the number of packets, records and events dealt with.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         let core = &mut *self.core();
-        for call in self.abandoned.take() {
-            core.abandon(call);
+        for (id, on_drop) in self.dropped.take() {
+            core.end_dropped(id, on_drop);
         }
         let stored =
             if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(&mut on_event) };
@@ -242,10 +303,19 @@ impl Endpoint {
     }
 
     /// Gives up on the operation of a future that is dropped.
-    fn abandon(&self, call: CallId) {
+    fn abandon(&self, id: CallId) {
+        self.end_dropped(id, OnDrop::GiveUp);
+    }
+
+    /// Lets go of an operation whose future is dropped, and which goes on.
+    fn let_go(&self, id: CallId) {
+        self.end_dropped(id, OnDrop::LetGo);
+    }
+
+    fn end_dropped(&self, id: CallId, on_drop: OnDrop) {
         match self.core.try_borrow_mut() {
-            Ok(mut core) => core.abandon(call),
-            Err(_) => self.abandoned.borrow_mut().push(call),
+            Ok(mut core) => core.end_dropped(id, on_drop),
+            Err(_) => self.dropped.borrow_mut().push((id, on_drop)),
         }
     }
 

@@ -8,10 +8,11 @@ use core::task::Waker;
 use core::time::Duration;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, SessionId};
+use farcall_transport::{CallId, Kept, SessionId};
 
 use super::context::Context;
-use super::outcome::{CallError, Kept, Outcome};
+use super::messages::{KeptMessage, ReceiveCallback, ReceiveError, SendCallback, SendError};
+use super::outcome::{CallError, Outcome};
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
@@ -23,11 +24,28 @@ pub type Callback = Box<dyn FnOnce(&mut Context<'_>, &Outcome<'_>) + Send>;
 pub enum Completion {
     /// A future waits for it; whom to wake, once it has been polled.
     Future(Option<Waker>),
-    /// A callback gets it.
+    /// The callback of a call gets it.
     Callback(Callback),
+    /// The callback of a send gets it.
+    Sent(SendCallback),
+    /// The callback of a receive gets it.
+    Received(ReceiveCallback),
     /// It becomes an event with this token.
     Event(u64),
+    /// Nobody is interested any more.
+    Nobody,
 }
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Call,
+    Send,
+    Receive,
+}
+
+/// The session of operations that do not end with any.
+pub const NO_SESSION: SessionId = SessionId(u32::MAX);
 
 /// Where a slot stands. Vacant → Pending → Vacant; the slot of a future goes Vacant → Pending → Done → Vacant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +64,17 @@ enum Attachment {
     Nothing,
     Completion(Completion),
     Result(Result<Kept, CallError>),
+    Sent(Result<(), SendError>),
+    Received(Result<KeptMessage, ReceiveError>),
 }
 
 struct Slot {
     stage: Stage,
+    kind: Kind,
     generation: u16,
     session: SessionId,
+    /// Of a receive the most bytes, of a send the parts that have not ended.
+    number: u32,
     /// The reading of the clock that the deadline was computed from.
     clock_reading: u32,
     deadline: Instant,
@@ -79,9 +102,11 @@ pub struct Operations {
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
     clock_reading: u32,
-    /// Whether operations were added since the last reading of the clock.
-    added_since: bool,
-    under_way: usize,
+    /// Slots of the operations that were added since the last reading of the clock; no more than there are slots, and
+    /// then it may be any of them.
+    added_since: Vec<u16>,
+    /// By kind.
+    under_way: [usize; 3],
 }
 
 /// A gap between readings of the clock that deadlines are corrected for.
@@ -94,20 +119,81 @@ impl Operations {
             free: Vec::new(),
             earliest_deadline: Instant::NEVER,
             clock_reading: 0,
-            added_since: false,
-            under_way: 0,
+            added_since: Vec::new(),
+            under_way: [0; 3],
         }
     }
 
-    /// Operations that have not completed.
-    pub fn under_way(&self) -> usize {
-        self.under_way
+    /// Operations of a kind that have not completed.
+    #[inline]
+    pub fn under_way(&self, kind: Kind) -> usize {
+        self.under_way[kind as usize]
+    }
+
+    /// The number that the next operation will have; `None` when the slab is full.
+    #[inline]
+    pub fn next_id(&mut self) -> Option<CallId> {
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None => {
+                let index = self.grow()?;
+                self.free.push(index);
+                index
+            }
+        };
+        Some(call_id(self.slots[usize::from(index)].generation, index))
+    }
+
+    /// Adds a send or receive; `None` when the slab is full. For `number` see [`Operations::number`].
+    #[inline]
+    pub fn add_message(
+        &mut self,
+        kind: Kind,
+        session: SessionId,
+        deadline: Instant,
+        number: u32,
+        completion: Completion,
+    ) -> Option<CallId> {
+        let (index, slot) = self.occupy(kind, session, deadline)?;
+        slot.number = number;
+        match completion {
+            Completion::Event(token) => {
+                slot.stage = Stage::PendingEvent;
+                slot.token = token;
+            }
+            other => {
+                slot.stage = Stage::Pending;
+                slot.attachment = Attachment::Completion(other);
+            }
+        }
+        Some(call_id(slot.generation, index))
+    }
+
+    /// Of a receive under way the most bytes it takes, of a send the parts that have not ended; `None` when it is over or
+    /// of another kind.
+    #[inline]
+    pub fn number(&mut self, id: CallId, kind: Kind) -> Option<&mut u32> {
+        let slot = self.slot_mut(id)?;
+        (slot.is_pending() && slot.kind == kind).then_some(&mut slot.number)
+    }
+
+    /// From now on an operation ends with another session.
+    pub fn set_session(&mut self, id: CallId, session: SessionId) {
+        if let Some(slot) = self.slot_mut(id) {
+            slot.session = session;
+        }
+    }
+
+    /// What an operation is that has not ended.
+    pub fn kind_of(&self, id: CallId) -> Option<Kind> {
+        let slot = self.slots.get(usize::from(id.0 as u16))?;
+        (slot.is_pending() && u32::from(slot.generation) == id.0 >> 16).then_some(slot.kind)
     }
 
     /// Adds an operation that becomes an event; `None` when the slab is full.
     #[inline]
     pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
-        let (index, slot) = self.occupy(session, deadline)?;
+        let (index, slot) = self.occupy(Kind::Call, session, deadline)?;
         slot.stage = Stage::PendingEvent;
         slot.token = token;
         Some(call_id(slot.generation, index))
@@ -116,22 +202,25 @@ impl Operations {
     /// Adds an operation with a callback or for a future; `None` when the slab is full.
     #[inline]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
-        let (index, slot) = self.occupy(session, deadline)?;
+        let (index, slot) = self.occupy(Kind::Call, session, deadline)?;
         slot.stage = Stage::Pending;
         slot.attachment = Attachment::Completion(completion);
         Some(call_id(slot.generation, index))
     }
 
     #[inline]
-    fn occupy(&mut self, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
+    fn occupy(&mut self, kind: Kind, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.grow()?,
         };
         self.earliest_deadline = self.earliest_deadline.min(deadline);
-        self.added_since = true;
-        self.under_way += 1;
+        if self.added_since.len() < self.slots.len() {
+            self.added_since.push(index);
+        }
+        self.under_way[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
+        slot.kind = kind;
         (slot.session, slot.deadline, slot.clock_reading) = (session, deadline, self.clock_reading);
         Some((index, slot))
     }
@@ -141,8 +230,10 @@ impl Operations {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot {
             stage: Stage::Vacant,
+            kind: Kind::Call,
             generation: 0,
             session: SessionId(0),
+            number: 0,
             clock_reading: 0,
             deadline: Instant::NEVER,
             token: 0,
@@ -151,12 +242,12 @@ impl Operations {
         Some(index)
     }
 
-    /// Ends an operation for whatever reason and says how to complete it; `None` when it has ended already or is not
+    /// Ends a call for whatever reason and says how to complete it; `None` when it has ended already or is not
     /// one of `session`. One that a future waits for keeps its slot until the future has fetched the result.
     #[inline]
     pub fn end(&mut self, call: CallId, session: SessionId) -> Option<Completion> {
         let slot = self.slot_mut(call)?;
-        if !slot.is_pending() || slot.session != session {
+        if !slot.is_pending() || slot.session != session || slot.kind != Kind::Call {
             return None;
         }
         Some(self.remove_pending(call))
@@ -180,9 +271,9 @@ impl Operations {
 
     #[inline]
     fn remove_pending(&mut self, call: CallId) -> Completion {
-        self.under_way -= 1;
         let index = call.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
+        self.under_way[slot.kind as usize] -= 1;
         if slot.stage == Stage::PendingEvent {
             slot.stage = Stage::Vacant;
             slot.generation = slot.generation.wrapping_add(1);
@@ -215,10 +306,18 @@ impl Operations {
 
     /// What a future's operation has come to; registers `waker` if it is not complete.
     pub fn fetch_result(&mut self, call: CallId, waker: Option<&Waker>) -> Option<Result<Kept, CallError>> {
-        let index = call.0 as u16;
+        match self.fetch(call, waker)? {
+            Attachment::Result(result) => Some(result),
+            _ => unreachable!("the result of a call is one of a call"),
+        }
+    }
+
+    #[inline]
+    fn fetch(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Attachment> {
+        let index = id.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
         if slot.stage == Stage::Done {
-            let Attachment::Result(result) = slot.vacate() else { unreachable!("done slots have a result") };
+            let result = slot.vacate();
             self.free.push(index);
             return Some(result);
         }
@@ -231,6 +330,53 @@ impl Operations {
             *known = Some(waker.clone());
         }
         None
+    }
+
+    /// Leaves the end of a send for its future.
+    pub fn leave_sent(&mut self, id: CallId, result: Result<(), SendError>) {
+        let slot = &mut self.slots[usize::from(id.0 as u16)];
+        slot.stage = Stage::Done;
+        slot.attachment = Attachment::Sent(result);
+    }
+
+    /// Leaves the end of a receive for its future.
+    #[inline]
+    pub fn leave_received(&mut self, id: CallId, result: Result<KeptMessage, ReceiveError>) {
+        let slot = &mut self.slots[usize::from(id.0 as u16)];
+        slot.stage = Stage::Done;
+        slot.attachment = Attachment::Received(result);
+    }
+
+    /// What a future's send has come to, as [`Operations::fetch_result`].
+    pub fn fetch_sent(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Result<(), SendError>> {
+        match self.fetch(id, waker)? {
+            Attachment::Sent(result) => Some(result),
+            _ => unreachable!("the result of a send is one of a send"),
+        }
+    }
+
+    /// What a future's receive has come to, as [`Operations::fetch_result`].
+    #[inline]
+    pub fn fetch_received(
+        &mut self,
+        id: CallId,
+        waker: Option<&Waker>,
+    ) -> Option<Result<KeptMessage, ReceiveError>> {
+        match self.fetch(id, waker)? {
+            Attachment::Received(result) => Some(result),
+            _ => unreachable!("the result of a receive is one of a receive"),
+        }
+    }
+
+    /// Nobody waits for the end of an operation any more, which goes on.
+    pub fn detach_future(&mut self, id: CallId) {
+        let index = id.0 as u16;
+        let slot = &mut self.slots[usize::from(index)];
+        if slot.is_pending() {
+            slot.attachment = Attachment::Completion(Completion::Nobody);
+        } else {
+            self.abandon(id);
+        }
     }
 
     /// Whether the operation of a future is complete.
@@ -250,13 +396,22 @@ impl Operations {
     /// deadlines from the old reading; a long gap is added to them.
     pub fn clock_was_read(&mut self, last: Instant, now: Instant) {
         let gap = now - last;
-        if self.added_since && gap > CLOCK_SLACK {
+        if gap > CLOCK_SLACK {
             let reading = self.clock_reading;
-            for operation in self.pending_mut().filter(|operation| operation.clock_reading == reading) {
-                operation.deadline += gap;
+            let correct = |slot: &mut Slot| {
+                if slot.is_pending() && slot.clock_reading == reading {
+                    slot.deadline += gap;
+                    // Once is enough.
+                    slot.clock_reading = reading.wrapping_sub(1);
+                }
+            };
+            if self.added_since.len() < self.slots.len() {
+                self.added_since.iter().for_each(|&index| correct(&mut self.slots[usize::from(index)]));
+            } else {
+                self.slots.iter_mut().for_each(correct);
             }
         }
-        self.added_since = false;
+        self.added_since.clear();
         self.clock_reading = self.clock_reading.wrapping_add(1);
     }
 

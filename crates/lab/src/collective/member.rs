@@ -242,6 +242,7 @@ impl Member {
                 failure = Some(MemberError::Chunk { rank, error: error.clone() });
             }
             Event::PeerDown { peer, .. } => failure = Some(MemberError::PeerLost { rank, to: peer.rank() }),
+            Event::Sent { .. } | Event::Received { .. } => unreachable!("members send no tagged messages"),
         });
         if let Some(failure) = failure {
             self.fail(failure);

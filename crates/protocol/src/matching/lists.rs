@@ -30,6 +30,12 @@ impl Lists {
         (first != NONE).then_some(first)
     }
 
+    /// The node behind one that is in a queue.
+    pub fn after(&self, node: u32) -> Option<u32> {
+        let next = self.links[node as usize].next;
+        (next != NONE).then_some(next)
+    }
+
     /// Takes the first node off the queue of `key`.
     #[inline]
     pub fn pop(&mut self, key: u64) -> Option<u32> {

@@ -20,7 +20,7 @@ mod table;
 mod unexpected;
 mod window;
 
-pub use pattern::{Pattern, Tag};
+pub use pattern::{Pattern, Source, Tag};
 use posted::Posted;
 pub use sequencer::{OutOfRange, Sequencer};
 use unexpected::Unexpected;
@@ -37,7 +37,7 @@ pub struct Matching<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected<M> {
     /// Where it came from.
-    pub source: u32,
+    pub source: Source,
     /// Its tag.
     pub tag: Tag,
     /// What was kept of it.
@@ -66,19 +66,18 @@ impl<M> Matching<M> {
 
     /// A message came: the receive that gets it, which waits no longer, if there is one.
     #[inline]
-    pub fn arrive(&mut self, source: u32, tag: Tag) -> Option<u32> {
+    pub fn arrive(&mut self, source: Source, tag: Tag) -> Option<u32> {
         if self.posted.is_empty() { None } else { self.posted.take(source, tag) }
     }
 
-    /// Whether a receive waits for such a message.
-    #[inline]
-    pub fn expects(&self, source: u32, tag: Tag) -> bool {
-        !self.posted.is_empty() && self.posted.find(source, tag).is_some()
+    /// Keeps a message that [`Matching::arrive`] had no receive for.
+    pub fn keep(&mut self, source: Source, tag: Tag, message: M) {
+        self.unexpected.push(source, tag, message);
     }
 
-    /// Keeps a message that [`Matching::arrive`] had no receive for.
-    pub fn keep(&mut self, source: u32, tag: Tag, message: M) {
-        self.unexpected.push(source, tag, message);
+    /// Takes the oldest unexpected message that fits.
+    pub fn take(&mut self, pattern: Pattern) -> Option<Expected<M>> {
+        self.unexpected.take(pattern)
     }
 
     /// A receive does not wait any longer. False when it did not wait.
@@ -86,9 +85,9 @@ impl<M> Matching<M> {
         self.posted.remove(receive)
     }
 
-    /// Drops the unexpected messages of a source that is gone.
-    pub fn forget(&mut self, source: u32) {
-        while self.unexpected.take(Pattern { source: Some(source), tag: None }).is_some() {}
+    /// Drops the unexpected messages of a source of which `is_forgotten` says so.
+    pub fn forget(&mut self, source: Source, is_forgotten: impl Fn(&M) -> bool) {
+        self.unexpected.forget(source, is_forgotten);
     }
 
     /// How many receives wait.

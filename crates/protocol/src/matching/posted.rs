@@ -1,7 +1,7 @@
 //! Receives that wait for their messages.
 
 use super::lists::Lists;
-use super::pattern::{KINDS, Pattern, Tag};
+use super::pattern::{KINDS, Pattern, Source, Tag};
 
 /// A receive that waits.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Posted {
 
     /// The oldest receive that wants such a message, and the kind of its pattern.
     #[inline]
-    pub fn find(&self, source: u32, tag: Tag) -> Option<(usize, u32)> {
+    fn find(&self, source: Source, tag: Tag) -> Option<(usize, u32)> {
         let patterns = Pattern::of(source, tag);
         let fitting = |kind: usize| {
             let place = self.lists[kind].first(patterns[kind].key())?;
@@ -74,7 +74,7 @@ impl Posted {
 
     /// Takes the oldest receive that wants such a message out.
     #[inline]
-    pub fn take(&mut self, source: u32, tag: Tag) -> Option<u32> {
+    pub fn take(&mut self, source: Source, tag: Tag) -> Option<u32> {
         let place = if self.waiting[1..] == [0; KINDS - 1] {
             let exact = Pattern { source: Some(source), tag: Some(tag) };
             let place = self.lists[0].pop(exact.key())?;

@@ -39,6 +39,16 @@ impl<M> Sequencer<M> {
         }
     }
 
+    /// Whether this is the number of the next message, which then counts as taken out: it need not be held.
+    pub fn skip(&mut self, number: u32) -> bool {
+        if number != self.next || matches!(self.early.front(), Some(Some(_))) {
+            return false;
+        }
+        self.next = self.next.wrapping_add(1);
+        self.early.pop_front();
+        true
+    }
+
     /// The next message in order, if it has come.
     pub fn next(&mut self) -> Option<M> {
         self.early.front()?.as_ref()?;

@@ -2,7 +2,7 @@
 
 use super::Expected;
 use super::lists::Lists;
-use super::pattern::{KINDS, Pattern, Tag};
+use super::pattern::{KINDS, Pattern, Source, Tag};
 
 /// Messages by everything that can be asked for, in the order in which they came.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl<M> Unexpected<M> {
         self.messages.len() - self.vacant.len()
     }
 
-    pub fn push(&mut self, source: u32, tag: Tag, message: M) {
+    pub fn push(&mut self, source: Source, tag: Tag, message: M) {
         let node = self.vacant.pop().unwrap_or_else(|| {
             self.messages.push(None);
             (self.messages.len() - 1) as u32
@@ -46,6 +46,24 @@ impl<M> Unexpected<M> {
         for (_, lists) in self.lists.iter_mut().enumerate().filter(|(other, _)| *other != kind) {
             lists.remove(node);
         }
+        self.vacate(node)
+    }
+
+    /// Drops messages of a source.
+    pub fn forget(&mut self, source: Source, is_forgotten: impl Fn(&M) -> bool) {
+        let pattern = Pattern { source: Some(source), tag: None };
+        let mut next = self.lists[pattern.kind()].first(pattern.key());
+        while let Some(node) = next {
+            next = self.lists[pattern.kind()].after(node);
+            let message = self.messages[node as usize].as_ref().expect("nodes in queues have messages");
+            if is_forgotten(&message.message) {
+                self.lists.iter_mut().for_each(|lists| lists.remove(node));
+                self.vacate(node);
+            }
+        }
+    }
+
+    fn vacate(&mut self, node: u32) -> Option<Expected<M>> {
         self.vacant.push(node);
         self.messages[node as usize].take()
     }

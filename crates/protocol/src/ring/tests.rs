@@ -156,6 +156,7 @@ fn hello() -> Hello {
         identity: Identity { incarnation: 0x0807_0605_0403_0201, rank: 0x0c0b_0a09, endpoint: 0x100f_0e0d },
         message_bytes_max: 8 << 20,
         calls_max: 4096,
+        unexpected_lines: 16384,
     }
 }
 

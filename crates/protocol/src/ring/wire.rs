@@ -63,6 +63,12 @@ pub enum EntryKind {
     ResponseBlock,
     /// A block of the receiver's that the sender does not read any more; the entry holds its descriptor.
     BlockReturn,
+    /// A tagged message with its payload.
+    Message,
+    /// A tagged message whose payload is a block; the entry holds its descriptor.
+    MessageBlock,
+    /// How much of the receiver's tagged messages the sender has consumed in all.
+    MessageCredit,
 }
 
 /// The first word of an entry; the payload follows, padded to whole words.
@@ -70,9 +76,9 @@ pub enum EntryKind {
 pub struct EntryHeader {
     /// What follows.
     pub kind: EntryKind,
-    /// The caller's number of the call; 0 in a block return.
+    /// The caller's number of the call, the tag of a message, the lines consumed in a message credit; 0 in a block return.
     pub call: u32,
-    /// The service of a request or the status of a response; 0 in a block return.
+    /// The service of a request or the status of a response; 0 otherwise.
     pub selector: u16,
     /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`].
     pub length: u16,
@@ -89,22 +95,27 @@ impl EntryHeader {
             EntryKind::RequestBlock => 2,
             EntryKind::ResponseBlock => 3,
             EntryKind::BlockReturn => 4,
+            EntryKind::Message => 5,
+            EntryKind::MessageBlock => 6,
+            EntryKind::MessageCredit => 7,
         };
         self.call as u64 | (self.selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
     }
 
     /// The header that a word means.
     #[inline]
-    pub const fn from_word(word: u64) -> Result<Self, Violation> {
+    pub const fn from_word(word: u64) -> Self {
         let kind = match word >> 61 {
             0 => EntryKind::Request,
             1 => EntryKind::Response,
             2 => EntryKind::RequestBlock,
             3 => EntryKind::ResponseBlock,
             4 => EntryKind::BlockReturn,
-            _ => return Err(Violation("an entry of unknown kind")),
+            5 => EntryKind::Message,
+            6 => EntryKind::MessageBlock,
+            _ => EntryKind::MessageCredit,
         };
         let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
-        Ok(Self { kind, call: word as u32, selector: (word >> 32) as u16, length })
+        Self { kind, call: word as u32, selector: (word >> 32) as u16, length }
     }
 }

@@ -4,10 +4,12 @@
 //! its session and nothing else.
 
 use farcall_driver::{Block, BlockDescriptor, LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
+use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, reason_of};
+use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
+use super::tagged::{Arrival, overrun};
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -15,6 +17,14 @@ const RECORDS_PER_POLL: usize = 16;
 
 const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 const TOO_LONG: Violation = Violation("a message over the agreed limit");
+
+/// Whether to look for more behind an entry or a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    /// Not in this poll.
+    Stop,
+}
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands records that a peer has published to the sink; returns how many.
@@ -24,6 +34,7 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     pub fn receive(&mut self, slot: usize, receiver: &D::Receiver, sink: &mut dyn Sink) -> usize {
         let mut records = 0;
+        let mut may_leave = self.sessions[slot].reading.is_none();
         while records < RECORDS_PER_POLL {
             let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
                 Ok(None) => break,
@@ -34,9 +45,9 @@ impl<D: LaneDriver> Outbound<D> {
                 }
             };
             records += 1;
-            match self.deliver(slot, record, sink) {
-                Ok(1) => break,
-                Ok(_) => {}
+            match self.deliver(slot, record, &mut may_leave, sink) {
+                Ok(Flow::Stop) => break,
+                Ok(Flow::Continue) => {}
                 Err(reason) => {
                     self.doom(slot, reason);
                     return records;
@@ -45,30 +56,53 @@ impl<D: LaneDriver> Outbound<D> {
         }
         if records > 0 {
             self.counters.records_received.add(records as u64);
+            self.return_message_credit_if_due(slot);
             self.return_credit_if_due(slot);
         }
         records
     }
 
-    /// Hands the entries of a record to the sink; returns how many there were.
+    /// Hands the entries of a record to the sink, from where the last poll left it.
     #[inline]
-    fn deliver(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> Result<u16, DownReason> {
+    fn deliver(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        may_leave: &mut bool,
+        sink: &mut dyn Sink,
+    ) -> Result<Flow, DownReason> {
+        let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
+            Some(Reading { at, entries_read, entries }) => (at, entries_read, entries),
+            None => match self.open_record_of_peer(slot, record)? {
+                Some(entries) => (WORD_BYTES, 0, entries),
+                None => return Ok(Flow::Continue),
+            },
+        };
+        while entries_read < entries {
+            let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?);
+            let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, may_leave, sink)?;
+            if flow == Flow::Stop {
+                self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
+                return Ok(Flow::Stop);
+            }
+            at += WORD_BYTES + padded(usize::from(entry.length));
+            entries_read += 1;
+        }
+        self.sessions[slot].consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
+        Ok(if entries == 1 { Flow::Stop } else { Flow::Continue })
+    }
+
+    /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.
+    #[inline]
+    fn open_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<Option<u16>, DownReason> {
         let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
         let session = &mut self.sessions[slot];
         session.producer.credit(header.released_lines)?;
         if header.wrap {
             session.consumer.advance_to_start()?;
-            return Ok(0);
+            return Ok(None);
         }
-        let mut at = WORD_BYTES;
-        for _ in 0..header.entries {
-            let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
-            self.deliver_entry(slot, entry, record, at + WORD_BYTES, sink)?;
-            at += WORD_BYTES + padded(usize::from(entry.length));
-        }
-        let session = &mut self.sessions[slot];
-        session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
-        Ok(header.entries)
+        Ok(Some(header.entries))
     }
 
     #[inline]
@@ -78,34 +112,50 @@ impl<D: LaneDriver> Outbound<D> {
         entry: EntryHeader,
         record: Record<'_>,
         at: usize,
+        may_leave: &mut bool,
         sink: &mut dyn Sink,
-    ) -> Result<(), DownReason> {
+    ) -> Result<Flow, DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
         match entry.kind {
             EntryKind::Request => {
                 let payload = self.inline(slot, payload)?;
-                self.deliver_request(slot, entry, &payload, sink)
+                self.deliver_request(slot, entry, &payload, sink)?;
             }
             EntryKind::Response => {
                 let payload = self.inline(slot, payload)?;
-                self.deliver_response(slot, entry, &payload, sink)
+                self.deliver_response(slot, entry, &payload, sink)?;
             }
             EntryKind::RequestBlock => {
                 let block = self.borrow(slot, entry, record, at)?;
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
                 // Reading so much took long; the answer leaves before the next.
                 self.publish(slot);
-                Ok(())
             }
             EntryKind::ResponseBlock => {
                 let block = self.borrow(slot, entry, record, at)?;
-                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)
+                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)?;
             }
             EntryKind::BlockReturn => {
                 let block = descriptor(entry, record, at)?;
-                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)
+                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)?;
+            }
+            EntryKind::Message => {
+                let payload = self.inline(slot, payload)?;
+                let arrival = self.arrive(slot, Tag(entry.call), &payload, *may_leave, sink)?;
+                if arrival == Arrival::Left {
+                    return Ok(Flow::Stop);
+                }
+                *may_leave = arrival == Arrival::Consumed;
+            }
+            EntryKind::MessageBlock => {
+                let block = self.borrow(slot, entry, record, at)?;
+                self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
+            }
+            EntryKind::MessageCredit => {
+                self.sessions[slot].send_window.credit(entry.call).map_err(overrun)?;
             }
         }
+        Ok(Flow::Continue)
     }
 
     #[inline]

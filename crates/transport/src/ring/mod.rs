@@ -1,4 +1,4 @@
-//! The `ring` transport: remote calls through byte rings in the peers' memory.
+//! The `ring` transport: remote calls and tagged messages through byte rings in the peers' memory.
 //!
 //! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink produced:
 //! one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here they meet a driver.
@@ -12,12 +12,14 @@ mod messages;
 mod outbound;
 mod records;
 mod session;
+mod tagged;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent};
-use farcall_protocol::ring::Hello;
+use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines};
+use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
@@ -38,6 +40,8 @@ pub struct RingConfig {
     pub message_bytes_max: usize,
     /// The most unanswered calls of a session, each way.
     pub calls_max: usize,
+    /// How many bytes of a peer's messages may wait for a receive.
+    pub unexpected_bytes: usize,
     /// How long a peer may take to come up.
     pub connect_timeout: Duration,
 }
@@ -65,6 +69,10 @@ impl<D: LaneDriver> Ring<D> {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
             calls_max: u32::try_from(config.calls_max).unwrap_or(u32::MAX),
+            // No less than the longest message that a record takes.
+            unexpected_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES)
+                .unwrap_or(u32::MAX)
+                .max(lines(ENTRY_LENGTH_MAX)),
         };
         driver.set_welcome(&hello.encode());
         let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
@@ -86,6 +94,7 @@ impl<D: LaneDriver> Ring<D> {
                 },
                 LaneEvent::Down { lane, fault } => {
                     if let Some(slot) = self.outbound.slot_of_lane(lane) {
+                        self.receive_the_rest(slot, sink);
                         self.session_down(slot, &reason_of(fault), sink);
                     }
                 }
@@ -114,12 +123,21 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
+    /// Takes what a peer had published before its end.
+    fn receive_the_rest(&mut self, slot: usize, sink: &mut dyn Sink) {
+        if let Some(Some(receiver)) = self.receivers.get(slot) {
+            while !self.outbound.is_doomed(slot) && self.outbound.receive(slot, receiver, sink) > 0 {}
+        }
+    }
+
     fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
         let session = self.outbound.sessions[slot].id;
         if let Some(receiver) = self.receivers.get_mut(slot) {
             *receiver = None;
         }
+        self.outbound.fail_sends(slot, reason);
         self.outbound.forget_session(slot);
+        self.outbound.report_sends(sink);
         sink.session_down(&mut self.outbound, session, reason);
     }
 
@@ -160,6 +178,9 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
         self.outbound.flush();
         self.take_events(sink);
+        if self.outbound.hands_on {
+            self.outbound.hand_on_kept(sink);
+        }
         let mut received = 0;
         for (slot, receiver) in self.receivers.iter().enumerate() {
             if let Some(receiver) = receiver {
@@ -170,6 +191,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
             self.end_doomed_sessions(sink);
         }
         self.outbound.flush();
+        self.outbound.report_sends(sink);
         received
     }
 
@@ -182,8 +204,11 @@ impl<D: LaneDriver> Transport for Ring<D> {
         16
     }
 
+    /// Lanes are reliable: nothing is ever sent again, and only a message that was left for another poll is looked at
+    /// again.
     fn next_deadline(&self) -> Option<Instant> {
-        None // lanes are reliable: nothing is ever sent again
+        let is_left = self.outbound.sessions.iter().any(|session| session.reading.is_some());
+        is_left.then_some(Instant::ZERO)
     }
 
     fn prepare_wait(&mut self) {

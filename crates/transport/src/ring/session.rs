@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
-use farcall_driver::{BlockDescriptor, LaneFault, LaneId, Loan};
+use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
+use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source, Tag};
 use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
 
-use crate::{DownReason, Outgoing, Payload, SessionId};
+use crate::payload::WaitingPayload;
+use crate::{DownReason, MessageId, SessionId};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
@@ -42,9 +44,17 @@ pub struct Batch {
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub direction: Direction,
+    /// The call's number or the tag.
     pub call: u32,
-    /// The service or the status.
+    /// The service or the status; 0 with a tag.
     pub selector: u16,
+}
+
+impl Message {
+    /// A message with a tag.
+    pub fn tagged(tag: Tag) -> Self {
+        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
+    }
 }
 
 /// A message that waits for room.
@@ -53,11 +63,12 @@ pub struct Waiting {
     pub payload: WaitingPayload,
 }
 
-/// Whether a message asks or answers.
+/// Whether a message asks, answers or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Request,
     Response,
+    OneWay,
 }
 
 impl Direction {
@@ -66,6 +77,7 @@ impl Direction {
         match self {
             Self::Request => EntryKind::Request,
             Self::Response => EntryKind::Response,
+            Self::OneWay => EntryKind::Message,
         }
     }
 
@@ -74,35 +86,27 @@ impl Direction {
         match self {
             Self::Request => EntryKind::RequestBlock,
             Self::Response => EntryKind::ResponseBlock,
+            Self::OneWay => EntryKind::MessageBlock,
         }
     }
 }
 
-/// The payload of a message that waits.
-pub enum WaitingPayload {
-    Bytes(Vec<u8>),
-    Loan(Loan),
-    Shared(Payload),
+/// A tagged message that waits for room, or for the peer's window.
+pub struct WaitingSend {
+    pub send: MessageId,
+    pub tag: Tag,
+    pub payload: WaitingPayload,
 }
 
-impl WaitingPayload {
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Loan(loan) => loan.len(),
-            Self::Shared(payload) => payload.len(),
-        }
-    }
-}
-
-impl From<Outgoing<'_>> for WaitingPayload {
-    fn from(payload: Outgoing<'_>) -> Self {
-        match payload {
-            Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
-            Outgoing::Loan(loan) => Self::Loan(loan),
-            Outgoing::Shared(payload) => Self::Shared(payload),
-        }
-    }
+/// How far a record has been read whose next entry is a message that nobody expects.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Where the next entry is.
+    pub at: usize,
+    /// Entries that were read.
+    pub entries_read: u16,
+    /// All entries.
+    pub entries: u16,
 }
 
 /// The sending side of a session, and the limits that both sides agreed on.
@@ -116,6 +120,15 @@ pub struct Session<S> {
     pub batch: Batch,
     /// Bounded by `calls_max` each for our calls and for the peer's, which are all that can wait.
     pub backlog: VecDeque<Waiting>,
+    /// Whose messages come here.
+    pub source: Source,
+    /// Tagged messages that wait; a queue of their own, so that a full window does not hold up calls. Bounded by the
+    /// operations of the layer above.
+    pub sends: VecDeque<WaitingSend>,
+    pub send_window: SendWindow,
+    pub receive_window: ReceiveWindow,
+    /// The record that was left in the middle.
+    pub reading: Option<Reading>,
     /// Our calls that have no response yet.
     pub unanswered_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
@@ -140,6 +153,11 @@ impl<S> Session<S> {
             consumer: Consumer::new(4096),
             batch: Batch::default(),
             backlog: VecDeque::new(),
+            source: Source(0),
+            sends: VecDeque::new(),
+            send_window: SendWindow::default(),
+            receive_window: ReceiveWindow::default(),
+            reading: None,
             unanswered_calls: 0,
             unanswered_requests: 0,
             borrowed_blocks: 0,
