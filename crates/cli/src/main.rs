@@ -10,14 +10,14 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::exchange::{WORKER_COMMAND, work};
+use farcall_lab::{exchange, msgrate};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(job) = worker_job() {
-        println!("{}", work(&job));
+    if let Some(report) = worker_report() {
+        println!("{report}");
         return ExitCode::SUCCESS;
     }
     match run() {
@@ -44,14 +44,20 @@ fn run() -> Result<(), Failure> {
     match arguments.command {
         Command::Perf(perf) => commands::perf::run(&perf),
         Command::Shuffle(shuffle) => commands::shuffle::run(&shuffle),
+        Command::Msgrate(msgrate) => commands::msgrate::run(&msgrate),
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Info(info) => commands::info::run(&info),
         Command::Stat(stat) => commands::stat::run(&stat),
     }
 }
 
-/// The job of a process that a measurement started. Not part of the grammar: people have no use for it.
-fn worker_job() -> Option<String> {
+/// The report of a process that a measurement started. Not part of the grammar: people have no use for it.
+fn worker_report() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
-    (arguments.next()? == WORKER_COMMAND).then(|| arguments.next()).flatten()
+    let work = match arguments.next()?.as_str() {
+        exchange::WORKER_COMMAND => exchange::work,
+        msgrate::WORKER_COMMAND => msgrate::work,
+        _ => return None,
+    };
+    arguments.next().map(|job| work(&job))
 }

@@ -11,6 +11,7 @@ pub mod echo;
 pub mod exchange;
 pub mod histogram;
 pub mod little;
+pub mod msgrate;
 mod random;
 pub mod record;
 pub mod regime;
