@@ -129,6 +129,10 @@ impl Hostile {
                 (entry(EntryKind::BlockReturn, 0, 0, 16), encoded(block))
             }
             13 => (entry(EntryKind::BlockReturn, 0, 0, 16), descriptor(input)),
+            14 => {
+                let length = input.u16() % 1500;
+                (entry(EntryKind::Message, u32::from(selector), 0, length), vec![8; usize::from(length)])
+            }
             _ => {
                 let length = usize::from(input.u8());
                 (input.u64(), input.bytes(length).to_vec())
@@ -156,8 +160,7 @@ impl Hostile {
         assert!(sent.wrapping_sub(header.released_lines) <= sent, "credit for what was never sent");
         let mut at = WORD_BYTES;
         for _ in 0..header.entries {
-            let entry = EntryHeader::from_word(word(record, at))
-                .expect("the victim writes entries that are in order");
+            let entry = EntryHeader::from_word(word(record, at));
             at += WORD_BYTES;
             self.read_entry(entry, &record[at..at + usize::from(entry.length)]);
             at += padded(usize::from(entry.length));
@@ -188,6 +191,8 @@ impl Hostile {
                 self.responses_read += 1;
                 self.borrowed.push(block());
             }
+            EntryKind::Message | EntryKind::MessageCredit => {}
+            EntryKind::MessageBlock => self.borrowed.push(block()),
             EntryKind::BlockReturn => assert!(block().length <= HOSTILE_BLOCK_BYTES, "it was borrowed once"),
         }
     }

@@ -12,7 +12,9 @@ use core::time::Duration;
 use farcall_driver::CounterFile;
 use farcall_protocol::ring::Hello;
 use farcall_protocol::{Identity, Instant};
-use farcall_transport::{CallId, Outgoing, Ring, RingConfig, Service, Status, Transport};
+use farcall_transport::{
+    CallId, MessageId, Outgoing, ReceiveProgress, Ring, RingConfig, Service, Status, Tag, Transport,
+};
 
 use crate::input::Input;
 use crate::lanes::{Hub, MemoryLanes};
@@ -59,6 +61,8 @@ struct World {
     honest_sink: HonestSink,
     hostile: Hostile,
     calls_made: u32,
+    /// Sends and receives of the target.
+    messages: u32,
 }
 
 impl World {
@@ -83,16 +87,18 @@ impl World {
         }
         let (inward, outward) = hub.attack(&target.address(), &hello);
         let hostile = Hostile::new(inward, outward);
-        Self { target, target_sink, honest, honest_sink, hostile, calls_made: 0 }
+        Self { target, target_sink, honest, honest_sink, hostile, calls_made: 0, messages: 0 }
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        match input.u8() % 10 {
+        match input.u8() % 12 {
             0..=2 => self.poll(),
             3..=5 => self.hostile.write_record(input),
             6 => self.hostile.scribble(input),
             7 => self.call(usize::from(input.u16() % 2500)),
             8 => self.target_sink.answer_deferred(self.target.outbox()),
+            10 => self.send(usize::from(input.u16() % 2500)),
+            11 => self.receive(input.u8()),
             _ => self.cancel(u32::from(input.u8())),
         }
     }
@@ -108,6 +114,25 @@ impl World {
         let (call, bytes) = (CallId(self.calls_made), vec![7; length]);
         let made = self.target.outbox().call(session, call, Service(1), Outgoing::Slice(&bytes));
         self.target_sink.calls_made += u32::from(made.is_ok());
+    }
+
+    fn send(&mut self, length: usize) {
+        let Some(session) = self.target_sink.hostile else { return };
+        self.messages += 1;
+        let bytes = vec![9; length];
+        // Whatever becomes of it: the sink does not ask.
+        let _ = self.target.outbox().send(session, MessageId(self.messages), Tag(1), Outgoing::Slice(&bytes));
+    }
+
+    /// Asks for a message, or takes back that it asked.
+    fn receive(&mut self, choice: u8) {
+        self.messages += 1;
+        let tag = (choice % 4 > 0).then_some(Tag(u32::from(choice >> 4)));
+        let outbox = self.target.outbox();
+        let progress = outbox.receive(MessageId(self.messages), None, tag);
+        if matches!(progress, ReceiveProgress::Posted) && choice % 8 == 7 {
+            assert!(outbox.cancel_receive(MessageId(self.messages)), "it waits until it is cancelled");
+        }
     }
 
     fn cancel(&mut self, back: u32) {

@@ -10,6 +10,7 @@ use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status, Tag};
 
+use super::MESSAGES;
 use super::deferred::Deferred;
 use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
 use super::operations::{Callback, Completion, Kind, OPERATIONS_MAX, Operations};
@@ -175,6 +176,9 @@ pub fn start(
     timeout: Duration,
     add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
 ) -> Result<CallId, CallError> {
+    if service == MESSAGES {
+        return Err(CallError::UnknownService);
+    }
     let deadline = state.now + timeout;
     let call = add(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;

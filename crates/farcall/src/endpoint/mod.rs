@@ -60,6 +60,9 @@ pub struct Endpoint {
     dropped: RefCell<Vec<(CallId, OnDrop)>>,
 }
 
+/// Reserved: no peer serves it.
+const MESSAGES: Service = Service(u16::MAX);
+
 /// What becomes of an operation when its future is dropped.
 #[derive(Clone, Copy)]
 enum OnDrop {
@@ -90,7 +93,11 @@ impl Endpoint {
     }
 
     /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.
+    ///
+    /// # Panics
+    /// For service 65535, which carries messages over some transports.
     pub fn serve(&self, service: Service, handler: impl FnMut(Request<'_>, Reply<'_>) + Send + 'static) {
+        assert_ne!(service, MESSAGES, "service 65535 carries messages");
         let handlers = &mut self.core().state.handlers;
         let index = usize::from(service.0);
         if handlers.len() <= index {
