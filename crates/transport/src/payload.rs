@@ -115,7 +115,7 @@ impl From<Block> for Payload {
 const SHORT_BYTES_MAX: usize = 15;
 
 /// The bytes of a short payload themselves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Short {
     length: u8,
     bytes: [u8; SHORT_BYTES_MAX],
@@ -125,14 +125,22 @@ impl Short {
     /// A copy of the bytes; `None` when they are too many.
     #[inline]
     pub fn new(payload: &[u8]) -> Option<Self> {
-        let mut bytes = [0; SHORT_BYTES_MAX];
+        let mut short = Self::default();
+        short.set(payload).then_some(short)
+    }
+
+    /// Copies the bytes here; false when they are too many.
+    #[inline]
+    pub fn set(&mut self, payload: &[u8]) -> bool {
+        // The lengths of numbers need no loop.
         match payload.len() {
-            // The lengths of a number need no loop.
-            8 => bytes[..8].copy_from_slice(&payload[..8]),
-            length if length <= SHORT_BYTES_MAX => bytes[..length].copy_from_slice(payload),
-            _ => return None,
+            8 => self.bytes[..8].copy_from_slice(&payload[..8]),
+            4 => self.bytes[..4].copy_from_slice(&payload[..4]),
+            length if length <= SHORT_BYTES_MAX => self.bytes[..length].copy_from_slice(payload),
+            _ => return false,
         }
-        Some(Self { length: payload.len() as u8, bytes })
+        self.length = payload.len() as u8;
+        true
     }
 }
 

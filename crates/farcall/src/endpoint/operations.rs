@@ -4,15 +4,18 @@
 //! has ended meets another generation and is dropped. Deadlines cost an addition and a comparison an operation: the
 //! slab remembers the earliest deadline it has seen and looks through all slots only when that one has passed.
 
+mod messages;
+
 use core::task::Waker;
 use core::time::Duration;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId};
+use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
 use super::context::Context;
 use super::messages::{KeptMessage, ReceiveCallback, ReceiveError, SendCallback, SendError};
 use super::outcome::{CallError, Outcome};
+use super::sessions::Peer;
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
@@ -47,16 +50,21 @@ pub enum Kind {
 /// The session of operations that do not end with any.
 pub const NO_SESSION: SessionId = SessionId(u32::MAX);
 
-/// Where a slot stands. Vacant → Pending → Vacant; the slot of a future goes Vacant → Pending → Done → Vacant.
+/// Where a slot stands. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
+/// done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Vacant,
     /// The operation becomes an event; nothing is attached.
     PendingEvent,
+    /// A future waits for it that was never polled; nothing is attached.
+    PendingFuture,
     /// A callback or the waker of a future is attached.
     Pending,
     /// The result for a future is attached.
     Done,
+    /// The result for a future is a short message, which is in the slot itself.
+    DoneShort,
 }
 
 /// What a slot holds beside its numbers. Most operations never touch it.
@@ -68,6 +76,8 @@ enum Attachment {
     Received(Result<KeptMessage, ReceiveError>),
 }
 
+/// One cache line.
+#[repr(align(64))]
 struct Slot {
     stage: Stage,
     kind: Kind,
@@ -79,25 +89,31 @@ struct Slot {
     clock_reading: u32,
     deadline: Instant,
     token: u64,
-    attachment: Attachment,
+    /// A short message that was received.
+    short: Short,
+    peer: Peer,
+    tag: Tag,
 }
 
 impl Slot {
+    #[inline]
     fn is_pending(&self) -> bool {
-        matches!(self.stage, Stage::PendingEvent | Stage::Pending)
+        matches!(self.stage, Stage::PendingEvent | Stage::PendingFuture | Stage::Pending)
     }
 
-    /// Takes what is attached off the slot, which is vacant from now on.
-    fn vacate(&mut self) -> Attachment {
+    /// Ends the use of the slot.
+    #[inline]
+    fn vacate(&mut self) {
         self.stage = Stage::Vacant;
         self.generation = self.generation.wrapping_add(1);
-        core::mem::replace(&mut self.attachment, Attachment::Nothing)
     }
 }
 
 /// The slab.
 pub struct Operations {
     slots: Vec<Slot>,
+    /// By slot.
+    attachments: Vec<Attachment>,
     free: Vec<u16>,
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
@@ -116,6 +132,7 @@ impl Operations {
     pub fn new() -> Self {
         Self {
             slots: Vec::new(),
+            attachments: Vec::new(),
             free: Vec::new(),
             earliest_deadline: Instant::NEVER,
             clock_reading: 0,
@@ -130,66 +147,6 @@ impl Operations {
         self.under_way[kind as usize]
     }
 
-    /// The number that the next operation will have; `None` when the slab is full.
-    #[inline]
-    pub fn next_id(&mut self) -> Option<CallId> {
-        let index = match self.free.last() {
-            Some(&index) => index,
-            None => {
-                let index = self.grow()?;
-                self.free.push(index);
-                index
-            }
-        };
-        Some(call_id(self.slots[usize::from(index)].generation, index))
-    }
-
-    /// Adds a send or receive; `None` when the slab is full. For `number` see [`Operations::number`].
-    #[inline]
-    pub fn add_message(
-        &mut self,
-        kind: Kind,
-        session: SessionId,
-        deadline: Instant,
-        number: u32,
-        completion: Completion,
-    ) -> Option<CallId> {
-        let (index, slot) = self.occupy(kind, session, deadline)?;
-        slot.number = number;
-        match completion {
-            Completion::Event(token) => {
-                slot.stage = Stage::PendingEvent;
-                slot.token = token;
-            }
-            other => {
-                slot.stage = Stage::Pending;
-                slot.attachment = Attachment::Completion(other);
-            }
-        }
-        Some(call_id(slot.generation, index))
-    }
-
-    /// Of a receive under way the most bytes it takes, of a send the parts that have not ended; `None` when it is over or
-    /// of another kind.
-    #[inline]
-    pub fn number(&mut self, id: CallId, kind: Kind) -> Option<&mut u32> {
-        let slot = self.slot_mut(id)?;
-        (slot.is_pending() && slot.kind == kind).then_some(&mut slot.number)
-    }
-
-    /// From now on an operation ends with another session.
-    pub fn set_session(&mut self, id: CallId, session: SessionId) {
-        if let Some(slot) = self.slot_mut(id) {
-            slot.session = session;
-        }
-    }
-
-    /// What an operation is that has not ended.
-    pub fn kind_of(&self, id: CallId) -> Option<Kind> {
-        let slot = self.slots.get(usize::from(id.0 as u16))?;
-        (slot.is_pending() && u32::from(slot.generation) == id.0 >> 16).then_some(slot.kind)
-    }
-
     /// Adds an operation that becomes an event; `None` when the slab is full.
     #[inline]
     pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
@@ -202,10 +159,26 @@ impl Operations {
     /// Adds an operation with a callback or for a future; `None` when the slab is full.
     #[inline]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
-        let (index, slot) = self.occupy(Kind::Call, session, deadline)?;
-        slot.stage = Stage::Pending;
-        slot.attachment = Attachment::Completion(completion);
-        Some(call_id(slot.generation, index))
+        let (index, _) = self.occupy(Kind::Call, session, deadline)?;
+        Some(self.attach(index, completion))
+    }
+
+    /// Says how an operation that was just added completes.
+    #[inline]
+    fn attach(&mut self, index: u16, completion: Completion) -> CallId {
+        let slot = &mut self.slots[usize::from(index)];
+        match completion {
+            Completion::Event(token) => {
+                slot.stage = Stage::PendingEvent;
+                slot.token = token;
+            }
+            Completion::Future(None) => slot.stage = Stage::PendingFuture,
+            other => {
+                slot.stage = Stage::Pending;
+                self.attachments[usize::from(index)] = Attachment::Completion(other);
+            }
+        }
+        call_id(slot.generation, index)
     }
 
     #[inline]
@@ -237,8 +210,11 @@ impl Operations {
             clock_reading: 0,
             deadline: Instant::NEVER,
             token: 0,
-            attachment: Attachment::Nothing,
+            short: Short::default(),
+            peer: Peer { session: NO_SESSION, rank: 0, endpoint: 0 },
+            tag: Tag(0),
         });
+        self.attachments.push(Attachment::Nothing);
         Some(index)
     }
 
@@ -274,37 +250,45 @@ impl Operations {
         let index = call.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
         self.under_way[slot.kind as usize] -= 1;
-        if slot.stage == Stage::PendingEvent {
-            slot.stage = Stage::Vacant;
-            slot.generation = slot.generation.wrapping_add(1);
-            let token = slot.token;
-            self.free.push(index);
-            return Completion::Event(token);
+        match slot.stage {
+            Stage::PendingEvent => {
+                slot.vacate();
+                let token = slot.token;
+                self.free.push(index);
+                Completion::Event(token)
+            }
+            Stage::PendingFuture => Completion::Future(None),
+            _ => self.detach(index),
         }
-        self.detach(index)
     }
 
     fn detach(&mut self, index: u16) -> Completion {
-        let slot = &mut self.slots[usize::from(index)];
-        let attachment = core::mem::replace(&mut slot.attachment, Attachment::Nothing);
-        let Attachment::Completion(completion) = attachment else {
+        let Attachment::Completion(completion) = self.take_attachment(index) else {
             unreachable!("pending slots have a completion")
         };
         if !matches!(completion, Completion::Future(_)) {
-            slot.vacate();
+            self.slots[usize::from(index)].vacate();
             self.free.push(index);
         }
         completion
     }
 
-    /// Leaves the result of an operation for its future.
-    pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
-        let slot = &mut self.slots[usize::from(call.0 as u16)];
-        slot.stage = Stage::Done;
-        slot.attachment = Attachment::Result(result);
+    fn take_attachment(&mut self, index: u16) -> Attachment {
+        core::mem::replace(&mut self.attachments[usize::from(index)], Attachment::Nothing)
     }
 
-    /// What a future's operation has come to; registers `waker` if it is not complete.
+    fn leave(&mut self, id: CallId, result: Attachment) {
+        let index = usize::from(id.0 as u16);
+        self.slots[index].stage = Stage::Done;
+        self.attachments[index] = result;
+    }
+
+    /// Leaves the result of a call for its future.
+    pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
+        self.leave(call, Attachment::Result(result));
+    }
+
+    /// What a future's call has come to; registers `waker` if it is not complete.
     pub fn fetch_result(&mut self, call: CallId, waker: Option<&Waker>) -> Option<Result<Kept, CallError>> {
         match self.fetch(call, waker)? {
             Attachment::Result(result) => Some(result),
@@ -312,83 +296,41 @@ impl Operations {
         }
     }
 
-    #[inline]
     fn fetch(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Attachment> {
         let index = id.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
         if slot.stage == Stage::Done {
-            let result = slot.vacate();
+            slot.vacate();
             self.free.push(index);
-            return Some(result);
+            return Some(self.take_attachment(index));
         }
-        let Attachment::Completion(Completion::Future(known)) = &mut slot.attachment else {
-            unreachable!("a future fetches its result once")
-        };
-        if let Some(waker) = waker
-            && known.as_ref().is_none_or(|known| !known.will_wake(waker))
-        {
-            *known = Some(waker.clone());
+        if let Some(waker) = waker {
+            self.register(index, waker);
         }
         None
     }
 
-    /// Leaves the end of a send for its future.
-    pub fn leave_sent(&mut self, id: CallId, result: Result<(), SendError>) {
-        let slot = &mut self.slots[usize::from(id.0 as u16)];
-        slot.stage = Stage::Done;
-        slot.attachment = Attachment::Sent(result);
-    }
-
-    /// Leaves the end of a receive for its future.
-    #[inline]
-    pub fn leave_received(&mut self, id: CallId, result: Result<KeptMessage, ReceiveError>) {
-        let slot = &mut self.slots[usize::from(id.0 as u16)];
-        slot.stage = Stage::Done;
-        slot.attachment = Attachment::Received(result);
-    }
-
-    /// What a future's send has come to, as [`Operations::fetch_result`].
-    pub fn fetch_sent(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Result<(), SendError>> {
-        match self.fetch(id, waker)? {
-            Attachment::Sent(result) => Some(result),
-            _ => unreachable!("the result of a send is one of a send"),
-        }
-    }
-
-    /// What a future's receive has come to, as [`Operations::fetch_result`].
-    #[inline]
-    pub fn fetch_received(
-        &mut self,
-        id: CallId,
-        waker: Option<&Waker>,
-    ) -> Option<Result<KeptMessage, ReceiveError>> {
-        match self.fetch(id, waker)? {
-            Attachment::Received(result) => Some(result),
-            _ => unreachable!("the result of a receive is one of a receive"),
-        }
-    }
-
-    /// Nobody waits for the end of an operation any more, which goes on.
-    pub fn detach_future(&mut self, id: CallId) {
-        let index = id.0 as u16;
+    fn register(&mut self, index: u16, waker: &Waker) {
         let slot = &mut self.slots[usize::from(index)];
-        if slot.is_pending() {
-            slot.attachment = Attachment::Completion(Completion::Nobody);
-        } else {
-            self.abandon(id);
+        assert!(slot.is_pending(), "a future fetches its result once");
+        slot.stage = Stage::Pending;
+        match &mut self.attachments[usize::from(index)] {
+            Attachment::Completion(Completion::Future(Some(known))) if known.will_wake(waker) => {}
+            other => *other = Attachment::Completion(Completion::Future(Some(waker.clone()))),
         }
     }
 
     /// Whether the operation of a future is complete.
     #[inline]
     pub fn is_done(&self, call: CallId) -> bool {
-        self.slots[usize::from(call.0 as u16)].stage == Stage::Done
+        matches!(self.slots[usize::from(call.0 as u16)].stage, Stage::Done | Stage::DoneShort)
     }
 
     /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
     pub fn abandon(&mut self, call: CallId) {
         let index = call.0 as u16;
         self.slots[usize::from(index)].vacate();
+        self.take_attachment(index);
         self.free.push(index);
     }
 

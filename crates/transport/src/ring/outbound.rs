@@ -214,6 +214,11 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         self.send_tagged(session, send, tag, payload)
     }
 
+    #[inline]
+    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        self.slot_of(session).is_some_and(|slot| self.send_short(slot, tag, payload))
+    }
+
     fn cancel_send(&mut self, send: MessageId) -> usize {
         let waiting = |session: &mut Session<_>| {
             let before = session.sends.len();

@@ -48,21 +48,28 @@ impl<D: LaneDriver> Outbound<D> {
         payload: Outgoing<'_>,
     ) -> Result<SendProgress, SendRefused> {
         let slot = self.slot_of(to).ok_or(SendRefused::Down)?;
-        let session = &mut self.sessions[slot];
+        let session = &self.sessions[slot];
         let bytes = payload.len();
         if bytes > session.message_bytes_max {
             return Err(SendRefused::TooLong { bytes, bytes_max: session.message_bytes_max });
         }
-        if let Outgoing::Slice(slice) = payload
-            && session.sends.is_empty()
-            && session.send_window.admits(lines(bytes))
-            && session.stage == Stage::Up
-            && self.transmit_inline(slot, Message::tagged(tag), slice)
-        {
-            self.sessions[slot].send_window.send(lines(bytes));
-            return Ok(SendProgress::Done);
-        }
         Ok(self.send_slowly(slot, send, tag, payload))
+    }
+
+    /// Sends a message that goes into a record now; false when it is too long for that or has to wait.
+    #[inline]
+    pub fn send_short(&mut self, slot: usize, tag: Tag, payload: &[u8]) -> bool {
+        let session = &mut self.sessions[slot];
+        let counted = lines(payload.len());
+        let may_leave = session.stage == Stage::Up
+            && session.sends.is_empty()
+            && session.send_window.admits(counted)
+            && payload.len() <= session.message_bytes_max;
+        if !may_leave || !self.transmit_inline(slot, Message::tagged(tag), payload) {
+            return false;
+        }
+        self.sessions[slot].send_window.send(counted);
+        true
     }
 
     fn send_slowly(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> SendProgress {

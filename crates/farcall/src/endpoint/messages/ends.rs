@@ -27,21 +27,34 @@ impl Turn<'_, '_> {
         envelope: Envelope,
         payload: &Incoming<'_>,
     ) {
-        let Some(&mut room) = self.state.operations.number(id, Kind::Receive) else { return };
-        let Some((_, how)) = self.state.operations.cancel(id) else { return };
         self.state.counters.received.increment();
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
+        if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
+            return;
+        }
+        if let Some(events) = &mut self.events
+            && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
+        {
+            let outcome = &Ok(Received { peer, tag, payload });
+            return events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+        }
+        self.end_receive_slowly(outbox, id, peer, envelope, payload);
+    }
+
+    fn end_receive_slowly(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        id: CallId,
+        peer: Peer,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        let Some(&mut room) = self.state.operations.number(id, Kind::Receive) else { return };
+        let Some((_, how)) = self.state.operations.cancel(id) else { return };
+        let tag = envelope.tag;
         if envelope.bytes > room as usize {
             let error = truncated(peer, envelope, room);
             return self.complete_receive(outbox, id, how, &Err(error));
-        }
-        if let Completion::Future(waker) = how {
-            let payload = self.state.keep(payload);
-            self.state.operations.leave_received(id, Ok(KeptMessage { peer, tag, payload }));
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-            return;
         }
         self.complete_receive(outbox, id, how, &Ok(Received { peer, tag, payload }));
     }

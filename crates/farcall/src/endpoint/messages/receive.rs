@@ -183,6 +183,9 @@ impl<'e> Receiving<'e> {
     /// The message if it is there, or else the receive again.
     #[inline]
     pub fn ready(mut self) -> Result<Result<Message<'e>, ReceiveError>, Self> {
+        if let Some(message) = self.fetch_short() {
+            return Ok(Ok(message));
+        }
         match self.fetch(None) {
             Some(result) => Ok(result),
             None => Err(self),
@@ -190,7 +193,15 @@ impl<'e> Receiving<'e> {
     }
 
     /// Polls the endpoint until the message is there.
+    #[inline]
     pub fn wait(mut self) -> Result<Message<'e>, ReceiveError> {
+        match self.fetch_short() {
+            Some(message) => Ok(message),
+            None => self.wait_for_any(),
+        }
+    }
+
+    fn wait_for_any(mut self) -> Result<Message<'e>, ReceiveError> {
         let id = self.id;
         self.endpoint.poll_until(|state| state.operations.is_done(id));
         self.fetch(None).expect("the operation is done")
@@ -203,6 +214,12 @@ impl<'e> Receiving<'e> {
     }
 
     #[inline]
+    fn fetch_short(&mut self) -> Option<Message<'e>> {
+        let (peer, tag, short) = self.endpoint.core().state.operations.fetch_short(self.id)?;
+        self.fetched = true;
+        Some(Message::short(peer, tag, short, self.endpoint))
+    }
+
     fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<Message<'e>, ReceiveError>> {
         let result = self.endpoint.core().state.operations.fetch_received(self.id, waker)?;
         self.fetched = true;

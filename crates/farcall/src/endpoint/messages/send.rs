@@ -57,6 +57,12 @@ impl<'e> SendMessage<'e, '_> {
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
+        if let (Destinations::One(peer), Outgoing::Slice(bytes)) = (to, &payload)
+            && core.transport.outbox().send_at_once(peer.session, tag, bytes)
+        {
+            core.state.counters.messages.increment();
+            return Ok(Sending { endpoint, pending: None });
+        }
         let begun = begin(core.transport.outbox(), &mut core.state, to, tag, payload)?;
         let pending = match begun {
             Begun::Done => None,
@@ -269,6 +275,11 @@ fn begin(
 ) -> Result<Begun, SendError> {
     let id = state.operations.next_id().ok_or(SendError::TooMany { operations_max: OPERATIONS_MAX })?;
     match to {
+        Destinations::One(peer) if matches!(payload, Outgoing::Slice(bytes) if outbox.send_at_once(peer.session, tag, bytes)) =>
+        {
+            state.counters.messages.increment();
+            Ok(Begun::Done)
+        }
         Destinations::One(peer) => match outbox.send(peer.session, MessageId(id.0), tag, payload) {
             Ok(progress) => {
                 state.counters.messages.increment();
