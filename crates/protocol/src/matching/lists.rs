@@ -65,11 +65,14 @@ impl Lists {
         } else {
             self.links[previous as usize].next = node;
         }
-        let link = Link { key, previous, next: NONE };
-        match self.links.get_mut(node as usize) {
-            Some(old) => *old = link,
-            None => self.grow(node, link),
+        if self.links.len() <= node as usize {
+            self.grow(node);
         }
+        // One by one: a link that is first put together elsewhere would be read back before it is written.
+        let link = &mut self.links[node as usize];
+        link.key = key;
+        link.previous = previous;
+        link.next = NONE;
     }
 
     #[cfg(test)]
@@ -78,9 +81,8 @@ impl Lists {
     }
 
     #[cold]
-    fn grow(&mut self, node: u32, link: Link) {
-        self.links.resize(node as usize, Link { key: 0, previous: NONE, next: NONE });
-        self.links.push(link);
+    fn grow(&mut self, node: u32) {
+        self.links.resize(node as usize + 1, Link { key: 0, previous: NONE, next: NONE });
     }
 
     /// Takes a node, which is in one of the queues, out of it.

@@ -53,8 +53,11 @@ impl Posted {
         if self.receives.len() <= place {
             self.receives.resize(place + 1, NOBODY);
         }
-        debug_assert_eq!(self.receives[place].kind, NOBODY.kind, "names are different");
-        self.receives[place] = Waiting { receive, kind: kind as u8, age: self.ages };
+        let waiting = &mut self.receives[place];
+        debug_assert_eq!(waiting.kind, NOBODY.kind, "names are different");
+        waiting.receive = receive;
+        waiting.kind = kind as u8;
+        waiting.age = self.ages;
         self.ages += 1;
         self.waiting[kind] += 1;
         self.lists[kind].push(pattern.key(), place as u32);

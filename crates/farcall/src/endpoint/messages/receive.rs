@@ -5,7 +5,8 @@ use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 use core::time::Duration;
 
-use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, Source, Tag};
+use farcall_protocol::Instant;
+use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
 
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
@@ -13,7 +14,7 @@ use super::{Ended, ReceiveCallback};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::event::StoredEvent;
-use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX};
+use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
@@ -112,7 +113,7 @@ impl<'e> ReceiveMessage<'e> {
         let Self { endpoint, wanted } = self;
         let core = &mut *endpoint.core();
         let (id, message) =
-            begin(core.transport.outbox(), &mut core.state, &wanted, Completion::Future(None))?;
+            begin(core.transport.outbox(), &mut core.state, &wanted, Operations::add_receive_future)?;
         if let Some(message) = message {
             core.state.operations.cancel(id);
             core.state.operations.leave_received(id, message);
@@ -283,7 +284,11 @@ fn then(
     wanted: &Wanted,
     callback: ReceiveCallback,
 ) -> Result<Operation, ReceiveError> {
-    let (id, message) = begin(context.outbox, context.state, wanted, Completion::Received(callback))?;
+    let (id, message) =
+        begin(context.outbox, context.state, wanted, |operations, session, deadline, bytes_max| {
+            let completion = Completion::Received(callback);
+            operations.add_message(Kind::Receive, session, deadline, bytes_max, completion)
+        })?;
     if let Some(message) = message {
         let Some((_, Completion::Received(callback))) = context.state.operations.cancel(id) else {
             unreachable!("it was added with its callback")
@@ -295,7 +300,10 @@ fn then(
 
 #[inline]
 fn post(context: &mut Context<'_>, wanted: &Wanted, token: u64) -> Result<Operation, ReceiveError> {
-    let (id, message) = begin(context.outbox, context.state, wanted, Completion::Event(token))?;
+    let (id, message) =
+        begin(context.outbox, context.state, wanted, |operations, session, deadline, bytes_max| {
+            operations.add_receive_event(session, deadline, bytes_max, token)
+        })?;
     if let Some(outcome) = message {
         context.state.operations.cancel(id);
         context.state.stored_events.push_back(StoredEvent::Received { token, outcome });
@@ -309,14 +317,12 @@ fn begin(
     outbox: &mut dyn Outbox,
     state: &mut State,
     wanted: &Wanted,
-    completion: Completion,
+    add: impl FnOnce(&mut Operations, SessionId, Instant, u32) -> Option<CallId>,
 ) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
     let &Wanted { from, tag, room, timeout } = wanted;
     let deadline = state.now + timeout.unwrap_or(state.messages.timeout);
     let session = from.map(|peer| peer.session);
-    let id = state
-        .operations
-        .add_message(Kind::Receive, session.unwrap_or(NO_SESSION), deadline, room, completion)
+    let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), deadline, room)
         .ok_or(ReceiveError::TooMany { operations_max: OPERATIONS_MAX })?;
     let mut progress = outbox.receive(MessageId(id.0), from.map(origin_of), tag);
     if matches!(progress, ReceiveProgress::Down) {

@@ -27,6 +27,31 @@ impl Operations {
         Some(call_id(self.slots[usize::from(index)].generation, index))
     }
 
+    /// Adds a receive that a future waits for, of at most so many bytes; `None` when the slab is full.
+    #[inline]
+    pub fn add_receive_future(&mut self, session: SessionId, deadline: Instant, bytes_max: u32) -> Option<CallId> {
+        let (index, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        slot.number = bytes_max;
+        slot.stage = Stage::PendingFuture;
+        Some(call_id(slot.generation, index))
+    }
+
+    /// Adds a receive that becomes an event, of at most so many bytes; `None` when the slab is full.
+    #[inline]
+    pub fn add_receive_event(
+        &mut self,
+        session: SessionId,
+        deadline: Instant,
+        bytes_max: u32,
+        token: u64,
+    ) -> Option<CallId> {
+        let (index, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        slot.number = bytes_max;
+        slot.stage = Stage::PendingEvent;
+        slot.token = token;
+        Some(call_id(slot.generation, index))
+    }
+
     /// Adds a send or receive; `None` when the slab is full. For `number` see [`Operations::number`].
     #[inline]
     pub fn add_message(
