@@ -81,12 +81,14 @@ enum Attachment {
 struct Slot {
     stage: Stage,
     kind: Kind,
-    generation: u16,
+    /// The number of its operation, or of its next one: the generation in the upper half, the slot in the lower. A word of
+    /// its own, because it is read right after its neighbours were written.
+    id: CallId,
     session: SessionId,
     /// Of a receive the most bytes, of a send the parts that have not ended.
     number: u32,
     /// The reading of the clock that the deadline was computed from.
-    clock_reading: u32,
+    clock_reading: u16,
     deadline: Instant,
     token: u64,
     /// A short message that was received.
@@ -105,7 +107,7 @@ impl Slot {
     #[inline]
     fn vacate(&mut self) {
         self.stage = Stage::Vacant;
-        self.generation = self.generation.wrapping_add(1);
+        self.id.0 = self.id.0.wrapping_add(1 << 16);
     }
 }
 
@@ -117,7 +119,7 @@ pub struct Operations {
     free: Vec<u16>,
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
-    clock_reading: u32,
+    clock_reading: u16,
     /// Slots of the operations that were added since the last reading of the clock; no more than there are slots, and
     /// then it may be any of them.
     added_since: Vec<u16>,
@@ -153,7 +155,7 @@ impl Operations {
         let (index, slot) = self.occupy(Kind::Call, session, deadline)?;
         slot.stage = Stage::PendingEvent;
         slot.token = token;
-        Some(call_id(slot.generation, index))
+        Some(slot.id)
     }
 
     /// Adds an operation with a callback or for a future; `None` when the slab is full.
@@ -178,7 +180,7 @@ impl Operations {
                 self.attachments[usize::from(index)] = Attachment::Completion(other);
             }
         }
-        call_id(slot.generation, index)
+        slot.id
     }
 
     #[inline]
@@ -204,7 +206,7 @@ impl Operations {
         self.slots.push(Slot {
             stage: Stage::Vacant,
             kind: Kind::Call,
-            generation: 0,
+            id: CallId(u32::from(index)),
             session: SessionId(0),
             number: 0,
             clock_reading: 0,
@@ -232,7 +234,7 @@ impl Operations {
     /// The session of an operation that has not ended.
     pub fn session_of(&self, call: CallId) -> Option<SessionId> {
         let slot = self.slots.get(usize::from(call.0 as u16))?;
-        (slot.is_pending() && u32::from(slot.generation) == call.0 >> 16).then_some(slot.session)
+        (slot.is_pending() && slot.id == call).then_some(slot.session)
     }
 
     /// Ends an operation whatever its session; gives the session too.
@@ -380,8 +382,8 @@ impl Operations {
     }
 
     fn calls_where(&self, condition: impl Fn(&Slot) -> bool) -> Vec<CallId> {
-        let pending = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_pending() && condition(slot));
-        pending.map(|(index, slot)| call_id(slot.generation, index as u16)).collect()
+        let pending = self.slots.iter().filter(|slot| slot.is_pending() && condition(slot));
+        pending.map(|slot| slot.id).collect()
     }
 
     fn pending_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
@@ -391,11 +393,6 @@ impl Operations {
     #[inline]
     fn slot_mut(&mut self, call: CallId) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
-        (u32::from(slot.generation) == call.0 >> 16).then_some(slot)
+        (slot.id == call).then_some(slot)
     }
-}
-
-#[inline]
-fn call_id(generation: u16, index: u16) -> CallId {
-    CallId(u32::from(generation) << 16 | u32::from(index))
 }

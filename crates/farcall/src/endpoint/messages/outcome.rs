@@ -101,7 +101,9 @@ impl Deref for Message<'_> {
 impl Drop for Message<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(payload @ Kept::Copy(_)) = self.payload.take() {
+        if let Some(Kept::Copy(_)) = self.payload
+            && let Some(payload) = self.payload.take()
+        {
             self.endpoint.recycle(payload);
         }
     }

@@ -8,7 +8,7 @@ use core::task::Waker;
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
-use super::{Attachment, Completion, Kind, Operations, Stage, call_id};
+use super::{Attachment, Completion, Kind, Operations, Stage};
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
 
@@ -24,16 +24,21 @@ impl Operations {
                 index
             }
         };
-        Some(call_id(self.slots[usize::from(index)].generation, index))
+        Some(self.slots[usize::from(index)].id)
     }
 
     /// Adds a receive that a future waits for, of at most so many bytes; `None` when the slab is full.
     #[inline]
-    pub fn add_receive_future(&mut self, session: SessionId, deadline: Instant, bytes_max: u32) -> Option<CallId> {
+    pub fn add_receive_future(
+        &mut self,
+        session: SessionId,
+        deadline: Instant,
+        bytes_max: u32,
+    ) -> Option<CallId> {
         let (index, slot) = self.occupy(Kind::Receive, session, deadline)?;
         slot.number = bytes_max;
         slot.stage = Stage::PendingFuture;
-        Some(call_id(slot.generation, index))
+        Some(slot.id)
     }
 
     /// Adds a receive that becomes an event, of at most so many bytes; `None` when the slab is full.
@@ -49,7 +54,7 @@ impl Operations {
         slot.number = bytes_max;
         slot.stage = Stage::PendingEvent;
         slot.token = token;
-        Some(call_id(slot.generation, index))
+        Some(slot.id)
     }
 
     /// Adds a send or receive; `None` when the slab is full. For `number` see [`Operations::number`].
@@ -85,7 +90,7 @@ impl Operations {
     /// What an operation is that has not ended.
     pub fn kind_of(&self, id: CallId) -> Option<Kind> {
         let slot = self.slots.get(usize::from(id.0 as u16))?;
-        (slot.is_pending() && u32::from(slot.generation) == id.0 >> 16).then_some(slot.kind)
+        (slot.is_pending() && slot.id == id).then_some(slot.kind)
     }
 
     /// Ends a receive with a message that is short, if a future waits for it that was never polled. False when that is not
@@ -93,7 +98,7 @@ impl Operations {
     #[inline]
     pub fn leave_short(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
         let Some(slot) = self.slots.get_mut(usize::from(id.0 as u16)) else { return false };
-        let waits = slot.stage == Stage::PendingFuture && u32::from(slot.generation) == id.0 >> 16;
+        let waits = slot.stage == Stage::PendingFuture && slot.id == id;
         if !waits || payload.len() > slot.number as usize || !slot.short.set(payload) {
             return false;
         }
@@ -108,7 +113,7 @@ impl Operations {
     pub fn end_event(&mut self, id: CallId, bytes: usize) -> Option<u64> {
         let index = id.0 as u16;
         let slot = self.slots.get_mut(usize::from(index))?;
-        let waits = slot.stage == Stage::PendingEvent && u32::from(slot.generation) == id.0 >> 16;
+        let waits = slot.stage == Stage::PendingEvent && slot.id == id;
         if !waits || bytes > slot.number as usize {
             return None;
         }
