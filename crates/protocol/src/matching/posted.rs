@@ -20,7 +20,10 @@ const NOBODY: Waiting = Waiting { receive: 0, kind: KINDS as u8, age: 0 };
 pub struct Posted {
     lists: [Lists; KINDS],
     /// How many wait of each kind.
-    waiting: [usize; KINDS],
+    waiting: [u32; KINDS],
+    /// How many wait of all kinds, and of those that leave something open.
+    waiting_all: u32,
+    waiting_open: u32,
     /// By the low bits of their names.
     receives: Vec<Waiting>,
     ages: u64,
@@ -35,16 +38,16 @@ fn place_of(receive: u32) -> usize {
 impl Posted {
     pub fn new(seed: u64) -> Self {
         let lists = core::array::from_fn(|_| Lists::new(seed));
-        Self { lists, waiting: [0; KINDS], receives: Vec::new(), ages: 0 }
+        Self { lists, waiting: [0; KINDS], waiting_all: 0, waiting_open: 0, receives: Vec::new(), ages: 0 }
     }
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.waiting == [0; KINDS]
+        self.waiting_all == 0
     }
 
     pub fn len(&self) -> usize {
-        self.waiting.iter().sum()
+        self.waiting_all as usize
     }
 
     #[inline]
@@ -60,6 +63,8 @@ impl Posted {
         waiting.age = self.ages;
         self.ages += 1;
         self.waiting[kind] += 1;
+        self.waiting_all += 1;
+        self.waiting_open += u32::from(kind > 0);
         self.lists[kind].push(pattern.key(), place as u32);
     }
 
@@ -78,17 +83,15 @@ impl Posted {
     /// Takes the oldest receive that wants such a message out.
     #[inline]
     pub fn take(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        let place = if self.waiting[1..] == [0; KINDS - 1] {
+        let (kind, place) = if self.waiting_open == 0 {
             let exact = Pattern { source: Some(source), tag: Some(tag) };
-            let place = self.lists[0].pop(exact.key())?;
-            self.waiting[0] -= 1;
-            place
+            (0, self.lists[0].pop(exact.key())?)
         } else {
             let (kind, place) = self.find(source, tag)?;
             self.lists[kind].remove(place);
-            self.waiting[kind] -= 1;
-            place
+            (kind, place)
         };
+        self.uncount(kind);
         let waiting = &mut self.receives[place as usize];
         waiting.kind = NOBODY.kind;
         Some(waiting.receive)
@@ -103,9 +106,16 @@ impl Posted {
             return false;
         }
         *waiting = NOBODY;
-        self.waiting[kind] -= 1;
+        self.uncount(kind);
         self.lists[kind].remove(place as u32);
         true
+    }
+
+    #[inline]
+    fn uncount(&mut self, kind: usize) {
+        self.waiting[kind] -= 1;
+        self.waiting_all -= 1;
+        self.waiting_open -= u32::from(kind > 0);
     }
 
     #[cfg(test)]

@@ -165,15 +165,16 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<Arrival, DownReason> {
         let session = &mut self.sessions[slot];
         let source = session.source;
-        let counted = match payload {
-            Incoming::Borrowed(bytes) => lines(bytes.len()),
-            Incoming::Owned(_) => lines(0),
-        };
-        let envelope = Envelope { session: session.id, tag, bytes: payload.as_slice().len() };
         let receive = self.matching.arrive(source, tag);
         if receive.is_none() && leave && !self.hands_on {
             return Ok(Arrival::Left);
         }
+        let bytes = payload.as_slice().len();
+        let counted = match payload {
+            Incoming::Borrowed(_) => lines(bytes),
+            Incoming::Owned(_) => lines(0),
+        };
+        let envelope = Envelope { session: session.id, tag, bytes };
         session.receive_window.arrive(counted).map_err(overrun)?;
         self.counters.messages_received.increment();
         match receive {
@@ -186,14 +187,18 @@ impl<D: LaneDriver> Outbound<D> {
                 sink.message(self, envelope, payload);
             }
             None => {
-                self.counters.unexpected.increment();
-                let message =
-                    Unexpected { session: envelope.session, payload: Kept::from(payload), lines: counted };
-                self.matching.keep(source, tag, message);
+                self.keep(source, envelope, payload, counted);
                 return Ok(Arrival::Kept);
             }
         }
         Ok(Arrival::Consumed)
+    }
+
+    #[cold]
+    fn keep(&mut self, source: Source, envelope: Envelope, payload: &Incoming<'_>, lines: u32) {
+        self.counters.unexpected.increment();
+        let Envelope { session, tag, .. } = envelope;
+        self.matching.keep(source, tag, Unexpected { session, payload: Kept::from(payload), lines });
     }
 
     /// Hands the messages that waited to a sink that takes all.

@@ -193,6 +193,15 @@ impl ContextSend<'_, '_, '_> {
         then(self.context, self.to, self.tag, self.payload, self.timeout, Box::new(callback))
     }
 
+    /// Sends the message; nobody is told of its end.
+    pub fn detach(self) -> Result<(), SendError> {
+        let Self { context, to, tag, payload, timeout } = self;
+        if let Begun::Pending(parts) = begin(context.outbox, context.state, to, tag, payload)? {
+            parts.follow(context.state, timeout, Completion::Nobody);
+        }
+        Ok(())
+    }
+
     /// Sends the message; its end is an event with this token, in a later poll.
     pub fn post(self, token: u64) -> Result<Option<Operation>, SendError> {
         post(self.context, self.to, self.tag, self.payload, self.timeout, token)
