@@ -11,6 +11,7 @@ use farcall_lab::collective::{Collective, Push};
 use farcall_lab::exchange::Buffers;
 use farcall_lab::msgrate::Mode;
 use farcall_lab::units::Size;
+use farcall_lab::workload::{Reply, SizeMix};
 
 use crate::commands::shuffle::PlacementArgument;
 use crate::failure::Failure;
@@ -44,7 +45,7 @@ pub enum Command {
 /// `farcall perf`.
 #[derive(Debug, Args)]
 pub struct Perf {
-    /// Tests to run: echo sends 30 bytes and gets a response of each size [default: all]
+    /// Tests to run [default: echo]
     #[arg(value_name = "TEST")]
     pub tests: Vec<PerfTest>,
     /// Transports, separated by commas [default: all that this program has]
@@ -53,10 +54,10 @@ pub struct Perf {
     /// Lengths of the responses, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "100,1K,10K,100K,1M")]
     pub sizes: Vec<Size>,
-    /// Calls of each client, for each transport and size
-    #[arg(long, default_value = "10000", value_parser = whole_number::<{ u64::MAX }>)]
-    pub count: u64,
-    /// Seconds after which a transport and size are done, however many calls were made
+    /// Calls of each client, for each transport and size [default: 10000; 1000 on a simulated fabric]
+    #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
+    pub count: Option<u64>,
+    /// Seconds (of simulated time on a simulated fabric) after which a transport and size are done, however many calls were made
     #[arg(long, default_value = "1.5", value_parser = parse_seconds)]
     pub seconds: Duration,
     /// The fewest calls before measuring begins; it begins once latencies are steady
@@ -65,15 +66,33 @@ pub struct Perf {
     /// Calls that each client keeps under way
     #[arg(long, default_value = "1", value_parser = whole_number::<4096>)]
     pub concurrent_ops: u64,
-    /// Processes that call
-    #[arg(long, default_value = "1", value_parser = whole_number::<256>)]
-    pub clients: u64,
-    /// Processes that answer; clients call them in turn
-    #[arg(long, default_value = "1", value_parser = whole_number::<256>)]
-    pub servers: u64,
+    /// Processes that call [default: 1]
+    #[arg(long, value_parser = whole_number::<256>)]
+    pub clients: Option<u64>,
+    /// Processes that answer; clients call them in turn [default: 1]
+    #[arg(long, value_parser = whole_number::<256>)]
+    pub servers: Option<u64>,
     /// How payloads are made and looked at
     #[arg(long, default_value = "copied")]
     pub buffers: BuffersArgument,
+    /// Lengths of the messages of echoWorkload: W1, W2, W3, W4, W5, or a file
+    #[arg(long, default_value = "W4", value_name = "NAME|FILE")]
+    pub workload: SizeMix,
+    /// Parts of the links' rate that the messages of echoWorkload are to fill, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "0.8", value_parser = parse_load)]
+    pub load: Vec<f64>,
+    /// What comes back for a message of echoWorkload
+    #[arg(long, default_value = "ack")]
+    pub reply: ReplyArgument,
+    /// Ranks of echoWorkload that send to all others, instead of clients and servers [default: 16 on a simulated fabric]
+    #[arg(long, value_parser = whole_number::<4096>, conflicts_with_all = ["clients", "servers"])]
+    pub nodes: Option<u64>,
+    /// Rate of the links that the load of echoWorkload is a part of, except on a simulated fabric
+    #[arg(long, value_parser = whole_number::<1600>)]
+    pub link_gbps: Option<u64>,
+    /// The fabric that +sim transports run on; --set fabric.SECTION.FIELD=VALUE changes it [default: ideal]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub fabric: Option<String>,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
@@ -92,18 +111,21 @@ pub struct Shuffle {
     /// How the size is meant
     #[arg(long, default_value = "fixed")]
     pub growth: Growth,
-    /// Operations that count, for each number of nodes and size
+    /// Operations that count, for each number of nodes, size and way to push
     #[arg(long, default_value = "100", value_parser = whole_number::<1_000_000>)]
     pub ops: u64,
-    /// Operations before those
+    /// Operations before those, in each launch
     #[arg(long, default_value = "5")]
     pub warmup: u32,
     /// shuffle, broadcast, gather, all-gather, point-to-point, bandwidth or two-way-bandwidth
     #[arg(long, default_value = "shuffle")]
     pub collective: Collective,
-    /// Which message sends its next chunk: deterministic, random or power-of-two
-    #[arg(long, default_value = "deterministic")]
-    pub push: Push,
+    /// Launches of the cluster, each new and with a seed of its own, that the operations are shared among
+    #[arg(long, default_value = "2", value_parser = whole_number::<1000>)]
+    pub launches: u64,
+    /// Which message sends its next chunk: deterministic, random or power-of-two; several are compared launch by launch
+    #[arg(long, value_delimiter = ',', default_value = "deterministic")]
+    pub push: Vec<Push>,
     /// Chunks of a node that its driver does not have entirely yet
     #[arg(long, default_value = "8", value_parser = whole_number::<1024>)]
     pub max_pending: u64,
@@ -113,7 +135,10 @@ pub struct Shuffle {
     /// The longest chunk, in bytes
     #[arg(long, default_value = "40000")]
     pub chunk: Size,
-    /// Transports, separated by commas: simulated ones, or real ones between threads of this machine
+    /// What the nodes are over a real transport
+    #[arg(long, default_value = "processes")]
+    pub ranks: Ranks,
+    /// Transports, separated by commas: simulated ones, or real ones on this machine
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "basic+sim")]
     pub transport: Vec<TransportKind>,
     /// A fabric's name or file; its values can be replaced, as in --set fabric.link.gbps=200 [default: ideal]
@@ -126,6 +151,15 @@ pub struct Shuffle {
     pub tuning: Tuning,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// What ranks are on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ranks {
+    /// Each a process of its own
+    Processes,
+    /// Each a thread of this process
+    Threads,
 }
 
 /// How the sizes of a shuffle are meant.
@@ -238,8 +272,11 @@ pub struct Output {
 /// The tests of `perf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PerfTest {
-    /// A 30-byte request, a response of each size.
+    /// A 30-byte request, a response of each size
     Echo,
+    /// Messages of many lengths, sent when they are due: slowdown under load
+    #[value(name = "echoWorkload")]
+    EchoWorkload,
 }
 
 /// How payloads are made and looked at.
@@ -251,6 +288,24 @@ pub enum BuffersArgument {
     Read,
     /// Loaned responses, which neither side touches
     Loaned,
+}
+
+/// What comes back for a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReplyArgument {
+    /// 8 bytes: nearly the time of one message on its way
+    Ack,
+    /// The message itself, as in clusterperf
+    Echo,
+}
+
+impl From<ReplyArgument> for Reply {
+    fn from(reply: ReplyArgument) -> Self {
+        match reply {
+            ReplyArgument::Ack => Self::Ack,
+            ReplyArgument::Echo => Self::Echo,
+        }
+    }
 }
 
 impl From<BuffersArgument> for Buffers {
@@ -315,6 +370,12 @@ fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
         u64::MAX => format!("`{text}` is not a whole number above 0"),
         _ => format!("`{text}` is not a whole number from 1 to {MAX}"),
     })
+}
+
+/// A part of a link's rate: above 0, and up to 1.
+fn parse_load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load| *load > 0.0 && *load <= 1.0);
+    load.ok_or_else(|| format!("`{text}` is not a part of a link's rate, such as 0.8"))
 }
 
 /// A positive number of seconds, with or without a fraction, of at most a day.

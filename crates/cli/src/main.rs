@@ -10,13 +10,13 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::{exchange, msgrate};
+use farcall_lab::{collective, exchange, msgrate, workload};
 
 use arguments::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    if let Some(report) = worker_report() {
+    if let Some(report) = report_of_worker() {
         println!("{report}");
         return ExitCode::SUCCESS;
     }
@@ -51,13 +51,16 @@ fn run() -> Result<(), Failure> {
     }
 }
 
-/// The report of a process that a measurement started. Not part of the grammar: people have no use for it.
-fn worker_report() -> Option<String> {
+/// What a process reports that a measurement started; `None` if this is none. Not part of the grammar: people have no
+/// use for it.
+fn report_of_worker() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
-    let work = match arguments.next()?.as_str() {
+    let work: fn(&str) -> String = match arguments.next()?.as_str() {
         exchange::WORKER_COMMAND => exchange::work,
         msgrate::WORKER_COMMAND => msgrate::work,
+        workload::WORKLOAD_COMMAND => workload::work,
+        collective::processes::RANK_COMMAND => collective::processes::be_rank,
         _ => return None,
     };
-    arguments.next().map(|job| work(&job))
+    Some(work(&arguments.next()?))
 }

@@ -32,10 +32,10 @@ fn records(arguments: &[&str]) -> Vec<Value> {
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 20] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
-        (&["perf", "ecko"], "farcall: `ecko` is no value of TEST; choose from echo"),
+        (&["perf", "ecko"], "farcall: `ecko` is no value of TEST; choose from echo, echoWorkload"),
         (&["perf", "--sice", "1"], "farcall: there is no option `--sice`; did you mean `--sizes`?"),
         (
             &["perf", "--sizes", "100,1x"],
@@ -59,6 +59,30 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (
             &["perf", "--set", "ring.ring_bytes=1"],
             "farcall: ring.ring_bytes=1 is out of range; the nearest valid value is 4K",
+        ),
+        (
+            &["perf", "--transport", "ring+shm", "--fabric", "ideal"],
+            "farcall: --fabric is for simulated transports, such as --transport basic+sim",
+        ),
+        (
+            &["perf", "--transport", "ring+shm", "--set", "fabric.link.gbps=1"],
+            "farcall: --set fabric.… is for simulated transports, such as --transport basic+sim",
+        ),
+        (
+            &["perf", "--transport", "homa+sim", "--fabric", "connectx2-qdr", "--clients", "80"],
+            "farcall: --fabric: fabric profile `connectx2-qdr`, `topology`: there are places for 80 hosts, not for 81",
+        ),
+        (
+            &["perf", "echoWorkload", "--transport", "basic+udp"],
+            "farcall: --load is a part of the links' rate, which is not known for basic+udp; add --link-gbps",
+        ),
+        (
+            &["perf", "echoWorkload", "--transport", "basic+sim", "--link-gbps", "10"],
+            "farcall: --link-gbps is not for simulated fabrics, whose links have a rate; see --set fabric.link.gbps",
+        ),
+        (
+            &["perf", "echoWorkload", "--load", "1.5"],
+            "farcall: --load: `1.5` is not a part of a link's rate, such as 0.8",
         ),
         (&["compare"], "farcall: --limit is missing; see `farcall --help`"),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
@@ -143,6 +167,72 @@ fn records_have_the_documented_fields() {
 }
 
 #[test]
+fn a_simulated_fabric_stands_beside_what_was_published_for_it() {
+    let documentation = include_str!("../../../docs/results.md");
+    let arguments =
+        ["perf", "--transport", "basic+sim,homa+sim", "--fabric", "connectx2-qdr", "--sizes", "100,10K"];
+    let found = records(&[&arguments[..], &["--count", "300", "--json", "-"]].concat());
+    assert_eq!(found.len(), 2 * 2 * 5);
+    for record in &found {
+        let figure = |field: &str| record[field].as_f64().unwrap_or_else(|| panic!("{field} in {record}"));
+        let error = figure("value") / figure("published") - 1.0;
+        assert!((figure("error") - error).abs() < 1e-9, "{record}");
+        for field in record.as_object().expect("a record is an object").keys() {
+            assert!(
+                documentation.contains(&format!("`{field}`")),
+                "docs/results.md does not say what `{field}` is"
+            );
+        }
+    }
+    let medians: Vec<_> = found.iter().filter(|record| record["statistic"] == "p50").collect();
+    assert_eq!(medians[0]["published"], 3_900.0);
+    for median in medians {
+        let error = median["error"].as_f64().expect("a number");
+        assert!(error.abs() < 0.25, "the model is of that machine: {median}");
+    }
+}
+
+#[test]
+fn a_simulation_is_the_same_every_time_and_follows_its_profile() {
+    let arguments = ["perf", "--transport", "homa+sim", "--fabric", "ideal", "--sizes", "100K"];
+    let run = |more: &[&str]| {
+        let found = records(&[&arguments[..], &["--count", "100", "--json", "-"], more].concat());
+        (found[0]["trace_hash"].clone(), found[0]["value"].as_f64().expect("a number"))
+    };
+    let (trace, median) = run(&[]);
+    assert_eq!(run(&[]), (trace.clone(), median));
+    let (slower_trace, slower) = run(&["--set", "fabric.link.gbps=10"]);
+    assert_ne!(trace, slower_trace);
+    let on_the_wire = 102_400.0 * 8.0 / 10.0;
+    assert!(slower > on_the_wire && median < on_the_wire, "{median} ns, {slower} ns");
+}
+
+#[test]
+fn a_workload_tells_slowdowns_by_length_on_this_machine_and_on_a_simulated_fabric() {
+    let documentation = include_str!("../../../docs/results.md");
+    let on_machine =
+        ["--transport", "basic+shm,homa+udp", "--link-gbps", "1", "--clients", "1", "--servers", "2"];
+    let simulated = ["--transport", "homa+sim", "--nodes", "4"];
+    for site in [&on_machine[..], &simulated] {
+        let arguments = ["perf", "echoWorkload", "--workload", "W2", "--load", "0.05,0.1", "--count", "1000"];
+        let found = records(&[&arguments[..], site, &["--json", "-"]].concat());
+        for load in [5, 10] {
+            let name = format!("echoWorkload.W2.{load}.all.slowdown");
+            let slowdown = found.iter().find(|record| record["name"] == *name).expect(&name);
+            assert_eq!((&slowdown["unit"], &slowdown["statistic"]), (&"1".into(), &"p50".into()));
+            assert!(slowdown["value"].as_f64() >= Some(0.9), "{slowdown}");
+            assert!(slowdown["samples"].as_u64() >= Some(800), "{slowdown}");
+        }
+        for field in found.iter().flat_map(|record| record.as_object().expect("an object").keys()) {
+            assert!(
+                documentation.contains(&format!("`{field}`")),
+                "docs/results.md does not say what `{field}` is"
+            );
+        }
+    }
+}
+
+#[test]
 fn many_calls_clients_and_servers_are_stated() {
     let arguments =
         ["--concurrent-ops", "4", "--clients", "2", "--servers", "2", "--seconds", "1", "--count", "300"];
@@ -158,6 +248,47 @@ fn many_calls_clients_and_servers_are_stated() {
         found.iter().all(|record| record["name"] != "echo100.ratio"),
         "no limit has eight calls under way"
     );
+}
+
+#[test]
+fn processes_shuffle_over_every_real_transport() {
+    let records = records(&[
+        "shuffle",
+        "--nodes=3",
+        "--sizes=0,9000",
+        "--chunk=4000",
+        "--ops=5",
+        "--warmup=1",
+        "--transport=ring+shm,basic+udp,basic+shm,homa+udp,homa+shm",
+        "--json=-",
+    ]);
+    let medians: Vec<_> = records.iter().filter(|record| record["statistic"] == "p50").collect();
+    let times = medians.iter().filter(|record| record["unit"] == "ns");
+    assert_eq!(times.clone().count(), 5 * 2, "{records:#?}");
+    assert!(times.clone().all(|record| record["samples"] == 5 && record["value"].as_f64() > Some(0.0)));
+}
+
+#[test]
+fn ways_to_push_are_compared_on_one_simulated_fabric() {
+    let arguments = [
+        "shuffle",
+        "--nodes=20",
+        "--sizes=1000",
+        "--ops=10",
+        "--launches=5",
+        "--push=deterministic,random",
+        "--fabric=omni-path-100",
+        "--json=-",
+    ];
+    let (first, second) = (records(&arguments), records(&arguments));
+    assert_eq!(first, second, "the same seed gives the same records");
+    let named = |name: &str| {
+        let of_name = |record: &&Value| record["name"].as_str().is_some_and(|text| text.ends_with(name));
+        first.iter().filter(of_name).collect::<Vec<_>>()
+    };
+    let ratios = named(".timeToFirst");
+    assert_eq!((ratios.len(), &ratios[0]["push"]), (1, &Value::from("random")));
+    assert!(named(".p50").iter().all(|record| record["p50_interval_ns"].is_array()), "{first:#?}");
 }
 
 #[test]

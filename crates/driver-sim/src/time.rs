@@ -111,6 +111,15 @@ impl PerByte {
         Self { picos_q16: (nanos * 1_000.0 * 65_536.0).round() as u64 }
     }
 
+    /// The rate, in bits per second; of no time at all the greatest number.
+    pub const fn bits_per_second(self) -> u64 {
+        const BIT_PICOS_Q16: u128 = 8_000_000_000_000 << 16;
+        match self.picos_q16 {
+            0 => u64::MAX,
+            picos_q16 => (BIT_PICOS_Q16 / picos_q16 as u128) as u64,
+        }
+    }
+
     /// How long `bytes` bytes take, rounded down.
     #[inline]
     pub const fn time(self, bytes: usize) -> Picos {
@@ -130,6 +139,8 @@ mod tests {
         assert!((odd / (8e9 / 27.2) - 1.0).abs() < 1e-6, "{odd}");
         assert_eq!(PerByte::of_nanos(0.25).time(4000), Picos(1_000_000));
         assert_eq!(PerByte::FREE.time(1 << 40), Picos::ZERO);
+        assert_eq!(PerByte::at_gbps(100.0).bits_per_second(), 100_000_000_000);
+        assert_eq!(PerByte::FREE.bits_per_second(), u64::MAX);
     }
 
     #[test]

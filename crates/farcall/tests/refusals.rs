@@ -36,7 +36,7 @@ fn sentence<T>(outcome: Result<T, impl ToString>) -> String {
 #[test]
 fn an_unknown_transport_is_answered_with_the_known_ones() {
     let node = Node::new(Bootstrap::alone(), Settings::default());
-    let known: Vec<_> = TransportKind::ALL.iter().map(|kind| kind.name()).collect();
+    let known: Vec<_> = TransportKind::every().map(TransportKind::name).collect();
     for unknown in ["rnig+shm", "ring", "", "RING+SHM", "ring+shm "] {
         let expected = format!("unknown transport `{unknown}`; the transports here are {}", known.join(", "));
         assert_eq!(sentence(node.endpoint(unknown)), expected);

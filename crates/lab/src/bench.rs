@@ -66,6 +66,11 @@ impl Bench {
         Ok(self.probe.measure()?.trimmed_mean_nanos)
     }
 
+    /// On which cores processes run.
+    pub(crate) fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
     /// Measures an exchange between processes.
     pub fn exchange(&self, exchange: &Exchange) -> Result<ExchangeResult, BenchError> {
         Ok(run(exchange, &self.placement)?)

@@ -1,4 +1,4 @@
-//! Seeded random numbers for orders and resampling: the same seed gives the same experiment.
+//! Seeded random numbers for orders, arrivals and resampling: the same seed gives the same experiment.
 
 /// The SplitMix64 generator (Steele, Lea and Flood, 2014): small, fast, and good enough for shuffles.
 #[derive(Clone, Debug)]
@@ -21,6 +21,13 @@ impl Random {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
+    }
+
+    /// A number from an exponential distribution of this mean.
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+        // From 0 up to but not including 1, in steps of 2^-53.
+        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        -mean * (-uniform).ln_1p()
     }
 
     fn next(&mut self) -> u64 {

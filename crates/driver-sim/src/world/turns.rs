@@ -1,7 +1,8 @@
 //! When hosts run.
 //!
 //! Hosts poll without a pause, but a turn that finds nothing changes nothing, so idle ones are not run. A host that is
-//! idle when something arrives would be in the middle of a fruitless turn: it notices after half of one on average.
+//! idle when something arrives would be in the middle of a fruitless turn: it notices at its end, which is as likely to
+//! come soon as late.
 
 use farcall_protocol::Instant;
 
@@ -28,8 +29,8 @@ impl World {
         if !(state.driven && state.up && !state.paused) {
             return;
         }
-        let half_a_poll = Picos(self.profile.host.poll.times(state.slowness).0 / 2);
-        let at = state.local().max(self.now + half_a_poll);
+        let rest_of_poll = Picos(self.random.below(self.profile.host.poll.times(state.slowness).0.max(1)));
+        let at = state.local().max(self.now + rest_of_poll);
         if at < self.wakes.of(host) {
             self.wakes.set(host, at);
         }

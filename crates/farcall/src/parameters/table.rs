@@ -54,8 +54,8 @@ parameters! {
         unscheduled_priorities: Option<u8> = "auto", Domain::integer(1, 7, "priorities").or_auto(), Endpoint, "Priorities for bytes that need no grant; auto learns from the traffic.";
         cutoffs: Option<Sizes> = "auto", Domain::sizes(1, G as u32, 7).or_auto(), Endpoint, "Lengths of messages that part those priorities; auto learns from the traffic.";
         fifo_permille: u16 = "50", Domain::integer(0, 1000, "of 1000 bytes"), Endpoint, "Share of grants, and of bytes sent, for the oldest message instead of the shortest.";
-        link_gbps: Option<u32> = "auto", Domain::integer(1, 1600, "Gb/s").or_auto(), Endpoint, "Rate of the link, by which packets are paced; auto does not pace them.";
-        backlog: Duration = "2us", Domain::duration(Duration::ZERO, MILLISECOND), Endpoint, "Most time that the link may take for packets already given to it, when it is paced.";
+        link_gbps: Option<u32> = "auto", Domain::integer(1, 1600, "Gb/s").or_auto(), Endpoint, "Rate of the link, by which packets are paced; auto knows that of simulated fabrics, and does not pace on others.";
+        backlog: Option<Duration> = "auto", Domain::duration(Duration::ZERO, MILLISECOND).or_auto(), Endpoint, "Most time that the link may take for packets already given to it, when it is paced; auto takes that of two full packets.";
         resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";

@@ -63,8 +63,8 @@ impl Builder<'_> {
             TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
             TransportKind::BasicUdp => self.basic(udp()?, seed),
             TransportKind::BasicShm => self.basic(shm()?, seed),
-            TransportKind::HomaUdp => self.homa(udp()?, seed),
-            TransportKind::HomaShm => self.homa(shm()?, seed),
+            TransportKind::HomaUdp => self.homa(udp()?, seed, None),
+            TransportKind::HomaShm => self.homa(shm()?, seed, None),
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
                 Err("it needs a simulated fabric, whose hosts are not processes".into())
             }
@@ -77,7 +77,10 @@ impl Builder<'_> {
         match kind {
             TransportKind::RingSim => Ok(self.ring(host.lanes())),
             TransportKind::BasicSim => self.basic(host.datagram(), seed),
-            TransportKind::HomaSim => self.homa(host.datagram(), seed),
+            TransportKind::HomaSim => {
+                let link = host.fabric().profile().link.rate;
+                self.homa(host.datagram(), seed, Some(link.bits_per_second()))
+            }
             real => Err(format!("simulated hosts have no {real}").into()),
         }
     }
@@ -91,8 +94,9 @@ impl Builder<'_> {
         self.packet(driver, BasicPolicy, &basic_config(self.settings), seed)
     }
 
-    fn homa<D: Datagram + 'static>(&self, driver: D, seed: u64) -> Built {
-        let rules = homa_rules(&self.settings.homa, driver.limits())?;
+    /// Homa over a driver whose link carries so many bits per second, as far as that is known.
+    fn homa<D: Datagram + 'static>(&self, driver: D, seed: u64, link: Option<u64>) -> Built {
+        let rules = homa_rules(&self.settings.homa, driver.limits(), link)?;
         self.packet(driver, HomaPolicy::new(rules)?, &homa_config(self.settings), seed)
     }
 

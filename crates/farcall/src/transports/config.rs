@@ -1,6 +1,7 @@
 //! From settings to the configurations of drivers and transports.
 
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 
 use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::FaultConfig;
@@ -87,14 +88,25 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
     }
 }
 
-/// The rules on a driver with such limits.
-pub fn homa_rules(homa: &HomaSettings, limits: DatagramLimits) -> Result<HomaRules, TooFewPriorities> {
+/// Full packets that the network card is given ahead unless the settings say otherwise: one is on the link while the next
+/// one is read (Montazeri et al., SIGCOMM 2018, §4).
+const PACKETS_AHEAD: u64 = 2;
+
+/// The rules on a driver with such limits, over a link that carries so many bits per second if that is known.
+pub fn homa_rules(
+    homa: &HomaSettings,
+    limits: DatagramLimits,
+    link: Option<u64>,
+) -> Result<HomaRules, TooFewPriorities> {
     let priorities = limits.priorities;
     let grant_bytes = homa.grant_bytes.unwrap_or((2 * limits.mtu_bytes).max(homa.rtt_bytes / 4));
     let wanted = homa.priorities.unwrap_or(priorities);
     if wanted > priorities {
         return Err(TooFewPriorities { wanted, priorities });
     }
+    let link = homa.link_gbps.map(|gbps| u64::from(gbps) * 1_000_000_000).or(link);
+    let ahead_nanos = link
+        .map_or(0, |bits| (PACKETS_AHEAD * limits.mtu_bytes as u64 * 8).saturating_mul(1_000_000_000) / bits);
     Ok(HomaRules {
         rtt_bytes: homa.rtt_bytes as u32,
         grant_bytes: grant_bytes as u32,
@@ -103,8 +115,8 @@ pub fn homa_rules(homa: &HomaSettings, limits: DatagramLimits) -> Result<HomaRul
         unscheduled_priorities: homa.unscheduled_priorities,
         cutoffs: homa.cutoffs.map(|sizes| sizes.as_slice().to_vec()),
         fifo_permille: homa.fifo_permille,
-        link_bits_per_second: homa.link_gbps.map(|gbps| u64::from(gbps) * 1_000_000_000),
-        backlog: homa.backlog,
+        link_bits_per_second: link,
+        backlog: homa.backlog.unwrap_or(Duration::from_nanos(ahead_nanos)),
     })
 }
 

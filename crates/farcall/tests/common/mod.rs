@@ -5,6 +5,7 @@
 pub mod counters;
 pub mod life;
 pub mod litter;
+pub mod load;
 pub mod random;
 pub mod victim;
 

@@ -3,24 +3,32 @@
 //! An operation is a [`Schedule`]: which messages each rank sends, and which of those wait for messages that must have
 //! arrived first. Every rank runs the same [`Member`], which cuts messages into chunks and pushes them by calls; rank 0
 //! also runs the [`Root`], which starts operations at one instant everywhere and takes the time of the slowest rank.
-//! The same code runs on hosts of a simulated fabric ([`simulated`]) and in threads over real transports ([`threads`]).
+//! The same code runs on hosts of a simulated fabric ([`simulated`]), and over real transports in threads ([`threads`])
+//! and in processes ([`processes`]).
 
+mod inbox;
+pub mod launches;
 mod member;
+mod orders;
+pub mod processes;
 mod published;
 mod push;
 mod root;
 mod schedule;
+mod sending;
 pub mod simulated;
 mod summary;
 pub mod threads;
 
 use farcall::Service;
+use serde::{Deserialize, Serialize};
 
-pub use member::{Member, MemberError, PushLimits};
+pub use member::{Member, MemberError};
 pub use published::Series;
 pub use push::Push;
 pub use root::{OperationTime, Root};
 pub use schedule::{Collective, Schedule};
+pub use sending::PushLimits;
 pub use summary::{Summary, throughput_gbps};
 
 /// Starts an operation; answered when the rank is done with its part.
@@ -29,8 +37,11 @@ const START: Service = Service(1);
 /// Carries a chunk.
 const CHUNK: Service = Service(2);
 
+/// Lets a rank go: there are no more operations.
+const END: Service = Service(3);
+
 /// What is measured: operations of one kind, size and number of ranks, one after another.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// What the ranks do.
     pub collective: Collective,

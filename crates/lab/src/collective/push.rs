@@ -3,10 +3,12 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::random::Random;
 
 /// A rule for choosing among the messages that could send a chunk now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Push {
     /// The one with the most bytes left; of equals the first in clockwise order from the own rank.
     Deterministic,

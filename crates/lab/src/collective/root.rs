@@ -6,10 +6,11 @@
 use core::time::Duration;
 
 use farcall::{CallError, Clock, Instant, Outcome};
+use serde::{Deserialize, Serialize};
 
-use super::Plan;
-use super::START;
-use super::member::{FOREIGN_TOKENS, Finish, Member, MemberError, Times};
+use super::member::{FOREIGN_TOKENS, Member, MemberError};
+use super::orders::{Finish, Times};
+use super::{END, Plan, START};
 
 /// How far ahead the first start lies: what it takes to tell a few ranks, and for each more of them.
 const LEAD: Duration = Duration::from_micros(100);
@@ -22,10 +23,10 @@ const LEAD_MAX: Duration = Duration::from_secs(1);
 const REPORT_MAX: Duration = Duration::from_millis(10);
 
 /// The longest that an operation may last.
-const OPERATION_MAX: Duration = Duration::from_secs(100);
+pub(super) const OPERATION_MAX: Duration = Duration::from_secs(100);
 
 /// One operation that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationTime {
     /// From the common start until the last rank has all that it expects, in nanoseconds.
     pub nanos: u64,
@@ -100,6 +101,16 @@ impl Root {
     /// Operations that some rank learnt of too late, and that were done again.
     pub fn repeated(&self) -> u32 {
         self.repeated
+    }
+
+    /// Lets the other ranks go.
+    pub fn end(mut self) -> Result<(), MemberError> {
+        for rank in 1..self.plan.ranks {
+            let peer = self.member.peer(rank)?;
+            let answer = self.member.endpoint().call(peer, END, &[]).wait();
+            answer.map_err(|error| MemberError::Chunk { rank: 0, error })?;
+        }
+        Ok(())
     }
 
     /// When a turn must come though nothing arrives.

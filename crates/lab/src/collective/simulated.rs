@@ -6,52 +6,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::parameters::Settings;
-use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, Program, Totals};
+use farcall::simulated::{Cluster, Profile, Program};
 use farcall::{EndpointError, Instant, TransportKind};
 
 use super::{Member, OperationTime, Plan, Root, Schedule};
-
-/// Bytes of each packet that are carried: all headers. Chunks are zeros, and what is not carried reads as zeros.
-const CARRIED_BYTES: usize = 256;
+use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
 /// Simulated time after which a run has gone wrong.
-const SIMULATED_MAX: Instant = Instant::from_nanos(1_000_000_000_000);
+const SIMULATED_MAX: Duration = Duration::from_secs(1_000);
 
 /// What came of a run.
 #[derive(Clone, Debug)]
-pub struct SimulatedRun {
+pub struct SimulatedOperations {
     /// The operations that count.
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
     /// What happened on the fabric.
-    pub totals: Totals,
-    /// The fingerprint of all that happened there.
-    pub trace_hash: u64,
-    /// Simulated time that passed.
-    pub simulated: Duration,
-    /// Real time that it took.
-    pub lasted: Duration,
+    pub run: SimulatedRun,
 }
 
 /// Why there is no run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulatedError {
-    /// The fabric has no place for the ranks.
+    /// The fabric has no place for the ranks, or they were not done.
     #[error(transparent)]
-    Profile(#[from] ProfileError),
+    Fabric(#[from] SimulationError),
     /// A host has no such endpoint.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     /// A rank could not do its part.
     #[error("{0}")]
     Failed(String),
-    /// Nothing can happen any more, although operations are under way.
-    #[error("the simulation stands still: no packet is on its way and no rank has a deadline")]
-    Quiet,
-    /// The operations take too long.
-    #[error("the operations are not done after {} simulated seconds", SIMULATED_MAX.as_nanos() / 1_000_000_000)]
-    TooLong,
 }
 
 /// Runs a plan on a fabric of this kind.
@@ -59,29 +45,15 @@ pub fn run(
     plan: &Plan,
     profile: Profile,
     transport: TransportKind,
-    settings: Settings,
-) -> Result<SimulatedRun, SimulatedError> {
-    let begun = std::time::Instant::now();
-    let mut cluster = Cluster::new(profile, plan.ranks, plan.seed, settings)?;
-    cluster.fabric().carry_at_most(CARRIED_BYTES);
+    settings: &Settings,
+) -> Result<SimulatedOperations, SimulatedError> {
+    let fabric = SimulatedFabric { profile, seed: plan.seed };
+    let mut cluster = fabric.cluster(plan.ranks as usize, settings)?;
     let root = start(&mut cluster, plan, transport)?;
-    let outcome = cluster.run_while_until(|| !root.borrow().is_done(), SIMULATED_MAX);
+    let run = fabric.run_while(&mut cluster, SIMULATED_MAX, || !root.borrow().is_done());
     let root = root.borrow();
     let times = root.outcome().map_err(SimulatedError::Failed)?.to_vec();
-    match outcome {
-        Outcome::Done => {}
-        Outcome::Quiet => return Err(SimulatedError::Quiet),
-        Outcome::TimeReached => return Err(SimulatedError::TooLong),
-    }
-    let fabric = cluster.fabric();
-    Ok(SimulatedRun {
-        times,
-        repeated: root.repeated(),
-        totals: fabric.totals(),
-        trace_hash: fabric.trace_hash(),
-        simulated: Duration::from_nanos(fabric.now().as_nanos()),
-        lasted: begun.elapsed(),
-    })
+    Ok(SimulatedOperations { times, repeated: root.repeated(), run: run? })
 }
 
 /// Gives each host its part; the root's is returned too.

@@ -12,6 +12,10 @@ use crate::warmup::{Warmup, WarmupDetector};
 /// While calls are not timed, the clock is read once for so many completions.
 const CLOCK_EVERY: u64 = 256;
 
+/// With fewer calls there is not even a median, so that slow ones may take longer than asked for, up to a limit.
+const CALLS_MIN: u64 = 5;
+const MORE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// The longest warm-up, however slow the calls are.
 const WARMUP_MAX: Duration = Duration::from_secs(1);
 
@@ -38,9 +42,10 @@ pub(super) struct Run {
 pub(super) fn warm_up(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<Warmup, ClientError> {
     let mut detector = WarmupDetector::new();
     let mut outcome = None;
-    let begin = Clock::new().now();
+    let begin = endpoint.clock().now();
     // Calls are timed here in any case: there is nothing else to tell whether they are steady.
-    ClosedLoop::new(job, peers, Timing::EachCall).run(endpoint, |calls, now, nanos| {
+    let closed_loop = ClosedLoop::new(&job.exchange, peers, Timing::EachCall, endpoint.clock());
+    closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
         outcome = outcome.or_else(|| nanos.and_then(|nanos| detector.observe(nanos)));
         (outcome.is_some() && calls >= job.exchange.warmup_calls) || now - begin >= WARMUP_MAX
     })?;
@@ -50,14 +55,17 @@ pub(super) fn warm_up(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<
 /// Makes the calls that count.
 pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<Run, ClientError> {
     let mut latencies = Latencies::new();
-    let begun = Clock::new().now();
-    let (calls, ended) =
-        ClosedLoop::new(job, peers, job.exchange.timing).run(endpoint, |calls, now, nanos| {
-            if let Some(nanos) = nanos {
-                latencies.record(nanos);
-            }
-            calls >= job.exchange.calls || now - begun >= job.exchange.lasting
-        })?;
+    let begun = endpoint.clock().now();
+    let closed_loop = ClosedLoop::new(&job.exchange, peers, job.exchange.timing, endpoint.clock());
+    let (calls, ended) = closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
+        if let Some(nanos) = nanos {
+            latencies.record(nanos);
+        }
+        let over = now - begun;
+        calls >= job.exchange.calls
+            || over >= job.exchange.lasting + MORE_TIME_MAX
+            || over >= job.exchange.lasting && calls >= CALLS_MIN
+    })?;
     Ok(Run { calls, begun, ended, latencies: latencies.into_histogram() })
 }
 
@@ -99,12 +107,12 @@ impl Latencies {
 }
 
 /// The state of a run of calls. Slots are the tokens of its calls: a slot has one call under way at a time.
-struct ClosedLoop<'a> {
-    exchange: &'a Exchange,
-    /// Whether others need this core while there is nothing to do.
-    yields: bool,
-    peers: &'a [Peer],
+///
+/// A process runs it in a loop of its own; on a simulated host each turn is one of the simulation's.
+pub(super) struct ClosedLoop {
+    peers: Vec<Peer>,
     request: Vec<u8>,
+    response_bytes: usize,
     receiver: Receiver,
     timing: Timing,
     clock: Clock,
@@ -118,16 +126,14 @@ struct ClosedLoop<'a> {
     failure: Option<ClientError>,
 }
 
-impl<'a> ClosedLoop<'a> {
-    fn new(job: &'a Job, peers: &'a [Peer], timing: Timing) -> Self {
-        let exchange = &job.exchange;
-        let clock = Clock::new();
+impl ClosedLoop {
+    /// The loop of an exchange with these servers, before its first call.
+    pub(super) fn new(exchange: &Exchange, peers: &[Peer], timing: Timing, clock: Clock) -> Self {
         let now = clock.now();
         Self {
-            exchange,
-            yields: job.shares_cores,
-            peers,
+            peers: peers.to_vec(),
             request: vec![1; exchange.request_bytes],
+            response_bytes: exchange.response_bytes,
             receiver: Receiver::new(exchange.buffers, exchange.response_bytes),
             timing,
             clock,
@@ -142,28 +148,56 @@ impl<'a> ClosedLoop<'a> {
 
     /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time as last read,
     /// and the latency when calls are timed. Returns the number of calls and when the last of them was complete.
+    /// `yields` when others need this core while there is nothing to do.
     fn run(
         mut self,
         endpoint: &Endpoint,
+        yields: bool,
         mut is_last: impl FnMut(u64, Instant, Option<u64>) -> bool,
     ) -> Result<(u64, Instant), ClientError> {
-        for slot in 0..self.exchange.in_flight {
+        self.start(endpoint)?;
+        while !Self::is_over(endpoint) {
+            let done = self.turn(endpoint, &mut is_last);
+            if yields && done == 0 {
+                std::thread::yield_now();
+            }
+        }
+        self.end()
+    }
+
+    /// Makes the first call of each slot.
+    pub(super) fn start(&mut self, endpoint: &Endpoint) -> Result<(), ClientError> {
+        for slot in 0..self.began.len() {
             self.now = self.clock.now();
             self.began[slot] = self.now;
             let peer = self.turn_of();
             endpoint.call(peer, ECHO, &self.request).post(slot as u64)?;
         }
-        // Calls that are under way when the last one completes are waited for; each ends by its deadline at the latest.
-        while endpoint.calls_under_way() > 0 {
-            let done = endpoint.poll(|context, event| {
-                if let Event::Completed { token, outcome } = event {
-                    self.complete(context, token as usize, outcome, &mut is_last);
-                }
-            });
-            if self.yields && done == 0 {
-                std::thread::yield_now();
+        Ok(())
+    }
+
+    /// One poll: takes completions and makes the calls that follow them. Returns how much there was to do.
+    #[inline]
+    pub(super) fn turn(
+        &mut self,
+        endpoint: &Endpoint,
+        is_last: &mut impl FnMut(u64, Instant, Option<u64>) -> bool,
+    ) -> usize {
+        endpoint.poll(|context, event| {
+            if let Event::Completed { token, outcome } = event {
+                self.complete(context, token as usize, outcome, is_last);
             }
-        }
+        })
+    }
+
+    /// Whether no call is under way any more. Calls that are under way when the last one completes are waited for;
+    /// each ends by its deadline at the latest.
+    pub(super) fn is_over(endpoint: &Endpoint) -> bool {
+        endpoint.calls_under_way() == 0
+    }
+
+    /// The number of calls and when the last of them was complete.
+    pub(super) fn end(self) -> Result<(u64, Instant), ClientError> {
         match self.failure {
             Some(failure) => Err(failure),
             None => Ok((self.calls, self.ended.unwrap_or(self.now))),
@@ -182,7 +216,7 @@ impl<'a> ClosedLoop<'a> {
             return;
         }
         match outcome {
-            Ok(answer) if self.receiver.look_at(answer, self.exchange.response_bytes) => {}
+            Ok(answer) if self.receiver.look_at(answer, self.response_bytes) => {}
             Ok(_) => return self.failure = Some(ClientError::WrongLength),
             Err(error) => return self.failure = Some(error.clone().into()),
         }

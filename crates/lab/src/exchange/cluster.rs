@@ -10,8 +10,9 @@ use std::time::Instant;
 
 use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
 use farcall_limit::{Core, CorePair};
+use serde::de::DeserializeOwned;
 
-use super::report::{ClientReport, WorkerReport};
+use super::report::ClientReport;
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
 
@@ -29,13 +30,28 @@ impl Placement {
     }
 
     fn is_shared(&self, exchange: &Exchange) -> bool {
-        exchange.servers + exchange.clients > self.cores.len()
+        self.is_shared_by(exchange.servers + exchange.clients)
+    }
+
+    /// Whether so many processes have to share cores.
+    pub(crate) fn is_shared_by(&self, processes: usize) -> bool {
+        processes > self.cores.len()
+    }
+
+    /// The cores of so many processes without roles.
+    pub(crate) fn in_turn(&self, processes: usize) -> Vec<Core> {
+        self.cores.iter().copied().cycle().take(processes).collect()
     }
 
     /// The core of each rank: the first server and the first client have one to themselves as long as there are more
     /// cores than processes.
     fn of(&self, exchange: &Exchange) -> Vec<Core> {
-        let (servers, ranks) = (exchange.servers, exchange.servers + exchange.clients);
+        self.of_roles(exchange.servers, exchange.clients)
+    }
+
+    /// The same for so many servers and clients.
+    pub(crate) fn of_roles(&self, servers: usize, clients: usize) -> Vec<Core> {
+        let ranks = servers + clients;
         let mut cores = vec![self.cores[0]; ranks];
         cores[servers] = self.cores[1];
         let rest = (0..ranks).filter(|&rank| rank != 0 && rank != servers);
@@ -77,15 +93,46 @@ pub enum ExchangeError {
     },
 }
 
+/// Processes of this program that work together, and what each of them is told.
+pub(crate) struct Workers<'a> {
+    /// The argument that makes the program such a worker.
+    pub(crate) command: &'static str,
+    /// What it is told.
+    pub(crate) job: String,
+    /// The transport, for error messages.
+    pub(crate) transport: &'a str,
+    /// The first ranks are servers.
+    pub(crate) servers: usize,
+    /// The core of each rank.
+    pub(crate) cores: Vec<Core>,
+    /// The time that they have.
+    pub(crate) within: Duration,
+}
+
+/// What a process writes when it has done its job: its findings, or why it has none.
+pub(crate) type Report<T> = Result<T, String>;
+
 /// Measures an exchange between processes of this program, which exist for that time only.
 pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult, ExchangeError> {
-    let ranks = exchange.servers + exchange.clients;
-    let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
-    let cores = placement.of(exchange);
     let job = Job { exchange: exchange.clone(), shares_cores: placement.is_shared(exchange) };
-    let job = serde_json::to_string(&job).expect("a job is JSON");
-    let plans = cores.iter().enumerate().map(|(rank, core)| plan(&job, rank as u32, *core)).collect();
-    let mut children = Children::start(rendezvous.address(), ranks as u32, plans)?;
+    let reports: Vec<Option<ClientReport>> = run_workers(&Workers {
+        command: WORKER_COMMAND,
+        job: serde_json::to_string(&job).expect("a job is JSON"),
+        transport: &exchange.transport,
+        servers: exchange.servers,
+        cores: placement.of(exchange),
+        within: exchange.lasting + OVERHEAD_MAX * 2,
+    })?;
+    let clients: Vec<_> = reports.into_iter().flatten().collect();
+    Ok(ExchangeResult::new(exchange, &clients))
+}
+
+/// Starts the processes and waits for what they report, in the order in which they end.
+pub(crate) fn run_workers<T: DeserializeOwned>(workers: &Workers<'_>) -> Result<Vec<T>, ExchangeError> {
+    let ranks = workers.cores.len();
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", ranks as u32)?;
+    let plans = workers.cores.iter().enumerate().map(|(rank, core)| plan(workers, rank as u32, *core));
+    let mut children = Children::start(rendezvous.address(), ranks as u32, plans.collect())?;
     let (sender, reports) = channel();
     for rank in 0..ranks {
         if let Some(output) = children.take_stdout(rank as u32) {
@@ -93,14 +140,13 @@ pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult,
         }
     }
     drop(sender);
-    let clients = await_reports(exchange, ranks, &reports)?;
-    Ok(ExchangeResult::new(exchange, &clients))
+    await_reports(workers, &reports)
 }
 
 /// This program as a worker.
-fn plan(job: &str, rank: u32, core: Core) -> ChildPlan {
+fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
     let mut command = Command::new("/proc/self/exe");
-    command.args([WORKER_COMMAND, job]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args([workers.command, &workers.job]).stdin(Stdio::null()).stdout(Stdio::piped());
     ChildPlan::new(rank, command).on_core(core.0 as u32)
 }
 
@@ -114,42 +160,42 @@ fn read_aside(rank: usize, mut output: ChildStdout, sender: Sender<(usize, Strin
     });
 }
 
-/// Takes the reports in the order in which processes end; the first failure ends the wait.
-fn await_reports(
-    exchange: &Exchange,
-    ranks: usize,
+/// The first failure ends the wait.
+fn await_reports<T: DeserializeOwned>(
+    workers: &Workers<'_>,
     reports: &Receiver<(usize, String)>,
-) -> Result<Vec<ClientReport>, ExchangeError> {
-    let within = exchange.lasting + OVERHEAD_MAX * 2;
-    let end = Instant::now() + within;
-    let mut silent: BTreeSet<usize> = (0..ranks).collect();
-    let mut clients = Vec::with_capacity(exchange.clients);
+) -> Result<Vec<T>, ExchangeError> {
+    let end = Instant::now() + workers.within;
+    let mut silent: BTreeSet<usize> = (0..workers.cores.len()).collect();
+    let mut findings = Vec::with_capacity(workers.cores.len());
     while let Some(&first_silent) = silent.first() {
         let received = reports.recv_timeout(end.saturating_duration_since(Instant::now()));
         let (rank, text) = received.map_err(|_| ExchangeError::Silent {
-            who: role(exchange, first_silent),
-            transport: exchange.transport.clone(),
-            within,
+            who: workers.role(first_silent),
+            transport: workers.transport.to_owned(),
+            within: workers.within,
         })?;
         silent.remove(&rank);
-        match serde_json::from_str(&text) {
-            Ok(WorkerReport::Client(report)) => clients.push(report),
-            Ok(WorkerReport::Server) => {}
-            Ok(WorkerReport::Failed(why)) => return Err(failed(exchange, rank, why)),
-            Err(_) => return Err(failed(exchange, rank, "its process ended without a report".to_owned())),
+        match serde_json::from_str::<Report<T>>(&text) {
+            Ok(Ok(found)) => findings.push(found),
+            Ok(Err(why)) => return Err(workers.failed(rank, why)),
+            Err(_) => return Err(workers.failed(rank, "its process ended without a report".to_owned())),
         }
     }
-    Ok(clients)
+    Ok(findings)
 }
 
-fn failed(exchange: &Exchange, rank: usize, why: String) -> ExchangeError {
-    ExchangeError::Failed { who: role(exchange, rank), transport: exchange.transport.clone(), why }
-}
+impl Workers<'_> {
+    fn failed(&self, rank: usize, why: String) -> ExchangeError {
+        ExchangeError::Failed { who: self.role(rank), transport: self.transport.to_owned(), why }
+    }
 
-fn role(exchange: &Exchange, rank: usize) -> String {
-    match rank.checked_sub(exchange.servers) {
-        None => format!("server {rank}"),
-        Some(client) => format!("client {client}"),
+    fn role(&self, rank: usize) -> String {
+        match rank.checked_sub(self.servers) {
+            _ if self.servers == 0 => format!("rank {rank}"),
+            None => format!("server {rank}"),
+            Some(client) => format!("client {client}"),
+        }
     }
 }
 
@@ -179,7 +225,15 @@ mod tests {
     fn the_first_failure_ends_the_wait() {
         let (sender, reports) = channel();
         sender.send((1, String::new())).expect("the receiver is there");
-        let error = await_reports(&exchange(1, 1), 2, &reports).expect_err("client 0 wrote nothing");
+        let workers = Workers {
+            command: WORKER_COMMAND,
+            job: String::new(),
+            transport: "ring+shm",
+            servers: 1,
+            cores: vec![Core(0), Core(1)],
+            within: Duration::from_secs(1),
+        };
+        let error = await_reports::<()>(&workers, &reports).expect_err("client 0 wrote nothing");
         assert_eq!(error.to_string(), "client 0 of ring+shm failed: its process ended without a report");
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use farcall_driver::CounterFile;
 
 /// The values of all counters of this process, each under its group's label and its own name.
-pub(super) struct OwnCounters(BTreeMap<String, u64>);
+#[derive(Default)]
+pub(crate) struct OwnCounters(BTreeMap<String, u64>);
 
 impl OwnCounters {
     /// Reads them as another process would. A process without counters has none.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let groups =
             CounterFile::open_process(std::process::id()).map(|snapshot| snapshot.groups).unwrap_or_default();
         let counters = groups.iter().flat_map(|group| {
@@ -18,8 +19,18 @@ impl OwnCounters {
         Self(counters.collect())
     }
 
+    /// As one group of each kind: simulated hosts count in one process, each under its rank.
+    pub(crate) fn of_all_hosts(self) -> Self {
+        let mut sums = BTreeMap::new();
+        for (name, value) in self.0 {
+            let name = name.split_once('/').map_or(&*name, |(_, name)| name);
+            *sums.entry(name.to_owned()).or_default() += value;
+        }
+        Self(sums)
+    }
+
     /// By how much each counter that moved has grown since `before`.
-    pub(super) fn since(self, before: &Self) -> BTreeMap<String, u64> {
+    pub(crate) fn since(self, before: &Self) -> BTreeMap<String, u64> {
         let grown = |(name, value): (String, u64)| {
             let growth = value.saturating_sub(before.0.get(&name).copied().unwrap_or(0));
             (growth > 0).then_some((name, growth))
@@ -40,6 +51,17 @@ pub fn sum_of<'a>(counts: impl IntoIterator<Item = &'a BTreeMap<String, u64>>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn simulated_hosts_are_added_up() {
+        let counters = [("0/basic+sim#0.calls", 2), ("1/basic+sim#0.calls", 3), ("basic+udp#0.calls", 5)];
+        let counters = OwnCounters(counters.map(|(name, value)| (name.to_owned(), value)).into());
+        let sums = [("basic+sim#0.calls", 5), ("basic+udp#0.calls", 5)];
+        assert_eq!(
+            counters.of_all_hosts().0,
+            sums.map(|(name, value): (&str, u64)| (name.to_owned(), value)).into()
+        );
+    }
 
     #[test]
     fn only_what_grew_is_reported() {

@@ -1,4 +1,5 @@
-//! Requests and responses between real processes, in a closed loop: the workload under most measurements here.
+//! Requests and responses in a closed loop, between real processes or simulated hosts: the workload under most
+//! measurements here.
 //!
 //! The measuring process starts this same program again as servers and clients, each pinned to its core, and gives
 //! each the same [`Exchange`] as its job. They exist for one measurement only: between measurements nothing polls, so
@@ -11,6 +12,7 @@ mod counters;
 mod payload;
 mod report;
 mod server;
+mod simulated;
 mod worker;
 
 use core::time::Duration;
@@ -19,8 +21,12 @@ use farcall::Service;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{ExchangeError, Placement, run};
+pub(crate) use cluster::{Report, Workers, run_workers};
+pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use report::{ClientReport, ExchangeResult};
+pub use simulated::simulate;
+pub(crate) use worker::{OVERHEAD_MAX, report_on};
 pub use worker::{WORKER_COMMAND, work};
 
 /// Answers requests.

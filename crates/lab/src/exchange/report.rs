@@ -28,17 +28,6 @@ pub struct ClientReport {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// What a process writes when it has done its job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum WorkerReport {
-    /// It called.
-    Client(ClientReport),
-    /// It answered.
-    Server,
-    /// It could not do its job; the sentence says why.
-    Failed(String),
-}
-
 /// A measurement's result, all clients together.
 #[derive(Clone, Debug)]
 pub struct ExchangeResult {

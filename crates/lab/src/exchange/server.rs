@@ -59,7 +59,7 @@ pub(super) fn serve(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<
 }
 
 /// Answers requests as the exchange asks for.
-fn serve_echo(endpoint: &Endpoint, exchange: &Exchange, failed: Arc<AtomicBool>) {
+pub(super) fn serve_echo(endpoint: &Endpoint, exchange: &Exchange, failed: Arc<AtomicBool>) {
     let response = vec![2; exchange.response_bytes];
     let mut receiver = Receiver::new(exchange.buffers, exchange.request_bytes);
     let (request_bytes, buffers) = (exchange.request_bytes, exchange.buffers);
@@ -82,7 +82,7 @@ fn serve_echo(endpoint: &Endpoint, exchange: &Exchange, failed: Arc<AtomicBool>)
 }
 
 /// Lets the clients begin together: keeps their calls until the last one is there.
-fn serve_ready(endpoint: &Endpoint, clients: usize) {
+pub(super) fn serve_ready(endpoint: &Endpoint, clients: usize) {
     let mut waiting: Vec<Deferred> = Vec::with_capacity(clients);
     endpoint.serve(READY, move |_, reply| {
         let (deferred, mut context) = reply.defer();

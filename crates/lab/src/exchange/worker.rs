@@ -5,10 +5,13 @@ use core::time::Duration;
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::{Endpoint, Node, Peer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::client::{measure, warm_up};
+use super::cluster::Report;
 use super::counters::OwnCounters;
-use super::report::{ClientReport, WorkerReport};
+use super::report::ClientReport;
 use super::server::serve;
 use super::{FINISHED, Job, READY};
 
@@ -16,19 +19,27 @@ use super::{FINISHED, Job, READY};
 pub const WORKER_COMMAND: &str = "exchange-worker";
 
 /// What the processes may take beside the measurement itself: start, warm-up, end.
-pub(super) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
+pub(crate) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
 
 /// Does the job that `job` describes, in the place that the environment gives; returns the line to print.
 pub fn work(job: &str) -> String {
+    report_on(job, take_part)
+}
+
+/// Does a job that was given as text, and puts its report in a line.
+pub(crate) fn report_on<J: DeserializeOwned, T: Serialize>(
+    job: &str,
+    take_part: impl FnOnce(&J) -> Report<T>,
+) -> String {
     let report = match serde_json::from_str(job) {
-        Ok(job) => take_part(&job).unwrap_or_else(WorkerReport::Failed),
-        Err(error) => WorkerReport::Failed(format!("the job is not one of this program's: {error}")),
+        Ok(job) => take_part(&job),
+        Err(error) => Err(format!("the job is not one of this program's: {error}")),
     };
     serde_json::to_string(&report).expect("a report is JSON")
 }
 
-/// Every error ends as a sentence in the report.
-fn take_part(job: &Job) -> Result<WorkerReport, String> {
+/// Every error ends as a sentence in the report. Servers have no findings.
+fn take_part(job: &Job) -> Report<Option<ClientReport>> {
     let exchange = &job.exchange;
     let settings = Settings::load(exchange.settings.iter().cloned()).map_err(sentence)?;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
@@ -37,9 +48,9 @@ fn take_part(job: &Job) -> Result<WorkerReport, String> {
     let within = exchange.lasting + OVERHEAD_MAX;
     let report = if node.rank() < exchange.servers as u32 {
         serve(&endpoint, job, within).map_err(sentence)?;
-        WorkerReport::Server
+        None
     } else {
-        WorkerReport::Client(call(&endpoint, job, within)?)
+        Some(call(&endpoint, job, within)?)
     };
     // Nobody leaves while others may still await its answers.
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;

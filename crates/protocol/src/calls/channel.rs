@@ -12,10 +12,10 @@ use super::caller::{CallerSlot, CallerState};
 use super::event::{CallError, Payload, ReplyTooLong};
 use super::policy::Policy;
 use super::questions::Questions;
-use super::ready::{Ready, Side, SlotRef};
-use super::sending::{Cut, Sending};
+use super::ready::{Ready, Side, SlotRef, start_sending};
+use super::sending::Cut;
 use super::server::{ServerSlot, ServerState};
-use super::upkeep::{Owed, Upkeep};
+use super::upkeep::Owed;
 
 /// What the packets of a session need; our own limits until both sides have agreed.
 #[derive(Clone, Copy, Debug)]
@@ -286,40 +286,5 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             return self.launch(slot, ready);
         }
         self.free.push(slot);
-    }
-}
-
-/// Queues a message that has just been loaded.
-#[inline]
-fn start_sending<B: AsRef<[u8]>, P: Policy>(
-    reference: SlotRef,
-    message: &mut Sending<B>,
-    upkeep: &mut Upkeep,
-    cut: &Cut,
-    ready: &mut Ready,
-) {
-    if message.length() <= cut.whole_bytes_max {
-        message.whole_due = true;
-        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
-    } else {
-        message.start(cut);
-        message.age = ready.next_age();
-        ready.queue_bulk(reference, upkeep, message);
-    }
-}
-
-/// Queues what a message has to send once more.
-pub(super) fn continue_sending<B: AsRef<[u8]>, P: Policy>(
-    reference: SlotRef,
-    message: &mut Sending<B>,
-    upkeep: &mut Upkeep,
-    cut: &Cut,
-    ready: &mut Ready,
-) {
-    if message.length() <= cut.whole_bytes_max {
-        message.whole_due = true;
-        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
-    } else if message.has_pieces() {
-        ready.queue_bulk(reference, upkeep, message);
     }
 }

@@ -17,6 +17,7 @@
 mod assembly;
 mod caller;
 mod channel;
+mod control;
 mod event;
 mod fuzz;
 mod policy;

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use crate::wire::CallKey;
 
 use super::caller::CallerState;
-use super::channel::{Channel, continue_sending};
+use super::channel::Channel;
 use super::policy::Policy;
-use super::ready::{Ready, Side, SlotRef};
+use super::ready::{Ready, Side, SlotRef, continue_sending};
 use super::server::ServerState;
 use super::upkeep::{Owed, Upkeep};
 

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::sending::Sending;
+use super::policy::Policy;
+use super::sending::{Cut, Sending};
 use super::upkeep::{Owed, Upkeep};
 
 /// How many packets of one long message go out before the choice among them is made anew.
@@ -150,5 +151,40 @@ impl Ready {
     #[inline]
     pub(super) fn has_long(&self) -> bool {
         self.turn.is_some() || !self.bulk.is_empty()
+    }
+}
+
+/// Queues a message that has just been loaded.
+#[inline]
+pub(super) fn start_sending<B: AsRef<[u8]>, P: Policy>(
+    reference: SlotRef,
+    message: &mut Sending<B>,
+    upkeep: &mut Upkeep,
+    cut: &Cut,
+    ready: &mut Ready,
+) {
+    if message.length() <= cut.whole_bytes_max {
+        message.whole_due = true;
+        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
+    } else {
+        message.start(cut);
+        message.age = ready.next_age();
+        ready.queue_bulk(reference, upkeep, message);
+    }
+}
+
+/// Queues what a message has to send once more.
+pub(super) fn continue_sending<B: AsRef<[u8]>, P: Policy>(
+    reference: SlotRef,
+    message: &mut Sending<B>,
+    upkeep: &mut Upkeep,
+    cut: &Cut,
+    ready: &mut Ready,
+) {
+    if message.length() <= cut.whole_bytes_max {
+        message.whole_due = true;
+        ready.queue_whole(reference, upkeep, P::whole_queue(message.length()));
+    } else if message.has_pieces() {
+        ready.queue_bulk(reference, upkeep, message);
     }
 }

@@ -4,10 +4,9 @@ use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
 
 use super::assembly::Added;
 use super::caller::{CallerState, Relation};
-use super::channel::continue_sending;
 use super::event::{Delivery, Received};
 use super::policy::Policy;
-use super::ready::Side;
+use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
 use super::upkeep::Owed;
 
@@ -136,8 +135,8 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         }
         let cut = &self.channel.route.cut;
         caller.upkeep.heard();
-        let queued = caller.upkeep.data_queued();
-        if self.flags.has(Flags::RESTART) {
+        let queued = caller.request.is_due();
+        if self.flags.has(Flags::RESTART) && caller.request.length() > cut.whole_bytes_max {
             caller.request.start(cut);
         } else {
             for (offset, length) in ranges.iter() {

@@ -3,10 +3,9 @@
 use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
 
 use super::assembly::Added;
-use super::channel::continue_sending;
 use super::event::{Delivery, Received};
 use super::policy::Policy;
-use super::ready::Side;
+use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
 use super::server::ServerState;
 use super::upkeep::Owed;
@@ -163,7 +162,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             ServerState::Answered => {
                 let cut = &self.channel.route.cut;
                 server.upkeep.heard();
-                let queued = server.upkeep.data_queued();
+                let queued = server.response.is_due();
                 for (offset, length) in ranges.iter() {
                     server.response.repeat(offset, length, priority, cut);
                 }

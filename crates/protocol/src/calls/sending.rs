@@ -118,8 +118,9 @@ impl<B: AsRef<[u8]>> Sending<B> {
         self.length
     }
 
-    /// Allows the bytes that need no grant, or all of them again from the start.
+    /// Allows the bytes of a long message that need no grant, or all of them again from the start.
     pub(super) fn start(&mut self, cut: &Cut) {
+        debug_assert!(self.length > cut.whole_bytes_max, "a message of one packet has no pieces");
         self.again.clear();
         self.sent = 0;
         self.granted = cut.unscheduled_bytes.min(self.length);
@@ -157,6 +158,12 @@ impl<B: AsRef<[u8]>> Sending<B> {
     /// Whether a long message has bytes that may be sent.
     pub(super) fn has_pieces(&self) -> bool {
         !self.again.is_empty() || self.sent < self.granted
+    }
+
+    /// Whether something of it may be sent, so that it waits here for its turn. A place in a queue does not say so: it
+    /// may be the former message's.
+    pub(super) fn is_due(&self) -> bool {
+        self.whole_due || self.has_pieces()
     }
 
     /// Whether every byte was sent once.

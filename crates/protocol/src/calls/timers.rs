@@ -8,9 +8,9 @@ use crate::wire::CallKey;
 
 use super::Calls;
 use super::caller::CallerState;
-use super::channel::{Channel, continue_sending};
+use super::channel::Channel;
 use super::policy::Policy;
-use super::ready::{Ready, Side};
+use super::ready::{Ready, Side, continue_sending};
 use super::server::ServerState;
 use super::upkeep::Owed;
 
@@ -56,7 +56,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         match caller.state {
             CallerState::Idle | CallerState::Waiting => return false,
             // What is still queued here is not the peer's silence.
-            CallerState::Requesting | CallerState::Receiving(_) if caller.upkeep.data_queued() => {}
+            CallerState::Requesting | CallerState::Receiving(_) if caller.request.is_due() => {}
             // Nor is what we have not granted.
             CallerState::Receiving(ref response) if response.is_withheld() => {}
             CallerState::Requesting | CallerState::Receiving(_) => {
@@ -88,7 +88,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                     self.wants_to_ask(reference, ready, policy);
                 }
             }
-            ServerState::Answered if server.upkeep.data_queued() => {}
+            ServerState::Answered if server.response.is_due() => {}
             ServerState::Answered => {
                 if server.upkeep.quiet_for(base_ticks.saturating_mul(2).max(REMIND_TICKS)) {
                     if P::ASKS_FOR_ACKNOWLEDGEMENT {

@@ -7,19 +7,18 @@
 use crate::Instant;
 use crate::session::PeerAddress;
 use crate::wire::{
-    CALLS_PER_ACK_MAX, CallKey, Flags, Head, Opcode, put_acknowledge, put_bare, put_cutoffs, put_fragment,
-    put_grant, put_resend, put_whole,
+    CALLS_PER_ACK_MAX, CallKey, Flags, Head, put_acknowledge, put_cutoffs, put_fragment, put_whole,
 };
 
 use super::Calls;
-use super::caller::{CallerSlot, CallerState};
+use super::caller::CallerSlot;
 use super::channel::Channel;
 use super::event::{Counters, Transmit};
 use super::policy::{Incoming, PRIORITY_CONTROL, Policy, priority_of};
 use super::ready::{Side, SlotRef};
 use super::sending::Sending;
-use super::server::{ServerSlot, ServerState};
-use super::upkeep::{Owed, Upkeep};
+use super::server::ServerSlot;
+use super::upkeep::Upkeep;
 
 /// A packet whose head is written.
 struct Planned {
@@ -139,7 +138,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     fn plan_cutoffs(&mut self, head: &mut Head) -> Option<Planned> {
         while let Some(session) = self.ready.informing.pop_front() {
             let Some(channel) = self.channels[usize::from(session)].as_deref_mut() else { continue };
-            channel.cutoffs_queued = false;
+            // The session that was queued may have ended, and another be in its place.
+            if !core::mem::take(&mut channel.cutoffs_queued) {
+                continue;
+            }
             let Some(cutoffs) = self.policy.cutoffs(&mut channel.peer) else { continue };
             put_cutoffs(head, channel.route.flags(Side::Server), channel.route.remote, &cutoffs);
             self.counters.cutoffs_sent += 1;
@@ -248,7 +250,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     }
 
     #[inline]
-    fn sending_mut(&mut self, slot: SlotRef) -> Option<(&mut Sending<B>, &mut Upkeep, CallKey)> {
+    pub(super) fn sending_mut(&mut self, slot: SlotRef) -> Option<(&mut Sending<B>, &mut Upkeep, CallKey)> {
         Self::sending(&mut self.callers, &mut self.servers, slot)
     }
 
@@ -272,7 +274,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
     }
 
-    fn upkeep(&mut self, slot: SlotRef) -> Option<&mut Upkeep> {
+    pub(super) fn upkeep(&mut self, slot: SlotRef) -> Option<&mut Upkeep> {
         self.sending_mut(slot).map(|(_, upkeep, _)| upkeep)
     }
 
@@ -290,87 +292,5 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let (flags, place) = (flags.with_argument(argument), (message.length(), piece.offset));
         put_fragment(head, flags, route.remote, key, message.tag, place);
         Some(self.planned(priority, Some((slot, piece.offset, piece.length))))
-    }
-
-    /// Writes one of the control packets that a slot owes. False when it owes none any more. The slot's mark of being
-    /// queued stays when there is more to write.
-    fn put_control(&mut self, slot: SlotRef, head: &mut Head, policy: &P, counters: &mut Counters) -> bool {
-        let Some((_, upkeep, key)) = self.sending_mut(slot) else { return false };
-        let mut owed = core::mem::take(&mut upkeep.owed);
-        let mut written = false;
-        while !written && let Some(one) = owed.take_first() {
-            written = self.put_owed(one, slot, key, head, (policy, counters));
-        }
-        if let Some(upkeep) = self.upkeep(slot) {
-            upkeep.owed = owed;
-            upkeep.control_queued = written && !owed.is_empty();
-        }
-        written
-    }
-
-    /// Writes a control packet of the given kind, unless the call has moved on and does not need it any more.
-    fn put_owed(
-        &self,
-        one: Owed,
-        slot: SlotRef,
-        key: CallKey,
-        head: &mut Head,
-        (policy, counters): (&P, &mut Counters),
-    ) -> bool {
-        let (flags, remote) = (self.route.flags(slot.side), self.route.remote);
-        let asking = flags.with_argument(policy.resend_priority());
-        match one {
-            Owed::GRANT => {
-                let Some(message) = self.arriving(slot) else { return false };
-                counters.grants_sent += 1;
-                put_grant(head, flags.with_argument(message.priority()), remote, key, message.granted());
-            }
-            Owed::RESEND => {
-                let misses = self.put_missing(slot, key, asking, head);
-                counters.resends_sent += u64::from(misses);
-                return misses;
-            }
-            Owed::RESTART => {
-                counters.restarts_sent += 1;
-                let everything = [(0, self.route.cut.unscheduled_bytes)];
-                put_resend(head, asking.with(Flags::RESTART), remote, key, everything);
-            }
-            Owed::NEED_ACKNOWLEDGE => {
-                let kept = self.servers.get(usize::from(slot.slot));
-                if !kept.is_some_and(|server| matches!(server.state, ServerState::Answered)) {
-                    return false;
-                }
-                counters.acknowledges_asked += 1;
-                put_bare(head, Opcode::NeedAcknowledge, flags, remote, key);
-            }
-            _ => {
-                counters.busy_sent += 1;
-                put_bare(head, Opcode::Busy, flags, remote, key);
-            }
-        }
-        true
-    }
-
-    /// Asks for what is missing of the message that a slot receives; of one that has not begun, for its start.
-    fn put_missing(&self, slot: SlotRef, key: CallKey, flags: Flags, head: &mut Head) -> bool {
-        let remote = self.route.remote;
-        let place = usize::from(slot.slot);
-        match slot.side {
-            Side::Caller => match &self.callers[place].state {
-                CallerState::Receiving(response) if response.is_withheld() => return false,
-                CallerState::Receiving(response) => put_resend(head, flags, remote, key, response.missing()),
-                CallerState::Requesting => {
-                    put_resend(head, flags, remote, key, [(0, self.route.cut.unscheduled_bytes)]);
-                }
-                CallerState::Idle | CallerState::Waiting | CallerState::Done => return false,
-            },
-            Side::Server => match &self.servers[place].state {
-                ServerState::Receiving(request) if !request.is_withheld() => {
-                    put_resend(head, flags, remote, key, request.missing());
-                }
-                _ => return false,
-            },
-        }
-        true
     }
 }

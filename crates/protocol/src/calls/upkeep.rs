@@ -83,12 +83,6 @@ impl Upkeep {
         self.question_queued = other.question_queued;
     }
 
-    /// Whether the message still waits here for its turn.
-    #[inline]
-    pub(super) fn data_queued(&self) -> bool {
-        self.whole_queued || self.bulk_queued
-    }
-
     /// The peer made progress with this call.
     #[inline]
     pub(super) fn heard(&mut self) {

@@ -13,6 +13,7 @@
 //! oldest. Calls, slots, running at most once and assembly are [`crate::calls`].
 
 mod arriving;
+mod grants;
 mod pacer;
 mod policy;
 mod rules;

@@ -14,13 +14,13 @@ use super::traffic::{Lengths, Traffic};
 /// Messages of one packet wait in a queue of those up to so many bytes, or in the last.
 const WHOLE_QUEUE_BYTES: [u32; 3] = [256, 1024, 4096];
 
-/// The most bytes that the oldest message is due before it is served by itself when sending.
+/// So much must be due to the oldest message before it may send a packet, which it then pays for with what follows.
 const OLDEST_TURN_BYTES: u32 = 1;
 
 /// What homa keeps for each session.
 #[derive(Debug)]
 pub struct HomaPeer {
-    identity: Identity,
+    pub(super) identity: Identity,
     /// What the peer wants.
     cutoffs: Cutoffs,
     /// Which of our cutoffs the peer was told last, and at which tick.
@@ -38,15 +38,15 @@ impl Default for HomaPeer {
 /// Grants to the shortest.
 #[derive(Debug)]
 pub struct HomaPolicy {
-    rules: HomaRules,
-    arriving: ArrivingMessages,
+    pub(super) rules: HomaRules,
+    pub(super) arriving: ArrivingMessages,
     /// Room for the messages that are being granted; empty between schedules.
-    active: Vec<SlotRef>,
+    pub(super) active: Vec<SlotRef>,
     schedule_due: bool,
-    grants_to_oldest: Share,
+    pub(super) grants_to_oldest: Share,
     traffic: Traffic,
     /// What we want from our peers.
-    cutoffs: Cutoffs,
+    pub(super) cutoffs: Cutoffs,
     ticks: u64,
     pacer: Pacer,
     packets_of_oldest: Share,
@@ -104,24 +104,6 @@ impl HomaPolicy {
         self.arriving.iter().next().is_some()
     }
 
-    /// How many of the priorities scheduled bytes have. The lowest; with a single one they share it.
-    fn scheduled_priorities(&self) -> u8 {
-        let unscheduled = self.cutoffs.lengths().len() as u8 + 1;
-        self.rules.priorities.saturating_sub(unscheduled).max(1)
-    }
-
-    /// The priority of the message at `rank` of `count` active ones: when they are few, the lowest levels, so that a
-    /// shorter one that comes can get a higher one at once.
-    fn scheduled_priority(&self, rank: usize, count: usize) -> u8 {
-        let levels = count.min(usize::from(self.scheduled_priorities()));
-        (levels - 1).saturating_sub(rank) as u8
-    }
-
-    /// The most bytes that may be outstanding when a grant is given.
-    fn outstanding_bytes_max(&self) -> u64 {
-        u64::from(self.rules.overcommit) * u64::from(self.rules.window_bytes())
-    }
-
     /// Chooses cutoffs by the traffic so far, and makes a new edition of them when they differ.
     fn learn(&mut self) {
         let priorities = self.rules.priorities;
@@ -136,66 +118,6 @@ impl HomaPolicy {
         let version = self.cutoffs.version() % CUTOFFS_VERSION_MAX + 1;
         if let Some(cutoffs) = Cutoffs::new(version, priorities - 1, lengths) {
             self.cutoffs = cutoffs;
-        }
-    }
-
-    /// Grants to a message as much as it may have; how many bytes.
-    fn grant<B: AsRef<[u8]>>(
-        &mut self,
-        slot: SlotRef,
-        scheduled_priority: u8,
-        room: u64,
-        incoming: &mut Incoming<'_, B, Self>,
-    ) -> u32 {
-        let Some((message, peer)) = incoming.message(slot) else {
-            debug_assert!(false, "{slot:?} is ranked and receives nothing");
-            self.arriving.remove(slot);
-            return 0;
-        };
-        let (outstanding, ungranted) =
-            (message.granted() - message.received(), message.total() - message.granted());
-        let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let more = self.rules.window_bytes().saturating_sub(outstanding).min(ungranted).min(room);
-        if more < self.rules.grant_bytes.min(ungranted) {
-            return 0;
-        }
-        let missing = message.total() - message.received();
-        let is_tail = more == ungranted && missing <= self.rules.rtt_bytes;
-        // The end of a message competes as a message of that length would.
-        let as_short = if is_tail { self.cutoffs.priority(missing) } else { 0 };
-        message.grant(message.granted() + more, scheduled_priority.max(as_short));
-        let sender = peer.identity;
-        self.arriving.update(slot, sender, ungranted - more, outstanding + more);
-        incoming.owe_grant(slot);
-        more
-    }
-
-    /// Grants to the active messages in turn; whether one of them has all it needs now, and left its place to another.
-    fn grant_to_active<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) -> bool {
-        let mut active = core::mem::take(&mut self.active);
-        active.extend(self.arriving.first(self.rules.overcommit));
-        let mut place_is_free = false;
-        for (rank, &slot) in active.iter().enumerate() {
-            let priority = self.scheduled_priority(rank, active.len());
-            let room = self.outstanding_bytes_max().saturating_sub(self.arriving.outstanding_bytes());
-            let granted = self.grant(slot, priority, room, incoming);
-            self.grants_to_oldest.served(granted, false);
-            place_is_free |= granted > 0 && !self.arriving.waits(slot);
-        }
-        active.clear();
-        self.active = active;
-        place_is_free
-    }
-
-    /// Grants its share to the oldest message, beyond the limits for the others.
-    fn grant_to_oldest<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) {
-        let bytes = self.rules.grant_bytes;
-        if self.grants_to_oldest.is_due(bytes)
-            && let Some(slot) = self.arriving.oldest()
-        {
-            let priority = self.scheduled_priorities() - 1;
-            let granted = self.grant(slot, priority, u64::from(bytes), incoming);
-            self.grants_to_oldest.served(granted, true);
         }
     }
 }
@@ -256,8 +178,7 @@ impl Policy for HomaPolicy {
 
     fn schedule<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) {
         self.schedule_due = false;
-        while self.grant_to_active(incoming) {}
-        self.grant_to_oldest(incoming);
+        self.give_grants(incoming);
     }
 
     fn tick(&mut self) {

@@ -26,15 +26,45 @@ enum Flow {
     Stop,
 }
 
+/// Whether a message that nobody expects may be left where it lies until the next poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It has to be taken out.
+    Never,
+    /// It may be left.
+    Once,
+    /// Not before another message was expected: one was left in the last poll, or taken out in this.
+    Used,
+}
+
+impl Patience {
+    #[inline]
+    fn used(self) -> Self {
+        if self == Self::Never { self } else { Self::Used }
+    }
+
+    #[inline]
+    fn renewed(self) -> Self {
+        if self == Self::Never { self } else { Self::Once }
+    }
+}
+
 impl<D: LaneDriver> Outbound<D> {
-    /// Hands records that a peer has published to the sink; returns how many.
+    /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects may be left
+    /// for the next poll, with [`Patience::Once`].
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave.
     #[inline]
-    pub fn receive(&mut self, slot: usize, receiver: &D::Receiver, sink: &mut dyn Sink) -> usize {
+    pub fn receive(
+        &mut self,
+        slot: usize,
+        receiver: &D::Receiver,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> usize {
         let mut records = 0;
-        let mut may_leave = self.sessions[slot].reading.is_none();
+        let mut patience = if self.sessions[slot].reading.is_some() { patience.used() } else { patience };
         while records < RECORDS_PER_POLL {
             let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
                 Ok(None) => break,
@@ -45,7 +75,7 @@ impl<D: LaneDriver> Outbound<D> {
                 }
             };
             records += 1;
-            match self.deliver(slot, record, &mut may_leave, sink) {
+            match self.deliver(slot, record, &mut patience, sink) {
                 Ok(Flow::Stop) => break,
                 Ok(Flow::Continue) => {}
                 Err(reason) => {
@@ -68,7 +98,7 @@ impl<D: LaneDriver> Outbound<D> {
         &mut self,
         slot: usize,
         record: Record<'_>,
-        may_leave: &mut bool,
+        patience: &mut Patience,
         sink: &mut dyn Sink,
     ) -> Result<Flow, DownReason> {
         let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
@@ -80,7 +110,7 @@ impl<D: LaneDriver> Outbound<D> {
         };
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?);
-            let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, may_leave, sink)?;
+            let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow == Flow::Stop {
                 self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
                 return Ok(Flow::Stop);
@@ -112,7 +142,7 @@ impl<D: LaneDriver> Outbound<D> {
         entry: EntryHeader,
         record: Record<'_>,
         at: usize,
-        may_leave: &mut bool,
+        patience: &mut Patience,
         sink: &mut dyn Sink,
     ) -> Result<Flow, DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
@@ -141,11 +171,12 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::Message => {
                 let payload = self.inline(slot, payload)?;
-                let arrival = self.arrive(slot, Tag(entry.call), &payload, *may_leave, sink)?;
+                let arrival =
+                    self.arrive(slot, Tag(entry.call), &payload, *patience == Patience::Once, sink)?;
                 if arrival == Arrival::Left {
                     return Ok(Flow::Stop);
                 }
-                *may_leave = arrival == Arrival::Consumed;
+                *patience = if arrival == Arrival::Kept { patience.used() } else { patience.renewed() };
             }
             EntryKind::MessageBlock => {
                 let block = self.borrow(slot, entry, record, at)?;

@@ -23,10 +23,15 @@ use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
+use inbound::Patience;
 use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
 use crate::{DownReason, Outbox, SessionId, Sink, Transport, TransportLimits};
+
+/// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
+/// holds, and a bound on what a peer can do that only says so.
+const LAST_LOOKS_MAX: usize = 4096;
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +99,22 @@ impl<D: LaneDriver> Ring<D> {
                 },
                 LaneEvent::Down { lane, fault } => {
                     if let Some(slot) = self.outbound.slot_of_lane(lane) {
-                        self.receive_the_rest(slot, sink);
+                        self.read_last_records(slot, sink);
                         self.session_down(slot, &reason_of(fault), sink);
                     }
                 }
+            }
+        }
+    }
+
+    /// Reads what a peer published before it went: answers that it has given are given.
+    fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
+        let Some(Some(receiver)) = self.receivers.get(slot) else { return };
+        for _ in 0..LAST_LOOKS_MAX {
+            if self.outbound.is_doomed(slot)
+                || self.outbound.receive(slot, receiver, Patience::Never, sink) == 0
+            {
+                return;
             }
         }
     }
@@ -120,13 +137,6 @@ impl<D: LaneDriver> Ring<D> {
         sink.session_up(&mut self.outbound, session, peer.identity);
         if !self.outbound.is_doomed(slot) {
             self.outbound.send_backlog(slot);
-        }
-    }
-
-    /// Takes what a peer had published before its end.
-    fn receive_the_rest(&mut self, slot: usize, sink: &mut dyn Sink) {
-        if let Some(Some(receiver)) = self.receivers.get(slot) {
-            while !self.outbound.is_doomed(slot) && self.outbound.receive(slot, receiver, sink) > 0 {}
         }
     }
 
@@ -184,7 +194,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
         let mut received = 0;
         for (slot, receiver) in self.receivers.iter().enumerate() {
             if let Some(receiver) = receiver {
-                received += self.outbound.receive(slot, receiver, sink);
+                received += self.outbound.receive(slot, receiver, Patience::Once, sink);
             }
         }
         if self.outbound.any_doomed() {

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use super::Tested;
 use super::world::{ECHO, HELD, World, request};
-use crate::session::SessionId;
-use crate::wire::{Flags, Header, Opcode};
+use crate::session::{PeerAddress, SessionId};
+use crate::wire::{CallKey, Flags, Head, Header, Opcode, put_resend};
 
 const LIMIT: Duration = Duration::from_secs(1);
 
@@ -189,6 +189,28 @@ fn retransmissions_say_so<P: Tested>() {
     assert_eq!(repeated, [false, true]);
 }
 
+fn a_short_request_starts_over_whole_although_its_slot_waited_with_a_long_one<P: Tested>() {
+    let mut world = World::<P>::pair(28);
+    let (session, there) = world.connected(0, 1);
+    world.call(0, session, 1, ECHO, &request(1, 30_000, 30));
+    world.nodes[0].calls.cancel(session, 1);
+    world.call(0, session, 2, ECHO, &request(2, 30, 30));
+    let number = world.nodes[1].calls.link(there).expect("it is up").remote;
+    let (now, mut head, caller) = (world.now, Head::new(), &mut world.nodes[0].calls);
+    let first = caller.poll_transmit(now, &mut head).map(|packet| packet.head.to_vec());
+    let key = Header::parse(&first.expect("the short request is due")).expect("our own").call;
+    assert_eq!(key, CallKey::new(0, 2));
+    put_resend(&mut head, Flags::CHECKSUM.with(Flags::RESTART), number, key, [(0, 30)]);
+    head.seal(&[]);
+    let restart = head.as_bytes().to_vec();
+    caller.handle(PeerAddress(1), &restart, now);
+    let mut sent = Vec::new();
+    while let Some(packet) = caller.poll_transmit(now, &mut head) {
+        sent.push(Header::parse(packet.head).expect("our own").opcode);
+    }
+    assert_eq!(sent, [Opcode::Whole]);
+}
+
 fn a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen<P: Tested>() {
     let mut world = World::<P>::pair(27);
     let (session, _) = world.connected(0, 1);
@@ -217,5 +239,6 @@ for_every_protocol!(
     duplicates_by_the_network_are_not_answered,
     altered_packets_are_dropped_and_counted,
     retransmissions_say_so,
+    a_short_request_starts_over_whole_although_its_slot_waited_with_a_long_one,
     a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen
 );

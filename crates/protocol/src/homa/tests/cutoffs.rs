@@ -2,7 +2,8 @@
 
 use super::rack::{LIMIT, Rack, rules};
 use crate::homa::{HomaPolicy, HomaRules, RulesError};
-use crate::wire::{Header, Opcode};
+use crate::session::PeerAddress;
+use crate::wire::{Head, Header, Opcode};
 
 /// Sends messages of each of `lengths` in turn, `count` in all, a few at a time.
 fn send_mix(rack: &mut Rack<HomaPolicy>, lengths: &[usize], count: usize) {
@@ -70,6 +71,24 @@ fn lost_cutoffs_are_sent_again() {
     rack.time(1, 1000);
     assert!(rack.world.sent_bytes.contains_key(&(1, 6)), "{:?}", rack.world.sent_bytes);
     assert_eq!(rack.world.nodes[0].calls.counters().cutoffs_sent, 3);
+}
+
+#[test]
+fn cutoffs_for_a_session_that_ended_are_not_sent_in_the_one_that_takes_its_place() {
+    let mut rack = Rack::homa(2, &HomaRules { cutoffs: Some(vec![100]), ..rules() });
+    rack.send(1, 50);
+    let (now, mut head) = (rack.world.now, Head::new());
+    let request = rack.world.nodes[1].calls.poll_transmit(now, &mut head).expect("a request is due");
+    let request = [request.head, request.payload].concat();
+    let server = &mut rack.world.nodes[0].calls;
+    assert!(server.handle(PeerAddress(1), &request, now).is_some(), "under the wrong version");
+    server.close_all();
+    server.connect(PeerAddress(1), now).expect("there is room");
+    let mut sent = Vec::new();
+    while let Some(packet) = server.poll_transmit(now, &mut head) {
+        sent.push(Header::parse(packet.head).expect("our own").opcode);
+    }
+    assert!(!sent.is_empty() && !sent.contains(&Opcode::Cutoffs), "{sent:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! clusterperf's echo test: a 30-byte request, a response of each size, and the limit beside it.
 
+mod simulated;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -15,6 +17,8 @@ use crate::histogram::{LatencyHistogram, LatencySummary};
 use crate::little::LittleCheck;
 use crate::regime::Regime;
 use crate::units::Size;
+
+pub use simulated::SimulatedEcho;
 
 /// Length of the request, as in clusterperf.
 pub const REQUEST_BYTES: usize = 30;
@@ -114,7 +118,7 @@ impl EchoTest {
         transport: TransportKind,
         size: Size,
     ) -> Result<EchoOutcome, BenchError> {
-        let exchange = self.exchange(transport, size);
+        let exchange = self.exchange(transport, size, BLOCKS as u32);
         let limit = (self.in_flight * self.clients == 1)
             .then(|| RoundTripLimit::beside(transport, &self.settings, bench, REQUEST_BYTES, size.0))
             .transpose()?;
@@ -140,7 +144,8 @@ impl EchoTest {
             .ok_or_else(|| BenchError::NeverSteady { what: what(), blocks: BLOCKS_MAX })
     }
 
-    fn exchange(&self, transport: TransportKind, size: Size) -> Exchange {
+    /// One of `parts` equal parts of the test.
+    fn exchange(&self, transport: TransportKind, size: Size, parts: u32) -> Exchange {
         Exchange {
             transport: transport.name().to_owned(),
             settings: self.assignments.clone(),
@@ -152,8 +157,8 @@ impl EchoTest {
             clients: self.clients,
             servers: self.servers,
             warmup_calls: self.warmup_calls,
-            calls: self.calls.div_ceil(BLOCKS as u64),
-            lasting: self.lasting / BLOCKS as u32,
+            calls: self.calls.div_ceil(u64::from(parts)),
+            lasting: self.lasting / parts,
         }
     }
 }

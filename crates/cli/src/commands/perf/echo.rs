@@ -1,109 +1,45 @@
-//! `farcall perf`: clusterperf's tests, beside the limit of this machine.
+//! `farcall perf echo`: round trips, beside the limit of this machine.
 
 use farcall::TransportKind;
-use farcall::parameters::Settings;
 use farcall_lab::bench::Bench;
 use farcall_lab::echo::{EchoLimit, EchoOutcome, EchoTest, REQUEST_BYTES};
 use farcall_lab::exchange::Buffers;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use farcall_lab::table::{Row, UNITS_NOTE, latency_rows, row_name};
+use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Perf, PerfTest};
+use super::{Stage, counted, little_warning};
 use crate::failure::Failure;
 use crate::output::Report;
-use crate::progress::Progress;
 
-/// Runs the tests for every transport and size.
-pub fn run(perf: &Perf) -> Result<(), Failure> {
-    let (assignments, settings) = perf.tuning.load()?;
-    let test = EchoTest {
-        assignments,
-        settings,
-        buffers: Buffers::from(perf.buffers),
-        calls: perf.count,
-        lasting: perf.seconds,
-        warmup_calls: perf.warmup,
-        in_flight: perf.concurrent_ops as usize,
-        clients: perf.clients as usize,
-        servers: perf.servers as usize,
-        seed: perf.tuning.seed,
-    };
-    let transports = if perf.transport.is_empty() { TransportKind::ALL } else { &perf.transport };
-    check_sizes(&perf.sizes, transports, &test.settings)?;
-    let mut report = Report::open(perf.output.json.as_ref())?;
-    let bench = Bench::new().map_err(Failure::run)?;
-    let progress = Progress::new(transports.len() * perf.sizes.len(), perf.output.quiet);
-    report.line(format_args!("# {UNITS_NOTE}"))?;
-    for test_name in tests(perf) {
-        match test_name {
-            PerfTest::Echo => echo(&test, transports, &perf.sizes, &bench, &mut report, &progress)?,
-        }
-    }
-    Ok(())
-}
-
-/// Refuses sizes that a transport does not carry.
-fn check_sizes(sizes: &[Size], transports: &[TransportKind], settings: &Settings) -> Result<(), Failure> {
-    for (transport, &size) in
-        transports.iter().flat_map(|transport| sizes.iter().map(move |size| (transport, size)))
-    {
-        let (group, bytes_max) = match transport.name().split_once('+') {
-            Some((group @ "ring", _)) => (group, settings.ring.message_bytes_max),
-            Some((group @ "basic", _)) => (group, settings.basic.message_bytes_max),
-            Some((group @ "homa", _)) => (group, settings.homa.message_bytes_max),
-            _ => continue,
-        };
-        if size.0 > bytes_max {
-            return Err(Failure::Usage(format!(
-                "--sizes: {size} is longer than the {} that {transport} carries; add --set {group}.message_bytes_max={size}",
-                Size(bytes_max),
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// The tests asked for, each once; all when none is.
-fn tests(perf: &Perf) -> Vec<PerfTest> {
-    let mut tests = perf.tests.clone();
-    tests.dedup();
-    if tests.is_empty() { vec![PerfTest::Echo] } else { tests }
-}
-
-fn echo(
+/// Runs the test over one transport, for every size.
+pub fn run(
     test: &EchoTest,
-    transports: &[TransportKind],
+    transport: TransportKind,
     sizes: &[Size],
     bench: &Bench,
-    report: &mut Report,
-    progress: &Progress,
+    stage: &mut Stage,
 ) -> Result<(), Failure> {
-    for &transport in transports {
-        progress.suspend(|| report.line(header(test, transport)))?;
-        for &size in sizes {
-            progress.begin(format_args!("{transport} echo{size}"));
-            let outcome = test.run(bench, transport, size).map_err(Failure::run)?;
-            progress.step();
-            progress.suspend(|| show(test, &outcome, report))?;
-        }
+    let Stage { report, progress } = stage;
+    progress.suspend(|| report.line(header(test, transport)))?;
+    for &size in sizes {
+        progress.begin(format_args!("{transport} echo{size}"));
+        let outcome = test.run(bench, transport, size).map_err(Failure::run)?;
+        progress.step();
+        progress.suspend(|| show(test, &outcome, report))?;
     }
     Ok(())
 }
 
-fn header(test: &EchoTest, transport: TransportKind) -> String {
+pub fn header(test: &EchoTest, transport: TransportKind) -> String {
     let under_way = test.in_flight * test.clients;
     let (clients, servers) = (counted(test.clients, "client"), counted(test.servers, "server"));
     let buffers = buffers_word(test.buffers);
     format!("\n# {transport}: {under_way} in flight, {clients}, {servers}, payloads {buffers}")
 }
 
-fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
-fn buffers_word(buffers: Buffers) -> &'static str {
+pub fn buffers_word(buffers: Buffers) -> &'static str {
     match buffers {
         Buffers::Copied => "copied",
         Buffers::Read => "read",
@@ -161,12 +97,7 @@ fn warnings(outcome: &EchoOutcome) -> Vec<String> {
     if !outcome.warm {
         warnings.push("latencies never became steady".to_owned());
     }
-    if !outcome.little.holds() {
-        let (implied, in_flight) = (outcome.little.implied, outcome.in_flight);
-        warnings.push(format!(
-            "throughput and latency imply {implied:.2} calls in flight instead of {in_flight}"
-        ));
-    }
+    warnings.extend(little_warning(outcome.little, outcome.in_flight));
     if outcome.blocks_discarded > 0 {
         warnings.push(format!("{} left out because cores moved", counted(outcome.blocks_discarded, "block")));
     }

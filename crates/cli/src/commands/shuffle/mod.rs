@@ -1,0 +1,170 @@
+//! `farcall shuffle`: collective operations on a simulated fabric, or in processes or threads over real transports.
+
+mod table;
+
+use std::time::Instant;
+
+use farcall::TransportKind;
+use farcall::simulated::{Placement, Profile};
+use farcall_lab::collective::launches::{self, Launch, LaunchError, Means, Place};
+use farcall_lab::collective::simulated::SimulatedError;
+use farcall_lab::collective::{Collective, Plan, Push, PushLimits, Series};
+use farcall_lab::simulation::{SimulationError, UNCHECKED};
+use farcall_lab::units::Size;
+
+use crate::arguments::{Growth, Ranks, Shuffle};
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+use table::{Cell, Table};
+
+/// The fabric of which shuffles are published.
+const PUBLISHED_FABRIC: &str = "omni-path-100";
+
+/// Measures every number of nodes and size, over every transport and with every way to push.
+pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
+    let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
+    let profile = profile(shuffle)?;
+    let cells = cells(shuffle)?;
+    let mut report = Report::open(shuffle.output.json.as_ref())?;
+    let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
+    for &transport in &shuffle.transport {
+        let place = place(shuffle, transport, profile.as_ref());
+        let series = profile.as_ref().filter(|_| transport.is_simulated()).and_then(|p| series(shuffle, p));
+        let table = Table { shuffle, transport, place: &place, series };
+        let means = Means { transport, settings: settings.clone(), assignments: assignments.clone() };
+        progress.suspend(|| table.header(&mut report))?;
+        for &(ranks, size) in &cells {
+            let plans: Vec<Plan> =
+                shuffle.push.iter().map(|&push| plan(shuffle, ranks, size, push)).collect();
+            progress.begin(format_args!("{transport} {ranks} nodes {size}"));
+            let begun = Instant::now();
+            let launches = measure(shuffle, &plans, &place, &means)?;
+            let cell = Cell { plans: &plans, launches: &launches, lasted: begun.elapsed() };
+            progress.step();
+            progress.suspend(|| table.cell(&cell, &mut report))?;
+        }
+    }
+    Ok(())
+}
+
+/// The fabric's profile, if the transports need one.
+fn profile(shuffle: &Shuffle) -> Result<Option<Profile>, Failure> {
+    let overrides = shuffle.tuning.of_fabric();
+    if !shuffle.transport.iter().any(|transport| transport.is_simulated()) {
+        if shuffle.fabric.is_some() || shuffle.placement.is_some() || !overrides.is_empty() {
+            let sentence = "a fabric is for simulated transports, such as --transport basic+sim";
+            return Err(Failure::Usage(sentence.into()));
+        }
+        return Ok(None);
+    }
+    let name = shuffle.fabric.as_deref().unwrap_or("ideal");
+    let mut profile =
+        Profile::load_with(name, &overrides).map_err(|error| Failure::Usage(error.to_string()))?;
+    if let Some(placement) = &shuffle.placement {
+        profile.placement = placement.0.clone();
+    }
+    Ok(Some(profile))
+}
+
+/// Where the ranks of a transport live.
+fn place(shuffle: &Shuffle, transport: TransportKind, profile: Option<&Profile>) -> Place {
+    match (profile, shuffle.ranks) {
+        (Some(profile), _) if transport.is_simulated() => Place::Simulated(Box::new(profile.clone())),
+        (_, Ranks::Processes) => Place::Processes,
+        (_, Ranks::Threads) => Place::Threads,
+    }
+}
+
+/// The published series that a run stands beside.
+fn series(shuffle: &Shuffle, profile: &Profile) -> Option<Series> {
+    if profile.name != PUBLISHED_FABRIC
+        || shuffle.collective != Collective::Shuffle
+        || shuffle.growth != Growth::Fixed
+    {
+        return None;
+    }
+    match shuffle.tuning.of_fabric()[..] {
+        [] => Some(Series::September2019),
+        [_] if profile.receive_path.is_some_and(|path| path.slowdown_per_source == 0.0) => {
+            Some(Series::October2019)
+        }
+        _ => None,
+    }
+}
+
+/// Every number of nodes with every size.
+fn cells(shuffle: &Shuffle) -> Result<Vec<(u32, Size)>, Failure> {
+    let mut cells = Vec::new();
+    for &ranks in &shuffle.nodes {
+        if ranks < shuffle.collective.ranks_min() {
+            let (collective, least) = (shuffle.collective, shuffle.collective.ranks_min());
+            return Err(Failure::Usage(format!("--nodes: {collective} needs at least {least}")));
+        }
+        cells.extend(shuffle.sizes.iter().map(|&size| (ranks, size)));
+    }
+    Ok(cells)
+}
+
+fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, push: Push) -> Plan {
+    let others = (ranks as usize - 1).max(1);
+    let message_bytes = match shuffle.growth {
+        Growth::Fixed => size,
+        Growth::Weak => size / others,
+        Growth::Strong => size / (others * ranks as usize),
+    };
+    let limits = PushLimits {
+        push,
+        chunk_bytes: shuffle.chunk.0.max(1),
+        pending_max: shuffle.max_pending as usize,
+        outstanding_max: shuffle.max_outstanding_chunks as usize,
+    };
+    Plan {
+        collective: shuffle.collective,
+        ranks,
+        message_bytes,
+        warmup: shuffle.warmup,
+        operations: shuffle.ops as u32,
+        limits,
+        seed: shuffle.tuning.seed,
+    }
+}
+
+/// The launches of each plan.
+fn measure(
+    shuffle: &Shuffle,
+    plans: &[Plan],
+    place: &Place,
+    means: &Means,
+) -> Result<Vec<Vec<Launch>>, Failure> {
+    let launches = shuffle.launches.min(shuffle.ops) as u32;
+    launches::run(plans, launches, place, means).map_err(|error| match error {
+        LaunchError::Simulated(SimulatedError::Fabric(SimulationError::Fabric(error))) => {
+            Failure::Usage(error.to_string())
+        }
+        other => Failure::run(other),
+    })
+}
+
+/// Where the nodes are, as the command line says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementArgument(Placement);
+
+impl core::str::FromStr for PlacementArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let list =
+            || text.split(',').map(|machine| machine.trim().parse().ok()).collect::<Option<Vec<usize>>>();
+        Ok(Self(match text.split_once(':') {
+            None if text == "in-order" => Placement::InOrder,
+            None if text == "spread" => Placement::Spread,
+            Some(("shuffled", seed)) if seed.parse::<u64>().is_ok() => {
+                Placement::Shuffled { seed: seed.parse().unwrap_or_default() }
+            }
+            _ => Placement::Machines(list().ok_or_else(|| {
+                format!("`{text}` is none of in-order, spread, shuffled:SEED and a list of machines such as 0,0,1,1")
+            })?),
+        }))
+    }
+}

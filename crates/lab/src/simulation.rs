@@ -1,0 +1,118 @@
+//! Measurements on simulated fabrics: what they run on, and what every one of them says of its run.
+//!
+//! A simulation needs no blocks, no limit and no warm-up of caches: the same seed gives the same figures, and another
+//! seed is another experiment. What must stand beside the figures instead is which fabric was simulated, and a
+//! fingerprint by which somebody else's run can be recognised as the same.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use farcall::parameters::Settings;
+use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, Totals};
+
+/// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is looked at here.
+const CARRIED_BYTES: usize = 256;
+
+/// Assignments for simulated measurements: simulated packets are not damaged on their way unless faults are asked for.
+pub const UNCHECKED: [&str; 2] = ["basic.checksum=false", "homa.checksum=false"];
+
+/// A fabric to measure on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatedFabric {
+    /// What it is made of.
+    pub profile: Profile,
+    /// Decides every random choice.
+    pub seed: u64,
+}
+
+/// Why a simulated measurement has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The fabric cannot have so many hosts: use fewer, or another fabric.
+    #[error(transparent)]
+    Fabric(#[from] ProfileError),
+    /// A host could not do its part.
+    #[error("simulated rank {rank} failed: {why}")]
+    Failed {
+        /// Which one.
+        rank: u32,
+        /// Its own words.
+        why: String,
+    },
+    /// The hosts were not done in time: they are overloaded, or wait for something.
+    #[error("the simulated hosts were not done after {within:?} of simulated time")]
+    Unfinished {
+        /// The time that they had.
+        within: Duration,
+    },
+    /// The hosts wait for each other.
+    #[error("the simulated hosts were not done, and nothing could happen any more")]
+    Stuck,
+}
+
+/// What a simulation did, beside its figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimulatedRun {
+    /// The fabric's profile.
+    pub profile: String,
+    /// The seed.
+    pub seed: u64,
+    /// A fingerprint of all that happened.
+    pub trace_hash: u64,
+    /// Sums over the fabric.
+    pub totals: Totals,
+    /// How long the simulation itself took.
+    pub wall: Duration,
+}
+
+impl SimulatedRun {
+    /// Events that were simulated in a second of wall-clock time.
+    pub fn events_per_second(&self) -> f64 {
+        self.totals.events as f64 / self.wall.as_secs_f64()
+    }
+}
+
+impl SimulatedFabric {
+    /// The rate of a host's link.
+    pub fn link_bits_per_second(&self) -> f64 {
+        self.profile.link.rate.bits_per_second() as f64
+    }
+
+    /// Bytes that have left the links into hosts, headers of frames included.
+    pub(crate) fn wire_bytes(&self, totals: &Totals) -> f64 {
+        let headers = totals.packets_delivered * self.profile.link.header_bytes as u64;
+        (totals.bytes_delivered + headers) as f64
+    }
+
+    /// Hosts on this fabric, on which nothing runs yet.
+    pub(crate) fn cluster(&self, hosts: usize, settings: &Settings) -> Result<Cluster, SimulationError> {
+        let cluster = Cluster::new(self.profile.clone(), hosts as u32, self.seed, settings.clone())?;
+        if !settings.basic.checksum && !settings.homa.checksum {
+            cluster.fabric().carry_at_most(CARRIED_BYTES);
+        }
+        Ok(cluster)
+    }
+
+    /// Runs the hosts of `cluster` while `condition` holds, at most `within` of simulated time.
+    pub(crate) fn run_while(
+        &self,
+        cluster: &mut Cluster,
+        within: Duration,
+        condition: impl FnMut() -> bool,
+    ) -> Result<SimulatedRun, SimulationError> {
+        let begun = Instant::now();
+        let until = farcall::Instant::ZERO + within;
+        match cluster.run_while_until(condition, until) {
+            Outcome::Done => {}
+            Outcome::TimeReached => return Err(SimulationError::Unfinished { within }),
+            Outcome::Quiet => return Err(SimulationError::Stuck),
+        }
+        Ok(SimulatedRun {
+            profile: self.profile.name.clone(),
+            seed: self.seed,
+            trace_hash: cluster.fabric().trace_hash(),
+            totals: cluster.fabric().totals(),
+            wall: begun.elapsed(),
+        })
+    }
+}

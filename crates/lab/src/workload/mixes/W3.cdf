@@ -1,0 +1,38 @@
+# W3: all calls within a Google datacenter. Mean 2.9 KB.
+#
+# Source: workload W3 of Montazeri et al., "Homa" (SIGCOMM 2018), by Sivaram, "Some measured Google flow sizes" (2008).
+# Breakpoints of the distribution; what lies between two lines grows with the logarithm of the size.
+#
+# bytes, share of the messages that are at most so long
+3 0.06488
+32 0.09732
+46 0.13209
+64 0.15527
+96 0.28614
+128 0.35157
+186 0.44303
+256 0.4979
+331 0.62836
+402 0.70664
+512 0.78492
+717 0.82965
+1024 0.8632
+2048 0.90886
+4096 0.93495
+8192 0.964309
+16384 0.984694
+32768 0.990402
+65536 0.993256
+92160 0.995494
+131072 0.997129
+262144 0.998453
+380171 0.999095
+524288 0.999498
+705750 0.9996348
+1018296 0.9997504
+1498294 0.999826
+2034108 0.999884
+3076362 0.9999294
+5114695 0.9999647
+8231141 0.9999849
+15158197 1

@@ -1,0 +1,54 @@
+# W4: traffic of a Hadoop cluster at Facebook. Mean 128 KB.
+#
+# Source: Roy et al., "Inside the social network's (datacenter) network" (SIGCOMM 2015), as workload W4 of Montazeri et
+# al., "Homa" (SIGCOMM 2018). Breakpoints of the distribution; what lies between two lines grows with the logarithm of
+# the size.
+#
+# bytes, share of the messages that are at most so long
+50 0
+92 0.0074
+217 0.0149
+271 0.0409
+300 0.052
+326 0.1375
+376 0.2026
+425 0.223
+480 0.2639
+600 0.4591
+679 0.5167
+737 0.552
+800 0.5762
+885 0.5912
+1042 0.6097
+1277 0.6282
+1413 0.6394
+1534 0.6468
+1664 0.6673
+2214 0.6747
+3396 0.684
+5210 0.6933
+7830 0.7082
+31946 0.7212
+36844 0.7305
+39973 0.7398
+44260 0.7584
+47050 0.7788
+51046 0.816
+62583 0.8234
+70722 0.8327
+75180 0.842
+81565 0.8717
+102058 0.8885
+115331 0.8978
+133013 0.907
+156563 0.9164
+184284 0.9257
+212546 0.9349
+240177 0.9442
+288520 0.9535
+470507 0.9628
+736642 0.9684
+940700 0.9721
+1769244 0.9814
+2169118 0.987
+10000000 1
