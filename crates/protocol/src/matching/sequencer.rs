@@ -50,7 +50,7 @@ impl<M> Sequencer<M> {
     }
 
     /// The next message in order, if it has come.
-    pub fn next(&mut self) -> Option<M> {
+    pub fn pop(&mut self) -> Option<M> {
         self.early.front()?.as_ref()?;
         self.next = self.next.wrapping_add(1);
         self.early.pop_front().flatten()

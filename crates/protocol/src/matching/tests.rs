@@ -110,7 +110,7 @@ proptest! {
             } else {
                 prop_assert_eq!(sequencer.insert(number, 50, number), Ok(()));
             }
-            while let Some(number) = sequencer.next() {
+            while let Some(number) = sequencer.pop() {
                 left.push(number);
             }
         }
@@ -171,8 +171,8 @@ fn numbers_that_come_twice_or_from_beyond_are_refused() {
     assert_eq!(sequencer.insert(1, 4, 'b'), Ok(()));
     assert_eq!(sequencer.insert(1, 4, 'b'), Err(OutOfRange));
     assert_eq!(sequencer.insert(4, 4, 'e'), Err(OutOfRange));
-    assert_eq!(sequencer.next(), None);
+    assert_eq!(sequencer.pop(), None);
     assert_eq!(sequencer.insert(0, 4, 'a'), Ok(()));
-    assert_eq!((sequencer.next(), sequencer.next(), sequencer.next()), (Some('a'), Some('b'), None));
+    assert_eq!((sequencer.pop(), sequencer.pop(), sequencer.pop()), (Some('a'), Some('b'), None));
     assert_eq!(sequencer.insert(0, 4, 'a'), Err(OutOfRange));
 }

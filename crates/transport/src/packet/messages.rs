@@ -292,7 +292,7 @@ impl<P: Policy> Outbound<P> {
             }
         }
         while let Some(early) =
-            self.mail.channels.get_mut(&session).and_then(|channel| channel.sequencer.next())
+            self.mail.channels.get_mut(&session).and_then(|channel| channel.sequencer.pop())
         {
             let Early { tag, request, number, payload } = early;
             self.deliver(session, tag, request, number, &payload.as_incoming(), sink);
