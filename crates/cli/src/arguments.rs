@@ -14,6 +14,7 @@ use farcall::bootstrap::RANKS_MAX;
 use farcall::parameters::Settings;
 use farcall_lab::collective::{Collective, Push};
 use farcall_lab::exchange::Buffers;
+use farcall_lab::msgrate::Mode;
 use farcall_lab::units::Size;
 use farcall_lab::workload::{Reply, SizeMix};
 
@@ -43,6 +44,8 @@ pub enum Command {
     Perf(Perf),
     /// Measures all-to-all shuffles and other collective operations, on simulated fabrics and on this machine
     Shuffle(Shuffle),
+    /// Measures tagged messages from one process to another
+    Msgrate(Msgrate),
     /// Runs simulations that look for faults of farcall itself
     #[command(subcommand)]
     Sim(Sim),
@@ -261,6 +264,37 @@ pub struct Info {
     /// Writes one JSON object for each line to a file, or to standard output with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
+}
+
+/// `farcall msgrate`.
+#[derive(Debug, Args)]
+pub struct Msgrate {
+    /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-avail, callbacks-resubmit,
+    /// dynamic, pointer, handler [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "MODES", hide_default_value = true, default_values_t = Mode::ALL.iter().copied())]
+    pub mode: Vec<Mode>,
+    /// Transports, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "ring+shm")]
+    pub transport: Vec<TransportKind>,
+    /// Lengths of messages, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1,8,1K", value_name = "SIZES")]
+    pub size: Vec<Size>,
+    /// Messages that each thread keeps under way on either side, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "1,10,1000", value_parser = whole_number::<16384>)]
+    pub inflight: Vec<u64>,
+    /// Messages of each measurement, all threads together
+    #[arg(long, default_value = "5000000", value_parser = whole_number::<{ u64::MAX }>)]
+    pub messages: u64,
+    /// Threads of each of the two processes, which have an endpoint each
+    #[arg(long, default_value = "1", value_parser = whole_number::<64>)]
+    pub threads: u64,
+    /// Seconds after which a measurement has failed
+    #[arg(long, default_value = "60", value_parser = parse_seconds)]
+    pub seconds: Duration,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// `farcall stat`.

@@ -10,7 +10,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::{benchkv, collective, exchange, workload};
+use farcall_lab::{benchkv, collective, exchange, msgrate, workload};
 
 use arguments::{Arguments, Command, Sim};
 use failure::Failure;
@@ -44,6 +44,7 @@ fn run() -> Result<(), Failure> {
     match arguments.command {
         Command::Perf(perf) => commands::perf::run(&perf),
         Command::Shuffle(shuffle) => commands::shuffle::run(&shuffle),
+        Command::Msgrate(msgrate) => commands::msgrate::run(&msgrate),
         Command::Compare(compare) => commands::compare::run(&compare),
         Command::Sim(Sim::Swarm(swarm)) => commands::sim::run(&swarm),
         Command::Audit(audit) => commands::audit::run(&audit),
@@ -64,6 +65,7 @@ fn report_of_worker() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     let work: fn(&str) -> String = match arguments.next()?.as_str() {
         exchange::WORKER_COMMAND => exchange::work,
+        msgrate::WORKER_COMMAND => msgrate::work,
         workload::WORKLOAD_COMMAND => workload::work,
         collective::processes::RANK_COMMAND => collective::processes::be_rank,
         benchkv::BENCHKV_WORKER_COMMAND => benchkv::work,

@@ -1,4 +1,4 @@
-//! Remote calls between the processes of a cluster, in about the time that the hardware needs.
+//! Remote calls and tagged messages between the processes of a cluster, in about the time that the hardware needs.
 //!
 //! A process is a [`Node`]; each of its threads that sends or receives has an [`Endpoint`] over a transport that is
 //! chosen by name at run time. An endpoint serves requests with handlers and makes calls that complete as futures,
@@ -15,14 +15,18 @@ mod transports;
 
 pub use connect::ConnectError;
 pub use endpoint::{
-    Answer, Answering, Call, CallError, Context, ContextCall, Deferred, Endpoint, EndpointCounters, Event,
-    OPERATIONS_MAX, Operation, Outcome, Peer, Pending, Reply, Request, Response,
+    Answer, Answering, AnySource, AnyTag, Call, CallError, Cancellation, Context, ContextCall,
+    ContextReceive, ContextSend, Deferred, Endpoint, EndpointCounters, Event, Message, OPERATIONS_MAX,
+    Operation, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome, Received, Receiving,
+    Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
 };
 pub use executor::Executor;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
 pub use farcall_driver_verbs::{DeviceReport, PortReport, devices as rdma_devices};
 pub use farcall_protocol::Instant;
-pub use farcall_transport::{CallRefused, DownReason, Holdings, Outgoing, Payload, Service, TransportLimits};
+pub use farcall_transport::{
+    CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,
+};
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{Presence, TransportKind, UnknownTransport};
 

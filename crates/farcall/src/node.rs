@@ -107,12 +107,20 @@ impl Node {
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(endpoint, transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
-        let EndpointSettings { idle, spin_time, call_timeout, .. } = settings.endpoint;
+        let EndpointSettings { idle, spin_time, call_timeout, message_timeout, .. } = settings.endpoint;
         let (clock, idler) = match &self.host {
             Some(host) => (host.clock(), Idler::forbidden()),
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
-        Ok(Endpoint::new(transport, call_timeout, clock, idler, counters, Arc::new(directions)))
+        Ok(Endpoint::new(
+            transport,
+            call_timeout,
+            message_timeout,
+            clock,
+            idler,
+            counters,
+            Arc::new(directions),
+        ))
     }
 
     /// Under which name an endpoint counts: simulated hosts share a process and its counters.

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{LONG, Pair, pattern, settings, transports};
-use farcall::{CallError, CallRefused, Deferred, DownReason, Endpoint, Event, Executor, Service};
+use farcall::{
+    CallError, CallRefused, Cancellation, Deferred, DownReason, Endpoint, Event, Executor, Service,
+};
 
 const ECHO: Service = Service(1);
 const ADD_ONE: Service = Service(2);
@@ -217,8 +219,8 @@ fn the_limit_on_unanswered_calls_is_reported_and_lifts() {
 fn a_cancelled_call_completes_as_cancelled_and_its_late_answer_is_dropped() {
     for pair in pairs() {
         let operation = pair.client.call(pair.server, ECHO, b"late").within(LONG).post(7).expect("sent");
-        assert!(pair.client.cancel(operation));
-        assert!(!pair.client.cancel(operation), "it completes once");
+        assert_eq!(pair.client.cancel(operation), Cancellation::Cancelled);
+        assert_eq!(pair.client.cancel(operation), Cancellation::Over, "it completes once");
         let mut events = 0;
         pair.client.poll(|_, event| {
             assert!(

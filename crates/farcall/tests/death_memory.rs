@@ -27,6 +27,7 @@ fn wait_for_death(endpoint: &Endpoint) -> usize {
             }
             Event::Completed { outcome: Err(CallError::PeerDown(_)), .. } => lost += 1,
             Event::Completed { outcome, .. } => drop(outcome.as_ref().expect("an answer before the death")),
+            Event::Sent { .. } | Event::Received { .. } => panic!("{event:?}"),
         });
     }
     lost

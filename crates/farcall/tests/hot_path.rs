@@ -13,11 +13,15 @@ use std::sync::{Mutex, PoisonError};
 mod common;
 
 use common::{LONG, Pair, settings};
-use farcall::{Endpoint, Event, Peer, Service, TransportKind};
+use farcall::{Endpoint, Event, Peer, Service, Tag, TransportKind};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 const ECHO: Service = Service(1);
 const SEAL: Service = Service(2);
+
+/// Messages with this tag come back with the other.
+const THERE: Tag = Tag(1);
+const BACK: Tag = Tag(2);
 
 /// Calls made while allocations or system calls are watched.
 const CALLS: usize = 100_000;
@@ -56,10 +60,13 @@ fn spinning_pair() -> Pair {
             forbid_system_calls();
             reply.send(b"sealed");
         });
+        endpoint.on_message(|context, message| {
+            context.send(message.peer(), BACK, &message[..]).detach().expect("room");
+        });
     })
 }
 
-/// One call at a time, then a window of calls as events.
+/// One call at a time, then a window of calls as events, then messages there and back as futures and as events.
 fn converse(client: &Endpoint, server: Peer, calls: usize) {
     for _ in 0..calls / 2 {
         let answer = client.call(server, ECHO, b"thirty bytes of a small request").within(LONG).wait();
@@ -76,29 +83,46 @@ fn converse(client: &Endpoint, server: Peer, calls: usize) {
             done += 1;
         });
     }
+    for _ in 0..calls / 2 {
+        let back = client.receive(server, BACK).within(LONG).start().expect("posted");
+        client.send(server, THERE, b"eight ..").within(LONG).wait().expect("sent");
+        assert_eq!(&back.wait().expect("a message")[..], b"eight ..");
+    }
+    let (mut sent, mut done) = (0, 0);
+    while done < calls / 2 {
+        while sent < calls / 2 && sent - done < 64 {
+            client.receive(server, BACK).within(LONG).post(sent as u64).expect("posted");
+            drop(client.send(server, THERE, b"more than fits a slot").within(LONG).start().expect("sent"));
+            sent += 1;
+        }
+        client.poll(|_, event| {
+            assert!(matches!(event, Event::Received { outcome: Ok(_), .. }));
+            done += 1;
+        });
+    }
 }
 
 /// The tests of this file must not count each other's allocations.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 #[test]
-fn small_calls_allocate_nothing() {
+fn small_calls_and_messages_allocate_nothing() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let pair = spinning_pair();
     converse(&pair.client, pair.server, 10_000);
     WATCHING.store(true, Ordering::SeqCst);
     converse(&pair.client, pair.server, CALLS);
     WATCHING.store(false, Ordering::SeqCst);
-    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), 0, "allocations in {CALLS} calls");
+    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), 0, "allocations in {CALLS} calls and messages");
 }
 
 #[test]
-fn small_calls_make_no_system_call() {
+fn small_calls_and_messages_make_no_system_call() {
     if std::env::var_os(CHILD_VARIABLE).is_some() {
         return run_without_system_calls();
     }
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let this_test = ["--exact", "small_calls_make_no_system_call", "--nocapture"];
+    let this_test = ["--exact", "small_calls_and_messages_make_no_system_call", "--nocapture"];
     let child = |value: &str| {
         let program = std::env::current_exe().expect("the test's own path");
         Command::new(program).args(this_test).env(CHILD_VARIABLE, value).status().expect("a child runs")

@@ -13,6 +13,7 @@ pub mod echo;
 pub mod exchange;
 pub mod histogram;
 pub mod little;
+pub mod msgrate;
 pub mod page;
 pub mod published;
 pub mod random;

@@ -9,6 +9,7 @@ pub mod basic;
 pub mod calls;
 pub mod homa;
 mod identity;
+pub mod matching;
 pub mod ring;
 pub mod session;
 mod time;

@@ -1,23 +1,26 @@
-//! Transports: remote calls over a driver.
+//! Transports: remote calls and tagged messages over a driver.
 //!
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes calls out of
 //! the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
 
 mod library;
+mod message;
 mod outcome;
 mod packet;
 mod payload;
 mod ring;
 mod seam;
 
+pub use farcall_protocol::matching::{Source, Tag};
 #[cfg(feature = "conformance")]
 pub use library::conformance;
 pub use library::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, LibraryConfig, LibraryCounters, LibraryTransport, Presence,
 };
+pub use message::{Envelope, MessageId, Origin, ReceiveProgress, SendOutcome, SendProgress, SendRefused};
 pub(crate) use outcome::down_reason;
 pub use outcome::{CallRefused, DownReason, Status};
 pub use packet::{PacketConfig, PacketCounters, PacketTransport};
-pub use payload::{Incoming, Outgoing, Payload};
+pub use payload::{Incoming, Kept, Outgoing, Payload, Short};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;

@@ -77,6 +77,17 @@ pub enum Payload {
     Block(Arc<Block>),
 }
 
+impl Payload {
+    /// The bytes as a vector, without a copy: when they are bytes of this process and nobody else holds them. So memory
+    /// that was given to a send comes back when the send is complete.
+    pub fn into_vec(self) -> Result<Vec<u8>, Self> {
+        match self {
+            Self::Bytes(bytes) => Arc::try_unwrap(bytes).map_err(Self::Bytes),
+            Self::Block(_) => Err(self),
+        }
+    }
+}
+
 impl Deref for Payload {
     type Target = [u8];
 
@@ -97,6 +108,148 @@ impl From<Vec<u8>> for Payload {
 impl From<Block> for Payload {
     fn from(block: Block) -> Self {
         Self::Block(Arc::new(block))
+    }
+}
+
+/// The most bytes of a [`Short`].
+const SHORT_BYTES_MAX: usize = 15;
+
+/// The bytes of a short payload themselves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Short {
+    length: u8,
+    bytes: [u8; SHORT_BYTES_MAX],
+}
+
+impl Short {
+    /// A copy of the bytes; `None` when they are too many.
+    #[inline]
+    pub fn new(payload: &[u8]) -> Option<Self> {
+        let mut short = Self::default();
+        short.set(payload).then_some(short)
+    }
+
+    /// Copies the bytes here; false when they are too many.
+    #[inline]
+    pub fn set(&mut self, payload: &[u8]) -> bool {
+        // The lengths of numbers need no loop.
+        match payload.len() {
+            8 => self.bytes[..8].copy_from_slice(&payload[..8]),
+            4 => self.bytes[..4].copy_from_slice(&payload[..4]),
+            length if length <= SHORT_BYTES_MAX => self.bytes[..length].copy_from_slice(payload),
+            _ => return false,
+        }
+        self.length = payload.len() as u8;
+        true
+    }
+}
+
+impl Deref for Short {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// A received payload that is kept until somebody asks for it.
+#[derive(Debug)]
+pub enum Kept {
+    /// A copy that needs no memory of its own.
+    Short(Short),
+    /// A copy.
+    Copy(Vec<u8>),
+    /// Memory that could be kept as it was.
+    Shared(Payload),
+}
+
+impl Kept {
+    /// The payload as it comes in events.
+    #[inline]
+    pub fn as_incoming(&self) -> Incoming<'_> {
+        match self {
+            Self::Short(short) => Incoming::Borrowed(short),
+            Self::Copy(bytes) => Incoming::Borrowed(bytes),
+            Self::Shared(payload) => Incoming::Owned(payload.clone()),
+        }
+    }
+}
+
+impl Deref for Kept {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short(short) => short,
+            Self::Copy(bytes) => bytes,
+            Self::Shared(payload) => payload,
+        }
+    }
+}
+
+impl From<&Incoming<'_>> for Kept {
+    #[inline]
+    fn from(payload: &Incoming<'_>) -> Self {
+        match payload {
+            Incoming::Borrowed(bytes) => match Short::new(bytes) {
+                Some(short) => Self::Short(short),
+                None => Self::Copy(bytes.to_vec()),
+            },
+            Incoming::Owned(payload) => Self::Shared(payload.clone()),
+        }
+    }
+}
+
+impl From<Kept> for Payload {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Short(short) => short.to_vec().into(),
+            Kept::Copy(bytes) => bytes.into(),
+            Kept::Shared(payload) => payload,
+        }
+    }
+}
+
+/// The payload of a message that waits for room or for its session.
+pub enum WaitingPayload {
+    Bytes(Vec<u8>),
+    Loan(Loan),
+    Shared(Payload),
+}
+
+impl WaitingPayload {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Loan(loan) => loan.len(),
+            Self::Shared(payload) => payload.len(),
+        }
+    }
+
+    /// Offers the payload once more to whoever sends it: `send` gives it back if it cannot take it.
+    pub fn offer(self, send: impl FnOnce(Outgoing<'_>) -> Result<(), Outgoing<'_>>) -> Result<(), Self> {
+        match self {
+            // Given back, they are still the same vector, or in a loan by now.
+            Self::Bytes(bytes) => match send(Outgoing::Slice(&bytes)) {
+                Ok(()) => Ok(()),
+                Err(Outgoing::Loan(loan)) => Err(Self::Loan(loan)),
+                Err(_) => Err(Self::Bytes(bytes)),
+            },
+            Self::Loan(loan) => send(Outgoing::Loan(loan)).map_err(Self::from),
+            Self::Shared(payload) => send(Outgoing::Shared(payload)).map_err(Self::from),
+        }
+    }
+}
+
+impl From<Outgoing<'_>> for WaitingPayload {
+    fn from(payload: Outgoing<'_>) -> Self {
+        match payload {
+            Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
+            Outgoing::Loan(loan) => Self::Loan(loan),
+            Outgoing::Shared(payload) => Self::Shared(payload),
+        }
     }
 }
 
@@ -127,33 +280,6 @@ impl From<Payload> for Outgoing<'_> {
 impl From<Loan> for Outgoing<'_> {
     fn from(loan: Loan) -> Self {
         Self::Loan(loan)
-    }
-}
-
-/// The payload of a message that waits for room or for its session.
-pub enum WaitingPayload {
-    Bytes(Vec<u8>),
-    Loan(Loan),
-    Shared(Payload),
-}
-
-impl WaitingPayload {
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Loan(loan) => loan.len(),
-            Self::Shared(payload) => payload.len(),
-        }
-    }
-}
-
-impl From<Outgoing<'_>> for WaitingPayload {
-    fn from(payload: Outgoing<'_>) -> Self {
-        match payload {
-            Outgoing::Slice(bytes) => Self::Bytes(bytes.to_vec()),
-            Outgoing::Loan(loan) => Self::Loan(loan),
-            Outgoing::Shared(payload) => Self::Shared(payload),
-        }
     }
 }
 

@@ -1,17 +1,24 @@
-//! The transport seam: remote calls, whatever carries them.
+//! The transport seam: remote calls and tagged messages, whatever carries them.
 //!
 //! The seam speaks of calls and not of packets, because a response is the cheapest acknowledgement. It has three
 //! parts: an [`Outbox`] takes what goes out, a [`Sink`] is told what came in, and a [`Transport`] is polled. A sink
 //! gets the outbox with every event, so that a request can be answered, and new calls made, while the request's
 //! bytes are still being read in place.
+//!
+//! Messages are matched with receives *below* this seam: a library that matches by itself, perhaps in hardware, is given
+//! the receives. Transports of our own have a [`Matching`](farcall_protocol::matching::Matching).
 
 use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, Loan, LoanError};
+use farcall_protocol::matching::Tag;
 use farcall_protocol::{Identity, Instant};
 
-use crate::{CallRefused, DownReason, Incoming, Outgoing, Status};
+use crate::{
+    CallRefused, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendOutcome,
+    SendProgress, SendRefused, Status,
+};
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +66,39 @@ pub trait Outbox {
     /// session. Also true of calls that are over.
     fn is_transmitted(&self, session: SessionId, call: CallId) -> bool;
 
+    /// Sends a message. What finds no room, at the peer either, waits here. Messages with the same tag are received in
+    /// the order in which they were sent.
+    fn send(
+        &mut self,
+        session: SessionId,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'_>,
+    ) -> Result<SendProgress, SendRefused>;
+
+    /// As [`Outbox::send`] of a slice, where nothing stands in the way of its being done at once. False when something
+    /// does; then nothing has happened.
+    ///
+    /// A way of its own because all of its arguments travel in registers, which a small message feels.
+    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        let _ = (session, tag, payload);
+        false
+    }
+
+    /// Takes back a send that is pending: true if nothing of it has left. Otherwise it goes on, and its end is reported.
+    /// One name may stand for several sends; all that can be are taken back, and the number of those is returned.
+    fn cancel_send(&mut self, send: MessageId) -> usize;
+
+    /// Asks for a message: the oldest one, or else the next, that comes `from` there and has that `tag`; `None` is any. Of several receives that ask for the same message the oldest gets it.
+    fn receive(&mut self, receive: MessageId, from: Option<Origin>, tag: Option<Tag>) -> ReceiveProgress;
+
+    /// Takes back a receive. False when it is not waiting; then its end was or will be reported.
+    fn cancel_receive(&mut self, receive: MessageId) -> bool;
+
+    /// Whether messages that no receive waits for go to [`Sink::message`] from now on, those that wait already too.
+    /// Otherwise, as in the beginning, they wait for a receive.
+    fn hand_on_unexpected(&mut self, hand_on: bool);
+
     /// Memory that can be sent without a copy where the driver can do so.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 }
@@ -83,6 +123,28 @@ pub trait Sink {
         status: Status,
         payload: &Incoming<'_>,
     );
+
+    /// A receive that was posted has its message.
+    fn received(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        receive: MessageId,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        // Only sinks that post receives are told of their ends.
+        let _ = (outbox, receive, envelope, payload);
+    }
+
+    /// A message came that no receive waits for. Only after [`Outbox::hand_on_unexpected`].
+    fn message(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+        let _ = (outbox, envelope, payload);
+    }
+
+    /// A send that was pending has ended: the peer's memory has it, or the session is down.
+    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        let _ = (outbox, send, outcome);
+    }
 
     /// A session that we asked for, or that a peer opened, is ready.
     fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity);

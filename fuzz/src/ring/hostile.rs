@@ -112,7 +112,11 @@ impl Hostile {
         let selector = u16::from(shape >> 4);
         let entry = |kind, call, selector, length| EntryHeader { kind, call, selector, length }.to_word();
         let (word, payload) = match shape & 0x0f {
-            0..=4 => (entry(EntryKind::Request, u32::from(shape), selector, 8), vec![5; 8]),
+            0..=3 => (entry(EntryKind::Request, u32::from(shape), selector, 8), vec![5; 8]),
+            4 => {
+                let length = input.u16() % 1500;
+                (entry(EntryKind::Message, u32::from(selector), 0, length), vec![8; usize::from(length)])
+            }
             5 | 6 => {
                 let length = input.u16() % 1500;
                 (entry(EntryKind::Request, 1, selector, length), vec![5; usize::from(length)])
@@ -159,8 +163,7 @@ impl Hostile {
         assert!(sent.wrapping_sub(header.released_lines) <= sent, "credit for what was never sent");
         let mut at = WORD_BYTES;
         for _ in 0..header.entries {
-            let entry = EntryHeader::from_word(word(record, at))
-                .expect("the victim writes entries that are in order");
+            let entry = EntryHeader::from_word(word(record, at)).expect("farcall writes what it can read");
             at += WORD_BYTES;
             self.read_entry(entry, &record[at..at + usize::from(entry.length)]);
             at += padded(usize::from(entry.length));
@@ -194,6 +197,8 @@ impl Hostile {
             EntryKind::PrefetchHint => {
                 assert!(block().length <= PREFETCH_BYTES_MAX as u64, "hints are short")
             }
+            EntryKind::Message | EntryKind::MessageCredit => {}
+            EntryKind::MessageBlock => self.borrowed.push(block()),
             EntryKind::BlockReturn => assert!(block().length <= HOSTILE_BLOCK_BYTES, "it was borrowed once"),
         }
     }

@@ -12,7 +12,9 @@ use core::time::Duration;
 use farcall_driver::CounterFile;
 use farcall_protocol::ring::Hello;
 use farcall_protocol::{Identity, Instant};
-use farcall_transport::{CallId, Outgoing, Ring, RingConfig, Service, Status, Transport};
+use farcall_transport::{
+    CallId, MessageId, Outgoing, ReceiveProgress, Ring, RingConfig, Service, Status, Tag, Transport,
+};
 
 use crate::input::Input;
 use crate::lanes::{Hub, MemoryLanes};
@@ -34,6 +36,7 @@ const CONFIG: RingConfig = RingConfig {
     batch_bytes: 1024,
     message_bytes_max: 20_000,
     calls_max: 8,
+    unexpected_bytes: 1 << 14,
     connect_timeout: Duration::from_secs(1),
 };
 
@@ -61,6 +64,8 @@ struct World {
     honest_sink: HonestSink,
     hostile: Hostile,
     calls_made: u32,
+    /// Sends and receives of the target.
+    messages: u32,
 }
 
 impl World {
@@ -85,16 +90,18 @@ impl World {
         }
         let (inward, outward) = hub.attack(&target.address(), &hello);
         let hostile = Hostile::new(inward, outward);
-        Self { target, target_sink, honest, honest_sink, hostile, calls_made: 0 }
+        Self { target, target_sink, honest, honest_sink, hostile, calls_made: 0, messages: 0 }
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        match input.u8() % 10 {
+        match input.u8() % 12 {
             0..=2 => self.poll(),
             3..=5 => self.hostile.write_record(input),
             6 => self.hostile.scribble(input),
             7 => self.call(usize::from(input.u16() % 2500)),
             8 => self.target_sink.answer_deferred(self.target.outbox()),
+            10 => self.send(usize::from(input.u16() % 2500)),
+            11 => self.receive(input.u8()),
             _ => self.cancel(u32::from(input.u8())),
         }
     }
@@ -110,6 +117,25 @@ impl World {
         let (call, bytes) = (CallId(self.calls_made), vec![7; length]);
         let made = self.target.outbox().call(session, call, Service(1), Outgoing::Slice(&bytes));
         self.target_sink.calls_made += u32::from(made.is_ok());
+    }
+
+    fn send(&mut self, length: usize) {
+        let Some(session) = self.target_sink.hostile else { return };
+        self.messages += 1;
+        let bytes = vec![9; length];
+        // Whatever becomes of it: the sink does not ask.
+        let _ = self.target.outbox().send(session, MessageId(self.messages), Tag(1), Outgoing::Slice(&bytes));
+    }
+
+    /// Asks for a message, or takes back that it asked.
+    fn receive(&mut self, choice: u8) {
+        self.messages += 1;
+        let tag = (choice % 4 > 0).then_some(Tag(u32::from(choice >> 4)));
+        let outbox = self.target.outbox();
+        let progress = outbox.receive(MessageId(self.messages), None, tag);
+        if matches!(progress, ReceiveProgress::Posted) && choice % 8 == 7 {
+            assert!(outbox.cancel_receive(MessageId(self.messages)), "it waits until it is cancelled");
+        }
     }
 
     fn cancel(&mut self, back: u32) {
@@ -154,9 +180,9 @@ fn hello(input: &mut Input<'_>) -> Vec<u8> {
     let (message_bytes_max, calls_max) = (u64::from(input.u16()), u32::from(input.u8()));
     match kind % 8 {
         0 => input.bytes(usize::from(kind)).to_vec(),
-        1 => Hello { identity: identity(2), message_bytes_max: input.u64(), calls_max: u32::MAX }
+        1 => Hello { identity: identity(2), message_bytes_max: input.u64(), calls_max: u32::MAX, unexpected_lines: u32::MAX }
             .encode()
             .into(),
-        _ => Hello { identity: identity(2), message_bytes_max, calls_max }.encode().into(),
+        _ => Hello { identity: identity(2), message_bytes_max, calls_max, unexpected_lines: 40 }.encode().into(),
     }
 }

@@ -7,6 +7,7 @@ pub mod diff;
 pub mod explain;
 pub mod info;
 pub mod kv;
+pub mod msgrate;
 pub mod perf;
 pub mod report;
 pub mod shuffle;

@@ -109,6 +109,7 @@ fn node(
                 batch_bytes: 512,
                 message_bytes_max: 1 << 20,
                 calls_max: 64,
+                unexpected_bytes: 1 << 20,
                 connect_timeout: Duration::from_millis(20),
             };
             Box::new(Ring::new(host.lanes(), identity, config, CounterFile::process(), &label))

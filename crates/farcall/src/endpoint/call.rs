@@ -9,12 +9,12 @@ use core::fmt;
 use core::ops::Deref;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Outgoing, Payload, Service, SessionId};
+use farcall_transport::{CallId, Kept, Outgoing, Payload, Service, SessionId};
 
 use super::Endpoint;
 use super::context::{Context, Operation, start};
 use super::operations::{Callback, Completion, Operations};
-use super::outcome::{CallError, Kept, Outcome};
+use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.

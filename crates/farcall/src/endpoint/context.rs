@@ -8,10 +8,12 @@ use core::time::Duration;
 
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status};
+use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status, Tag};
 
+use super::MESSAGES;
 use super::deferred::Deferred;
-use super::operations::{Callback, Completion, OPERATIONS_MAX, Operations};
+use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
+use super::operations::{Callback, Completion, Kind, OPERATIONS_MAX, Operations};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 use super::state::State;
@@ -22,11 +24,44 @@ pub struct Context<'a> {
     pub(super) state: &'a mut State,
 }
 
-/// Names a call that was posted or has a callback, so that it can be cancelled.
+/// Names a call, send or receive that was posted or has a callback, so that it can be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation(pub(super) CallId);
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// Prepares a message; see [`ContextSend`].
+    #[inline]
+    pub fn send<'c, 'p>(
+        &'c mut self,
+        peer: Peer,
+        tag: Tag,
+        payload: impl Into<Outgoing<'p>>,
+    ) -> ContextSend<'c, 'a, 'p> {
+        let (to, payload) = (Destinations::One(peer), payload.into());
+        ContextSend { context: self, to, tag, payload, timeout: None }
+    }
+
+    /// Prepares a message to several peers, which ends when it has ended for all; see [`ContextSend`].
+    pub fn send_multi<'c, 'p>(
+        &'c mut self,
+        peers: &'p [Peer],
+        tag: Tag,
+        payload: impl Into<Outgoing<'p>>,
+    ) -> ContextSend<'c, 'a, 'p> {
+        let (to, payload) = (Destinations::Many(peers), payload.into());
+        ContextSend { context: self, to, tag, payload, timeout: None }
+    }
+
+    /// Prepares a receive; see [`ContextReceive`].
+    #[inline]
+    pub fn receive(
+        &mut self,
+        from: impl Into<SourceChoice>,
+        tag: impl Into<TagChoice>,
+    ) -> ContextReceive<'_, 'a> {
+        ContextReceive { context: self, wanted: Wanted::new(from.into(), tag.into()) }
+    }
+
     /// Prepares a call; see [`ContextCall`].
     #[inline(always)]
     pub fn call<'c, 'p>(
@@ -70,7 +105,17 @@ impl Context<'_> {
 
     /// Calls that have not completed.
     pub fn calls_under_way(&self) -> usize {
-        self.state.operations.under_way()
+        self.state.operations.under_way(Kind::Call)
+    }
+
+    /// Sends that have not completed.
+    pub fn sends_under_way(&self) -> usize {
+        self.state.operations.under_way(Kind::Send)
+    }
+
+    /// Receives that have not completed.
+    pub fn receives_under_way(&self) -> usize {
+        self.state.operations.under_way(Kind::Receive)
     }
 }
 
@@ -131,6 +176,9 @@ pub fn start(
     timeout: Duration,
     add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
 ) -> Result<CallId, CallError> {
+    if service == MESSAGES {
+        return Err(CallError::UnknownService);
+    }
     let deadline = state.now + timeout;
     let call = add(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::wait_readable;
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Incoming, Outgoing, Status, Transport};
+use farcall_transport::{CallId, Incoming, MessageId, Outgoing, Status, Transport};
 
+use super::OnDrop;
 use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::idle::{Idler, SLEEP_MAX, Step};
+use super::messages::{Cancellation, Received};
+use super::operations::Kind;
 use super::outcome::Answer;
 use super::state::{EventSink, Sinks, State, Turn};
 use crate::connect::Directions;
@@ -41,8 +44,9 @@ impl Core {
         if self.state.dropped_requests.any() {
             self.answer_dropped_requests();
         }
+        let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
         let mut turn = Turn { state: &mut self.state, sinks };
-        self.transport.poll(now, &mut turn)
+        ended + self.transport.poll(now, &mut turn)
     }
 
     #[inline(never)]
@@ -66,12 +70,39 @@ impl Core {
         self.state.now = now;
     }
 
-    pub fn abandon(&mut self, call: CallId) {
-        if let Some((session, _)) = self.state.operations.cancel(call) {
-            self.state.counters.cancelled.increment();
-            self.transport.outbox().cancel(session, call);
+    /// A future was dropped.
+    pub fn end_dropped(&mut self, id: CallId, on_drop: OnDrop) {
+        match on_drop {
+            OnDrop::GiveUp => self.abandon(id),
+            OnDrop::LetGo => self.state.operations.detach_future(id),
         }
-        self.state.operations.abandon(call);
+    }
+
+    fn abandon(&mut self, id: CallId) {
+        let kind = self.state.operations.kind_of(id);
+        if let Some((session, _)) = self.state.operations.cancel(id) {
+            self.state.counters.cancelled.increment();
+            let outbox = self.transport.outbox();
+            if kind == Some(Kind::Receive) {
+                outbox.cancel_receive(MessageId(id.0));
+            } else {
+                outbox.cancel(session, id);
+            }
+        }
+        self.state.operations.abandon(id);
+    }
+
+    /// Cancels an operation that was posted or has a callback.
+    pub fn cancel(&mut self, id: CallId) -> Cancellation {
+        let outbox = self.transport.outbox();
+        let kind = self.state.operations.kind_of(id);
+        let mut turn = Turn { state: &mut self.state, sinks: Sinks::default() };
+        match kind {
+            None => Cancellation::Over,
+            Some(Kind::Send) => turn.cancel_send(outbox, id),
+            Some(Kind::Receive) => turn.cancel_receive(outbox, id),
+            Some(Kind::Call) => turn.cancel_call(outbox, id),
+        }
     }
 
     #[cold]
@@ -83,12 +114,25 @@ impl Core {
 
     pub fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
         let mut delivered = 0;
-        while let Some(event) = self.state.stored_events.pop_front() {
+        // Those that are stored meanwhile wait for the next poll.
+        for _ in 0..self.state.stored_events.len() {
+            let Some(event) = self.state.stored_events.pop_front() else { break };
             let outbox = self.transport.outbox();
             let mut context = Context { outbox, state: &mut self.state };
             match event {
                 StoredEvent::PeerDown { peer, reason } => {
                     on_event(&mut context, Event::PeerDown { peer, reason })
+                }
+                StoredEvent::Sent { token, outcome } => {
+                    on_event(&mut context, Event::Sent { token, outcome });
+                }
+                StoredEvent::Received { token, outcome: Ok(message) } => {
+                    let payload = message.payload.as_incoming();
+                    let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
+                    on_event(&mut context, Event::Received { token, outcome: &Ok(received) });
+                }
+                StoredEvent::Received { token, outcome: Err(error) } => {
+                    on_event(&mut context, Event::Received { token, outcome: &Err(error) });
                 }
                 StoredEvent::Completed { token, outcome } => {
                     let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
@@ -132,7 +176,9 @@ impl Core {
             self.settle_deadlines();
             self.polls_until_clock = 0;
         }
-        if self.state.dropped_requests.any() {
+        let state = &self.state;
+        if state.dropped_requests.any() || !state.messages.ended.is_empty() || !state.stored_events.is_empty()
+        {
             return Instant::ZERO;
         }
         let deadline = self.state.operations.earliest_deadline();
@@ -143,7 +189,8 @@ impl Core {
     fn sleep(&mut self, sinks: Sinks<'_, '_>) {
         self.transport.prepare_wait();
         // What was published before the announcement would ring no bell.
-        if self.turn(sinks) == 0 && self.state.stored_events.is_empty() {
+        let is_idle = self.turn(sinks) == 0 && self.state.messages.ended.is_empty();
+        if is_idle && self.state.stored_events.is_empty() {
             self.state.counters.sleeps.increment();
             let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
             let mut descriptors = self.transport.wait_descriptors();

@@ -1,13 +1,15 @@
 //! What an endpoint counts.
 
 farcall_driver::declare_counters! {
-    /// The calls of one endpoint.
+    /// The calls and messages of one endpoint.
     pub struct EndpointCounters {
         calls: "calls" => "Calls that were sent",
         answered: "calls" => "Calls that were answered, whatever the status",
-        timed_out: "calls" => "Calls whose deadline passed",
-        cancelled: "calls" => "Calls that were cancelled or whose future was dropped",
+        timed_out: "calls" => "Calls, sends and receives whose deadline passed",
+        cancelled: "calls" => "Calls, sends and receives that were cancelled or whose future was dropped",
         late_answers: "answers" => "Answers to calls that had ended before",
+        messages: "messages" => "Tagged messages that were accepted for sending",
+        received: "messages" => "Tagged messages that a receive or a handler got",
         requests: "calls" => "Requests that arrived and were given to a handler or refused",
         peers_lost: "sessions" => "Sessions that ended",
         polls: "polls" => "Turns of the poll loop, counted when the clock is read",

@@ -1,8 +1,9 @@
 //! What a poll reports to whoever asked for events.
 
-use farcall_transport::DownReason;
+use farcall_transport::{DownReason, Kept};
 
-use super::outcome::{CallError, Kept, Outcome};
+use super::messages::{KeptMessage, ReceiveError, ReceiveOutcome, SendError};
+use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 
 /// Something that happened during a poll.
@@ -14,6 +15,20 @@ pub enum Event<'a> {
         token: u64,
         /// Its end; the answer is read in place, and taken from there if it must outlive the event.
         outcome: &'a Outcome<'a>,
+    },
+    /// A send that was posted with this token has ended.
+    Sent {
+        /// The token given to `post`.
+        token: u64,
+        /// Its end.
+        outcome: Result<(), SendError>,
+    },
+    /// A receive that was posted with this token has ended.
+    Received {
+        /// The token given to `post`.
+        token: u64,
+        /// Its end; the message is read in place, and taken from there if it must outlive the event.
+        outcome: &'a ReceiveOutcome<'a>,
     },
     /// A session ended. Its calls have been completed with the same reason.
     PeerDown {
@@ -27,5 +42,7 @@ pub enum Event<'a> {
 /// An event that waits for somebody to ask for it.
 pub enum StoredEvent {
     Completed { token: u64, outcome: Result<Kept, CallError> },
+    Sent { token: u64, outcome: Result<(), SendError> },
+    Received { token: u64, outcome: Result<KeptMessage, ReceiveError> },
     PeerDown { peer: Peer, reason: DownReason },
 }

@@ -11,6 +11,7 @@ mod counters;
 mod deferred;
 mod event;
 mod idle;
+mod messages;
 mod operations;
 mod outcome;
 mod request;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Holdings, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Holdings, Kept, Outgoing, Service, Status, Tag, Transport, TransportLimits};
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
@@ -35,13 +36,18 @@ pub use counters::EndpointCounters;
 pub use deferred::Deferred;
 pub use event::Event;
 pub(crate) use idle::Idler;
+pub use messages::{
+    AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
+    ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
+};
+use messages::{Destinations, Wanted};
+use operations::Kind;
 pub use operations::OPERATIONS_MAX;
-use outcome::Kept;
 pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
-use state::{EventSink, RequestSink, Sinks, State, Turn};
+use state::{EventSink, RequestSink, Sinks, State};
 
 use crate::connect::{ConnectError, Directions};
 
@@ -51,20 +57,31 @@ use crate::connect::{ConnectError, Directions};
 /// endpoint's own methods panic there.
 pub struct Endpoint {
     core: RefCell<Core>,
-    /// Operations whose futures were dropped inside a poll, to be cancelled at the next.
-    abandoned: RefCell<Vec<CallId>>,
+    /// Operations whose futures were dropped inside a poll, to be cancelled or let go of at the next.
+    dropped: RefCell<Vec<(CallId, OnDrop)>>,
+}
+
+/// Reserved: no peer serves it.
+const MESSAGES: Service = Service(u16::MAX);
+
+/// What becomes of an operation when its future is dropped.
+#[derive(Clone, Copy)]
+enum OnDrop {
+    GiveUp,
+    LetGo,
 }
 
 impl Endpoint {
     pub(crate) fn new(
         transport: Box<dyn Transport>,
         call_timeout: Duration,
+        message_timeout: Duration,
         clock: Clock,
         idler: Idler,
         counters: EndpointCounters,
         directions: Arc<Directions>,
     ) -> Self {
-        let state = State::new(counters, clock.now(), call_timeout);
+        let state = State::new(counters, clock.now(), call_timeout, message_timeout);
         let core = Core {
             transport,
             state,
@@ -75,7 +92,7 @@ impl Endpoint {
             wakers: Vec::new(),
             stays_awake: false,
         };
-        Self { core: RefCell::new(core), abandoned: RefCell::default() }
+        Self { core: RefCell::new(core), dropped: RefCell::default() }
     }
 
     #[inline]
@@ -89,14 +106,18 @@ impl Endpoint {
     #[inline]
     fn core_for_turn(&self) -> RefMut<'_, Core> {
         let mut core = self.core();
-        for call in self.abandoned.take() {
-            core.abandon(call);
+        for (id, on_drop) in self.dropped.take() {
+            core.end_dropped(id, on_drop);
         }
         core
     }
 
     /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.
+    ///
+    /// # Panics
+    /// For service 65535, which carries messages over some transports.
     pub fn serve(&self, service: Service, handler: impl FnMut(Request<'_>, Reply<'_>) + Send + 'static) {
+        assert_ne!(service, MESSAGES, "service 65535 carries messages");
         let handlers = &mut self.core().state.handlers;
         let index = usize::from(service.0);
         if handlers.len() <= index {
@@ -180,17 +201,64 @@ impl Endpoint {
         self.core().transport.outbox().reply(request, status, Outgoing::Slice(&[]));
     }
 
-    /// Cancels a call that was posted or has a callback. It completes now, with [`CallError::Cancelled`], unless it
-    /// has completed before; says whether it did.
-    pub fn cancel(&self, operation: Operation) -> bool {
+    /// Prepares a message; see [`SendMessage`] for the ways to send it.
+    #[inline]
+    pub fn send<'p>(&self, peer: Peer, tag: Tag, payload: impl Into<Outgoing<'p>>) -> SendMessage<'_, 'p> {
+        let (to, payload) = (Destinations::One(peer), payload.into());
+        SendMessage { endpoint: self, to, tag, payload, timeout: None }
+    }
+
+    /// Prepares a message to several peers, which ends when it has ended for all. If it fails for some, its outcome is
+    /// that of the first of them.
+    pub fn send_multi<'p>(
+        &self,
+        peers: &'p [Peer],
+        tag: Tag,
+        payload: impl Into<Outgoing<'p>>,
+    ) -> SendMessage<'_, 'p> {
+        let (to, payload) = (Destinations::Many(peers), payload.into());
+        SendMessage { endpoint: self, to, tag, payload, timeout: None }
+    }
+
+    /// Prepares a receive; see [`ReceiveMessage`] for the ways to make it. The oldest receive that wants a message gets it, and
+    /// a receive gets the oldest message that it wants: those from one peer with one tag in the order in which they were
+    /// sent. Messages that nobody has asked for yet wait, in bounded memory: then senders wait.
+    #[inline]
+    pub fn receive(&self, from: impl Into<SourceChoice>, tag: impl Into<TagChoice>) -> ReceiveMessage<'_> {
+        ReceiveMessage { endpoint: self, wanted: Wanted::new(from.into(), tag.into()) }
+    }
+
+    /// Gives messages that no receive waits for to `handler`, during polls, instead of letting them wait.
+    pub fn on_message(&self, handler: impl FnMut(&mut Context<'_>, Received<'_>) + Send + 'static) {
         let core = &mut *self.core();
-        let Some((session, how)) = core.state.operations.cancel(operation.0) else { return false };
-        core.state.counters.cancelled.increment();
-        let outbox = core.transport.outbox();
-        outbox.cancel(session, operation.0);
-        let mut turn = Turn { state: &mut core.state, sinks: Sinks::default() };
-        turn.complete(outbox, operation.0, how, &Err(CallError::Cancelled));
-        true
+        core.state.messages.handler = Some(Box::new(handler));
+        core.transport.outbox().hand_on_unexpected(true);
+    }
+
+    /// Polls until no send and no receive is under way.
+    pub fn wait_all(&self) {
+        let is_over = |state: &State| {
+            let under_way = |kind| state.operations.under_way(kind) > 0;
+            !under_way(Kind::Send) && !under_way(Kind::Receive) && state.messages.ended.is_empty()
+        };
+        self.turn();
+        self.poll_until(is_over);
+    }
+
+    /// Sends that have not completed.
+    pub fn sends_under_way(&self) -> usize {
+        self.core().state.operations.under_way(Kind::Send)
+    }
+
+    /// Receives that have not completed.
+    pub fn receives_under_way(&self) -> usize {
+        self.core().state.operations.under_way(Kind::Receive)
+    }
+
+    /// Cancels a call, send or receive that was posted or has a callback. If it can be cancelled it completes now, as
+    /// cancelled.
+    pub fn cancel(&self, operation: Operation) -> Cancellation {
+        self.core().cancel(operation.0)
     }
 
     /// As [`Context::is_transmitted`].
@@ -227,7 +295,7 @@ impl Endpoint {
 
     /// Calls that have not completed.
     pub fn calls_under_way(&self) -> usize {
-        self.core().state.operations.under_way()
+        self.core().state.operations.under_way(Kind::Call)
     }
 
     /// Transmits what is queued, where the transport can do so apart from a poll; says whether there was anything. A poll
@@ -333,10 +401,19 @@ impl Endpoint {
     }
 
     /// Gives up on the operation of a future that is dropped.
-    fn abandon(&self, call: CallId) {
+    fn abandon(&self, id: CallId) {
+        self.end_dropped(id, OnDrop::GiveUp);
+    }
+
+    /// Lets go of an operation whose future is dropped, and which goes on.
+    fn let_go(&self, id: CallId) {
+        self.end_dropped(id, OnDrop::LetGo);
+    }
+
+    fn end_dropped(&self, id: CallId, on_drop: OnDrop) {
         match self.core.try_borrow_mut() {
-            Ok(mut core) => core.abandon(call),
-            Err(_) => self.abandoned.borrow_mut().push(call),
+            Ok(mut core) => core.end_dropped(id, on_drop),
+            Err(_) => self.dropped.borrow_mut().push((id, on_drop)),
         }
     }
 

@@ -4,14 +4,18 @@
 //! has ended meets another generation and is dropped. Deadlines cost an addition and a comparison an operation: the
 //! slab remembers the earliest deadline it has seen and looks through all slots only when that one has passed.
 
+mod messages;
+
 use core::task::Waker;
 use core::time::Duration;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, SessionId};
+use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
 use super::context::Context;
-use super::outcome::{CallError, Kept, Outcome};
+use super::messages::{KeptMessage, ReceiveCallback, ReceiveError, SendCallback, SendError};
+use super::outcome::{CallError, Outcome};
+use super::sessions::Peer;
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
@@ -23,22 +27,44 @@ pub type Callback = Box<dyn FnOnce(&mut Context<'_>, &Outcome<'_>) + Send>;
 pub enum Completion {
     /// A future waits for it; whom to wake, once it has been polled.
     Future(Option<Waker>),
-    /// A callback gets it.
+    /// The callback of a call gets it.
     Callback(Callback),
+    /// The callback of a send gets it.
+    Sent(SendCallback),
+    /// The callback of a receive gets it.
+    Received(ReceiveCallback),
     /// It becomes an event with this token.
     Event(u64),
+    /// Nobody is interested any more.
+    Nobody,
 }
 
-/// Where a slot stands. Vacant → Pending → Vacant; the slot of a future goes Vacant → Pending → Done → Vacant.
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Call,
+    Send,
+    Receive,
+}
+
+/// The session of operations that do not end with any.
+pub const NO_SESSION: SessionId = SessionId(u32::MAX);
+
+/// Where a slot stands. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
+/// done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Vacant,
     /// The operation becomes an event; nothing is attached.
     PendingEvent,
+    /// A future waits for it that was never polled; nothing is attached.
+    PendingFuture,
     /// A callback or the waker of a future is attached.
     Pending,
     /// The result for a future is attached.
     Done,
+    /// The result for a future is a short message, which is in the slot itself.
+    DoneShort,
 }
 
 /// What a slot holds beside its numbers. Most operations never touch it.
@@ -46,42 +72,59 @@ enum Attachment {
     Nothing,
     Completion(Completion),
     Result(Result<Kept, CallError>),
+    Sent(Result<(), SendError>),
+    Received(Result<KeptMessage, ReceiveError>),
 }
 
+/// One cache line.
+#[repr(align(64))]
 struct Slot {
     stage: Stage,
-    generation: u16,
+    kind: Kind,
+    /// The number of its operation, or of its next one: the generation in the upper half, the slot in the lower. A word of
+    /// its own, because it is read right after its neighbours were written.
+    id: CallId,
     session: SessionId,
+    /// Of a receive the most bytes, of a send the parts that have not ended.
+    number: u32,
     /// The reading of the clock that the deadline was computed from.
-    clock_reading: u32,
+    clock_reading: u16,
     deadline: Instant,
     token: u64,
-    attachment: Attachment,
+    /// A short message that was received.
+    short: Short,
+    peer: Peer,
+    tag: Tag,
 }
 
 impl Slot {
+    #[inline]
     fn is_pending(&self) -> bool {
-        matches!(self.stage, Stage::PendingEvent | Stage::Pending)
+        matches!(self.stage, Stage::PendingEvent | Stage::PendingFuture | Stage::Pending)
     }
 
-    /// Takes what is attached off the slot, which is vacant from now on.
-    fn vacate(&mut self) -> Attachment {
+    /// Ends the use of the slot.
+    #[inline]
+    fn vacate(&mut self) {
         self.stage = Stage::Vacant;
-        self.generation = self.generation.wrapping_add(1);
-        core::mem::replace(&mut self.attachment, Attachment::Nothing)
+        self.id.0 = self.id.0.wrapping_add(1 << 16);
     }
 }
 
 /// The slab.
 pub struct Operations {
     slots: Vec<Slot>,
+    /// By slot.
+    attachments: Vec<Attachment>,
     free: Vec<u16>,
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
-    clock_reading: u32,
-    /// Whether operations were added since the last reading of the clock.
-    added_since: bool,
-    under_way: usize,
+    clock_reading: u16,
+    /// Slots of the operations that were added since the last reading of the clock; no more than there are slots, and
+    /// then it may be any of them.
+    added_since: Vec<u16>,
+    /// By kind.
+    under_way: [usize; 3],
 }
 
 /// A gap between readings of the clock that deadlines are corrected for.
@@ -91,47 +134,68 @@ impl Operations {
     pub fn new() -> Self {
         Self {
             slots: Vec::new(),
+            attachments: Vec::new(),
             free: Vec::new(),
             earliest_deadline: Instant::NEVER,
             clock_reading: 0,
-            added_since: false,
-            under_way: 0,
+            added_since: Vec::new(),
+            under_way: [0; 3],
         }
     }
 
-    /// Operations that have not completed.
-    pub fn under_way(&self) -> usize {
-        self.under_way
+    /// Operations of a kind that have not completed.
+    #[inline]
+    pub fn under_way(&self, kind: Kind) -> usize {
+        self.under_way[kind as usize]
     }
 
     /// Adds an operation that becomes an event; `None` when the slab is full.
     #[inline]
     pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
-        let (index, slot) = self.occupy(session, deadline)?;
+        let (_, slot) = self.occupy(Kind::Call, session, deadline)?;
         slot.stage = Stage::PendingEvent;
         slot.token = token;
-        Some(call_id(slot.generation, index))
+        Some(slot.id)
     }
 
     /// Adds an operation with a callback or for a future; `None` when the slab is full.
     #[inline]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
-        let (index, slot) = self.occupy(session, deadline)?;
-        slot.stage = Stage::Pending;
-        slot.attachment = Attachment::Completion(completion);
-        Some(call_id(slot.generation, index))
+        let (index, _) = self.occupy(Kind::Call, session, deadline)?;
+        Some(self.attach(index, completion))
+    }
+
+    /// Says how an operation that was just added completes.
+    #[inline]
+    fn attach(&mut self, index: u16, completion: Completion) -> CallId {
+        let slot = &mut self.slots[usize::from(index)];
+        match completion {
+            Completion::Event(token) => {
+                slot.stage = Stage::PendingEvent;
+                slot.token = token;
+            }
+            Completion::Future(None) => slot.stage = Stage::PendingFuture,
+            other => {
+                slot.stage = Stage::Pending;
+                self.attachments[usize::from(index)] = Attachment::Completion(other);
+            }
+        }
+        slot.id
     }
 
     #[inline]
-    fn occupy(&mut self, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
+    fn occupy(&mut self, kind: Kind, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.grow()?,
         };
         self.earliest_deadline = self.earliest_deadline.min(deadline);
-        self.added_since = true;
-        self.under_way += 1;
+        if self.added_since.len() < self.slots.len() {
+            self.added_since.push(index);
+        }
+        self.under_way[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
+        slot.kind = kind;
         (slot.session, slot.deadline, slot.clock_reading) = (session, deadline, self.clock_reading);
         Some((index, slot))
     }
@@ -141,22 +205,27 @@ impl Operations {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot {
             stage: Stage::Vacant,
-            generation: 0,
+            kind: Kind::Call,
+            id: CallId(u32::from(index)),
             session: SessionId(0),
+            number: 0,
             clock_reading: 0,
             deadline: Instant::NEVER,
             token: 0,
-            attachment: Attachment::Nothing,
+            short: Short::default(),
+            peer: Peer { session: NO_SESSION, rank: 0, endpoint: 0 },
+            tag: Tag(0),
         });
+        self.attachments.push(Attachment::Nothing);
         Some(index)
     }
 
-    /// Ends an operation for whatever reason and says how to complete it; `None` when it has ended already or is not
+    /// Ends a call for whatever reason and says how to complete it; `None` when it has ended already or is not
     /// one of `session`. One that a future waits for keeps its slot until the future has fetched the result.
     #[inline]
     pub fn end(&mut self, call: CallId, session: SessionId) -> Option<Completion> {
         let slot = self.slot_mut(call)?;
-        if !slot.is_pending() || slot.session != session {
+        if !slot.is_pending() || slot.session != session || slot.kind != Kind::Call {
             return None;
         }
         Some(self.remove_pending(call))
@@ -165,7 +234,7 @@ impl Operations {
     /// The session of an operation that has not ended.
     pub fn session_of(&self, call: CallId) -> Option<SessionId> {
         let slot = self.slots.get(usize::from(call.0 as u16))?;
-        (slot.is_pending() && u32::from(slot.generation) == call.0 >> 16).then_some(slot.session)
+        (slot.is_pending() && slot.id == call).then_some(slot.session)
     }
 
     /// Ends an operation whatever its session; gives the session too.
@@ -180,89 +249,119 @@ impl Operations {
 
     #[inline]
     fn remove_pending(&mut self, call: CallId) -> Completion {
-        self.under_way -= 1;
         let index = call.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
-        if slot.stage == Stage::PendingEvent {
-            slot.stage = Stage::Vacant;
-            slot.generation = slot.generation.wrapping_add(1);
-            let token = slot.token;
-            self.free.push(index);
-            return Completion::Event(token);
+        self.under_way[slot.kind as usize] -= 1;
+        match slot.stage {
+            Stage::PendingEvent => {
+                slot.vacate();
+                let token = slot.token;
+                self.free.push(index);
+                Completion::Event(token)
+            }
+            Stage::PendingFuture => Completion::Future(None),
+            _ => self.detach(index),
         }
-        self.detach(index)
     }
 
     fn detach(&mut self, index: u16) -> Completion {
-        let slot = &mut self.slots[usize::from(index)];
-        let attachment = core::mem::replace(&mut slot.attachment, Attachment::Nothing);
-        let Attachment::Completion(completion) = attachment else {
+        let Attachment::Completion(completion) = self.take_attachment(index) else {
             unreachable!("pending slots have a completion")
         };
         if !matches!(completion, Completion::Future(_)) {
-            slot.vacate();
+            self.slots[usize::from(index)].vacate();
             self.free.push(index);
         }
         completion
     }
 
-    /// Leaves the result of an operation for its future.
-    pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
-        let slot = &mut self.slots[usize::from(call.0 as u16)];
-        slot.stage = Stage::Done;
-        slot.attachment = Attachment::Result(result);
+    fn take_attachment(&mut self, index: u16) -> Attachment {
+        core::mem::replace(&mut self.attachments[usize::from(index)], Attachment::Nothing)
     }
 
-    /// What a future's operation has come to; registers `waker` if it is not complete.
+    fn leave(&mut self, id: CallId, result: Attachment) {
+        let index = usize::from(id.0 as u16);
+        self.slots[index].stage = Stage::Done;
+        self.attachments[index] = result;
+    }
+
+    /// Leaves the result of a call for its future.
+    pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
+        self.leave(call, Attachment::Result(result));
+    }
+
+    /// What a future's call has come to; registers `waker` if it is not complete.
     pub fn fetch_result(&mut self, call: CallId, waker: Option<&Waker>) -> Option<Result<Kept, CallError>> {
-        let index = call.0 as u16;
+        match self.fetch(call, waker)? {
+            Attachment::Result(result) => Some(result),
+            _ => unreachable!("the result of a call is one of a call"),
+        }
+    }
+
+    fn fetch(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Attachment> {
+        let index = id.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
         if slot.stage == Stage::Done {
-            let Attachment::Result(result) = slot.vacate() else { unreachable!("done slots have a result") };
+            slot.vacate();
             self.free.push(index);
-            return Some(result);
+            return Some(self.take_attachment(index));
         }
-        let Attachment::Completion(Completion::Future(known)) = &mut slot.attachment else {
-            unreachable!("a future fetches its result once")
-        };
-        if let Some(waker) = waker
-            && known.as_ref().is_none_or(|known| !known.will_wake(waker))
-        {
-            *known = Some(waker.clone());
+        if let Some(waker) = waker {
+            self.register(index, waker);
         }
         None
+    }
+
+    fn register(&mut self, index: u16, waker: &Waker) {
+        let slot = &mut self.slots[usize::from(index)];
+        assert!(slot.is_pending(), "a future fetches its result once");
+        slot.stage = Stage::Pending;
+        match &mut self.attachments[usize::from(index)] {
+            Attachment::Completion(Completion::Future(Some(known))) if known.will_wake(waker) => {}
+            other => *other = Attachment::Completion(Completion::Future(Some(waker.clone()))),
+        }
     }
 
     /// Whether the operation of a future is complete.
     #[inline]
     pub fn is_done(&self, call: CallId) -> bool {
-        self.slots[usize::from(call.0 as u16)].stage == Stage::Done
+        matches!(self.slots[usize::from(call.0 as u16)].stage, Stage::Done | Stage::DoneShort)
     }
 
     /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
     pub fn abandon(&mut self, call: CallId) {
         let index = call.0 as u16;
         self.slots[usize::from(index)].vacate();
+        self.take_attachment(index);
         self.free.push(index);
     }
 
     /// Whether operations were added since the last reading of the clock.
     #[inline]
     pub fn were_added(&self) -> bool {
-        self.added_since
+        !self.added_since.is_empty()
     }
 
     /// Tells the slab that the clock was read: `last` before, `now` this time. Operations added in between were given
     /// deadlines from the old reading; a long gap is added to them.
     pub fn clock_was_read(&mut self, last: Instant, now: Instant) {
         let gap = now - last;
-        if self.added_since && gap > CLOCK_SLACK {
+        if gap > CLOCK_SLACK {
             let reading = self.clock_reading;
-            for operation in self.pending_mut().filter(|operation| operation.clock_reading == reading) {
-                operation.deadline += gap;
+            let correct = |slot: &mut Slot| {
+                if slot.is_pending() && slot.clock_reading == reading {
+                    slot.deadline += gap;
+                    // Once is enough.
+                    slot.clock_reading = reading.wrapping_sub(1);
+                }
+            };
+            if self.added_since.len() < self.slots.len() {
+                self.added_since.iter().for_each(|&index| correct(&mut self.slots[usize::from(index)]));
+            } else {
+                self.slots.iter_mut().for_each(correct);
             }
         }
-        self.added_since = false;
+        self.added_since.clear();
         self.clock_reading = self.clock_reading.wrapping_add(1);
     }
 
@@ -289,8 +388,8 @@ impl Operations {
     }
 
     fn calls_where(&self, condition: impl Fn(&Slot) -> bool) -> Vec<CallId> {
-        let pending = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_pending() && condition(slot));
-        pending.map(|(index, slot)| call_id(slot.generation, index as u16)).collect()
+        let pending = self.slots.iter().filter(|slot| slot.is_pending() && condition(slot));
+        pending.map(|slot| slot.id).collect()
     }
 
     fn pending_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
@@ -300,11 +399,6 @@ impl Operations {
     #[inline]
     fn slot_mut(&mut self, call: CallId) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
-        (u32::from(slot.generation) == call.0 >> 16).then_some(slot)
+        (slot.id == call).then_some(slot)
     }
-}
-
-#[inline]
-fn call_id(generation: u16, index: u16) -> CallId {
-    CallId(u32::from(generation) << 16 | u32::from(index))
 }

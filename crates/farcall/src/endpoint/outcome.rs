@@ -29,34 +29,6 @@ impl Deref for Answer<'_> {
     }
 }
 
-/// An answer that the endpoint keeps for whoever will ask for it.
-pub enum Kept {
-    /// A copy, in one of the endpoint's spare buffers.
-    Copy(Vec<u8>),
-    /// Memory that could be kept as it was.
-    Shared(Payload),
-}
-
-impl Deref for Kept {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Copy(bytes) => bytes,
-            Self::Shared(payload) => payload,
-        }
-    }
-}
-
-impl From<Kept> for Payload {
-    fn from(kept: Kept) -> Self {
-        match kept {
-            Kept::Copy(bytes) => bytes.into(),
-            Kept::Shared(payload) => payload,
-        }
-    }
-}
-
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {

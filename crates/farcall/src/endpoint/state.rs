@@ -7,15 +7,17 @@ use core::time::Duration;
 
 use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+    CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
+    Service, SessionId, Short, Sink, Status,
 };
 
 use super::context::Context;
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
 use super::event::{Event, StoredEvent};
-use super::operations::{Completion, Operations};
-use super::outcome::{Answer, CallError, Kept, Outcome, outcome_of};
+use super::messages::{Cancellation, Messages, SendError};
+use super::operations::{Completion, Kind, Operations};
+use super::outcome::{CallError, Outcome, outcome_of};
 use super::request::{Reply, Request};
 use super::sessions::Sessions;
 
@@ -36,6 +38,7 @@ pub struct State {
     pub operations: Operations,
     pub handlers: Vec<Option<Handler>>,
     pub sessions: Sessions,
+    pub messages: Messages,
     pub counters: EndpointCounters,
     /// Events that happened while nobody took them.
     pub stored_events: VecDeque<StoredEvent>,
@@ -47,9 +50,15 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(counters: EndpointCounters, now: Instant, call_timeout: Duration) -> Self {
+    pub fn new(
+        counters: EndpointCounters,
+        now: Instant,
+        call_timeout: Duration,
+        message_timeout: Duration,
+    ) -> Self {
         Self {
             operations: Operations::new(),
+            messages: Messages::new(message_timeout),
             handlers: Vec::new(),
             sessions: Sessions::default(),
             counters,
@@ -61,10 +70,14 @@ impl State {
         }
     }
 
-    /// The answer in memory that outlives the poll, a spare buffer where it must be copied.
-    fn keep(&mut self, answer: Answer<'_>) -> Kept {
-        match answer.payload {
+    /// A payload in memory that outlives the poll, a spare buffer where it must be copied.
+    #[inline]
+    pub fn keep(&mut self, payload: &Incoming<'_>) -> Kept {
+        match payload {
             Incoming::Borrowed(bytes) => {
+                if let Some(short) = Short::new(bytes) {
+                    return Kept::Short(short);
+                }
                 let mut buffer = self.spare_buffers.pop().unwrap_or_default();
                 buffer.extend_from_slice(bytes);
                 Kept::Copy(buffer)
@@ -75,7 +88,7 @@ impl State {
 
     fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {
         match outcome {
-            Ok(answer) => Ok(self.keep(*answer)),
+            Ok(answer) => Ok(self.keep(answer.payload)),
             Err(error) => Err(error.clone()),
         }
     }
@@ -121,6 +134,8 @@ impl Turn<'_, '_> {
         match how {
             Completion::Event(token) => self.report(outbox, token, outcome),
             Completion::Callback(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Nobody => {}
+            Completion::Sent(_) | Completion::Received(_) => unreachable!("a call has a call's callback"),
             Completion::Future(waker) => {
                 let result = self.state.keep_outcome(outcome);
                 self.state.operations.leave_result(call, result);
@@ -140,7 +155,7 @@ impl Turn<'_, '_> {
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
     }
 
-    fn fail(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {
+    fn fail_call(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {
         if let Some((session, how)) = self.state.operations.cancel(call) {
             if error == CallError::TimedOut {
                 self.state.counters.timed_out.increment();
@@ -150,10 +165,24 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// Cancels a call under way.
+    pub fn cancel_call(&mut self, outbox: &mut dyn Outbox, call: CallId) -> Cancellation {
+        let Some((session, how)) = self.state.operations.cancel(call) else { return Cancellation::Over };
+        self.state.counters.cancelled.increment();
+        outbox.cancel(session, call);
+        self.complete(outbox, call, how, &Err(CallError::Cancelled));
+        Cancellation::Cancelled
+    }
+
     /// Ends the operations whose deadline has passed.
     pub fn expire(&mut self, outbox: &mut dyn Outbox) {
-        for call in self.state.operations.expired(self.state.now) {
-            self.fail(outbox, call, CallError::TimedOut);
+        for id in self.state.operations.expired(self.state.now) {
+            match self.state.operations.kind_of(id) {
+                Some(Kind::Call) => self.fail_call(outbox, id, CallError::TimedOut),
+                Some(Kind::Send) => self.expire_send(outbox, id),
+                Some(Kind::Receive) => self.expire_receive(outbox, id),
+                None => {}
+            }
         }
     }
 }
@@ -195,6 +224,26 @@ impl Sink for Turn<'_, '_> {
         }
     }
 
+    #[inline]
+    fn received(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        receive: MessageId,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        self.end_receive(outbox, CallId(receive.0), envelope, payload);
+    }
+
+    #[inline]
+    fn message(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+        self.hand_on(outbox, envelope, payload);
+    }
+
+    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        self.end_part(outbox, CallId(send.0), outcome.map_err(SendError::PeerDown));
+    }
+
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
         self.state.sessions.up(session, peer);
     }
@@ -202,8 +251,17 @@ impl Sink for Turn<'_, '_> {
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
-        for call in self.state.operations.of_session(session) {
-            self.fail(outbox, call, CallError::PeerDown(reason.clone()));
+        for id in self.state.operations.of_session(session) {
+            match self.state.operations.kind_of(id) {
+                Some(Kind::Call) => self.fail_call(outbox, id, CallError::PeerDown(reason.clone())),
+                // Messages of the same endpoint come through any session to it.
+                Some(Kind::Receive) => match self.state.sessions.find(peer.rank, peer.endpoint) {
+                    Some(other) => self.state.operations.set_session(id, other.session),
+                    None => self.fail_receive(outbox, id, reason),
+                },
+                // The transport reports the ends of sends.
+                Some(Kind::Send) | None => {}
+            }
         }
         let reason = reason.clone();
         match &mut self.sinks.events {

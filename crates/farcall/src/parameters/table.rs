@@ -102,6 +102,8 @@ parameters! {
     "Endpoints, whatever their transport."
     endpoint: EndpointSettings {
         call_timeout: Duration = "10s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a call fails unless it was given a deadline of its own.";
+        message_timeout: Duration = "3600s", Domain::duration(MICROSECOND, HOUR), Endpoint, "Time after which a send or receive fails unless it was given a deadline of its own.";
+        unexpected_bytes: usize = "1M", Domain::size(64 * K, G), Endpoint, "Most bytes of each peer's messages that wait here for a receive; senders wait then. A message counts 64 more.";
         peer_timeout: Duration = "1s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Silence after which a peer counts as dead.";
         idle: Idle = "block", Domain::choice::<Idle>(), Endpoint, "What a waiting endpoint does when there is nothing to do.";
         resolve_timeout: Duration = "10s", Domain::duration(MILLISECOND, HOUR), Endpoint, "Time that a peer may take to make its endpoint known.";

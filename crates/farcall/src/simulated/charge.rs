@@ -6,11 +6,11 @@ use farcall_driver::{Address, AddressError};
 use farcall_driver_sim::Host;
 use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
-    CallId, DownReason, Holdings, Incoming, Outbox, RequestId, Service, SessionId, Sink, Status, Transport,
-    TransportLimits,
+    CallId, DownReason, Envelope, Holdings, Incoming, MessageId, Outbox, RequestId, SendOutcome, Service,
+    SessionId, Sink, Status, Transport, TransportLimits,
 };
 
-/// A transport that charges its host for each request and response that it hands on.
+/// A transport that charges its host for each request, response and message that it hands on.
 pub struct ChargedTransport {
     inner: Box<dyn Transport>,
     host: Host,
@@ -97,6 +97,26 @@ impl Sink for ChargedSink<'_> {
     ) {
         self.host.spend_handler();
         self.inner.response(outbox, session, call, status, payload);
+    }
+
+    fn received(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        receive: MessageId,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        self.host.spend_handler();
+        self.inner.received(outbox, receive, envelope, payload);
+    }
+
+    fn message(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+        self.host.spend_handler();
+        self.inner.message(outbox, envelope, payload);
+    }
+
+    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        self.inner.sent(outbox, send, outcome);
     }
 
     fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {

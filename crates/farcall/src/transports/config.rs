@@ -51,6 +51,7 @@ pub fn ring_config(settings: &Settings) -> RingConfig {
         batch_bytes: settings.ring.batch_bytes,
         message_bytes_max: settings.ring.message_bytes_max,
         calls_max: settings.ring.calls_max,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
     }
 }
@@ -106,6 +107,7 @@ pub fn basic_config(settings: &Settings) -> PacketConfig {
         checksum: basic.checksum,
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: basic.resend_interval,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
         ..PacketConfig::default()
     }
 }
@@ -120,6 +122,7 @@ pub fn homa_config(settings: &Settings) -> PacketConfig {
         checksum: homa.checksum,
         peer_timeout: settings.endpoint.peer_timeout,
         resend_interval: homa.resend_interval,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
         ..PacketConfig::default()
     }
 }

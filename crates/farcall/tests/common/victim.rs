@@ -4,7 +4,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use farcall::{CallError, Deferred, DownReason, Endpoint, Event, Payload, Peer, Service};
+use farcall::{
+    CallError, Deferred, DownReason, Endpoint, Event, Payload, Peer, ReceiveError, SendError, Service, Tag,
+};
 
 use super::{LONG, life, pattern};
 
@@ -16,6 +18,9 @@ pub const LOGGED: Service = Service(2);
 pub const KEEP: Service = Service(3);
 /// Answers with memory of the server's.
 pub const LENT: Service = Service(4);
+
+/// What nobody sends or receives.
+pub const NEVER: Tag = Tag(1);
 
 /// Serves until it is killed.
 pub fn serve() {
@@ -69,9 +74,15 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
     let kept = endpoint.call(peer, KEEP, b"never").within(LONG).post(next);
     kept.expect("under the limit");
     next += 1;
+    // The server never receives: at some time messages wait for it, and end with it.
+    let (mut sent, mut sends_ended, mut receives_lost) = (0, 0, 0);
+    endpoint.receive(peer, NEVER).within(LONG).post(0).expect("room");
     while down.is_none() {
         while endpoint.calls_under_way() < IN_FLIGHT && post(endpoint, peer, next) {
             next += 1;
+        }
+        if endpoint.sends_under_way() < IN_FLIGHT {
+            sent += u64::from(endpoint.send(peer, NEVER, &[1; 1000]).within(LONG).post(0).is_ok());
         }
         endpoint.poll_idle(|context, event| match event {
             Event::Completed { token, outcome } => {
@@ -82,7 +93,11 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
                     Err(other) => panic!("call {token}: {other}"),
                 }
             }
+            Event::Sent { outcome: Ok(()) | Err(SendError::PeerDown(_)), .. } => sends_ended += 1,
+            Event::Received { outcome: Err(ReceiveError::PeerDown(_)), .. } => receives_lost += 1,
+            other @ (Event::Sent { .. } | Event::Received { .. }) => panic!("{other:?}"),
             Event::PeerDown { peer, reason } => {
+                assert_eq!(context.sends_under_way() + context.receives_under_way(), 0, "nor messages");
                 assert_eq!(context.calls_under_way(), 0, "its calls end before its end is told");
                 down = Some((peer, reason, Instant::now()));
             }
@@ -94,6 +109,7 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
             killed_at = Some(Instant::now());
         }
     }
+    assert_eq!((sends_ended, receives_lost), (sent, 1), "every send and receive ends once");
     completed.sort_unstable();
     assert!(completed.iter().copied().eq(first..next), "every call completes once");
     let (peer, reason, told_at) = down.expect("the loop ended");

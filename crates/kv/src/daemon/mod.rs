@@ -159,6 +159,9 @@ impl<'e> Daemon<'e> {
                 pass_back(slots, SlotAddress::from_bits(token), outcome, counters);
             }
             Event::PeerDown { peer, .. } => shards.forget(peer),
+            Event::Sent { .. } | Event::Received { .. } => {
+                unreachable!("a daemon neither sends nor receives messages")
+            }
         };
         if idles {
             endpoint.poll_requests_idle(on_request, on_event)

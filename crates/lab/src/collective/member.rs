@@ -135,6 +135,7 @@ impl Member {
             // At the end ranks leave one after another.
             Event::PeerDown { peer, .. } if idle && peer.rank() > 0 => {}
             Event::PeerDown { peer, .. } => failure = Some(MemberError::PeerLost { rank, to: peer.rank() }),
+            Event::Sent { .. } | Event::Received { .. } => unreachable!("members send no tagged messages"),
         });
         if let Some(failure) = failure {
             self.fail(failure);

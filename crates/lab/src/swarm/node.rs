@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use farcall::simulated::Program;
-use farcall::{CallError, CallRefused, Endpoint, Event, Instant, Operation as Handle, Peer};
+use farcall::{CallError, CallRefused, Cancellation, Endpoint, Event, Instant, Operation as Handle, Peer};
 
 use super::operations::{Completion, Operation, Serving, Start};
 use super::payload::Role;
@@ -188,7 +188,7 @@ impl Node {
         let now = self.now();
         let (due, waiting): (Vec<_>, Vec<_>) = self.cancels.drain(..).partition(|(at, _)| *at <= now);
         self.cancels = waiting;
-        due.iter().filter(|(_, handle)| self.endpoint.cancel(*handle)).count()
+        due.iter().filter(|(_, handle)| self.endpoint.cancel(*handle) == Cancellation::Cancelled).count()
     }
 
     fn answer_due_requests(&mut self) -> usize {
@@ -219,6 +219,7 @@ impl Node {
                 desk.ledger.lock().peer_down(rank, peer.rank(), &reason, desk.clock.now());
                 *changed = true;
             }
+            Event::Sent { .. } | Event::Received { .. } => unreachable!("scenarios have calls only"),
         })
     }
 

@@ -138,6 +138,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.call(call, service, payload, &mut self.ready)
     }
 
+    /// Whether calls can be made in a session: it is opening or up.
+    pub fn is_open(&self, session: SessionId) -> bool {
+        let channel = self.channels.get(session.index()).and_then(Option::as_deref);
+        channel.is_some_and(|channel| channel.id == session)
+    }
+
     /// Whether all bytes of a call's request were sent once, or the call is over.
     pub fn is_transmitted(&self, session: SessionId, call: u32) -> bool {
         let channel = self.channels.get(session.index()).and_then(Option::as_deref);

@@ -21,6 +21,9 @@ pub struct Hello {
     pub message_bytes_max: u64,
     /// The most unanswered calls that it takes.
     pub calls_max: u32,
+    /// How much of the peer's tagged messages may wait here for a receive, in lines as
+    /// [`matching::lines`](crate::matching::lines) counts them; 0 takes no messages.
+    pub unexpected_lines: u32,
 }
 
 /// Why a handshake failed.
@@ -53,6 +56,7 @@ impl Hello {
         bytes[20..24].copy_from_slice(&self.identity.endpoint.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.message_bytes_max.to_le_bytes());
         bytes[32..36].copy_from_slice(&self.calls_max.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.unexpected_lines.to_le_bytes());
         bytes
     }
 
@@ -69,7 +73,12 @@ impl Hello {
         let word32 = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let word64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let identity = Identity { incarnation: word64(8), rank: word32(16), endpoint: word32(20) };
-        let hello = Self { identity, message_bytes_max: word64(24), calls_max: word32(32) };
+        let hello = Self {
+            identity,
+            message_bytes_max: word64(24),
+            calls_max: word32(32),
+            unexpected_lines: word32(36),
+        };
         if identity.incarnation == 0 || hello.calls_max == 0 {
             return Err(HelloError::Malformed);
         }

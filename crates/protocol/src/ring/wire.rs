@@ -53,6 +53,10 @@ impl BatchHeader {
     }
 }
 
+/// The selectors of entries about block memory, which have one kind.
+const BLOCK_RETURN: u16 = 0;
+const PREFETCH_HINT: u16 = 1;
+
 /// What an entry carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
@@ -69,6 +73,12 @@ pub enum EntryKind {
     /// Bytes of the sender's block memory that will soon be part of a block, for the receiver to fetch into its cache;
     /// the entry holds their descriptor.
     PrefetchHint,
+    /// A tagged message with its payload.
+    Message,
+    /// A tagged message whose payload is a block; the entry holds its descriptor.
+    MessageBlock,
+    /// How much of the receiver's tagged messages the sender has consumed in all.
+    MessageCredit,
 }
 
 /// The first word of an entry; the payload follows, padded to whole words.
@@ -76,9 +86,9 @@ pub enum EntryKind {
 pub struct EntryHeader {
     /// What follows.
     pub kind: EntryKind,
-    /// The caller's number of the call; 0 where no call is meant.
+    /// The caller's number of the call, the tag of a message, the lines consumed in a message credit; 0 otherwise.
     pub call: u32,
-    /// The service of a request or the status of a response; 0 where no call is meant.
+    /// The service of a request or the status of a response; 0 otherwise.
     pub selector: u16,
     /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`].
     pub length: u16,
@@ -89,30 +99,42 @@ impl EntryHeader {
     #[inline]
     pub const fn to_word(self) -> u64 {
         debug_assert!(self.length as usize <= ENTRY_LENGTH_MAX);
-        let kind = match self.kind {
-            EntryKind::Request => 0,
-            EntryKind::Response => 1,
-            EntryKind::RequestBlock => 2,
-            EntryKind::ResponseBlock => 3,
-            EntryKind::BlockReturn => 4,
-            EntryKind::PrefetchHint => 5,
+        let (kind, selector) = match self.kind {
+            EntryKind::Request => (0, self.selector),
+            EntryKind::Response => (1, self.selector),
+            EntryKind::RequestBlock => (2, self.selector),
+            EntryKind::ResponseBlock => (3, self.selector),
+            EntryKind::BlockReturn => (4, BLOCK_RETURN),
+            EntryKind::PrefetchHint => (4, PREFETCH_HINT),
+            EntryKind::Message => (5, self.selector),
+            EntryKind::MessageBlock => (6, self.selector),
+            EntryKind::MessageCredit => (7, self.selector),
         };
-        self.call as u64 | (self.selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
+        self.call as u64 | (selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
     }
 
     /// The header that a word means.
     #[inline]
     pub const fn from_word(word: u64) -> Result<Self, Violation> {
+        let mut selector = (word >> 32) as u16;
         let kind = match word >> 61 {
             0 => EntryKind::Request,
             1 => EntryKind::Response,
             2 => EntryKind::RequestBlock,
             3 => EntryKind::ResponseBlock,
-            4 => EntryKind::BlockReturn,
-            5 => EntryKind::PrefetchHint,
-            _ => return Err(Violation("an entry of unknown kind")),
+            4 => {
+                let about = core::mem::replace(&mut selector, 0);
+                match about {
+                    BLOCK_RETURN => EntryKind::BlockReturn,
+                    PREFETCH_HINT => EntryKind::PrefetchHint,
+                    _ => return Err(Violation("an entry of unknown kind")),
+                }
+            }
+            5 => EntryKind::Message,
+            6 => EntryKind::MessageBlock,
+            _ => EntryKind::MessageCredit,
         };
         let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
-        Ok(Self { kind, call: word as u32, selector: (word >> 32) as u16, length })
+        Ok(Self { kind, call: word as u32, selector, length })
     }
 }

@@ -9,8 +9,8 @@ use super::channel::{Channel, Waiting};
 use super::seam::Library;
 use super::{LibraryCounters, NOBODY};
 use crate::{
-    CallId, CallRefused, DownReason, Holdings, Outbox, Outgoing, RequestId, Service, Sink, Status,
-    down_reason,
+    CallId, CallRefused, DownReason, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress,
+    RequestId, SendProgress, SendRefused, Service, Sink, Status, Tag, down_reason,
 };
 
 /// Everything that sending needs.
@@ -250,6 +250,30 @@ impl<L: Library> Outbox for Outbound<L> {
             channel.id == id && channel.waiting.iter().any(|waiting| waiting.call == call)
         })
     }
+
+    fn send(
+        &mut self,
+        _: crate::SessionId,
+        _: MessageId,
+        _: Tag,
+        _: Outgoing<'_>,
+    ) -> Result<SendProgress, SendRefused> {
+        Err(SendRefused::Unsupported)
+    }
+
+    fn cancel_send(&mut self, _: MessageId) -> usize {
+        0
+    }
+
+    fn receive(&mut self, _: MessageId, _: Option<Origin>, _: Option<Tag>) -> ReceiveProgress {
+        ReceiveProgress::Down
+    }
+
+    fn cancel_receive(&mut self, _: MessageId) -> bool {
+        false
+    }
+
+    fn hand_on_unexpected(&mut self, _: bool) {}
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)

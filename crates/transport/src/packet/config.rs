@@ -28,6 +28,8 @@ pub struct PacketConfig {
     pub resend_interval: Duration,
     /// The most memory lent at a time, in bytes.
     pub loan_bytes_max: usize,
+    /// How many bytes of a peer's messages may wait for a receive.
+    pub unexpected_bytes: usize,
 }
 
 impl Default for PacketConfig {
@@ -43,6 +45,7 @@ impl Default for PacketConfig {
             peer_timeout: PEER_TIMEOUT_DEFAULT,
             resend_interval: basic.resend_interval,
             loan_bytes_max: 256 << 20,
+            unexpected_bytes: 1 << 20,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The `packet` transport: remote calls in packets, over any datagram driver.
+//! The `packet` transport: remote calls and tagged messages in packets, over any datagram driver.
 //!
 //! One poll takes in a burst of packets, hands the messages that they complete to the sink in place, lets the timers
 //! run, and transmits what came of it. The protocols' rules are in `farcall_protocol::calls`, and what differs between
@@ -9,6 +9,7 @@
 
 mod config;
 mod counters;
+mod messages;
 mod outbound;
 mod transmit;
 
@@ -154,6 +155,9 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         if self.outbound.calls.wants_transmit() {
             self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
+        }
+        if self.outbound.mail.hands_on {
+            self.outbound.hand_on_kept(sink);
         }
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);

@@ -9,15 +9,18 @@ use farcall_protocol::wire::{CallKey, Offer};
 use farcall_protocol::{Identity, Instant};
 
 use super::PacketConfig;
+use super::messages::{MESSAGES, Mailbox, TAKEN};
 use crate::{
-    CallId, CallRefused, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
-    TransportLimits, down_reason,
+    CallId, CallRefused, Incoming, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
+    SendProgress, SendRefused, Service, SessionId, Sink, Status, Tag, TransportLimits, down_reason,
 };
 
 /// Memory that the protocol keeps until the peer has its bytes.
 pub enum Lent {
     Loan(Loan),
     Shared(crate::Payload),
+    /// A tagged message with its trailer.
+    Message(Vec<u8>),
 }
 
 impl AsRef<[u8]> for Lent {
@@ -25,13 +28,15 @@ impl AsRef<[u8]> for Lent {
         match self {
             Self::Loan(loan) => loan,
             Self::Shared(payload) => payload,
+            Self::Message(bytes) => bytes,
         }
     }
 }
 
-/// The protocol and the memory to lend.
+/// The protocol, the messages and the memory to lend.
 pub struct Outbound<P: Policy> {
     pub calls: Calls<Lent, P>,
+    pub(super) mail: Mailbox,
     loans: HeapLoans,
 }
 
@@ -45,7 +50,8 @@ impl<P: Policy> Outbound<P> {
     ) -> Result<Self, ConfigError> {
         let session = config.session(mtu_bytes);
         let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
-        Ok(Self { calls, loans: HeapLoans::new(config.loan_bytes_max) })
+        let mail = Mailbox::new(seed, config.unexpected_bytes);
+        Ok(Self { calls, mail, loans: HeapLoans::new(config.loan_bytes_max) })
     }
 
     pub fn limits(&self) -> TransportLimits {
@@ -75,6 +81,12 @@ impl<P: Policy> Outbound<P> {
         self.report_sessions(sink);
         match delivery {
             None => {}
+            Some(Delivery::Request { session, request, service: MESSAGES, payload }) => {
+                self.message_came(from_protocol(session), request, payload, packet, sink);
+            }
+            Some(Delivery::Response { session, call, status: TAKEN, .. }) => {
+                self.message_taken(from_protocol(session), MessageId(call), sink);
+            }
             Some(Delivery::Request { session, request, service, payload }) => {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };
                 sink.request(self, request, Service(service), &incoming(payload, packet));
@@ -98,9 +110,14 @@ impl<P: Policy> Outbound<P> {
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.calls.poll_event() {
             match event {
-                SessionEvent::Up { id, peer } => sink.session_up(self, from_protocol(id), peer),
+                SessionEvent::Up { id, peer } => {
+                    self.mail.session_up(from_protocol(id), peer);
+                    sink.session_up(self, from_protocol(id), peer);
+                }
                 SessionEvent::Down { id, reason } => {
-                    sink.session_down(self, from_protocol(id), &down_reason(reason));
+                    let (session, reason) = (from_protocol(id), down_reason(reason));
+                    self.fail_messages(session, &reason, sink);
+                    sink.session_down(self, session, &reason);
                 }
             }
         }
@@ -143,6 +160,32 @@ impl<P: Policy> Outbox for Outbound<P> {
         self.calls.is_transmitted(to_protocol(session), call.0)
     }
 
+    fn send(
+        &mut self,
+        session: SessionId,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'_>,
+    ) -> Result<SendProgress, SendRefused> {
+        self.send_message(session, send, tag, payload)
+    }
+
+    fn cancel_send(&mut self, send: MessageId) -> usize {
+        self.mail.cancel_send(send)
+    }
+
+    fn receive(&mut self, receive: MessageId, from: Option<Origin>, tag: Option<Tag>) -> ReceiveProgress {
+        self.post_receive(receive, from, tag)
+    }
+
+    fn cancel_receive(&mut self, receive: MessageId) -> bool {
+        self.mail.cancel_receive(receive)
+    }
+
+    fn hand_on_unexpected(&mut self, hand_on: bool) {
+        self.mail.hands_on = hand_on;
+    }
+
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)
     }
@@ -167,7 +210,7 @@ fn to_payload(payload: Outgoing<'_>) -> Payload<'_, Lent> {
 
 /// Both number their sessions alike, and never use a number again.
 #[inline]
-const fn to_protocol(session: SessionId) -> session::SessionId {
+pub(super) const fn to_protocol(session: SessionId) -> session::SessionId {
     session::SessionId(session.0)
 }
 

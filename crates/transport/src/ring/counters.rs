@@ -6,6 +6,8 @@ farcall_driver::declare_counters! {
         calls_sent: "calls" => "Requests handed to the transport",
         requests_received: "calls" => "Requests that arrived",
         responses_received: "calls" => "Responses that arrived",
+        messages_received: "messages" => "Tagged messages that arrived",
+        unexpected: "messages" => "Tagged messages that had to be kept because no receive waited for them",
         records_sent: "records" => "Records published: batches, wraps and credit returns",
         records_received: "records" => "Records read",
         credit_records_sent: "records" => "Records that only returned credits",
@@ -13,7 +15,7 @@ farcall_driver::declare_counters! {
         blocks_sent: "blocks" => "Payloads sent as blocks",
         hints_sent: "hints" => "Parts of long payloads that a peer could fetch while the rest was being copied",
         blocks_received: "blocks" => "Payloads received as blocks",
-        ring_full: "times" => "Messages that had to wait for room in a ring or for block memory",
+        ring_full: "times" => "Messages that had to wait for room in a ring, for block memory or for the peer's window",
         backlog: "messages" => "Messages that wait for room now",
         violations: "sessions" => "Sessions ended because the peer broke the protocol",
     }

@@ -4,12 +4,14 @@
 //! its session and nothing else.
 
 use farcall_driver::{Block, BlockDescriptor, LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
+use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{
     BatchHeader, EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES, padded,
 };
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, Halted, reason_of};
+use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
+use super::tagged::{Arrival, overrun};
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -18,24 +20,55 @@ const RECORDS_PER_POLL: usize = 16;
 const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
-/// What became of a record.
-enum Delivery {
-    /// It had a single entry.
-    Turn,
-    /// It had any other number of entries.
-    Batch,
-    /// It waits for a block, and is still there.
-    Halted,
+/// Whether to look for more behind an entry or a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    /// Not in this poll.
+    Stop,
+    /// Not before the block is here that the entry names.
+    Halt,
+}
+
+/// Whether a message that nobody expects may be left where it lies until the next poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It has to be taken out.
+    Never,
+    /// It may be left.
+    Once,
+    /// Not before another message was expected: one was left in the last poll, or taken out in this.
+    Used,
+}
+
+impl Patience {
+    #[inline]
+    fn used(self) -> Self {
+        if self == Self::Never { self } else { Self::Used }
+    }
+
+    #[inline]
+    fn renewed(self) -> Self {
+        if self == Self::Never { self } else { Self::Once }
+    }
 }
 
 impl<D: LaneDriver> Outbound<D> {
-    /// Hands records that a peer has published to the sink; returns how many.
+    /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects may be left
+    /// for the next poll, with [`Patience::Once`].
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave.
     #[inline]
-    pub fn receive(&mut self, slot: usize, receiver: &D::Receiver, sink: &mut dyn Sink) -> usize {
+    pub fn receive(
+        &mut self,
+        slot: usize,
+        receiver: &D::Receiver,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> usize {
         let mut records = 0;
+        let mut patience = if self.sessions[slot].reading.is_some() { patience.used() } else { patience };
         while records < RECORDS_PER_POLL {
             let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
                 Ok(None) => break,
@@ -46,10 +79,10 @@ impl<D: LaneDriver> Outbound<D> {
                 }
             };
             records += 1;
-            match self.deliver(slot, record, sink) {
-                Ok(Delivery::Turn) => break,
-                Ok(Delivery::Batch) => {}
-                Ok(Delivery::Halted) => {
+            match self.deliver(slot, record, &mut patience, sink) {
+                Ok(Flow::Stop) => break,
+                Ok(Flow::Continue) => {}
+                Ok(Flow::Halt) => {
                     records -= 1;
                     break;
                 }
@@ -61,42 +94,56 @@ impl<D: LaneDriver> Outbound<D> {
         }
         if records > 0 {
             self.counters.records_received.add(records as u64);
+            self.return_message_credit_if_due(slot);
             self.return_credit_if_due(slot);
         }
         records
     }
 
-    /// Hands the entries of a record to the sink, from where it was halted.
+    /// Hands the entries of a record to the sink, from where the last poll left it.
     #[inline]
     fn deliver(
         &mut self,
         slot: usize,
         record: Record<'_>,
+        patience: &mut Patience,
         sink: &mut dyn Sink,
-    ) -> Result<Delivery, DownReason> {
+    ) -> Result<Flow, DownReason> {
+        let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
+            Some(Reading { at, entries_read, entries }) => (at, entries_read, entries),
+            None => match self.open_record_of_peer(slot, record)? {
+                Some(entries) => (WORD_BYTES, 0, entries),
+                None => return Ok(Flow::Continue),
+            },
+        };
+        while entries_read < entries {
+            let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+            let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
+            if flow != Flow::Continue {
+                self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
+                return Ok(flow);
+            }
+            at += WORD_BYTES + padded(usize::from(entry.length));
+            entries_read += 1;
+        }
+        self.sessions[slot].consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
+        Ok(if entries == 1 { Flow::Stop } else { Flow::Continue })
+    }
+
+    /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.
+    #[inline]
+    fn open_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<Option<u16>, DownReason> {
         let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
         let session = &mut self.sessions[slot];
         session.producer.credit(header.released_lines)?;
         if header.wrap {
             session.consumer.advance_to_start()?;
-            return Ok(Delivery::Batch);
+            return Ok(None);
         }
-        let Halted { entries, bytes } = core::mem::take(&mut session.halted);
-        let mut at = WORD_BYTES + bytes;
-        for index in entries..header.entries {
-            let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
-            if !self.deliver_entry(slot, entry, record, at + WORD_BYTES, sink)? {
-                self.sessions[slot].halted = Halted { entries: index, bytes: at - WORD_BYTES };
-                return Ok(Delivery::Halted);
-            }
-            at += WORD_BYTES + padded(usize::from(entry.length));
-        }
-        let session = &mut self.sessions[slot];
-        session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
-        Ok(if header.entries == 1 { Delivery::Turn } else { Delivery::Batch })
+        Ok(Some(header.entries))
     }
 
-    /// Hands an entry to the sink; `false` when it must wait for its block.
+    /// Hands an entry to the sink, unless it has to stay where it is.
     #[inline]
     fn deliver_entry(
         &mut self,
@@ -104,8 +151,9 @@ impl<D: LaneDriver> Outbound<D> {
         entry: EntryHeader,
         record: Record<'_>,
         at: usize,
+        patience: &mut Patience,
         sink: &mut dyn Sink,
-    ) -> Result<bool, DownReason> {
+    ) -> Result<Flow, DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
         match entry.kind {
             EntryKind::Request => {
@@ -117,13 +165,13 @@ impl<D: LaneDriver> Outbound<D> {
                 self.deliver_response(slot, entry, &payload, sink)?;
             }
             EntryKind::RequestBlock => {
-                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(false) };
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
                 // Reading so much took long; the answer leaves before the next.
                 self.publish(slot);
             }
             EntryKind::ResponseBlock => {
-                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(false) };
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)?;
             }
             EntryKind::BlockReturn => {
@@ -138,8 +186,24 @@ impl<D: LaneDriver> Outbound<D> {
                 }
                 self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)?;
             }
+            EntryKind::Message => {
+                let payload = self.inline(slot, payload)?;
+                let arrival =
+                    self.arrive(slot, Tag(entry.call), &payload, *patience == Patience::Once, sink)?;
+                if arrival == Arrival::Left {
+                    return Ok(Flow::Stop);
+                }
+                *patience = if arrival == Arrival::Kept { patience.used() } else { patience.renewed() };
+            }
+            EntryKind::MessageBlock => {
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
+                self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
+            }
+            EntryKind::MessageCredit => {
+                self.sessions[slot].send_window.credit(entry.call).map_err(overrun)?;
+            }
         }
-        Ok(true)
+        Ok(Flow::Continue)
     }
 
     #[inline]

@@ -6,7 +6,6 @@ use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, encode_descriptor};
 use crate::Outgoing;
-use crate::payload::WaitingPayload;
 
 impl<D: LaneDriver> Outbound<D> {
     /// Notes that flushing must look after some session's backlog or blocks.
@@ -31,27 +30,21 @@ impl<D: LaneDriver> Outbound<D> {
 
     fn retry(&mut self, slot: usize, waiting: Waiting) -> Result<(), Waiting> {
         let Waiting { message, payload } = waiting;
-        match payload {
-            WaitingPayload::Bytes(bytes) => match self.transmit(slot, message, Outgoing::Slice(&bytes)) {
-                Ok(()) => Ok(()),
-                Err(Outgoing::Loan(loan)) => Err(Waiting { message, payload: WaitingPayload::Loan(loan) }),
-                Err(_) => Err(Waiting { message, payload: WaitingPayload::Bytes(bytes) }),
-            },
-            WaitingPayload::Loan(loan) => self
-                .transmit(slot, message, Outgoing::Loan(loan))
-                .map_err(|payload| Waiting { message, payload: payload.into() }),
-            WaitingPayload::Shared(shared) => self
-                .transmit(slot, message, Outgoing::Shared(shared))
-                .map_err(|payload| Waiting { message, payload: payload.into() }),
-        }
+        let sent = payload.offer(|payload| self.transmit(slot, message, payload));
+        sent.map_err(|payload| Waiting { message, payload })
     }
 
     pub fn serve_the_needy(&mut self) {
         for slot in 0..self.sessions.len() {
             self.send_block_returns(slot);
             self.send_backlog(slot);
+            self.return_message_credit_if_due(slot);
+            self.send_waiting(slot);
         }
-        let is_needy = |session: &&Session<_>| !session.backlog.is_empty() || session.borrowed_blocks > 0;
+        let is_needy = |session: &&Session<_>| {
+            let waits = !session.backlog.is_empty() || !session.sends.is_empty();
+            waits || session.borrowed_blocks > 0 || session.receive_window.credit_is_due()
+        };
         self.needy = self.sessions.iter().filter(is_needy).count();
         self.counters.backlog.set(self.sessions.iter().map(|session| session.backlog.len() as u64).sum());
     }
@@ -97,7 +90,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Puts a message into the open record; gives the payload back when there is no room, in a loan if it was copied.
-    fn transmit<'p>(
+    pub fn transmit<'p>(
         &mut self,
         slot: usize,
         message: Message,
@@ -111,7 +104,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Puts a message with its payload into the open record, if it is short enough and there is room.
     #[inline]
-    fn transmit_inline(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
+    pub fn transmit_inline(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
         let Message { direction, call, selector } = message;
         let length = payload.len();
         if length > self.sessions[slot].inline_bytes || !self.make_room(slot, WORD_BYTES + padded(length)) {

@@ -1,4 +1,4 @@
-//! The `ring` transport: remote calls through byte rings in the peers' memory.
+//! The `ring` transport: remote calls and tagged messages through byte rings in the peers' memory.
 //!
 //! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink produced:
 //! one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here they meet a driver.
@@ -14,15 +14,18 @@ mod messages;
 mod outbound;
 mod records;
 mod session;
+mod tagged;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, LaneId};
-use farcall_protocol::ring::Hello;
+use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines};
+use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
+use inbound::Patience;
 use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
@@ -44,6 +47,8 @@ pub struct RingConfig {
     pub message_bytes_max: usize,
     /// The most unanswered calls of a session, each way.
     pub calls_max: usize,
+    /// How many bytes of a peer's messages may wait for a receive.
+    pub unexpected_bytes: usize,
     /// How long a peer may take to come up.
     pub connect_timeout: Duration,
 }
@@ -71,6 +76,10 @@ impl<D: LaneDriver> Ring<D> {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
             calls_max: u32::try_from(config.calls_max).unwrap_or(u32::MAX),
+            // No less than the longest message that a record takes.
+            unexpected_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES)
+                .unwrap_or(u32::MAX)
+                .max(lines(ENTRY_LENGTH_MAX)),
         };
         driver.set_welcome(&hello.encode());
         let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
@@ -101,7 +110,9 @@ impl<D: LaneDriver> Ring<D> {
     fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
         let Some(Some(receiver)) = self.receivers.get(slot) else { return };
         for _ in 0..LAST_LOOKS_MAX {
-            if self.outbound.is_doomed(slot) || self.outbound.receive(slot, receiver, sink) == 0 {
+            if self.outbound.is_doomed(slot)
+                || self.outbound.receive(slot, receiver, Patience::Never, sink) == 0
+            {
                 return;
             }
         }
@@ -159,7 +170,9 @@ impl<D: LaneDriver> Ring<D> {
         if let Some(receiver) = self.receivers.get_mut(slot) {
             *receiver = None;
         }
+        self.outbound.fail_sends(slot, reason);
         self.outbound.forget_session(slot);
+        self.outbound.report_sends(sink);
         sink.session_down(&mut self.outbound, session, reason);
     }
 
@@ -211,10 +224,13 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
         self.outbound.flush();
         self.take_events(sink);
+        if self.outbound.hands_on {
+            self.outbound.hand_on_kept(sink);
+        }
         let mut received = 0;
         for (slot, receiver) in self.receivers.iter().enumerate() {
             if let Some(receiver) = receiver {
-                received += self.outbound.receive(slot, receiver, sink);
+                received += self.outbound.receive(slot, receiver, Patience::Once, sink);
             }
         }
         if received == 0 && self.outbound.ahead.is_due {
@@ -224,6 +240,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
             self.end_doomed_sessions(sink);
         }
         self.outbound.flush();
+        self.outbound.report_sends(sink);
         received
     }
 
@@ -242,8 +259,11 @@ impl<D: LaneDriver> Transport for Ring<D> {
         16
     }
 
+    /// Lanes are reliable: nothing is ever sent again, and only a message that was left for another poll is looked at
+    /// again.
     fn next_deadline(&self) -> Option<Instant> {
-        None // lanes are reliable: nothing is ever sent again
+        let is_left = self.outbound.sessions.iter().any(|session| session.reading.is_some());
+        is_left.then_some(Instant::ZERO)
     }
 
     fn prepare_wait(&mut self) {

@@ -64,7 +64,11 @@ impl<D: LaneDriver> Outbound<D> {
         let entry = &mut record[batch.used - RECORD_HEADER_BYTES..];
         let (word, rest) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("there is room");
         *word = header.to_word().to_le_bytes();
-        rest[..payload.len()].copy_from_slice(payload);
+        match <&[u8; WORD_BYTES]>::try_from(payload) {
+            // A word needs no loop.
+            Ok(word) => rest[..WORD_BYTES].copy_from_slice(word),
+            Err(_) => rest[..payload.len()].copy_from_slice(payload),
+        }
         batch.used += WORD_BYTES + padded(payload.len());
         batch.entries += 1;
     }

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
+use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source, Tag};
 use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
 
 use crate::payload::WaitingPayload;
-use crate::{DownReason, SessionId};
+use crate::{DownReason, MessageId, SessionId};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
@@ -39,22 +40,21 @@ pub struct Batch {
     pub listed: bool,
 }
 
-/// A place in a record.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Halted {
-    /// Entries before it.
-    pub entries: u16,
-    /// Bytes of those entries.
-    pub bytes: usize,
-}
-
 /// A message without its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub direction: Direction,
+    /// The call's number or the tag.
     pub call: u32,
-    /// The service or the status.
+    /// The service or the status; 0 with a tag.
     pub selector: u16,
+}
+
+impl Message {
+    /// A message with a tag.
+    pub fn tagged(tag: Tag) -> Self {
+        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
+    }
 }
 
 /// A message that waits for room.
@@ -63,11 +63,12 @@ pub struct Waiting {
     pub payload: WaitingPayload,
 }
 
-/// Whether a message asks or answers.
+/// Whether a message asks, answers or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Request,
     Response,
+    OneWay,
 }
 
 impl Direction {
@@ -76,6 +77,7 @@ impl Direction {
         match self {
             Self::Request => EntryKind::Request,
             Self::Response => EntryKind::Response,
+            Self::OneWay => EntryKind::Message,
         }
     }
 
@@ -84,8 +86,27 @@ impl Direction {
         match self {
             Self::Request => EntryKind::RequestBlock,
             Self::Response => EntryKind::ResponseBlock,
+            Self::OneWay => EntryKind::MessageBlock,
         }
     }
+}
+
+/// A tagged message that waits for room, or for the peer's window.
+pub struct WaitingSend {
+    pub send: MessageId,
+    pub tag: Tag,
+    pub payload: WaitingPayload,
+}
+
+/// How far a record has been read whose next entry is a message that nobody expects, or waits for its block.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Where the next entry is.
+    pub at: usize,
+    /// Entries that were read.
+    pub entries_read: u16,
+    /// All entries.
+    pub entries: u16,
 }
 
 /// The sending side of a session, and the limits that both sides agreed on.
@@ -99,12 +120,19 @@ pub struct Session<S> {
     pub batch: Batch,
     /// Bounded by `calls_max` each for our calls and for the peer's, which are all that can wait.
     pub backlog: VecDeque<Waiting>,
+    /// Whose messages come here.
+    pub source: Source,
+    /// Tagged messages that wait; a queue of their own, so that a full window does not hold up calls. Bounded by the
+    /// operations of the layer above.
+    pub sends: VecDeque<WaitingSend>,
+    pub send_window: SendWindow,
+    pub receive_window: ReceiveWindow,
+    /// The record that was left in the middle.
+    pub reading: Option<Reading>,
     /// Our calls that have no response yet.
     pub unanswered_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
     pub unanswered_requests: usize,
-    /// How far the record at the consumer's position has been handed on, when it waits for a block.
-    pub halted: Halted,
     /// The peer's blocks that we hold or whose return is due.
     pub borrowed_blocks: usize,
     pub calls_max: usize,
@@ -125,9 +153,13 @@ impl<S> Session<S> {
             consumer: Consumer::new(4096),
             batch: Batch::default(),
             backlog: VecDeque::new(),
+            source: Source(0),
+            sends: VecDeque::new(),
+            send_window: SendWindow::default(),
+            receive_window: ReceiveWindow::default(),
+            reading: None,
             unanswered_calls: 0,
             unanswered_requests: 0,
-            halted: Halted::default(),
             borrowed_blocks: 0,
             calls_max: 0,
             message_bytes_max: 0,

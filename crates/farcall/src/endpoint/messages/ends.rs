@@ -1,0 +1,254 @@
+//! How sends and receives end: what the transport reports, deadlines, cancellation.
+
+use farcall_transport::{CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, ReceiveProgress};
+
+use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
+use super::{ReceiveCallback, SendCallback};
+use crate::endpoint::context::Context;
+use crate::endpoint::core::Core;
+use crate::endpoint::event::{Event, StoredEvent};
+use crate::endpoint::operations::{Completion, Kind};
+use crate::endpoint::sessions::Peer;
+use crate::endpoint::state::{State, Turn};
+
+/// An operation that ended when it began, and whose callback waits for the next poll.
+pub enum Ended {
+    Sent(SendCallback, Result<(), SendError>),
+    Received(ReceiveCallback, Result<KeptMessage, ReceiveError>),
+}
+
+impl Turn<'_, '_> {
+    /// A posted receive has its message.
+    #[inline]
+    pub fn end_receive(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        id: CallId,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        self.state.counters.received.increment();
+        let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
+        if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
+            return;
+        }
+        if let Some(events) = &mut self.sinks.events
+            && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
+        {
+            let outcome = &Ok(Received { peer, tag, payload });
+            return events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+        }
+        self.end_receive_slowly(outbox, id, peer, envelope, payload);
+    }
+
+    fn end_receive_slowly(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        id: CallId,
+        peer: Peer,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        let Some(&mut room) = self.state.operations.number(id, Kind::Receive) else { return };
+        let Some((_, how)) = self.state.operations.cancel(id) else { return };
+        let tag = envelope.tag;
+        if envelope.bytes > room as usize {
+            let error = truncated(peer, envelope, room);
+            return self.complete_receive(outbox, id, how, &Err(error));
+        }
+        self.complete_receive(outbox, id, how, &Ok(Received { peer, tag, payload }));
+    }
+
+    fn complete_receive(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        id: CallId,
+        how: Completion,
+        outcome: &ReceiveOutcome<'_>,
+    ) {
+        match how {
+            Completion::Received(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Event(token) => match &mut self.sinks.events {
+                Some(events) => {
+                    events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+                }
+                None => {
+                    let outcome = keep_outcome(self.state, outcome);
+                    self.state.stored_events.push_back(StoredEvent::Received { token, outcome });
+                }
+            },
+            Completion::Future(waker) => {
+                let result = keep_outcome(self.state, outcome);
+                self.state.operations.leave_received(id, result);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            Completion::Nobody => {}
+            Completion::Callback(_) | Completion::Sent(_) => {
+                unreachable!("a receive has a receive's callback")
+            }
+        }
+    }
+
+    /// A message came that no receive waits for.
+    #[inline]
+    pub fn hand_on(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+        self.state.counters.received.increment();
+        let peer = self.state.sessions.peer_of(envelope.session);
+        // The handler is taken out while it runs, so that it can have the rest of the state.
+        let Some(mut handler) = self.state.messages.handler.take() else { return };
+        let received = Received { peer, tag: envelope.tag, payload };
+        handler(&mut Context { outbox, state: self.state }, received);
+        self.state.messages.handler.get_or_insert(handler);
+    }
+
+    /// One of the parts of a send has ended.
+    pub fn end_part(&mut self, outbox: &mut dyn Outbox, id: CallId, outcome: Result<(), SendError>) {
+        let Some(parts) = self.state.operations.number(id, Kind::Send) else { return };
+        *parts -= 1;
+        let is_last = *parts == 0;
+        let failed = &mut self.state.messages.failed_parts;
+        if let Err(error) = outcome {
+            failed.entry(id).or_insert(error);
+        }
+        if is_last {
+            let outcome = if failed.is_empty() { None } else { failed.remove(&id) };
+            self.complete_send(outbox, id, outcome.map_or(Ok(()), Err));
+        }
+    }
+
+    fn complete_send(&mut self, outbox: &mut dyn Outbox, id: CallId, outcome: Result<(), SendError>) {
+        let Some((_, how)) = self.state.operations.cancel(id) else { return };
+        match how {
+            Completion::Sent(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Event(token) => match &mut self.sinks.events {
+                Some(events) => {
+                    events(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
+                }
+                None => self.state.stored_events.push_back(StoredEvent::Sent { token, outcome }),
+            },
+            Completion::Future(waker) => {
+                self.state.operations.leave_sent(id, outcome);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            Completion::Nobody => {}
+            Completion::Callback(_) | Completion::Received(_) => unreachable!("a send has a send's callback"),
+        }
+    }
+
+    pub fn expire_send(&mut self, outbox: &mut dyn Outbox, id: CallId) {
+        self.state.counters.timed_out.increment();
+        outbox.cancel_send(MessageId(id.0));
+        self.state.messages.failed_parts.remove(&id);
+        self.complete_send(outbox, id, Err(SendError::TimedOut));
+    }
+
+    pub fn expire_receive(&mut self, outbox: &mut dyn Outbox, id: CallId) {
+        self.state.counters.timed_out.increment();
+        self.withdraw(outbox, id, ReceiveError::TimedOut);
+    }
+
+    pub fn fail_receive(&mut self, outbox: &mut dyn Outbox, id: CallId, reason: &DownReason) {
+        self.withdraw(outbox, id, ReceiveError::PeerDown(reason.clone()));
+    }
+
+    /// Cancels a receive; whether it was under way.
+    pub fn cancel_receive(&mut self, outbox: &mut dyn Outbox, id: CallId) -> Cancellation {
+        self.state.counters.cancelled.increment();
+        self.withdraw(outbox, id, ReceiveError::Cancelled);
+        Cancellation::Cancelled
+    }
+
+    fn withdraw(&mut self, outbox: &mut dyn Outbox, id: CallId, error: ReceiveError) {
+        if outbox.cancel_receive(MessageId(id.0))
+            && let Some((_, how)) = self.state.operations.cancel(id)
+        {
+            self.complete_receive(outbox, id, how, &Err(error));
+        }
+    }
+
+    /// Cancels what can be taken back of a send under way.
+    pub fn cancel_send(&mut self, outbox: &mut dyn Outbox, id: CallId) -> Cancellation {
+        let taken_back = outbox.cancel_send(MessageId(id.0)) as u32;
+        let Some(parts) = self.state.operations.number(id, Kind::Send) else { return Cancellation::Over };
+        *parts -= taken_back;
+        if *parts > 0 {
+            return Cancellation::TooLate;
+        }
+        self.state.counters.cancelled.increment();
+        self.state.messages.failed_parts.remove(&id);
+        self.complete_send(outbox, id, Err(SendError::Cancelled));
+        Cancellation::Cancelled
+    }
+}
+
+/// What became of a receive that was posted just now: its message if it was there.
+#[inline]
+pub fn outcome_of(
+    state: &mut State,
+    peer_wanted: Option<Peer>,
+    room: u32,
+    progress: ReceiveProgress,
+) -> Option<Result<KeptMessage, ReceiveError>> {
+    match progress {
+        ReceiveProgress::Posted => None,
+        ReceiveProgress::Arrived(envelope, payload) => Some(arrived(state, room, envelope, payload)),
+        ReceiveProgress::Down => {
+            let reason = peer_wanted.and_then(|peer| state.sessions.reason_of(peer.session)).cloned();
+            Some(Err(ReceiveError::PeerDown(reason.unwrap_or(DownReason::Closed))))
+        }
+    }
+}
+
+fn arrived(
+    state: &mut State,
+    room: u32,
+    envelope: Envelope,
+    payload: Kept,
+) -> Result<KeptMessage, ReceiveError> {
+    state.counters.received.increment();
+    let peer = state.sessions.peer_of(envelope.session);
+    if envelope.bytes > room as usize {
+        return Err(truncated(peer, envelope, room));
+    }
+    Ok(KeptMessage { peer, tag: envelope.tag, payload })
+}
+
+#[cold]
+fn truncated(peer: Peer, envelope: Envelope, room: u32) -> ReceiveError {
+    ReceiveError::Truncated { peer, tag: envelope.tag, bytes: envelope.bytes, bytes_max: room as usize }
+}
+
+fn keep_outcome(state: &mut State, outcome: &ReceiveOutcome<'_>) -> Result<KeptMessage, ReceiveError> {
+    match outcome {
+        Ok(Received { peer, tag, payload }) => {
+            Ok(KeptMessage { peer: *peer, tag: *tag, payload: state.keep(payload) })
+        }
+        Err(error) => Err(error.clone()),
+    }
+}
+
+impl Core {
+    /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time.
+    #[cold]
+    pub fn run_ended(&mut self) -> usize {
+        let ended = self.state.messages.ended.len();
+        for _ in 0..ended {
+            let Some(ended) = self.state.messages.ended.pop_front() else { break };
+            let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
+            match ended {
+                Ended::Sent(callback, outcome) => callback(&mut context, outcome),
+                Ended::Received(callback, Ok(message)) => {
+                    let payload = message.payload.as_incoming();
+                    let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
+                    callback(&mut context, &Ok(received));
+                }
+                Ended::Received(callback, Err(error)) => callback(&mut context, &Err(error)),
+            }
+        }
+        ended
+    }
+}

@@ -1,0 +1,48 @@
+//! Tagged messages: sends and receives that complete as futures, callbacks or events.
+//!
+//! They are operations like calls, in the same slab, with deadlines and exactly one end. What ends at once, because the
+//! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll, so that
+//! a callback may post again to any depth without using the stack.
+
+mod ends;
+mod outcome;
+mod receive;
+mod send;
+
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+
+use farcall_transport::CallId;
+
+use super::context::Context;
+pub(super) use ends::Ended;
+pub use outcome::{Cancellation, KeptMessage, Message, ReceiveError, ReceiveOutcome, Received, SendError};
+pub(super) use receive::Wanted;
+pub use receive::{AnySource, AnyTag, ContextReceive, ReceiveMessage, Receiving, SourceChoice, TagChoice};
+pub(super) use send::Destinations;
+pub use send::{ContextSend, SendMessage, Sending};
+
+/// A callback that takes the end of a send.
+pub type SendCallback = Box<dyn FnOnce(&mut Context<'_>, Result<(), SendError>) + Send>;
+
+/// A callback that takes the end of a receive.
+pub type ReceiveCallback = Box<dyn FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send>;
+
+/// Takes messages that no receive waits for.
+pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
+
+/// What an endpoint knows of its messages beside their operations.
+pub struct Messages {
+    pub timeout: Duration,
+    pub handler: Option<MessageHandler>,
+    /// Operations that ended when they began, and whose callbacks wait for the next poll.
+    pub ended: VecDeque<Ended>,
+    /// The first failures of sends of which other parts are still under way.
+    pub failed_parts: HashMap<CallId, SendError>,
+}
+
+impl Messages {
+    pub fn new(timeout: Duration) -> Self {
+        Self { timeout, handler: None, ended: VecDeque::new(), failed_parts: HashMap::new() }
+    }
+}

@@ -1,0 +1,183 @@
+//! How sends and receives end.
+
+use core::fmt;
+use core::ops::Deref;
+
+use farcall_transport::{DownReason, Incoming, Kept, Payload, SendRefused, Short, Tag};
+
+use crate::endpoint::Endpoint;
+use crate::endpoint::sessions::Peer;
+
+/// A receive's end: a message, or the one reason why there is none.
+pub type ReceiveOutcome<'a> = Result<Received<'a>, ReceiveError>;
+
+/// A message, read where it lies: in the ring, in the driver's memory, or in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    pub(in crate::endpoint) peer: Peer,
+    pub(in crate::endpoint) tag: Tag,
+    pub(in crate::endpoint) payload: &'a Incoming<'a>,
+}
+
+impl Received<'_> {
+    /// Who sent it.
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Its tag.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// The message in memory of one's own: a large one that lies in the sender's memory is not copied.
+    pub fn take(self) -> Payload {
+        self.payload.take()
+    }
+}
+
+impl Deref for Received<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.payload.as_slice()
+    }
+}
+
+/// A message that the endpoint keeps for whoever will ask for it.
+#[derive(Debug)]
+pub struct KeptMessage {
+    pub(in crate::endpoint) peer: Peer,
+    pub(in crate::endpoint) tag: Tag,
+    pub(in crate::endpoint) payload: Kept,
+}
+
+/// A message that a future has received, kept until it is dropped.
+pub struct Message<'e> {
+    peer: Peer,
+    tag: Tag,
+    /// `None` only while it is dropped or taken.
+    payload: Option<Kept>,
+    endpoint: &'e Endpoint,
+}
+
+impl<'e> Message<'e> {
+    #[inline]
+    pub(super) fn new(message: KeptMessage, endpoint: &'e Endpoint) -> Self {
+        Self { peer: message.peer, tag: message.tag, payload: Some(message.payload), endpoint }
+    }
+
+    #[inline]
+    pub(super) fn short(peer: Peer, tag: Tag, short: Short, endpoint: &'e Endpoint) -> Self {
+        Self { peer, tag, payload: Some(Kept::Short(short)), endpoint }
+    }
+
+    /// Who sent it.
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Its tag.
+    pub fn tag(&self) -> Tag {
+        self.tag
+    }
+
+    /// The message as memory of one's own, independent of the endpoint.
+    pub fn take(mut self) -> Payload {
+        self.payload.take().expect("it is there until it is taken").into()
+    }
+}
+
+impl Deref for Message<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.payload.as_deref().expect("it is there until it is taken")
+    }
+}
+
+impl Drop for Message<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(Kept::Copy(_)) = self.payload
+            && let Some(payload) = self.payload.take()
+        {
+            self.endpoint.recycle(payload);
+        }
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Message({:?}, {} bytes)", self.tag, self.len())
+    }
+}
+
+/// Why a message was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The peer did not make room before the deadline. The message may have left.
+    #[error("the message could not be sent before the deadline")]
+    TimedOut,
+    /// The sender cancelled it, and it has not left. Of a message to several peers some may have it.
+    #[error("the message was cancelled")]
+    Cancelled,
+    /// The session to the peer ended. The message may have arrived.
+    #[error("the message was not sent: {0}")]
+    PeerDown(DownReason),
+    /// The message was not accepted for sending.
+    #[error(transparent)]
+    NotSent(#[from] SendRefused),
+    /// The endpoint has its maximum of operations under way; complete some first.
+    #[error("{operations_max} operations of this endpoint are under way, the limit; complete some first")]
+    TooMany {
+        /// The limit.
+        operations_max: usize,
+    },
+}
+
+/// Why a receive has no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReceiveError {
+    /// No message came before the deadline.
+    #[error("no message came before the deadline")]
+    TimedOut,
+    /// The receiver cancelled it. No message was lost.
+    #[error("the receive was cancelled")]
+    Cancelled,
+    /// The message was longer than the receive allows; it is gone. Ask for more, or agree on less.
+    #[error("a message of {bytes} bytes came to a receive of at most {bytes_max}")]
+    Truncated {
+        /// Who sent the message.
+        peer: Peer,
+        /// Its tag.
+        tag: Tag,
+        /// Its length.
+        bytes: usize,
+        /// The most that the receive takes.
+        bytes_max: usize,
+    },
+    /// The session to the peer that it asked for ended, and no message of it is left.
+    #[error("no message can come: {0}")]
+    PeerDown(DownReason),
+    /// The endpoint has its maximum of operations under way; complete some first.
+    #[error("{operations_max} operations of this endpoint are under way, the limit; complete some first")]
+    TooMany {
+        /// The limit.
+        operations_max: usize,
+    },
+}
+
+/// What a wish to cancel came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancellation {
+    /// The operation has completed as cancelled. What a call asked for may still happen at the peer; a message has not
+    /// been sent or received.
+    Cancelled,
+    /// The message is on its way; the send will complete when it has arrived.
+    TooLate,
+    /// The operation had completed before.
+    Over,
+}

@@ -1,0 +1,183 @@
+//! What only sends and receives need of the slab.
+//!
+//! The path of a short message to a future or an event touches one line of the slab and moves nothing that is bigger than
+//! the message.
+
+use core::task::Waker;
+
+use farcall_protocol::Instant;
+use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
+
+use super::{Attachment, Completion, Kind, Operations, Stage};
+use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
+use crate::endpoint::sessions::Peer;
+
+impl Operations {
+    /// The number that the next operation will have; `None` when the slab is full.
+    #[inline]
+    pub fn next_id(&mut self) -> Option<CallId> {
+        let index = match self.free.last() {
+            Some(&index) => index,
+            None => {
+                let index = self.grow()?;
+                self.free.push(index);
+                index
+            }
+        };
+        Some(self.slots[usize::from(index)].id)
+    }
+
+    /// Adds a receive that a future waits for, of at most so many bytes; `None` when the slab is full.
+    #[inline]
+    pub fn add_receive_future(
+        &mut self,
+        session: SessionId,
+        deadline: Instant,
+        bytes_max: u32,
+    ) -> Option<CallId> {
+        let (_, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        slot.number = bytes_max;
+        slot.stage = Stage::PendingFuture;
+        Some(slot.id)
+    }
+
+    /// Adds a receive that becomes an event, of at most so many bytes; `None` when the slab is full.
+    #[inline]
+    pub fn add_receive_event(
+        &mut self,
+        session: SessionId,
+        deadline: Instant,
+        bytes_max: u32,
+        token: u64,
+    ) -> Option<CallId> {
+        let (_, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        slot.number = bytes_max;
+        slot.stage = Stage::PendingEvent;
+        slot.token = token;
+        Some(slot.id)
+    }
+
+    /// Adds a send or receive; `None` when the slab is full. For `number` see [`Operations::number`].
+    #[inline]
+    pub fn add_message(
+        &mut self,
+        kind: Kind,
+        session: SessionId,
+        deadline: Instant,
+        number: u32,
+        completion: Completion,
+    ) -> Option<CallId> {
+        let (index, slot) = self.occupy(kind, session, deadline)?;
+        slot.number = number;
+        Some(self.attach(index, completion))
+    }
+
+    /// Of a receive under way the most bytes it takes, of a send the parts that have not ended; `None` when it is over or
+    /// of another kind.
+    #[inline]
+    pub fn number(&mut self, id: CallId, kind: Kind) -> Option<&mut u32> {
+        let slot = self.slot_mut(id)?;
+        (slot.is_pending() && slot.kind == kind).then_some(&mut slot.number)
+    }
+
+    /// From now on an operation ends with another session.
+    pub fn set_session(&mut self, id: CallId, session: SessionId) {
+        if let Some(slot) = self.slot_mut(id) {
+            slot.session = session;
+        }
+    }
+
+    /// What an operation is that has not ended.
+    pub fn kind_of(&self, id: CallId) -> Option<Kind> {
+        let slot = self.slots.get(usize::from(id.0 as u16))?;
+        (slot.is_pending() && slot.id == id).then_some(slot.kind)
+    }
+
+    /// Ends a receive with a message that is short, if a future waits for it that was never polled. False when that is not
+    /// so; then nothing has changed.
+    #[inline]
+    pub fn leave_short(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
+        let Some(slot) = self.slots.get_mut(usize::from(id.0 as u16)) else { return false };
+        let waits = slot.stage == Stage::PendingFuture && slot.id == id;
+        if !waits || payload.len() > slot.number as usize || !slot.short.set(payload) {
+            return false;
+        }
+        slot.stage = Stage::DoneShort;
+        (slot.peer, slot.tag) = (peer, tag);
+        self.under_way[Kind::Receive as usize] -= 1;
+        true
+    }
+
+    /// Ends a receive that becomes an event, if it is one that takes so many bytes; gives its token.
+    #[inline]
+    pub fn end_event(&mut self, id: CallId, bytes: usize) -> Option<u64> {
+        let index = id.0 as u16;
+        let slot = self.slots.get_mut(usize::from(index))?;
+        let waits = slot.stage == Stage::PendingEvent && slot.id == id;
+        if !waits || bytes > slot.number as usize {
+            return None;
+        }
+        slot.vacate();
+        let token = slot.token;
+        self.free.push(index);
+        self.under_way[Kind::Receive as usize] -= 1;
+        Some(token)
+    }
+
+    /// Leaves the end of a send for its future.
+    pub fn leave_sent(&mut self, id: CallId, result: Result<(), SendError>) {
+        self.leave(id, Attachment::Sent(result));
+    }
+
+    /// Leaves the end of a receive for its future.
+    pub fn leave_received(&mut self, id: CallId, result: Result<KeptMessage, ReceiveError>) {
+        self.leave(id, Attachment::Received(result));
+    }
+
+    /// What a future's send has come to, as [`Operations::fetch_result`].
+    pub fn fetch_sent(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Result<(), SendError>> {
+        match self.fetch(id, waker)? {
+            Attachment::Sent(result) => Some(result),
+            _ => unreachable!("the result of a send is one of a send"),
+        }
+    }
+
+    /// Takes a short message that a future's receive has got.
+    #[inline]
+    pub fn fetch_short(&mut self, id: CallId) -> Option<(Peer, Tag, Short)> {
+        let index = id.0 as u16;
+        let slot = &mut self.slots[usize::from(index)];
+        if slot.stage != Stage::DoneShort {
+            return None;
+        }
+        slot.vacate();
+        self.free.push(index);
+        Some((slot.peer, slot.tag, slot.short))
+    }
+
+    /// What a future's receive has come to, as [`Operations::fetch_result`].
+    pub fn fetch_received(
+        &mut self,
+        id: CallId,
+        waker: Option<&Waker>,
+    ) -> Option<Result<KeptMessage, ReceiveError>> {
+        if let Some((peer, tag, short)) = self.fetch_short(id) {
+            return Some(Ok(KeptMessage { peer, tag, payload: Kept::Short(short) }));
+        }
+        match self.fetch(id, waker)? {
+            Attachment::Received(result) => Some(result),
+            _ => unreachable!("the result of a receive is one of a receive"),
+        }
+    }
+
+    /// Nobody waits for the end of an operation any more, which goes on.
+    pub fn detach_future(&mut self, id: CallId) {
+        let index = usize::from(id.0 as u16);
+        if self.slots[index].is_pending() {
+            self.slots[index].stage = Stage::Pending;
+            self.attachments[index] = Attachment::Completion(Completion::Nobody);
+        } else {
+            self.abandon(id);
+        }
+    }
+}

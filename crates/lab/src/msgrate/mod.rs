@@ -1,0 +1,162 @@
+//! The rate of tagged messages from one process to another, in the variants of GHEX's benchmarks.
+//!
+//! Rank 0 sends a number of messages to rank 1, each of both with one or more threads that have an endpoint each.
+//! Thread by thread, a number of *slots* is kept under way: messages of a slot have its number as their tag, and both sides
+//! know how many there will be. Time is taken by the receiver, from the signal that it is ready to the last message.
+//!
+//! Processes exist for one measurement, as those of [`exchange`](crate::exchange) do.
+
+mod cluster;
+mod receive;
+mod send;
+mod work;
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use farcall::{ReceiveError, SendError, Tag};
+use serde::{Deserialize, Serialize};
+
+pub use cluster::{MessageRateError, run};
+pub use work::{WORKER_COMMAND, work};
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MessageRate {
+    /// The transport's name, such as `ring+shm`.
+    pub transport: String,
+    /// Parameters, each as `name=value`.
+    pub settings: Vec<String>,
+    /// How sends and receives complete.
+    pub mode: Mode,
+    /// Bytes of each message.
+    pub message_bytes: usize,
+    /// Sends and receives that each thread keeps under way.
+    pub in_flight: usize,
+    /// Messages of all threads together.
+    pub messages: u64,
+    /// Threads of each process.
+    pub threads: usize,
+    /// The longest that the measurement may last.
+    pub lasting: Duration,
+}
+
+/// How sends and receives complete, and when the next ones are posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// Each slot has a future; those that are complete are posted again, round after round.
+    Futures,
+    /// All slots are posted with callbacks; when all are complete, all are posted again.
+    Callbacks,
+    /// Slots are posted with callbacks as they become free, between polls.
+    CallbacksAvailable,
+    /// As `CallbacksAvailable`, and receives are posted again by their own callbacks.
+    CallbacksResubmit,
+    /// As `CallbacksAvailable`, with a buffer lent for each message, which the library owns until it is sent.
+    Dynamic,
+    /// Slots are posted with numbers that come back as events; the sender's memory is one slice.
+    Pointer,
+    /// The receiver has a handler and posts nothing: there is no matching.
+    Handler,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::Futures,
+        Self::Callbacks,
+        Self::CallbacksAvailable,
+        Self::CallbacksResubmit,
+        Self::Dynamic,
+        Self::Pointer,
+        Self::Handler,
+    ];
+
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Futures => "futures",
+            Self::Callbacks => "callbacks",
+            Self::CallbacksAvailable => "callbacks-avail",
+            Self::CallbacksResubmit => "callbacks-resubmit",
+            Self::Dynamic => "dynamic",
+            Self::Pointer => "pointer",
+            Self::Handler => "handler",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|mode| mode.name() == name);
+        known.copied().ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|mode| mode.name()).collect();
+            format!("unknown mode `{name}`; the modes are {}", names.join(", "))
+        })
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageRateResult {
+    /// From the signal that the receiver is ready to the last message; of several threads the slowest.
+    pub elapsed: Duration,
+    /// Messages that were received.
+    pub messages: u64,
+}
+
+/// Says that the receiver has posted its receives and its clock runs.
+const READY: Tag = Tag(u32::MAX);
+
+/// Says that the last message has arrived.
+const RECEIVED: Tag = Tag(u32::MAX - 1);
+
+/// The messages of each slot of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    message_bytes: usize,
+    slots: usize,
+    messages: u64,
+}
+
+impl Share {
+    /// How many messages a slot has.
+    fn of_slot(&self, slot: usize) -> u64 {
+        let (slots, slot) = (self.slots as u64, slot as u64);
+        self.messages / slots + u64::from(slot < self.messages % slots)
+    }
+
+    /// Slots that have messages at all.
+    fn used_slots(&self) -> usize {
+        self.slots.min(usize::try_from(self.messages).unwrap_or(usize::MAX))
+    }
+}
+
+/// The tag of a slot's messages.
+fn tag_of(slot: usize) -> Tag {
+    Tag(slot as u32)
+}
+
+/// Why the messages of a thread did not all arrive.
+#[derive(Debug, thiserror::Error)]
+enum LoopError {
+    #[error("a message could not be sent: {0}")]
+    Send(#[from] SendError),
+    #[error("a message could not be received: {0}")]
+    Receive(#[from] ReceiveError),
+    #[error("no memory could be lent: {0}")]
+    Loan(#[from] farcall::LoanError),
+    #[error("a message had the wrong length or came out of order")]
+    Wrong,
+    #[error("the messages did not arrive within {0:?}; send fewer, or allow more time")]
+    TimedOut(Duration),
+}

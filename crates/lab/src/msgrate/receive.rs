@@ -1,0 +1,234 @@
+//! The receiver's loops.
+
+use core::hint::black_box;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use farcall::{Context, Endpoint, Event, Peer, ReceiveOutcome, Receiving};
+use farcall_limit::read_every_word;
+
+use super::work::Limit;
+use super::{LoopError, Mode, READY, Share, tag_of};
+
+/// Receives all messages of a thread. Says that it is ready when its first receives are posted.
+pub fn receive(
+    endpoint: &Endpoint,
+    peer: Peer,
+    mode: Mode,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
+    match mode {
+        Mode::Futures => futures(endpoint, peer, share, limit),
+        Mode::Pointer => events(endpoint, peer, share, limit),
+        Mode::Handler => handler(endpoint, peer, share, limit),
+        Mode::Callbacks => callbacks(endpoint, peer, share, limit, true),
+        Mode::CallbacksAvailable | Mode::Dynamic => callbacks(endpoint, peer, share, limit, false),
+        Mode::CallbacksResubmit => resubmit(endpoint, peer, share, limit),
+    }
+}
+
+/// Reads a message; whether it is the slot's message of that number.
+#[inline]
+fn look_at(message: &[u8], share: &Share, number: u64) -> bool {
+    black_box(read_every_word(message));
+    message.len() == share.message_bytes && message.first().is_none_or(|&first| first == number as u8)
+}
+
+fn say_ready(endpoint: &Endpoint, peer: Peer) -> Result<(), LoopError> {
+    Ok(endpoint.send(peer, READY, b"").wait()?)
+}
+
+fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+    let post = |slot| endpoint.receive(peer, tag_of(slot)).start();
+    let mut receivings: Vec<Receiving<'_>> = (0..share.used_slots()).map(post).collect::<Result<_, _>>()?;
+    let mut received = vec![0_u64; share.slots];
+    say_ready(endpoint, peer)?;
+    let mut left = share.messages;
+    while left > 0 {
+        for (slot, receiving) in receivings.iter_mut().enumerate() {
+            if !receiving.is_complete() || received[slot] == share.of_slot(slot) {
+                continue;
+            }
+            received[slot] += 1;
+            left -= 1;
+            // The last one of a slot stays where it is until the end.
+            if received[slot] == share.of_slot(slot) {
+                continue;
+            }
+            let message = core::mem::replace(receiving, post(slot)?).wait()?;
+            if !look_at(&message, &share, received[slot] - 1) {
+                return Err(LoopError::Wrong);
+            }
+        }
+        let done = endpoint.poll(|_, _| {});
+        limit.look(done)?;
+    }
+    for (slot, receiving) in receivings.into_iter().enumerate() {
+        if !look_at(&receiving.wait()?, &share, received[slot] - 1) {
+            return Err(LoopError::Wrong);
+        }
+    }
+    Ok(())
+}
+
+fn events(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+    let mut received = vec![0_u64; share.slots];
+    for slot in 0..share.used_slots() {
+        endpoint.receive(peer, tag_of(slot)).post(slot as u64)?;
+    }
+    say_ready(endpoint, peer)?;
+    let mut left = share.messages;
+    let mut failure = None;
+    while left > 0 {
+        let done = endpoint.poll(|context, event| {
+            let Event::Received { token, outcome } = event else { return };
+            let slot = token as usize;
+            match outcome {
+                Ok(message) if look_at(message, &share, received[slot]) => {}
+                Ok(_) => failure = Some(LoopError::Wrong),
+                Err(error) => failure = Some(error.clone().into()),
+            }
+            received[slot] += 1;
+            left -= 1;
+            if received[slot] < share.of_slot(slot)
+                && let Err(error) = context.receive(peer, tag_of(slot)).post(token)
+            {
+                failure = Some(error.into());
+            }
+        });
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        limit.look(done)?;
+    }
+    Ok(())
+}
+
+fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+    let state = State::shared(share);
+    let mut numbers = vec![0_u64; share.slots];
+    endpoint.on_message(move |_, message| {
+        let slot = message.tag().0 as usize;
+        state.note(slot < numbers.len() && look_at(&message, &state.share, numbers[slot]));
+        if let Some(number) = numbers.get_mut(slot) {
+            *number += 1;
+        }
+    });
+    say_ready(endpoint, peer)?;
+    state.poll_until_all(endpoint, limit)
+}
+
+/// With `in_rounds`, a slot waits until all are free.
+fn callbacks(
+    endpoint: &Endpoint,
+    peer: Peer,
+    share: Share,
+    limit: &mut Limit,
+    in_rounds: bool,
+) -> Result<(), LoopError> {
+    let state = State::shared(share);
+    let mut begun = vec![0_u64; share.slots];
+    let (mut begun_total, mut is_ready) = (0, false);
+    while state.received() < share.messages {
+        if !in_rounds || state.received() == begun_total {
+            for (slot, begun) in begun.iter_mut().enumerate() {
+                let is_free = state.numbers[slot].load(Ordering::Relaxed) == *begun;
+                if !is_free || *begun == share.of_slot(slot) {
+                    continue;
+                }
+                *begun += 1;
+                begun_total += 1;
+                endpoint.receive(peer, tag_of(slot)).then(move |_, outcome| state.take(slot, outcome))?;
+            }
+        }
+        if !is_ready {
+            is_ready = true;
+            say_ready(endpoint, peer)?;
+        }
+        state.poll(endpoint, limit)?;
+    }
+    Ok(())
+}
+
+fn resubmit(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+    fn again(
+        context: &mut Context<'_>,
+        peer: Peer,
+        slot: usize,
+        state: &'static State,
+        outcome: &ReceiveOutcome<'_>,
+    ) {
+        state.take(slot, outcome);
+        if state.numbers[slot].load(Ordering::Relaxed) < state.share.of_slot(slot) {
+            let posted = context
+                .receive(peer, tag_of(slot))
+                .then(move |context, outcome| again(context, peer, slot, state, outcome));
+            if posted.is_err() {
+                state.failed.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    let state = State::shared(share);
+    for slot in 0..share.used_slots() {
+        endpoint
+            .receive(peer, tag_of(slot))
+            .then(move |context, outcome| again(context, peer, slot, state, outcome))?;
+    }
+    say_ready(endpoint, peer)?;
+    state.poll_until_all(endpoint, limit)
+}
+
+/// What callbacks and their loop share. Only one thread writes to it.
+struct State {
+    share: Share,
+    /// Messages that each slot has received.
+    numbers: Vec<AtomicU64>,
+    received: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl State {
+    /// A worker process has one run: what its callbacks share is never given back.
+    fn shared(share: Share) -> &'static Self {
+        Box::leak(Box::new(Self {
+            share,
+            numbers: (0..share.slots).map(|_| AtomicU64::new(0)).collect(),
+            received: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        }))
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn note(&self, is_right: bool) {
+        if !is_right {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.received.store(self.received() + 1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn take(&self, slot: usize, outcome: &ReceiveOutcome<'_>) {
+        let number = self.numbers[slot].load(Ordering::Relaxed);
+        self.note(outcome.as_ref().is_ok_and(|message| look_at(message, &self.share, number)));
+        self.numbers[slot].store(number + 1, Ordering::Relaxed);
+    }
+
+    fn poll(&self, endpoint: &Endpoint, limit: &mut Limit) -> Result<(), LoopError> {
+        let done = endpoint.poll(|_, _| {});
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(LoopError::Wrong);
+        }
+        limit.look(done)
+    }
+
+    fn poll_until_all(&self, endpoint: &Endpoint, limit: &mut Limit) -> Result<(), LoopError> {
+        while self.received() < self.share.messages {
+            self.poll(endpoint, limit)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! The sender's loops.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use farcall::{Endpoint, Event, Outgoing, Peer, Sending};
+
+use super::work::Limit;
+use super::{LoopError, Mode, Share, tag_of};
+
+/// What the slots of a sender have to do.
+struct Slots {
+    share: Share,
+    /// Messages that each slot has sent.
+    sent: Vec<u64>,
+    /// Messages that no slot has sent yet.
+    left: u64,
+    payload: Vec<u8>,
+}
+
+impl Slots {
+    fn new(share: Share) -> Self {
+        Self {
+            share,
+            sent: vec![0; share.slots],
+            left: share.messages,
+            payload: vec![0; share.message_bytes],
+        }
+    }
+
+    /// The slot's next message, whose first byte is its number; `None` when the slot has no more.
+    #[inline]
+    fn next(&mut self, slot: usize) -> Option<&[u8]> {
+        let number = self.sent[slot];
+        if number == self.share.of_slot(slot) {
+            return None;
+        }
+        self.sent[slot] += 1;
+        self.left -= 1;
+        if let Some(first) = self.payload.first_mut() {
+            *first = number as u8;
+        }
+        Some(&self.payload)
+    }
+}
+
+/// Sends all messages of a thread.
+pub fn send(
+    endpoint: &Endpoint,
+    peer: Peer,
+    mode: Mode,
+    share: Share,
+    limit: &mut Limit,
+) -> Result<(), LoopError> {
+    let slots = Slots::new(share);
+    match mode {
+        Mode::Futures => futures(endpoint, peer, slots, limit),
+        Mode::Pointer | Mode::Handler => events(endpoint, peer, slots, limit),
+        Mode::Callbacks => callbacks(endpoint, peer, slots, limit, true, false),
+        Mode::CallbacksAvailable | Mode::CallbacksResubmit => {
+            callbacks(endpoint, peer, slots, limit, false, false)
+        }
+        Mode::Dynamic => callbacks(endpoint, peer, slots, limit, false, true),
+    }
+}
+
+fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
+    let mut sendings: Vec<Option<Sending<'_>>> = (0..slots.share.slots).map(|_| None).collect();
+    while slots.left > 0 {
+        for (slot, sending) in sendings.iter_mut().enumerate() {
+            if sending.as_ref().is_none_or(Sending::is_complete)
+                && let Some(payload) = slots.next(slot)
+            {
+                if let Some(sending) = sending.take() {
+                    sending.wait()?;
+                }
+                *sending = Some(endpoint.send(peer, tag_of(slot), payload).start()?);
+            }
+        }
+        let done = endpoint.poll(|_, _| {});
+        limit.look(done)?;
+    }
+    for sending in sendings.into_iter().flatten() {
+        sending.wait()?;
+    }
+    Ok(())
+}
+
+fn events(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
+    let mut under_way = 0;
+    for slot in 0..slots.share.slots {
+        if let Some(payload) = slots.next(slot) {
+            endpoint.send(peer, tag_of(slot), payload).post(slot as u64)?;
+            under_way += 1;
+        }
+    }
+    let mut failure = None;
+    while under_way > 0 {
+        let done = endpoint.poll(|context, event| {
+            let Event::Sent { token, outcome } = event else { return };
+            let slot = token as usize;
+            under_way -= 1;
+            let again = outcome.and_then(|()| match slots.next(slot) {
+                Some(payload) => context.send(peer, tag_of(slot), payload).post(token).map(|_| 1),
+                None => Ok(0),
+            });
+            match again {
+                Ok(more) => under_way += more,
+                Err(error) => failure = Some(error),
+            }
+        });
+        if let Some(error) = failure {
+            return Err(error.into());
+        }
+        limit.look(done)?;
+    }
+    Ok(())
+}
+
+/// With `in_rounds`, a slot waits until all are free. With `dynamic`, each message has memory of its own.
+fn callbacks(
+    endpoint: &Endpoint,
+    peer: Peer,
+    mut slots: Slots,
+    limit: &mut Limit,
+    in_rounds: bool,
+    dynamic: bool,
+) -> Result<(), LoopError> {
+    // A worker process has one run: what its callbacks share is never given back.
+    let free: &'static [AtomicU64] =
+        (0..slots.share.slots).map(|_| AtomicU64::new(1)).collect::<Vec<_>>().leak();
+    let completed: &'static AtomicU64 = Box::leak(Box::default());
+    let mut begun = 0;
+    while slots.left > 0 || completed.load(Ordering::Relaxed) < begun {
+        let may_begin = !in_rounds || completed.load(Ordering::Relaxed) == begun;
+        for (slot, is_free) in free.iter().enumerate() {
+            if !may_begin || is_free.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let Some(payload) = slots.next(slot) else { continue };
+            is_free.store(0, Ordering::Relaxed);
+            begun += 1;
+            let payload = if dynamic { lent(endpoint, payload)? } else { Outgoing::Slice(payload) };
+            endpoint.send(peer, tag_of(slot), payload).then(move |_, outcome| {
+                // A failure leaves the slot taken, and the run ends by its limit.
+                if outcome.is_ok() {
+                    is_free.store(1, Ordering::Relaxed);
+                    // No other thread writes here.
+                    completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                }
+            })?;
+        }
+        let done = endpoint.poll(|_, _| {});
+        limit.look(done)?;
+    }
+    Ok(())
+}
+
+/// A copy in memory that the library owns from now on.
+fn lent<'p>(endpoint: &Endpoint, payload: &[u8]) -> Result<Outgoing<'p>, LoopError> {
+    let mut loan = endpoint.loan(payload.len())?;
+    loan.copy_from_slice(payload);
+    Ok(Outgoing::Loan(loan))
+}

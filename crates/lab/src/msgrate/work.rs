@@ -1,0 +1,168 @@
+//! The life of one process of a measurement, and of its threads.
+
+use core::time::Duration;
+use std::sync::Barrier;
+
+use farcall::bootstrap::Bootstrap;
+use farcall::parameters::Settings;
+use farcall::{Clock, Endpoint, Instant, Node, Peer};
+use farcall_limit::{allowed_cores, pin_to};
+use serde::{Deserialize, Serialize};
+
+use super::receive::receive;
+use super::send::send;
+use super::{LoopError, MessageRate, READY, RECEIVED, Share};
+
+/// The argument that makes the program a worker; the next one is its job.
+pub const WORKER_COMMAND: &str = "message-worker";
+
+/// The rank that sends.
+const SENDER: u32 = 0;
+
+/// What processes may take besides the measurement.
+pub(super) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
+
+/// The clock is read once for so many polls.
+const CLOCK_EVERY: u32 = 4096;
+
+/// What a process writes when it has done its job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum WorkerReport {
+    Sender,
+    Receiver { elapsed: Duration },
+    Failed(String),
+}
+
+/// What a process is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) rate: MessageRate,
+    /// The cores of this process, one for each thread.
+    pub(super) cores: Vec<usize>,
+    /// Whether there are more threads than cores.
+    pub(super) shares_cores: bool,
+}
+
+/// How long a loop may go on.
+pub(super) struct Limit {
+    clock: Clock,
+    end: Instant,
+    lasting: Duration,
+    polls: u32,
+    shares_cores: bool,
+}
+
+impl Limit {
+    fn new(lasting: Duration, shares_cores: bool) -> Self {
+        let clock = Clock::new();
+        let end = clock.now() + lasting;
+        Self { clock, end, lasting, polls: 0, shares_cores }
+    }
+
+    /// After each poll, which found that much to do.
+    #[inline]
+    pub(super) fn look(&mut self, done: usize) -> Result<(), LoopError> {
+        if done == 0 && self.shares_cores {
+            std::thread::yield_now();
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(CLOCK_EVERY) && self.clock.now() > self.end {
+            return Err(LoopError::TimedOut(self.lasting));
+        }
+        Ok(())
+    }
+}
+
+/// Does the job that `job` describes, in the place that the environment gives; returns the line to print.
+pub fn work(job: &str) -> String {
+    let report = match serde_json::from_str(job) {
+        Ok(job) => take_part(&job).unwrap_or_else(WorkerReport::Failed),
+        Err(error) => WorkerReport::Failed(format!("the job is not one of this program's: {error}")),
+    };
+    serde_json::to_string(&report).expect("a report is JSON")
+}
+
+/// Every error ends as a sentence in the report.
+fn take_part(job: &Job) -> Result<WorkerReport, String> {
+    let settings = Settings::load(job.rate.settings.iter().cloned()).map_err(sentence)?;
+    let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let node = Node::new(bootstrap, settings);
+    let endpoints: Vec<Endpoint> = (0..job.rate.threads)
+        .map(|_| node.endpoint(&job.rate.transport))
+        .collect::<Result<_, _>>()
+        .map_err(sentence)?;
+    let sends = node.rank() == SENDER;
+    let start = Barrier::new(job.rate.threads);
+    let elapsed = std::thread::scope(|scope| {
+        let threads: Vec<_> = endpoints
+            .into_iter()
+            .enumerate()
+            .map(|(number, endpoint)| {
+                let start = &start;
+                scope.spawn(move || run_thread(&endpoint, number, sends, job, start))
+            })
+            .collect();
+        let joined =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?);
+        joined.collect::<Result<Vec<Duration>, String>>()
+    })?;
+    node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
+    Ok(match sends {
+        true => WorkerReport::Sender,
+        false => WorkerReport::Receiver { elapsed: elapsed.into_iter().max().unwrap_or_default() },
+    })
+}
+
+fn run_thread(
+    endpoint: &Endpoint,
+    number: usize,
+    sends: bool,
+    job: &Job,
+    start: &Barrier,
+) -> Result<Duration, String> {
+    if let Some(&core) = job.cores.get(number)
+        && allowed_cores().is_ok_and(|allowed| allowed.contains(&farcall_limit::Core(core)))
+    {
+        pin_to(farcall_limit::Core(core)).map_err(sentence)?;
+    }
+    let other = if sends { 1 - SENDER } else { SENDER };
+    let peer = endpoint.peer_endpoint(other, number as u32).map_err(sentence)?;
+    endpoint.wait_for(peer).map_err(sentence)?;
+    let rate = &job.rate;
+    let threads = rate.threads as u64;
+    let messages = rate.messages / threads + u64::from((number as u64) < rate.messages % threads);
+    let share = Share { message_bytes: rate.message_bytes, slots: rate.in_flight, messages };
+    // The first tenth of the messages warms up caches and memory, by the same loops.
+    let warm_up = Share { messages: (messages / 10).max(share.slots as u64), ..share };
+    run_loop(endpoint, peer, sends, job, warm_up).map_err(sentence)?;
+    start.wait();
+    run_loop(endpoint, peer, sends, job, share).map_err(sentence)
+}
+
+/// Sends or receives a thread's share; gives the receiver's time.
+fn run_loop(
+    endpoint: &Endpoint,
+    peer: Peer,
+    sends: bool,
+    job: &Job,
+    share: Share,
+) -> Result<Duration, LoopError> {
+    let rate = &job.rate;
+    let mut limit = Limit::new(rate.lasting, job.shares_cores);
+    if sends {
+        endpoint.receive(peer, READY).within(rate.lasting).wait()?;
+        send(endpoint, peer, rate.mode, share, &mut limit)?;
+        endpoint.receive(peer, RECEIVED).within(rate.lasting).wait()?;
+        return Ok(Duration::ZERO);
+    }
+    let clock = Clock::new();
+    let begun = clock.now();
+    receive(endpoint, peer, rate.mode, share, &mut limit)?;
+    let elapsed = clock.now() - begun;
+    endpoint.send(peer, RECEIVED, b"").wait()?;
+    Ok(elapsed)
+}
+
+fn sentence(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,100 @@
+//! How much of a peer's messages may wait unexpected.
+//!
+//! Both sides count, in lines, what was sent and what was consumed: given to a receive or a handler. The sender stays
+//! within the limit that the receiver announced when the session came up, and the receiver tells from time to time how
+//! much was consumed. A message counts one line more than its bytes fill, for what is kept beside them.
+
+/// Bytes of a line.
+pub const WINDOW_LINE_BYTES: usize = 64;
+
+/// What a message of `bytes` bytes counts.
+#[inline]
+pub const fn lines(bytes: usize) -> u32 {
+    1 + bytes.div_ceil(WINDOW_LINE_BYTES) as u32
+}
+
+/// The peer counts otherwise than we do: more was sent than may be, or more consumed than was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun;
+
+/// The sender's side. Counts wrap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendWindow {
+    limit: u32,
+    sent: u32,
+    consumed: u32,
+}
+
+impl SendWindow {
+    /// Nothing was sent. `limit` is in lines.
+    pub const fn new(limit: u32) -> Self {
+        Self { limit, sent: 0, consumed: 0 }
+    }
+
+    /// Whether a message that counts so much may be sent now.
+    #[inline]
+    pub const fn admits(&self, lines: u32) -> bool {
+        lines <= self.limit - self.sent.wrapping_sub(self.consumed)
+    }
+
+    /// A message was sent that [`SendWindow::admits`].
+    #[inline]
+    pub const fn send(&mut self, lines: u32) {
+        self.sent = self.sent.wrapping_add(lines);
+    }
+
+    /// The receiver has consumed so much in all.
+    pub const fn credit(&mut self, consumed: u32) -> Result<(), Overrun> {
+        if consumed.wrapping_sub(self.consumed) > self.sent.wrapping_sub(self.consumed) {
+            return Err(Overrun);
+        }
+        self.consumed = consumed;
+        Ok(())
+    }
+}
+
+/// The receiver's side. Counts wrap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceiveWindow {
+    limit: u32,
+    arrived: u32,
+    consumed: u32,
+    /// How much the sender was last told to be consumed.
+    told: u32,
+}
+
+impl ReceiveWindow {
+    /// Nothing came. `limit` is in lines.
+    pub const fn new(limit: u32) -> Self {
+        Self { limit, arrived: 0, consumed: 0, told: 0 }
+    }
+
+    /// A message came.
+    #[inline]
+    pub const fn arrive(&mut self, lines: u32) -> Result<(), Overrun> {
+        let arrived = self.arrived.wrapping_add(lines);
+        if arrived.wrapping_sub(self.told) > self.limit {
+            return Err(Overrun);
+        }
+        self.arrived = arrived;
+        Ok(())
+    }
+
+    /// A message that came has been consumed.
+    #[inline]
+    pub const fn consume(&mut self, lines: u32) {
+        self.consumed = self.consumed.wrapping_add(lines);
+    }
+
+    /// Whether so much was consumed since the last credit that the next one is worth its cost.
+    #[inline]
+    pub const fn credit_is_due(&self) -> bool {
+        self.consumed.wrapping_sub(self.told) >= self.limit / 4 && self.limit > 0
+    }
+
+    /// The credit to send now; counts as told.
+    pub const fn take_credit(&mut self) -> u32 {
+        self.told = self.consumed;
+        self.consumed
+    }
+}
