@@ -130,7 +130,7 @@ impl World {
     /// Asks for a message, or takes back that it asked.
     fn receive(&mut self, choice: u8) {
         self.messages += 1;
-        let tag = (choice % 4 > 0).then_some(Tag(u32::from(choice >> 4)));
+        let tag = (!choice.is_multiple_of(4)).then_some(Tag(u32::from(choice >> 4)));
         let outbox = self.target.outbox();
         let progress = outbox.receive(MessageId(self.messages), None, tag);
         if matches!(progress, ReceiveProgress::Posted) && choice % 8 == 7 {

@@ -160,7 +160,7 @@ impl<P: Policy + Default> World<P> {
     pub fn connected(&mut self, from: usize, to: usize) -> (SessionId, SessionId) {
         let before = self.nodes[to].ups.len();
         let id = self.connect(from, to);
-        self.run_until(Duration::from_secs(2), |world| world.nodes[to].ups.len() > before);
+        self.run_until(Duration::from_secs(20), |world| world.nodes[to].ups.len() > before);
         (id, self.nodes[to].ups[before].0)
     }
 
