@@ -180,9 +180,16 @@ fn hello(input: &mut Input<'_>) -> Vec<u8> {
     let (message_bytes_max, calls_max) = (u64::from(input.u16()), u32::from(input.u8()));
     match kind % 8 {
         0 => input.bytes(usize::from(kind)).to_vec(),
-        1 => Hello { identity: identity(2), message_bytes_max: input.u64(), calls_max: u32::MAX, unexpected_lines: u32::MAX }
+        1 => Hello {
+            identity: identity(2),
+            message_bytes_max: input.u64(),
+            calls_max: u32::MAX,
+            unexpected_lines: u32::MAX,
+        }
+        .encode()
+        .into(),
+        _ => Hello { identity: identity(2), message_bytes_max, calls_max, unexpected_lines: 40 }
             .encode()
             .into(),
-        _ => Hello { identity: identity(2), message_bytes_max, calls_max, unexpected_lines: 40 }.encode().into(),
     }
 }

@@ -243,8 +243,11 @@ impl Shard {
     }
 
     fn create_named_table(&mut self, message: &[u8], reply: impl Answer) {
-        let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
-        match self.store.create_table(name) {
+        // A copy, because a peer may change what lies in its memory.
+        let Ok(name) = String::from_utf8(message.to_vec()) else {
+            return self.refuse(reply, Code::Malformed);
+        };
+        match self.store.create_table(&name) {
             Ok(table) => reply.send(&table.0.to_le_bytes()),
             Err(error) => self.refuse(reply, error.into()),
         }

@@ -82,6 +82,8 @@ pub struct Store {
     /// The version that was given last. There is one count for all objects: a deleted object that comes back has a
     /// higher version than it ever had.
     last_version: u64,
+    /// For the key of an object that is written, used again.
+    key: Vec<u8>,
 }
 
 impl Store {
@@ -91,7 +93,7 @@ impl Store {
             return Err(StoreSizeError::TooSmall { bytes: memory_bytes });
         }
         let log = Log::new(memory_bytes).map_err(|_| StoreSizeError::NotThere { bytes: memory_bytes })?;
-        Ok(Self { log, tables: Tables::default(), objects: 0, last_version: 0 })
+        Ok(Self { log, tables: Tables::default(), objects: 0, last_version: 0, key: Vec::new() })
     }
 
     /// Creates a table, unless there is one of that name; gives its number either way.
@@ -136,7 +138,13 @@ impl Store {
         if !self.log.admits(name.hash(), object_bytes(key.len(), value.len()), old_bytes) {
             return Err(WriteError::OutOfMemory);
         }
-        self.write(name, value).map_err(|Full| WriteError::OutOfMemory)
+        // The key may lie in memory of a peer, who may change it. One that does not have its hash could never be found again.
+        let mut key_copy = core::mem::take(&mut self.key);
+        key_copy.clear();
+        key_copy.extend_from_slice(key);
+        let written = self.write(name.copied_to(&key_copy), value);
+        self.key = key_copy;
+        written.map_err(|Full| WriteError::OutOfMemory)
     }
 
     /// Deletes an object, if the one that is there fulfils the condition; gives the version that it had, `None` when
