@@ -31,6 +31,10 @@ run: build ## Measures round trips on this machine over every transport that it 
 bench: build ## Measures farcall against the limits of this machine
 	$(FARCALL) compare --limit
 
+.PHONY: bench-rdma
+bench-rdma: build ## Measures RDMA beside perftest, in a virtual machine with Soft-RoCE devices
+	scripts/bench-rdma
+
 .PHONY: test
 test: lint docs test-fuzz model test-workspace test-rdma-if-possible ## Checks and tests everything
 

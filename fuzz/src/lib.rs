@@ -47,6 +47,11 @@ pub fn shm_ring(bytes: &[u8]) {
     farcall_driver_shm::fuzz_ring(bytes);
 }
 
+/// What strangers write to the port by which lanes over RDMA are set up.
+pub fn verbs_handshake(bytes: &[u8]) {
+    farcall_driver_verbs::fuzz_handshake(bytes);
+}
+
 /// Slots in shared memory that a hostile client or daemon writes.
 pub fn slots(bytes: &[u8]) {
     farcall_driver_shm::slots::fuzz_slots(bytes);

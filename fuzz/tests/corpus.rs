@@ -85,4 +85,4 @@ macro_rules! tests {
     )+};
 }
 
-tests!(session, basic, homa, ring, shm_offer, shm_ring, rendezvous, counters, parameters, records, slots, kv);
+tests!(session, basic, homa, ring, shm_offer, shm_ring, rendezvous, counters, parameters, records, slots, kv, verbs_handshake);

@@ -16,6 +16,7 @@ farcall_driver::declare_counters! {
         receives_posted: "receives" => "Buffers handed to the card for packets to come",
         packets_malformed: "packets" => "Packets dropped because they were shorter than their own header or had no sender",
         completion_errors: "completions" => "Requests that the card could not carry out",
+        restarts: "times" => "The queue pair was set up anew after a failure; packets with the card were lost",
         buffers_exhausted: "times" => "Receives that found the card without buffers because the caller holds them all",
         peers_replaced: "peers" => "Peers known only from their packets that made room for others",
         pinned_bytes: "bytes" => "Memory that the whole process has registered with RDMA devices now",

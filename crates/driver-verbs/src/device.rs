@@ -72,6 +72,10 @@ impl Device {
             });
         }
         let devices = fitting.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
+        let fitting: Vec<_> = fitting.into_iter().filter(|device| !device.is_iwarp()).collect();
+        if fitting.is_empty() {
+            return Err(VerbsError::Iwarp { devices });
+        }
         let (index, port) = choose(&fitting, choice)?.ok_or(VerbsError::NoActivePort { devices })?;
         let device = fitting.into_iter().nth(index).expect("the index of one of them");
         device.with_port(port)
@@ -149,6 +153,12 @@ impl Opened {
         // SAFETY: the list came from the library; devices that are open stay.
         unsafe { (library.ibv_free_device_list)(list) };
         Ok(devices)
+    }
+
+    /// Whether it speaks iWARP, which has neither datagrams nor writes with an immediate value.
+    pub fn is_iwarp(&self) -> bool {
+        // SAFETY: a live context, whose device lives as long.
+        unsafe { (*(*self.context).device).transport_type == sys::IBV_TRANSPORT_IWARP }
     }
 
     /// The numbers of its ports.

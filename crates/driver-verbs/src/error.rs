@@ -22,6 +22,15 @@ pub enum VerbsError {
         /// The names there are.
         known: String,
     },
+    /// Use InfiniBand or RoCE, or the transports over UDP.
+    #[error(
+        "{devices} speaks iWARP, which has neither datagrams nor writes with immediate values; \
+         the verbs drivers need InfiniBand or RoCE"
+    )]
+    Iwarp {
+        /// The devices that would fit otherwise.
+        devices: String,
+    },
     /// Connect the cable, bring the interface up, or choose another port.
     #[error("no port of {devices} is active")]
     NoActivePort {

@@ -14,6 +14,8 @@ pub struct DeviceReport {
     pub name: String,
     /// The version of its firmware.
     pub firmware: String,
+    /// What it can do beside reliable connections, each with a name, and whether it can. The drivers here need the first four.
+    pub features: Vec<(&'static str, bool)>,
     /// Its limits, each with a name and a unit.
     pub limits: Vec<(&'static str, &'static str, u64)>,
     /// Its ports.
@@ -49,6 +51,17 @@ fn report(device: &Opened) -> DeviceReport {
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
     let number = |value: core::ffi::c_int| u64::try_from(value).unwrap_or(0);
+    let has = |flag| attributes.device_cap_flags & flag != 0;
+    let features = vec![
+        ("datagrams", !device.is_iwarp()),
+        ("writes_with_immediate", !device.is_iwarp()),
+        ("reads", attributes.max_qp_rd_atom > 0),
+        ("shared_receives", attributes.max_srq > 0),
+        ("atomics", attributes.atomic_cap != 0),
+        ("memory_windows", has(sys::IBV_DEVICE_MEM_WINDOW)),
+        ("multicast", attributes.max_mcast_grp > 0),
+        ("extended_connections", has(sys::IBV_DEVICE_XRC)),
+    ];
     let limits = vec![
         ("queue_pairs", "queue pairs", number(attributes.max_qp)),
         ("queue_depth", "requests", number(attributes.max_qp_wr)),
@@ -63,7 +76,7 @@ fn report(device: &Opened) -> DeviceReport {
         ("address_handles", "handles", number(attributes.max_ah)),
     ];
     let ports = device.ports().filter_map(|number| report_port(device, number)).collect();
-    DeviceReport { name: device.name.clone(), firmware: text(&attributes.fw_ver), limits, ports }
+    DeviceReport { name: device.name.clone(), firmware: text(&attributes.fw_ver), features, limits, ports }
 }
 
 fn report_port(device: &Opened, number: u8) -> Option<PortReport> {

@@ -104,6 +104,12 @@ impl CompletionQueue {
         Some(&completions[..usize::try_from(count).ok()?])
     }
 
+    /// Takes all completions away.
+    pub fn discard(&self) {
+        let mut completions = [sys::ibv_wc::new(); 16];
+        while self.poll(&mut completions).is_some_and(|completions| !completions.is_empty()) {}
+    }
+
     /// Asks for an announcement of the next completion.
     pub fn arm(&self) {
         // SAFETY: the queue lives as long as this. A queue that cannot be armed is broken, which polling shows.

@@ -2,13 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use farcall_driver::conformance::until;
 use farcall_driver::{Address, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
-use farcall_driver_verbs::{DeviceChoice, VerbsLaneConfig, VerbsLanes, VerbsReceiver, VerbsSender, devices};
+use farcall_driver_verbs::{
+    DeviceChoice, VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes, VerbsReceiver,
+    VerbsSender, devices,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 const WITHIN: Duration = Duration::from_secs(60);
 const LINE_BYTES: usize = 64;
@@ -226,6 +231,41 @@ fn a_cable_that_comes_back_is_no_end() {
     });
     at_a.send(2);
     assert_eq!(at_b.received(), 2);
+}
+
+/// Set in the child process that may pin little memory.
+const CHILD_VARIABLE: &str = "FARCALL_TEST_LITTLE_MEMORY";
+/// What it may pin.
+const LOCKED_BYTES_MAX: u64 = 256 << 10;
+/// A user without rights.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn a_limit_on_locked_memory_is_named_with_the_bytes_needed() {
+    let name = "a_limit_on_locked_memory_is_named_with_the_bytes_needed";
+    if std::env::var_os(CHILD_VARIABLE).is_some() {
+        let limit = Rlimit { current: Some(LOCKED_BYTES_MAX), maximum: Some(LOCKED_BYTES_MAX) };
+        setrlimit(Resource::Memlock, limit).expect("any limit can be lowered");
+        let config =
+            VerbsLaneConfig { block_bytes: 1 << 20, huge_pages: false, ..VerbsLaneConfig::default() };
+        let lanes = VerbsLanes::open(&config).expect_err("more than the limit").to_string();
+        let packets = VerbsDatagram::open(&VerbsDatagramConfig { huge_pages: false, ..Default::default() });
+        let packets = packets.expect_err("more than the limit").to_string();
+        for error in [lanes, packets] {
+            println!("{error}");
+            assert!(error.contains("locked memory is limited to 262144 bytes"), "{error}");
+            assert!(error.contains("ulimit -l"), "{error}");
+        }
+        return;
+    }
+    let _alone = alone();
+    // Root may pin whatever it wants.
+    let mut child = Command::new("/proc/self/exe");
+    child.args([name, "--exact", "--nocapture"]).env(CHILD_VARIABLE, "1").uid(NOBODY).gid(NOBODY);
+    let output = child.output().expect("this program runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("cannot pin 1048576 bytes"), "{text}");
 }
 
 /// Soft-RoCE devices stay usable for those who use them until the last has let go; cards end their queue pairs. Either way

@@ -53,7 +53,7 @@ fn show_transport(transport: TransportKind, report: &mut Report) -> Result<(), F
 }
 
 fn show_device(device: &DeviceReport, report: &mut Report) -> Result<(), Failure> {
-    let DeviceReport { name, firmware, limits, ports } = device;
+    let DeviceReport { name, firmware, features, limits, ports } = device;
     report.line(format_args!("{name:<12} RDMA device, firmware {}", or_unknown(firmware)))?;
     for port in ports {
         let PortReport { number, link, mtu_bytes, .. } = port;
@@ -62,6 +62,12 @@ fn show_device(device: &DeviceReport, report: &mut Report) -> Result<(), Failure
         for (index, address, kind) in &port.addresses {
             report.line(format_args!("        address {index}: {address} ({kind})"))?;
         }
+    }
+    let (present, absent): (Vec<_>, Vec<_>) = features.iter().partition(|(_, present)| *present);
+    for (word, features) in [("has", present), ("lacks", absent)].iter().filter(|(_, some)| !some.is_empty())
+    {
+        let names: Vec<_> = features.iter().map(|(name, _)| *name).collect();
+        report.line(format_args!("    {word} {}", names.join(", ")))?;
     }
     for (limit, unit, value) in limits {
         report.line(format_args!("    {limit}={value} {unit}"))?;
@@ -72,6 +78,7 @@ fn show_device(device: &DeviceReport, report: &mut Report) -> Result<(), Failure
         "name": name,
         "firmware": firmware,
         "ports": ports.iter().map(port_object).collect::<Vec<_>>(),
+        "features": features.iter().copied().collect::<BTreeMap<_, _>>(),
         "limits": limits.iter().map(|(limit, _, value)| (*limit, *value)).collect::<BTreeMap<_, _>>(),
     }))
 }

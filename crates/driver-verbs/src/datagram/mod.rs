@@ -3,8 +3,11 @@
 mod address;
 mod receiving;
 mod sending;
+#[cfg(all(test, feature = "device-tests"))]
+mod tests;
 
-use core::cell::OnceCell;
+use core::cell::{Cell, OnceCell};
+use core::fmt;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -39,28 +42,44 @@ pub struct VerbsDatagram {
     /// Handles of peers that have been replaced, each kept until all packets up to that one have left.
     retired: VecDeque<(u64, AddressHandle)>,
     channel: Arc<CompletionChannel>,
+    /// The device does not let the queue pair be used any more: packets are lost, as on a network that is down.
+    is_dead: bool,
     limits: DatagramLimits,
     counters: VerbsDatagramCounters,
     device: Arc<Device>,
 }
 
+/// Without a way to a peer, only one of so many packets looks for one: the others would wait for the network as long.
+const PACKETS_PER_ATTEMPT: u32 = 64;
+
 /// How to send to a peer.
 struct Route {
     place: Place,
-    /// Made when it is first needed; `None` when there is no way.
-    handle: OnceCell<Option<AddressHandle>>,
+    /// Made when it is first needed and the network knows a way.
+    handle: OnceCell<AddressHandle>,
+    /// How often it was needed and not there.
+    missed: Cell<u32>,
 }
 
 impl Route {
     fn to(place: Place) -> Self {
-        Self { place, handle: OnceCell::new() }
+        Self { place, handle: OnceCell::new(), missed: Cell::new(0) }
     }
 
     #[inline]
     fn way(&self, device: &Arc<Device>) -> Option<Way> {
-        let Place { gid, lid, number } = self.place;
-        let handle = self.handle.get_or_init(|| AddressHandle::new(device, gid, lid).ok()).as_ref()?;
-        Some(Way { handle: handle.raw(), number })
+        let handle = self.handle.get().or_else(|| self.find(device))?;
+        Some(Way { handle: handle.raw(), number: self.place.number })
+    }
+
+    #[cold]
+    fn find(&self, device: &Arc<Device>) -> Option<&AddressHandle> {
+        let missed = self.missed.replace(self.missed.get().wrapping_add(1));
+        if !missed.is_multiple_of(PACKETS_PER_ATTEMPT) {
+            return None;
+        }
+        let handle = AddressHandle::new(device, self.place.gid, self.place.lid).ok()?;
+        Some(self.handle.get_or_init(|| handle))
     }
 }
 
@@ -88,7 +107,9 @@ impl VerbsDatagram {
         let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets: config.burst_packets };
         let counters = VerbsDatagramCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
         let (peers, retired) = (Peers::new(LEARNED_PEERS_MAX), VecDeque::new());
-        let mut this = Self { pair, sending, receiving, peers, retired, channel, limits, counters, device };
+        let is_dead = false;
+        let mut this =
+            Self { pair, sending, receiving, peers, retired, channel, is_dead, limits, counters, device };
         this.start()?;
         Ok(this)
     }
@@ -112,6 +133,19 @@ impl VerbsDatagram {
         self.pair.modify("send datagrams", send, sys::IBV_QP_STATE | sys::IBV_QP_SQ_PSN)?;
         self.counters.pinned_bytes.set(pinned_bytes());
         Ok(())
+    }
+
+    /// Makes the queue pair usable again after a failure has stopped it. What was with the card is lost.
+    #[cold]
+    fn restart(&mut self) {
+        self.counters.restarts.increment();
+        let reset = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_RESET, ..sys::ibv_qp_attr::default() };
+        self.is_dead = self.pair.modify("reset a datagram queue pair", reset, sys::IBV_QP_STATE).is_err();
+        if !self.is_dead {
+            self.sending.forget();
+            self.receiving.take_all_back();
+            self.is_dead = self.start().is_err();
+        }
     }
 
     /// How a place is known here: within an InfiniBand subnet by its local identifier, since packets name only that.
@@ -141,7 +175,7 @@ impl VerbsDatagram {
         while self.retired.front().is_some_and(|(last, _)| *last <= gone) {
             self.retired.pop_front();
         }
-        if let Some(handle) = replaced.handle.into_inner().flatten() {
+        if let Some(handle) = replaced.handle.into_inner() {
             self.retired.push_back((self.sending.queued(), handle));
         }
     }
@@ -165,7 +199,10 @@ impl Datagram for VerbsDatagram {
         let place = self.canonical(place);
         let to = self.peers.resolve(place, || Route::to(place));
         // Without a way, packets to it are lost and counted. Looked for now, because it takes long.
-        let _way = self.peers.way(to).and_then(|route| route.way(&self.device));
+        let _way = self.peers.way(to).and_then(|route| {
+            route.missed.set(0);
+            route.way(&self.device)
+        });
         Ok(to)
     }
 
@@ -180,7 +217,7 @@ impl Datagram for VerbsDatagram {
             self.counters.stale_destinations.increment();
             return Ok(());
         };
-        let Some(way) = route.way(&self.device) else {
+        let Some(way) = route.way(&self.device).filter(|_| !self.is_dead) else {
             self.counters.packets_unsendable.increment();
             return Ok(());
         };
@@ -217,6 +254,12 @@ impl Datagram for VerbsDatagram {
             self.counters.packets_received.add(received as u64);
             self.counters.bytes_received.add(bytes);
         }
+        if self.is_dead {
+            return received;
+        }
+        if self.receiving.has_failed() || self.sending.has_failed() {
+            self.restart();
+        }
         self.receiving.refill(&self.pair, &self.counters);
         received
     }
@@ -233,6 +276,12 @@ impl Datagram for VerbsDatagram {
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         vec![self.channel.descriptor()]
+    }
+}
+
+impl fmt::Debug for VerbsDatagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerbsDatagram({:?})", self.address())
     }
 }
 

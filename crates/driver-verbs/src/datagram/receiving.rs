@@ -42,6 +42,8 @@ pub struct Receiving {
     free: Vec<u32>,
     with_card: usize,
     with_card_max: usize,
+    /// The card could not carry a receive out, and takes no packets any more.
+    failed: bool,
     stride_bytes: usize,
     mtu_bytes: usize,
 }
@@ -72,6 +74,7 @@ impl Receiving {
             free: (0..buffers as u32).rev().collect(),
             with_card: 0,
             with_card_max,
+            failed: false,
             stride_bytes,
             mtu_bytes,
         })
@@ -123,6 +126,7 @@ impl Receiving {
         match self.queue.poll(&mut self.completions) {
             Some(completions) => completions.len(),
             None => {
+                self.failed = true;
                 counters.completion_errors.increment();
                 0
             }
@@ -139,6 +143,7 @@ impl Receiving {
         let payload_bytes = (completion.byte_len as usize).checked_sub(GRH_BYTES);
         let usable = completion.status == sys::IBV_WC_SUCCESS;
         let Some(payload_bytes) = payload_bytes.filter(|bytes| usable && *bytes <= self.mtu_bytes) else {
+            self.failed |= !usable;
             let counter = if usable { counters.packets_malformed } else { counters.completion_errors };
             counter.increment();
             self.put_back(buffer);
@@ -178,9 +183,33 @@ impl Receiving {
         self.free.push(buffer);
     }
 
+    /// Whether the queue pair must be reset before it receives again.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Takes the buffers back that are with the card. The queue pair must have been reset, which ends all of its receives.
+    pub fn take_all_back(&mut self) {
+        self.queue.discard();
+        for (buffer, place) in self.uses.iter_mut().enumerate().filter(|(_, place)| **place == Use::WithCard)
+        {
+            *place = Use::Free;
+            self.free.push(buffer as u32);
+        }
+        self.with_card = 0;
+        self.failed = false;
+    }
+
     /// Asks for an announcement of the next packet.
     pub fn arm(&self) {
         self.queue.arm();
+    }
+
+    /// How many buffers are out as packets.
+    #[cfg(all(test, feature = "device-tests"))]
+    pub fn buffers_out(&self) -> usize {
+        self.uses.iter().filter(|place| **place == Use::Out).count()
     }
 
     #[inline]

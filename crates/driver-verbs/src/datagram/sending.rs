@@ -47,6 +47,8 @@ pub struct Sending {
     queued: u64,
     posted: u64,
     gone: u64,
+    /// The card could not carry a request out, and takes no more.
+    failed: bool,
     requests: Box<[sys::ibv_send_wr]>,
     parts: Box<[sys::ibv_sge]>,
 }
@@ -76,6 +78,7 @@ impl Sending {
             queued: 0,
             posted: 0,
             gone: 0,
+            failed: false,
             requests: vec![sys::ibv_send_wr::new(); burst].into_boxed_slice(),
             parts: vec![sys::ibv_sge::default(); burst].into_boxed_slice(),
         })
@@ -200,11 +203,26 @@ impl Sending {
             self.gone = self.gone.max(last.wr_id + 1);
             counters.send_completions.add(completions.len() as u64);
             let failed = completions.iter().filter(|completion| completion.status != sys::IBV_WC_SUCCESS);
-            counters.completion_errors.add(failed.count() as u64);
+            let failed = failed.count();
+            self.failed |= failed > 0;
+            counters.completion_errors.add(failed as u64);
             if completions.len() < REAPED_MAX {
                 return;
             }
         }
+    }
+
+    /// Whether the queue pair must be reset before it sends again.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Gives up what is with the card. The queue pair must have been reset, which ends all of its requests.
+    pub fn forget(&mut self) {
+        self.queue.discard();
+        self.gone = self.posted;
+        self.failed = false;
     }
 
     #[inline]

@@ -5,7 +5,7 @@
 //! immediate value says how many lines further the ring is now full. So the reader learns of records from its completion
 //! queue, after all of their bytes are there, and needs no flag that the network must write last.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::sync::atomic::{Ordering, compiler_fence};
 use std::sync::Arc;
 
@@ -182,17 +182,20 @@ pub struct VerbsReceiver {
     /// How full the ring was ever made, in lines, modulo the ring: where the next record will be.
     end_line: Cell<usize>,
     empty_looks: Cell<u32>,
+    /// Kept, because a look that finds nothing should not have to clear it first.
+    arrivals: RefCell<[sys::ibv_wc; ARRIVALS_MAX]>,
 }
 
 impl VerbsReceiver {
     pub(super) fn new(link: Arc<Link>, ring_bytes: usize) -> Self {
-        Self { link, ring_bytes, end_line: Cell::new(0), empty_looks: Cell::new(0) }
+        let arrivals = RefCell::new([sys::ibv_wc::new(); ARRIVALS_MAX]);
+        Self { link, ring_bytes, end_line: Cell::new(0), empty_looks: Cell::new(0), arrivals }
     }
 
     /// Learns of what has been written.
     fn look(&self) -> Result<(), LaneFault> {
-        let mut completions = [sys::ibv_wc::new(); ARRIVALS_MAX];
-        let Some(completions) = self.link.arrivals.poll(&mut completions) else {
+        let mut arrivals = self.arrivals.borrow_mut();
+        let Some(completions) = self.link.arrivals.poll(&mut *arrivals) else {
             self.link.fail(BROKEN_QUEUE);
             return Ok(());
         };

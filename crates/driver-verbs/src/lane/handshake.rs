@@ -105,8 +105,9 @@ impl<'a> Message<'a> {
             Self::Goodbye => GOODBYE,
             Self::Stranger => STRANGER,
             Self::Refusal(why) => {
-                let why = why.as_bytes();
-                bytes.extend(&why[..why.len().min(HELLO_BYTES_MAX)]);
+                let longest = why.len().min(HELLO_BYTES_MAX);
+                let end = (0..=longest).rfind(|at| why.is_char_boundary(*at)).unwrap_or(0);
+                bytes.extend(&why.as_bytes()[..end]);
                 REFUSAL
             }
         };

@@ -16,7 +16,17 @@ macro_rules! opaque {
     };
 }
 
-opaque!(ibv_device, ibv_pd, ibv_ah);
+opaque!(ibv_pd, ibv_ah);
+
+/// Its beginning; the library allocates it.
+#[repr(C)]
+pub struct ibv_device {
+    _ops: [*mut c_void; 2],
+    pub node_type: c_int,
+    pub transport_type: c_int,
+}
+
+pub const IBV_TRANSPORT_IWARP: c_int = 1;
 
 /// The table of a device's provider: only the data path is called through it.
 #[repr(C)]
@@ -128,6 +138,9 @@ pub struct ibv_device_attr {
     pub local_ca_ack_delay: u8,
     pub phys_port_cnt: u8,
 }
+
+pub const IBV_DEVICE_MEM_WINDOW: c_uint = 1 << 17;
+pub const IBV_DEVICE_XRC: c_uint = 1 << 20;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -341,6 +354,7 @@ pub struct ibv_qp_attr {
     pub rate_limit: u32,
 }
 
+pub const IBV_QPS_RESET: c_int = 0;
 pub const IBV_QPS_INIT: c_int = 1;
 pub const IBV_QPS_RTR: c_int = 2;
 pub const IBV_QPS_RTS: c_int = 3;
@@ -442,12 +456,13 @@ macro_rules! layouts {
 }
 
 layouts! {
+    ibv_device: 24 { transport_type: 20 };
     ibv_context_ops: 256 { poll_cq: 88, req_notify_cq: 96, post_srq_recv: 160, post_send: 200, post_recv: 208 };
     ibv_context: 272 { cmd_fd: 264, async_fd: 268 };
     ibv_comp_channel: 16 { fd: 8 };
     ibv_qp: 56 { qp_num: 52 };
     ibv_mr: 48 { lkey: 36 };
-    ibv_device_attr: 232 { max_qp: 108, max_cqe: 132, max_qp_rd_atom: 144, max_srq_wr: 216, phys_port_cnt: 227 };
+    ibv_device_attr: 232 { max_qp: 108, device_cap_flags: 116, max_cqe: 132, max_qp_rd_atom: 144, max_srq_wr: 216, phys_port_cnt: 227 };
     ibv_port_attr: 52 { lid: 34, link_layer: 46 };
     ibv_gid_entry: 32;
     ibv_wc: 48 { imm_data: 24, slid: 42 };

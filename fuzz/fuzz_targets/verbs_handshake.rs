@@ -1,0 +1,4 @@
+//! `verbs_handshake` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::verbs_handshake(bytes));
