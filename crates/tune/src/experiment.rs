@@ -127,7 +127,10 @@ impl ExperimentFile {
         let success = entry.success.clone().unwrap_or_default();
         let pattern = success.pattern.as_deref().map(|text| Reader::regex("success", text)).transpose()?;
         let readers = self.metric.iter().map(Reader::new).collect::<Result<_, _>>()?;
-        Ok(CommandPlan { timeout, exit: success.exit, success: pattern, readers })
+        let first = entry.command.iter().flatten().flat_map(Argument::texts).next();
+        let same = |text: &&String| !text.contains('{') && !entry.environment.contains_key("PATH");
+        let program = first.filter(same).cloned();
+        Ok(CommandPlan { program, timeout, exit: success.exit, success: pattern, readers })
     }
 }
 

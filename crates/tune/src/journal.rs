@@ -138,32 +138,37 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal in a directory, which is made if there is none.
+    /// Begins a journal in a directory, which is made if there is none. A journal that was begun and has no trial yet is
+    /// begun anew: that is what a mistake in the description leaves behind.
     pub fn create(directory: &Path, begin: &Begin) -> Result<Self, JournalError> {
         let path = directory.join(FILE);
         std::fs::create_dir_all(directory).map_err(|error| io("make", directory, &error))?;
         let mut journal = Self::open(directory, path)?;
-        let length = journal.file.metadata().map_err(|error| io("read", &journal.path, &error))?.len();
-        if length > 0 {
+        let mut bytes = Vec::new();
+        journal.file.read_to_end(&mut bytes).map_err(|error| io("read", &journal.path, &error))?;
+        if complete(&bytes).iter().filter(|byte| **byte == b'\n').count() > 1 {
             return Err(JournalError::Exists { path: directory.to_owned() });
         }
+        journal.cut_off(0)?;
         journal.write(begin)?;
         Ok(journal)
     }
 
+    /// Whether a directory has a journal.
+    pub fn is_in(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     /// Goes on with the journal of a directory: returns what it holds, and cuts off what is half written.
     pub fn resume(directory: &Path) -> Result<(Self, Begin, Vec<Line>), JournalError> {
-        let path = directory.join(FILE);
-        if !path.exists() {
+        if !Self::is_in(directory) {
             return Err(JournalError::Missing { path: directory.to_owned() });
         }
-        let mut journal = Self::open(directory, path)?;
+        let mut journal = Self::open(directory, directory.join(FILE))?;
         let mut bytes = Vec::new();
         let whole = journal.file.read_to_end(&mut bytes);
         whole.map_err(|error| io("read", &journal.path, &error))?;
-        let complete = complete(&bytes).len() as u64;
-        let cut = journal.file.set_len(complete).and_then(|()| journal.file.seek(SeekFrom::End(0)));
-        cut.map_err(|error| io("write", &journal.path, &error))?;
+        journal.cut_off(complete(&bytes).len())?;
         let (begin, lines) = parse(directory, &journal.path, &bytes)?;
         Ok((journal, begin, lines))
     }
@@ -183,6 +188,12 @@ impl Journal {
     /// Adds a line.
     pub fn append(&mut self, line: &Line) -> Result<(), JournalError> {
         self.write(line)
+    }
+
+    /// Leaves so many bytes, behind which the next line goes.
+    fn cut_off(&mut self, length: usize) -> Result<(), JournalError> {
+        let cut = self.file.set_len(length as u64).and_then(|()| self.file.seek(SeekFrom::End(0)));
+        cut.map(drop).map_err(|error| io("write", &self.path, &error))
     }
 
     fn open(directory: &Path, path: PathBuf) -> Result<Self, JournalError> {

@@ -119,6 +119,9 @@ impl<'a> Session<'a> {
             self.check_block()?;
             let Some(mut block) = self.next_block()? else { return Ok(None) };
             self.proposed.clone_from(&block);
+            // A plan may repeat rows that were found to fail since it was made: a hang costs its whole time limit.
+            let failing = self.evidence.failing();
+            block.retain(|one| !failing.contains(one));
             if !block.contains(&self.problem.reference) {
                 block.push(self.problem.reference);
             }

@@ -104,7 +104,9 @@ fn journals_that_do_not_belong_are_refused() {
     let folder = Folder::new("foreign");
     let mut objective = Rehearsal::new(&problem, Shape::PEAKED, 5);
     assert!(matches!(Journal::resume(&folder.0), Err(JournalError::Missing { .. })));
-    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
+    // What has no trial yet is no loss.
+    drop(Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins"));
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins anew");
     for _ in 0..60 {
         assert!(tuning.step(&mut objective).expect("nothing fails"));
     }

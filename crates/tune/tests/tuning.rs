@@ -172,10 +172,14 @@ fn trials_that_crash_hang_or_talk_nonsense_are_results() {
                 if [ $C = 8192 ]; then echo time 0; else echo time 5; fi";
     let more = format!("timeout = \"300ms\"\n{METRIC}");
     let (problem, mut objective, plan, _folder) = script(body, &more);
-    let plan = Plan { strategy: StrategyName::Exhaustive, ..plan };
+    // Every row twice.
+    let plan = Plan { strategy: StrategyName::Exhaustive, budget: 2 * problem.environments.len(), ..plan };
     let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
     finish(&mut tuning, &mut objective);
     let summary = Summary::new(tuning.session()).expect("there are samples");
+    for failure in &summary.failures {
+        assert_eq!(failure.trials, failure.environments, "what failed is not tried again: {failure:?}");
+    }
     for why in [
         "it ended with status 3",
         "it was ended by signal 9",
@@ -221,12 +225,20 @@ fn what_cannot_work_is_said_at_once() {
     );
 
     let text = format!("[objective]\ncommand = [\"no-such-program\"]\n{METRIC}\n{SPACE}");
-    let (problem, objective, plan) = experiment(&text);
+    let (_, objective, _) = experiment(&text);
     let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
     let folder = Folder::new("missing");
+    let error = CommandObjective::new(command, &folder.0, Arc::default()).err().expect("there is no program");
+    assert_eq!(error.to_string(), "the command `no-such-program` was not found; install it or give its path");
+    assert!(!folder.0.exists(), "nothing was begun");
+
+    // Which program it is depends on the row: that one is missing shows when it is started.
+    let text = format!("[objective]\ncommand = [\"no-such-{{b}}\"]\n{METRIC}\n{SPACE}");
+    let (problem, objective, plan) = experiment(&text);
+    let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
     let mut objective = CommandObjective::new(command, &folder.0, Arc::default()).expect("prepared");
     let error = stopped(&problem, &mut objective, &plan);
-    assert_eq!(error, "the command `no-such-program` was not found; install it or give its path");
+    assert_eq!(error, "the command `no-such-x` was not found; install it or give its path");
 }
 
 #[test]
@@ -310,7 +322,9 @@ fn guards_keep_out_what_worsens_them() {
 #[test]
 fn several_objectives_have_a_front() {
     let body = "echo time $((200 - A)); echo memory $((100 + A))";
-    let more = format!("{METRIC}\n[[metric]]\nname = \"memory\"\npattern = 'memory ([0-9]+)'");
+    let guard = "[[metric]]\nname = \"guard\"\npattern = 'time ([0-9]+)'\nguard = \"100%\"";
+    let memory = "[[metric]]\nname = \"memory\"\nunit = \"MB\"\npattern = 'memory ([0-9]+)'";
+    let more = format!("{METRIC}\n{guard}\n{memory}");
     for strategy in [StrategyName::Halving, StrategyName::Race] {
         let (problem, mut objective, plan, _folder) = script(body, &more);
         let plan = Plan { strategy, budget: 200, ..plan };
@@ -322,6 +336,8 @@ fn several_objectives_have_a_front() {
         assert!(summary.front.len() > 2, "{:?}", summary.front);
         assert_ne!(ends[0], ends[1]);
         assert!(!summary.confirmation.is_empty());
+        let text = lines(&summary).join("\n");
+        assert!(text.contains("best      101.0000 MB in "), "each objective has its own figures: {text}");
     }
 }
 

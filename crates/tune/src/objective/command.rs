@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -29,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What is known of a command beside its emissions.
 #[derive(Clone, Debug)]
 pub struct CommandPlan {
+    /// The program, where no row changes which it is or where it is looked for.
+    pub program: Option<String>,
     /// How long a trial may take.
     pub timeout: Duration,
     /// The exit status of a good run.
@@ -55,9 +58,33 @@ enum End {
     TimedOut,
 }
 
+impl CommandPlan {
+    /// Whether the program is there: better said before a search than in it.
+    pub fn check(&self) -> Result<(), ObjectiveError> {
+        match &self.program {
+            Some(program) if !is_there(program) => Err(ObjectiveError::NotFound { command: program.clone() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a shell would find the program.
+fn is_there(program: &str) -> bool {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return runs(Path::new(program));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| runs(&folder.join(program)))
+}
+
 impl CommandObjective {
-    /// A command whose files go below `directory`; it gives up when `stop` is set.
+    /// A command whose files go below `directory`; it gives up when `stop` is set. Where the command does not exist
+    /// nothing is written.
     pub fn new(plan: CommandPlan, directory: &Path, stop: Arc<AtomicBool>) -> Result<Self, ObjectiveError> {
+        plan.check()?;
         let objective = Self { plan, directory: directory.join("trial"), logs: directory.join("logs"), stop };
         fs::create_dir_all(&objective.logs).map_err(|error| system("make the folder of logs", &error))?;
         Ok(objective)

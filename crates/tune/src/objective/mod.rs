@@ -28,6 +28,16 @@ pub enum ObjectivePlan {
     Exchange(Vec<ExchangePlan>),
 }
 
+impl ObjectivePlan {
+    /// Whether what runs is there.
+    pub fn check(&self) -> Result<(), ObjectiveError> {
+        match self {
+            Self::Command(command) => command.check(),
+            Self::Exchange(_) => Ok(()),
+        }
+    }
+}
+
 /// What a trial came to, and when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {

@@ -1,9 +1,11 @@
 //! What the samples come to: the settings that cannot be told apart from the best, and how sure that is.
 
+mod chart;
 mod equivalence;
 mod files;
 mod importance;
 mod merge;
+mod page;
 mod summary;
 mod text;
 
@@ -11,5 +13,6 @@ pub use equivalence::{CONFIDENCE, EquivalenceSet, finalists, simultaneous};
 pub use files::{SettingsFile, settings_files};
 pub use importance::{Importance, LocalEffect, PathStep, importance};
 pub use merge::{MergeError, Merging, merge};
+pub use page::part;
 pub use summary::{Choice, Contrast, MetricSummary, Summary};
 pub use text::lines;

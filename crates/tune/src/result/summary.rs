@@ -43,6 +43,8 @@ pub struct Summary {
 /// What was found for an objective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricSummary {
+    /// Its place among all metrics, guards included: where its figures are in a [`Choice`].
+    pub place: usize,
     /// Its name.
     pub name: String,
     /// Its unit.
@@ -189,6 +191,7 @@ fn metric_summary(session: &Session, known: &Knowledge, metric: usize) -> Option
     let (importance, local, path) = importance(known, metric, set.best);
     let described = &problem.metrics[metric];
     Some(MetricSummary {
+        place: metric,
         name: described.name.clone(),
         unit: described.unit.clone(),
         goal: described.goal,

@@ -6,10 +6,10 @@ use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};
 use crate::metric::Goal;
 
 /// Effects below this share of the variance are not worth a line.
-const SHARE_MIN: f64 = 0.01;
+pub(super) const SHARE_MIN: f64 = 0.01;
 
 /// The most members of a front, and lines of a list, that are printed.
-const LINES_MAX: usize = 12;
+pub(super) const LINES_MAX: usize = 12;
 
 /// The lines of a report.
 pub fn lines(summary: &Summary) -> Vec<String> {
@@ -56,8 +56,8 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     for (parameter, levels) in &metric.set_levels {
         lines.push(format!("          {parameter} is {} in all of them", levels.join(" or ")));
     }
-    lines.push(format!("best      {}", choice_words(&metric.best, 0, unit)));
-    lines.push(format!("simplest  {}", choice_words(&metric.simplest, 0, unit)));
+    lines.push(format!("best      {}", choice_words(&metric.best, metric.place, unit)));
+    lines.push(format!("simplest  {}", choice_words(&metric.simplest, metric.place, unit)));
     if metric.default_in_set {
         lines.push("          the reference itself is in the set: nothing was shown to be better".to_owned());
     }
@@ -104,13 +104,14 @@ fn choice_words(choice: &Choice, metric: usize, unit: &str) -> String {
 }
 
 fn front_line(choice: &Choice, summary: &Summary) -> String {
-    let figure =
-        |(metric, change): (&MetricSummary, &Percent)| format!("{} {}", metric.name, percent(change));
-    let figures: Vec<String> = summary.metrics.iter().zip(&choice.against_reference).map(figure).collect();
+    let figure = |metric: &MetricSummary| {
+        format!("{} {}", metric.name, percent(&choice.against_reference[metric.place]))
+    };
+    let figures: Vec<String> = summary.metrics.iter().map(figure).collect();
     format!("front     {}: {}", figures.join(", "), words(&choice.row))
 }
 
-fn confirmation_line(contrast: &Contrast) -> String {
+pub(super) fn confirmation_line(contrast: &Contrast) -> String {
     let interval = contrast.interval.map_or(String::new(), |(low, high)| format!(" ({low:.4} to {high:.4})"));
     format!(
         "confirmed {} {:.4}{interval} of the reference in {} blocks: {}; {}",
@@ -122,10 +123,10 @@ fn confirmation_line(contrast: &Contrast) -> String {
     )
 }
 
-fn percent(value: &Percent) -> String {
+pub(super) fn percent(value: &Percent) -> String {
     format!("{:+.2} % ({:+.2} to {:+.2})", value.percent, value.low, value.high)
 }
 
-fn words(row: &BTreeMap<String, String>) -> String {
+pub(super) fn words(row: &BTreeMap<String, String>) -> String {
     row.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }

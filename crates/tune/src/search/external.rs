@@ -3,10 +3,13 @@
 //! It speaks JSON lines, as docs/tuning.md describes them. Its proposals are assignments; the valid row closest to one is
 //! what runs, so that nobody can propose what is not allowed.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map, Value as Json, json};
 
 use super::proposer::nearest_row;
@@ -17,6 +20,12 @@ use crate::space::{Parameter, Value};
 
 /// The most proposals that are asked for at once: a model learns from each batch.
 const BATCH: usize = 8;
+
+/// How long a program may think about a batch.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The longest answer, in bytes: a batch of rows is far below.
+const ANSWER_MAX: usize = 1 << 20;
 
 /// A program that proposes.
 pub struct ExternalProposer {
@@ -29,6 +38,7 @@ pub struct ExternalProposer {
     recorded: VecDeque<Vec<usize>>,
     introduced: bool,
     seed: u64,
+    patience: Duration,
 }
 
 impl ExternalProposer {
@@ -43,7 +53,17 @@ impl ExternalProposer {
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(input), Some(output)) = pipes else { return Err(failed("has no pipes".to_owned())) };
         let output = BufReader::new(output);
-        Ok(Self { name, child, input, output, told: 0, recorded, introduced: false, seed })
+        Ok(Self {
+            name,
+            child,
+            input,
+            output,
+            told: 0,
+            recorded,
+            introduced: false,
+            seed,
+            patience: PATIENCE,
+        })
     }
 
     fn failed(&self, what: impl Into<String>) -> SearchError {
@@ -56,13 +76,37 @@ impl ExternalProposer {
     }
 
     fn hear(&mut self) -> Result<Json, SearchError> {
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(0) => Err(self.failed("ended before it proposed anything; see what it wrote above")),
-            Ok(_) => serde_json::from_str(&line)
-                .map_err(|_| self.failed(format!("answered `{}`, which is not JSON", line.trim_end()))),
-            Err(error) => Err(self.failed(format!("cannot be heard: {error}"))),
+        let line = self.line()?;
+        serde_json::from_str(&line).map_err(|_| self.failed(format!("answered `{line}`, which is not JSON")))
+    }
+
+    /// The next line; a program that hangs is not waited for.
+    fn line(&mut self) -> Result<String, SearchError> {
+        let deadline = Instant::now() + self.patience;
+        let mut line = Vec::new();
+        while line.len() < ANSWER_MAX {
+            if self.output.buffer().is_empty() && !readable(self.output.get_ref(), deadline) {
+                return Err(self.failed(format!("did not answer within {:?}", self.patience)));
+            }
+            let heard = match self.output.fill_buf() {
+                Ok([]) => {
+                    return Err(self.failed("ended before it proposed anything; see what it wrote above"));
+                }
+                Ok(heard) => heard,
+                Err(error) => {
+                    let what = format!("cannot be heard: {error}");
+                    return Err(self.failed(what));
+                }
+            };
+            let end = heard.iter().position(|byte| *byte == b'\n');
+            line.extend_from_slice(&heard[..end.unwrap_or(heard.len())]);
+            let used = end.map_or(heard.len(), |end| end + 1);
+            self.output.consume(used);
+            if end.is_some() {
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
         }
+        Err(self.failed(format!("answered more than {ANSWER_MAX} bytes in a line")))
     }
 
     fn introduce(&mut self, problem: &Problem) -> Result<(), SearchError> {
@@ -126,6 +170,20 @@ impl Drop for ExternalProposer {
     }
 }
 
+/// Whether there is something to read, or the end of it, before the deadline.
+fn readable(output: &ChildStdout, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let span = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&span)) {
+            Ok(ready) => return ready > 0,
+            // A signal: whoever sent it is heard once this is over.
+            Err(_) if !left.is_zero() => {}
+            Err(_) => return false,
+        }
+    }
+}
+
 fn told(known: &Knowledge, sample: &Sample) -> Json {
     let Knowledge { problem, evidence, .. } = known;
     let row = problem.row(sample.environment);
@@ -181,4 +239,29 @@ fn levels_of(problem: &Problem, assignment: &Map<String, Json>) -> Vec<Option<u1
         same.or(closest).map(|level| level as u16)
     };
     problem.space.parameters.iter().map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(script: &str, patience: Duration) -> Result<String, String> {
+        let command = ["sh", "-c", script].map(str::to_owned);
+        let mut proposer = ExternalProposer::start(&command, 1, VecDeque::new()).expect("there is a shell");
+        proposer.patience = patience;
+        proposer.line().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_proposer_that_hangs_is_not_waited_for() {
+        let hung = heard("printf '{\"half\":'; exec sleep 1000", Duration::from_millis(20));
+        assert_eq!(hung, Err("the proposer `sh` did not answer within 20ms".to_owned()));
+    }
+
+    #[test]
+    fn an_answer_may_come_in_pieces_and_must_end() {
+        assert_eq!(heard("printf a; printf 'b\\nc'", PATIENCE), Ok("ab".to_owned()));
+        let endless = heard("exec cat /dev/zero", PATIENCE).expect_err("it has no end");
+        assert_eq!(endless, "the proposer `sh` answered more than 1048576 bytes in a line");
+    }
 }

@@ -83,6 +83,11 @@ impl Loaded {
         Plan { rehearsal: tune.rehearse.is_some(), flat, ..plan }
     }
 
+    /// What would keep the first trial from running, as far as it can be seen from here.
+    pub fn missing(&self) -> Option<String> {
+        Some(self.objective.as_ref()?.check().err()?.to_string())
+    }
+
     /// What runs the trials.
     pub fn objective(
         &self,

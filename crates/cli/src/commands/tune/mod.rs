@@ -18,6 +18,7 @@ use crate::output::Report;
 use directory::Directory;
 use load::Loaded;
 use measure::{Interrupt, Measured};
+pub use others::{is_tuning, page_part};
 
 /// Searches, goes on, or does one of the other things.
 pub fn run(tune: &Tune) -> Result<(), Failure> {
@@ -40,7 +41,7 @@ pub fn run(tune: &Tune) -> Result<(), Failure> {
     let loaded = Loaded::read(file, tune)?;
     let mut report = Report::open(tune.output.json.as_ref())?;
     if tune.dry_run {
-        return show::dry_run(&loaded.problem, tune.rows, &mut report);
+        return show::dry_run(&loaded, tune.rows, &mut report);
     }
     show::findings(&loaded.problem, &mut report)?;
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
