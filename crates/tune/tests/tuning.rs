@@ -337,7 +337,7 @@ fn several_objectives_have_a_front() {
         assert_ne!(ends[0], ends[1]);
         assert!(!summary.confirmation.is_empty());
         let text = lines(&summary).join("\n");
-        assert!(text.contains("best      101.0000 MB in "), "each objective has its own figures: {text}");
+        assert!(text.contains("best      101.000 MB in "), "each objective has its own figures: {text}");
     }
 }
 

@@ -8,6 +8,9 @@ use crate::metric::Goal;
 /// Effects below this share of the variance are not worth a line.
 pub(super) const SHARE_MIN: f64 = 0.01;
 
+/// The digits of a figure.
+const DIGITS: usize = 6;
+
 /// The most members of a front, and lines of a list, that are printed.
 pub(super) const LINES_MAX: usize = 12;
 
@@ -85,7 +88,7 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     }
     for step in &metric.path {
         lines.push(format!(
-            "path      {:<40} gains {} so far",
+            "path      {:<40} changes it by {} so far",
             step.changes.join(", "),
             percent(&step.change)
         ));
@@ -94,7 +97,7 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
 
 /// The row with its figure and what it changes against the reference.
 fn choice_words(choice: &Choice, metric: usize, unit: &str) -> String {
-    let median = choice.medians[metric].map_or("-".to_owned(), |median| format!("{median:.4}"));
+    let median = choice.medians[metric].map_or("-".to_owned(), figure);
     let against = percent(&choice.against_reference[metric]);
     let (changes, samples) = (choice.changes, choice.samples);
     format!(
@@ -103,11 +106,17 @@ fn choice_words(choice: &Choice, metric: usize, unit: &str) -> String {
     )
 }
 
+/// A figure with the digits that say something, as much as its size lets them.
+fn figure(value: f64) -> String {
+    let before_the_point = value.abs().max(1.0).log10().floor() as usize + 1;
+    format!("{value:.*}", DIGITS.saturating_sub(before_the_point))
+}
+
 fn front_line(choice: &Choice, summary: &Summary) -> String {
-    let figure = |metric: &MetricSummary| {
+    let change = |metric: &MetricSummary| {
         format!("{} {}", metric.name, percent(&choice.against_reference[metric.place]))
     };
-    let figures: Vec<String> = summary.metrics.iter().map(figure).collect();
+    let figures: Vec<String> = summary.metrics.iter().map(change).collect();
     format!("front     {}: {}", figures.join(", "), words(&choice.row))
 }
 
@@ -129,4 +138,13 @@ pub(super) fn percent(value: &Percent) -> String {
 
 pub(super) fn words(row: &BTreeMap<String, String>) -> String {
     row.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn figures_have_the_digits_that_say_something() {
+        let figures = [0.734, 163.912_345, 3_710_055_220.48].map(super::figure);
+        assert_eq!(figures, ["0.73400", "163.912", "3710055220"]);
+    }
 }

@@ -33,6 +33,10 @@ pub fn dry_run(loaded: &Loaded, rows: bool, report: &mut Report) -> Result<(), F
             }
         }
         Coverage::Sample { candidates } => {
+            let candidates = match *candidates {
+                u128::MAX => "more than 10^38".to_owned(),
+                candidates => candidates.to_string(),
+            };
             report.line(format_args!(
                 "{count} rows drawn from {candidates} combinations, which are too many to list"
             ))?;
