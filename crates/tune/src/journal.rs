@@ -13,7 +13,7 @@ use farcall_lab::regime::Regime;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Censored, Outcome};
+use crate::evidence::{Censored, Outcome, Sample};
 use crate::objective::Finding;
 use crate::plan::Plan;
 use crate::search::Problem;
@@ -62,6 +62,9 @@ pub struct Entry {
     pub trial: usize,
     /// Its block.
     pub block: usize,
+    /// Whether it belongs to the confirmation.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub confirms: bool,
     /// The levels of the row, as people read them.
     pub row: BTreeMap<String, String>,
     /// The figures, in the order of the metrics.
@@ -231,7 +234,7 @@ fn parse(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(Begin, Vec<Line
 
 impl Entry {
     /// The line of a trial.
-    pub fn new(problem: &Problem, trial: &Trial, finding: &Finding) -> Self {
+    pub fn new(problem: &Problem, trial: &Trial, finding: &Finding, confirms: bool) -> Self {
         let (values, failure) = match &finding.outcome {
             Outcome::Measured(values) => (Some(values.clone()), None),
             Outcome::Censored(censored) => (None, Some(censored.clone())),
@@ -239,6 +242,7 @@ impl Entry {
         Self {
             trial: trial.number,
             block: trial.block,
+            confirms,
             row: row_of(problem, trial.environment),
             values,
             failure,
@@ -252,6 +256,14 @@ impl Entry {
     pub fn is_of(&self, problem: &Problem, trial: &Trial) -> bool {
         let same = self.trial == trial.number && self.block == trial.block;
         same && self.row == row_of(problem, trial.environment)
+    }
+
+    /// The sample, whatever search made it; `None` when the space has no such row or the line no such figures.
+    pub fn sample(&self, problem: &Problem) -> Option<Sample> {
+        let row = problem.space.row_of(&self.row)?;
+        let environment = problem.environments.of_row(problem.rows.find(&row)?);
+        let (regime, outcome) = self.outcome(problem.metrics.len())?;
+        Some(Sample { environment, block: self.block, regime, outcome })
     }
 
     /// The regime and the outcome; `None` when the line has neither figures nor a failure, or too few figures.

@@ -113,6 +113,21 @@ impl<'a> Session<'a> {
         session
     }
 
+    /// A session that is over, from its samples alone. `confirmed_from` is the first block of its confirmation.
+    pub fn recorded(problem: &'a Problem, evidence: Evidence, confirmed_from: Option<usize>) -> Self {
+        let nothing = Box::new(crate::search::Listed::of(&[], 0));
+        let mut session = Self::new(problem, nothing, 0, 0);
+        let first = confirmed_from.unwrap_or(usize::MAX);
+        let confirming = evidence.samples().iter().filter(|sample| sample.block >= first);
+        session.finalists = confirming.map(|sample| sample.environment).collect();
+        session.finalists.retain(|one| *one != problem.reference);
+        session.finalists.sort_unstable();
+        session.finalists.dedup();
+        session.blocks = evidence.samples().last().map_or(0, |sample| sample.block + 1);
+        session.phase = Phase::Done;
+        Self { evidence, confirmed_from, ..session }
+    }
+
     /// The next trial; the same one until its outcome is recorded.
     pub fn next_trial(&mut self) -> Result<Option<Trial>, SessionError> {
         while self.waiting.is_empty() {

@@ -336,7 +336,11 @@ fn several_objectives_have_a_front() {
         assert!(summary.front.len() > 2, "{:?}", summary.front);
         assert_ne!(ends[0], ends[1]);
         assert!(!summary.confirmation.is_empty());
+        let trades: Vec<(&str, &str)> =
+            summary.trades.iter().map(|trade| (trade.parameter.as_str(), trade.to.as_str())).collect();
+        assert!(trades.contains(&("a", "64")) && trades.iter().all(|(name, _)| *name == "a"), "{trades:?}");
         let text = lines(&summary).join("\n");
+        assert!(text.contains("trade     a 64 instead of 8: time -"), "{text}");
         assert!(text.contains("best      101.000 MB in "), "each objective has its own figures: {text}");
     }
 }
@@ -379,7 +383,7 @@ fn a_program_outside_can_propose_and_be_resumed() {
     let whole = folder.journal();
     fs::write(folder.0.join("journal.jsonl"), &whole[..whole.len() / 3]).expect("it can be written");
     let (journal, begin, lines) = Journal::resume(&folder.0).expect("it is whole");
-    let mut resumed = Tuning::resume(&problem, &begin, Some(journal), &lines).expect("it goes on");
+    let mut resumed = Tuning::resume(&problem, &begin, journal, &lines).expect("it goes on");
     finish(&mut resumed, &mut objective);
     assert!(folder.journal() == whole);
 }

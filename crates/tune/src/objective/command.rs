@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct CommandPlan {
     /// The program, where no row changes which it is or where it is looked for.
     pub program: Option<String>,
+    /// Whether it runs on from trial to trial.
+    pub resident: bool,
     /// How long a trial may take.
     pub timeout: Duration,
     /// The exit status of a good run.
@@ -90,8 +92,23 @@ impl CommandObjective {
         Ok(objective)
     }
 
+    /// Where the trial's files go.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A file of the trial's.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// How long a trial may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.plan.timeout
+    }
+
     /// An empty directory with the files of the row.
-    fn prepare(&self, rendered: &Rendered) -> Result<(), ObjectiveError> {
+    pub(super) fn prepare(&self, rendered: &Rendered) -> Result<(), ObjectiveError> {
         let failed = |error: std::io::Error| system("write the files of a trial", &error);
         if self.directory.exists() {
             fs::remove_dir_all(&self.directory).map_err(failed)?;
@@ -167,22 +184,28 @@ impl CommandObjective {
                 (None, signal) => Some(format!("it was ended by signal {}", signal.unwrap_or(0))),
             },
         };
-        let output = if stderr.is_empty() { stdout.to_owned() } else { format!("{stdout}\n{stderr}") };
-        let unsuccessful = || self.plan.success.as_ref().is_some_and(|pattern| !pattern.is_match(&output));
         if let Some(why) = why {
             return censored(why, None);
         }
-        if unsuccessful() {
+        match stderr.is_empty() {
+            true => self.judge_output(problem, stdout),
+            false => self.judge_output(problem, &format!("{stdout}\n{stderr}")),
+        }
+    }
+
+    /// What a run that ended well has said.
+    pub(super) fn judge_output(&self, problem: &Problem, output: &str) -> Outcome {
+        if self.plan.success.as_ref().is_some_and(|pattern| !pattern.is_match(output)) {
             return censored("its output lacks what a successful run says", None);
         }
-        match self.plan.readers.iter().map(|reader| reader.read(&output)).collect() {
+        match self.plan.readers.iter().map(|reader| reader.read(output)).collect() {
             Ok(values) => measured(problem, values),
             Err(why) => censored(why, None),
         }
     }
 
     /// Keeps everything about a failure, and says where.
-    fn log(
+    pub(super) fn log(
         &self,
         trial: &Trial,
         rendered: &Rendered,

@@ -8,6 +8,7 @@ mod merge;
 mod page;
 mod summary;
 mod text;
+mod trades;
 
 pub use equivalence::{CONFIDENCE, EquivalenceSet, finalists, simultaneous};
 pub use files::{SettingsFile, settings_files};
@@ -16,3 +17,4 @@ pub use merge::{MergeError, Merging, merge};
 pub use page::part;
 pub use summary::{Choice, Contrast, MetricSummary, Summary};
 pub use text::lines;
+pub use trades::Trade;

@@ -4,7 +4,7 @@ use farcall_lab::page::{Part, escape};
 
 use super::chart::{Interval, chart};
 use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};
-use super::text::{LINES_MAX, SHARE_MIN, confirmation_line, lines, percent, words};
+use super::text::{LINES_MAX, SHARE_MIN, confirmation_line, lines, percent, trade_line, words};
 
 /// The part of a page about one tuning.
 pub fn part(name: &str, summary: &Summary) -> Part {
@@ -13,6 +13,7 @@ pub fn part(name: &str, summary: &Summary) -> Part {
     confirmation(&mut html, &summary.confirmation);
     summary.metrics.iter().for_each(|metric| objective(&mut html, metric));
     front(&mut html, summary);
+    trades(&mut html, summary);
     html.push_str(&format!(
         "<details><summary>The same in words</summary>\n<pre>{}</pre></details>\n</section>\n",
         escape(&lines(summary).join("\n"))
@@ -145,6 +146,17 @@ fn front(html: &mut String, summary: &Summary) {
         html.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>\n", escape(&words(&choice.row))));
     }
     html.push_str("</tbody>\n</table></div>\n");
+}
+
+fn trades(html: &mut String, summary: &Summary) {
+    if summary.trades.is_empty() {
+        return;
+    }
+    html.push_str("<h3>what helps one and harms another, everything else as in the reference</h3>\n<ul>\n");
+    for trade in &summary.trades {
+        html.push_str(&format!("<li>{}</li>\n", escape(&trade_line(trade, summary))));
+    }
+    html.push_str("</ul>\n");
 }
 
 /// A chart with its caption and its numbers; none of nothing.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::equivalence::{CONFIDENCE, EquivalenceSet};
 use super::importance::{Importance, LocalEffect, PathStep, importance};
+use super::trades::{Trade, trades};
 use crate::evidence::Outcome;
 use crate::metric::Goal;
 use crate::model::Estimate;
@@ -34,6 +35,8 @@ pub struct Summary {
     pub metrics: Vec<MetricSummary>,
     /// With several objectives: the choices between which only taste can decide.
     pub front: Vec<Choice>,
+    /// What helps one objective and harms another.
+    pub trades: Vec<Trade>,
     /// The finalists in fresh blocks.
     pub confirmation: Vec<Contrast>,
     /// The reasons of failures, each with how often it was met and an example.
@@ -171,6 +174,7 @@ impl Summary {
             measured: (0..problem.environments.len()).filter(|&one| fit.samples(one) > 0).count(),
             metrics,
             front: front.into_iter().map(|one| Choice::new(&known, one)).collect(),
+            trades: trades(&known),
             confirmation: confirmation(session, &known),
             failures: failures(&known),
         })

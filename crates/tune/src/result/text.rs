@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};
+use super::trades::Trade;
 use crate::metric::Goal;
 
 /// Effects below this share of the variance are not worth a line.
@@ -27,6 +28,10 @@ pub fn lines(summary: &Summary) -> Vec<String> {
         if let Some(more) = summary.front.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
             lines.push(format!("  and {more} more"));
         }
+    }
+    if !summary.trades.is_empty() {
+        lines.push("# what helps one and harms another, everything else as in the reference:".to_owned());
+        lines.extend(summary.trades.iter().take(LINES_MAX).map(|trade| trade_line(trade, summary)));
     }
     if !summary.confirmation.is_empty() {
         lines.push("# finalists against the reference in fresh blocks:".to_owned());
@@ -118,6 +123,13 @@ fn front_line(choice: &Choice, summary: &Summary) -> String {
     };
     let figures: Vec<String> = summary.metrics.iter().map(change).collect();
     format!("front     {}: {}", figures.join(", "), words(&choice.row))
+}
+
+pub(super) fn trade_line(trade: &Trade, summary: &Summary) -> String {
+    let change =
+        |(metric, change): (&MetricSummary, &Percent)| format!("{} {}", metric.name, percent(change));
+    let changes: Vec<String> = summary.metrics.iter().zip(&trade.changes).map(change).collect();
+    format!("trade     {} {} instead of {}: {}", trade.parameter, trade.to, trade.from, changes.join(", "))
 }
 
 pub(super) fn confirmation_line(contrast: &Contrast) -> String {

@@ -5,15 +5,15 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Instant;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map, Value as Json, json};
 
 use super::proposer::nearest_row;
 use super::{Knowledge, Problem, Proposer, SearchError};
+use crate::answers::{Answers, Silence};
 use crate::evidence::{Outcome, Sample};
 use crate::metric::Metric;
 use crate::space::{Parameter, Value};
@@ -24,21 +24,17 @@ const BATCH: usize = 8;
 /// How long a program may think about a batch.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The longest answer, in bytes: a batch of rows is far below.
-const ANSWER_MAX: usize = 1 << 20;
-
 /// A program that proposes.
 pub struct ExternalProposer {
     name: String,
     child: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    output: Answers,
     told: usize,
     /// What it proposed in a run that is being resumed.
     recorded: VecDeque<Vec<usize>>,
     introduced: bool,
     seed: u64,
-    patience: Duration,
 }
 
 impl ExternalProposer {
@@ -52,18 +48,8 @@ impl ExternalProposer {
         let mut child = start.spawn().map_err(|error| failed(format!("cannot be started: {error}")))?;
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(input), Some(output)) = pipes else { return Err(failed("has no pipes".to_owned())) };
-        let output = BufReader::new(output);
-        Ok(Self {
-            name,
-            child,
-            input,
-            output,
-            told: 0,
-            recorded,
-            introduced: false,
-            seed,
-            patience: PATIENCE,
-        })
+        let output = Answers::new(output);
+        Ok(Self { name, child, input, output, told: 0, recorded, introduced: false, seed })
     }
 
     fn failed(&self, what: impl Into<String>) -> SearchError {
@@ -76,37 +62,9 @@ impl ExternalProposer {
     }
 
     fn hear(&mut self) -> Result<Json, SearchError> {
-        let line = self.line()?;
+        let heard = self.output.line(Instant::now() + PATIENCE, || false);
+        let line = heard.map_err(|silence| self.failed(sentence(&silence)))?;
         serde_json::from_str(&line).map_err(|_| self.failed(format!("answered `{line}`, which is not JSON")))
-    }
-
-    /// The next line; a program that hangs is not waited for.
-    fn line(&mut self) -> Result<String, SearchError> {
-        let deadline = Instant::now() + self.patience;
-        let mut line = Vec::new();
-        while line.len() < ANSWER_MAX {
-            if self.output.buffer().is_empty() && !readable(self.output.get_ref(), deadline) {
-                return Err(self.failed(format!("did not answer within {:?}", self.patience)));
-            }
-            let heard = match self.output.fill_buf() {
-                Ok([]) => {
-                    return Err(self.failed("ended before it proposed anything; see what it wrote above"));
-                }
-                Ok(heard) => heard,
-                Err(error) => {
-                    let what = format!("cannot be heard: {error}");
-                    return Err(self.failed(what));
-                }
-            };
-            let end = heard.iter().position(|byte| *byte == b'\n');
-            line.extend_from_slice(&heard[..end.unwrap_or(heard.len())]);
-            let used = end.map_or(heard.len(), |end| end + 1);
-            self.output.consume(used);
-            if end.is_some() {
-                return Ok(String::from_utf8_lossy(&line).into_owned());
-            }
-        }
-        Err(self.failed(format!("answered more than {ANSWER_MAX} bytes in a line")))
     }
 
     fn introduce(&mut self, problem: &Problem) -> Result<(), SearchError> {
@@ -170,17 +128,12 @@ impl Drop for ExternalProposer {
     }
 }
 
-/// Whether there is something to read, or the end of it, before the deadline.
-fn readable(output: &ChildStdout, deadline: Instant) -> bool {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let span = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&span)) {
-            Ok(ready) => return ready > 0,
-            // A signal: whoever sent it is heard once this is over.
-            Err(_) if !left.is_zero() => {}
-            Err(_) => return false,
-        }
+fn sentence(silence: &Silence) -> String {
+    match silence {
+        Silence::Late | Silence::Interrupted => format!("did not answer within {PATIENCE:?}"),
+        Silence::Ended => "ended before it proposed anything; see what it wrote above".to_owned(),
+        Silence::Endless => "answered with a line that has no end".to_owned(),
+        Silence::Broken(reason) => format!("cannot be heard: {reason}"),
     }
 }
 
@@ -239,29 +192,4 @@ fn levels_of(problem: &Problem, assignment: &Map<String, Json>) -> Vec<Option<u1
         same.or(closest).map(|level| level as u16)
     };
     problem.space.parameters.iter().map(level).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn heard(script: &str, patience: Duration) -> Result<String, String> {
-        let command = ["sh", "-c", script].map(str::to_owned);
-        let mut proposer = ExternalProposer::start(&command, 1, VecDeque::new()).expect("there is a shell");
-        proposer.patience = patience;
-        proposer.line().map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn a_proposer_that_hangs_is_not_waited_for() {
-        let hung = heard("printf '{\"half\":'; exec sleep 1000", Duration::from_millis(20));
-        assert_eq!(hung, Err("the proposer `sh` did not answer within 20ms".to_owned()));
-    }
-
-    #[test]
-    fn an_answer_may_come_in_pieces_and_must_end() {
-        assert_eq!(heard("printf a; printf 'b\\nc'", PATIENCE), Ok("ab".to_owned()));
-        let endless = heard("exec cat /dev/zero", PATIENCE).expect_err("it has no end");
-        assert_eq!(endless, "the proposer `sh` answered more than 1048576 bytes in a line");
-    }
 }

@@ -72,7 +72,7 @@ fn resume(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let mut report = Report::open(tune.output.json.as_ref())?;
     let interrupt = Interrupt::watch()?;
     let mut objective = loaded.objective(&begin.plan, Some(&directory), &interrupt)?;
-    let mut tuning = Tuning::resume(&loaded.problem, &begin, Some(journal), &lines).map_err(Failure::run)?;
+    let mut tuning = Tuning::resume(&loaded.problem, &begin, journal, &lines).map_err(Failure::run)?;
     directory.add_session()?;
     let outcome = measure::all(&mut tuning, objective.as_mut(), &interrupt, tune.output.quiet);
     conclude(&tuning, outcome, Some(&directory), &mut report)
@@ -83,7 +83,7 @@ fn revalidate(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let directory = Directory::new(path);
     let (begin, lines) = directory.read_journal()?;
     let loaded = Loaded::resume(&directory, &begin)?;
-    let earlier = Tuning::resume(&loaded.problem, &begin, None, &lines).map_err(Failure::run)?;
+    let earlier = Tuning::recorded(&loaded.problem, &lines).map_err(Failure::run)?;
     let finalists = farcall_tune::result::finalists(&earlier.session().knowledge());
     if finalists.is_empty() {
         return Err(Failure::Run(

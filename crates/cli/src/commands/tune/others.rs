@@ -77,7 +77,7 @@ fn with_result<T>(
     let directory = Directory::new(path.to_owned());
     let (begin, lines) = directory.read_journal()?;
     let loaded = Loaded::resume(&directory, &begin)?;
-    let tuning = Tuning::resume(&loaded.problem, &begin, None, &lines).map_err(Failure::run)?;
+    let tuning = Tuning::recorded(&loaded.problem, &lines).map_err(Failure::run)?;
     let nothing = || Failure::Run(format!("nothing has been measured in {} yet", path.display()));
     let summary = Summary::new(tuning.session()).ok_or_else(nothing)?;
     use_it(&directory, &tuning, &summary)
