@@ -34,6 +34,17 @@ pub enum Silence {
     Broken(String),
 }
 
+/// What a program did that nobody asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// It waits.
+    Nothing,
+    /// It said more than was asked: its next answer would be taken for that of another question.
+    Words,
+    /// It ended.
+    End,
+}
+
 impl Answers {
     /// The lines of this output.
     pub fn new(output: ChildStdout) -> Self {
@@ -61,6 +72,21 @@ impl Answers {
             }
         }
         Err(Silence::Endless)
+    }
+
+    /// What the program does between two questions.
+    pub fn unasked(&mut self) -> Unasked {
+        if !self.output.buffer().is_empty() {
+            return Unasked::Words;
+        }
+        let mut fds = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+        if poll(&mut fds, Some(&Timespec::default())).unwrap_or(0) == 0 {
+            return Unasked::Nothing;
+        }
+        match self.output.fill_buf() {
+            Ok([]) | Err(_) => Unasked::End,
+            Ok(_) => Unasked::Words,
+        }
     }
 
     /// Until there is something to read, or the end of it.

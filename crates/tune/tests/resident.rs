@@ -115,6 +115,18 @@ fn one_that_ends_hangs_or_talks_nonsense_is_started_anew() {
 }
 
 #[test]
+fn answers_are_not_taken_for_those_of_another_trial() {
+    let (problem, objective_plan, plan) = problem(r"printf 'time 5\ntime 6\n'");
+    let (mut objective, _folder) = objective("words", objective_plan, Arc::default());
+    let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
+    for _ in 0..10 {
+        assert!(tuning.step(&mut objective).expect("some run"));
+    }
+    let (_, failure) = tuning.session().evidence().failures()[0];
+    assert_eq!(failure.why, "it said more than one line for a trial");
+}
+
+#[test]
 fn somebody_who_wants_to_stop_is_heard() {
     let (problem, objective_plan, plan) = problem("sleep 100");
     let stop = Arc::new(AtomicBool::new(false));

@@ -19,7 +19,7 @@ use serde_json::{Map, Value as Json, json};
 use super::command::{CommandObjective, CommandPlan, now_ms};
 use super::output::read;
 use super::{Finding, Objective, ObjectiveError, censored};
-use crate::answers::{Answers, Silence};
+use crate::answers::{Answers, Silence, Unasked};
 use crate::evidence::Outcome;
 use crate::search::Problem;
 use crate::session::Trial;
@@ -51,13 +51,14 @@ impl ResidentObjective {
     /// The program that was launched with the row's values; started anew if it is another one, or none.
     fn running(&mut self, rendered: &Rendered) -> Result<&mut Running, ObjectiveError> {
         let launch = format!("{:?}", rendered.launch());
-        let running = match self.running.take().filter(|running| running.launch == launch) {
-            Some(running) => running,
-            None => {
-                self.command.prepare(rendered)?;
-                self.start(rendered, launch)?
-            }
-        };
+        if let Some(mut running) = self.running.take()
+            && running.launch == launch
+            && running.answers.unasked() != Unasked::End
+        {
+            return Ok(self.running.insert(running));
+        }
+        self.command.prepare(rendered)?;
+        let running = self.start(rendered, launch)?;
         Ok(self.running.insert(running))
     }
 
@@ -87,6 +88,10 @@ impl ResidentObjective {
         let deadline = Instant::now() + self.command.timeout();
         let stop = Arc::clone(&self.stop);
         let running = self.running(rendered)?;
+        if running.answers.unasked() == Unasked::Words {
+            self.running = None;
+            return Ok(Err("it said more than one line for a trial".to_owned()));
+        }
         let told = |scope| -> Map<String, Json> {
             rendered.told(scope).map(|(name, text)| (name.to_owned(), text.into())).collect()
         };

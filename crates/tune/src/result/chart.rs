@@ -12,7 +12,7 @@ const RIGHT: f64 = 700.0;
 /// Below the rows: the marks of the scale.
 const BOTTOM: f64 = 26.0;
 /// The longest name that has room, in characters.
-const NAME_MAX: usize = 42;
+const NAME_MAX: usize = 38;
 
 /// A figure with its interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +25,47 @@ pub(super) struct Interval {
     pub ends: (f64, f64),
 }
 
+/// What the figures of a chart are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Axis {
+    /// Ratios, of which 1 says that nothing changes.
+    Ratio,
+    /// Changes in percent.
+    Change,
+    /// Shares in percent.
+    Share,
+}
+
+impl Axis {
+    fn neutral(self) -> f64 {
+        if self == Self::Ratio { 1.0 } else { 0.0 }
+    }
+
+    /// From where to where figures go. Where one interval is very long the others should still be seen: the scale shows
+    /// all figures, not all ends.
+    fn range(self, intervals: &[Interval]) -> (f64, f64) {
+        if self == Self::Share {
+            return (0.0, 100.0);
+        }
+        let values = intervals.iter().map(|one| one.value).chain([self.neutral()]);
+        let ends = |(least, most): (f64, f64), one: f64| (least.min(one), most.max(one));
+        let (least, most) = values.fold((f64::MAX, f64::MIN), ends);
+        let room = ((most - least) * 0.3).max(most.abs() * 1e-3).max(f64::MIN_POSITIVE);
+        (least - room, most + room)
+    }
+
+    fn mark(self, value: f64) -> String {
+        match self {
+            Self::Ratio => format!("{value:.2}"),
+            Self::Change => format!("{value:+.1} %"),
+            Self::Share => format!("{value:.0} %"),
+        }
+    }
+}
+
 /// Intervals on one linear scale, with a line where nothing changes; `title` is for those who cannot see it.
-pub(super) fn chart(title: &str, neutral: f64, unit: &str, intervals: &[Interval]) -> String {
-    // Where one interval is very long the others should still be seen: the scale shows all figures, not all ends.
-    let values = intervals.iter().map(|one| one.value).chain([neutral]);
-    let (least, most) =
-        values.fold((f64::MAX, f64::MIN), |(least, most), one| (least.min(one), most.max(one)));
-    let room = ((most - least) * 0.6).max(most.abs() * 1e-3).max(f64::MIN_POSITIVE);
-    let (from, to) = (least - room, most + room);
+pub(super) fn chart(title: &str, axis: Axis, intervals: &[Interval]) -> String {
+    let (neutral, (from, to)) = (axis.neutral(), axis.range(intervals));
     let x = |value: f64| LEFT + (value.clamp(from, to) - from) / (to - from) * (RIGHT - LEFT);
     let height = intervals.len() as f64 * ROW_HEIGHT;
     let mut svg = format!(
@@ -65,12 +98,14 @@ pub(super) fn chart(title: &str, neutral: f64, unit: &str, intervals: &[Interval
             x(*value)
         );
     }
-    for mark in [from, neutral, to] {
+    let marks = if axis == Axis::Share { vec![from, to] } else { vec![from, neutral, to] };
+    for mark in marks {
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{mark:.3}{unit}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             x(mark).min(RIGHT - 16.0),
-            height + BOTTOM - 8.0
+            height + BOTTOM - 8.0,
+            axis.mark(mark)
         );
     }
     svg.push_str("</svg>\n");
@@ -84,7 +119,8 @@ mod tests {
     #[test]
     fn every_interval_has_a_row_within_the_scale() {
         let interval = |name: &str, value, ends| Interval { name: name.to_owned(), value, ends };
-        let svg = chart("a < b", 1.0, "", &[interval("x", 0.5, (-1e9, 1e9)), interval("y", 1.0, (1.0, 1.0))]);
+        let svg =
+            chart("a < b", Axis::Ratio, &[interval("x", 0.5, (-1e9, 1e9)), interval("y", 1.0, (1.0, 1.0))]);
         assert_eq!(svg.matches("<circle").count(), 2);
         assert!(svg.contains("aria-label=\"a &lt; b\""), "{svg}");
         assert!(

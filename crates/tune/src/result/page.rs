@@ -1,10 +1,12 @@
 //! The result as a part of a page, beside recorded runs.
 
+use std::collections::BTreeMap;
+
 use farcall_lab::page::{Part, escape};
 
-use super::chart::{Interval, chart};
+use super::chart::{Axis, Interval, chart};
 use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};
-use super::text::{LINES_MAX, SHARE_MIN, confirmation_line, lines, percent, trade_line, words};
+use super::text::{LINES_MAX, SHARE_MIN, lines, percent, trade_line, words};
 
 /// The part of a page about one tuning.
 pub fn part(name: &str, summary: &Summary) -> Part {
@@ -51,24 +53,31 @@ fn confirmation(html: &mut String, contrasts: &[Contrast]) {
         return;
     }
     html.push_str("<h3>finalists against the reference in fresh blocks</h3>\n");
+    let mut finalists: Vec<&BTreeMap<String, String>> = Vec::new();
+    for contrast in contrasts {
+        if !finalists.contains(&&contrast.row) {
+            finalists.push(&contrast.row);
+        }
+    }
+    let number =
+        |contrast: &Contrast| finalists.iter().position(|row| **row == contrast.row).map_or(0, |at| at + 1);
     let interval = |contrast: &Contrast| Interval {
-        name: format!("{}: {}", contrast.metric, words(&contrast.row)),
+        name: format!("{}, finalist {}", contrast.metric, number(contrast)),
         value: contrast.ratio,
         ends: contrast.interval.unwrap_or((contrast.ratio, contrast.ratio)),
     };
-    let intervals: Vec<Interval> = contrasts.iter().map(interval).collect();
-    figure(
-        html,
-        "Ratios of medians, finalist over reference, with their 95 % intervals",
-        1.0,
-        "",
-        &intervals,
-    );
-    html.push_str("<ul>\n");
-    contrasts
-        .iter()
-        .for_each(|one| html.push_str(&format!("<li>{}</li>\n", escape(&confirmation_line(one)))));
-    html.push_str("</ul>\n");
+    let mut by_metric: Vec<&Contrast> = contrasts.iter().collect();
+    by_metric.sort_by_key(|contrast| contrasts.iter().position(|one| one.metric == contrast.metric));
+    let intervals: Vec<Interval> = by_metric.into_iter().map(interval).collect();
+    let caption = "Ratios of medians, finalist over reference, with their 95 % intervals";
+    figure(html, caption, Axis::Ratio, &intervals);
+    html.push_str("<ol>\n");
+    for finalist in &finalists {
+        let own = contrasts.iter().filter(|contrast| contrast.row == **finalist);
+        let verdicts: Vec<String> = own.map(|one| format!("{}: {}", one.metric, one.verdict)).collect();
+        html.push_str(&format!("<li>{}; {}</li>\n", escape(&words(finalist)), escape(&verdicts.join(", "))));
+    }
+    html.push_str("</ol>\n");
 }
 
 fn objective(html: &mut String, metric: &MetricSummary) {
@@ -110,10 +119,15 @@ fn objective(html: &mut String, metric: &MetricSummary) {
             ends: (effect.share_low * 100.0, effect.share_high * 100.0),
         })
         .collect();
-    figure(html, "What matters over the space: share of the variance that is not noise", 0.0, " %", &shares);
+    figure(
+        html,
+        "What matters over the space: share of the variance that is not noise",
+        Axis::Share,
+        &shares,
+    );
     let path: Vec<Interval> =
         metric.path.iter().map(|step| interval(step.changes.join(", "), &step.change)).collect();
-    figure(html, "From the reference to the best: change of the figure so far", 0.0, " %", &path);
+    figure(html, "From the reference to the best: change of the figure so far", Axis::Change, &path);
     let near = metric.local.iter().filter(|effect| effect.cost.low > 0.0).take(LINES_MAX);
     let near: Vec<Interval> = near
         .map(|effect| {
@@ -123,7 +137,7 @@ fn objective(html: &mut String, metric: &MetricSummary) {
             )
         })
         .collect();
-    figure(html, "Near the best: what another value changes", 0.0, " %", &near);
+    figure(html, "Near the best: what another value changes", Axis::Change, &near);
 }
 
 fn front(html: &mut String, summary: &Summary) {
@@ -160,7 +174,7 @@ fn trades(html: &mut String, summary: &Summary) {
 }
 
 /// A chart with its caption and its numbers; none of nothing.
-fn figure(html: &mut String, caption: &str, neutral: f64, unit: &str, intervals: &[Interval]) {
+fn figure(html: &mut String, caption: &str, axis: Axis, intervals: &[Interval]) {
     if intervals.is_empty() {
         return;
     }
@@ -171,7 +185,7 @@ fn figure(html: &mut String, caption: &str, neutral: f64, unit: &str, intervals:
     html.push_str(&format!(
         "<figure>\n{}<figcaption>{}</figcaption>\n<details><summary>The numbers</summary>\n\
          <pre>name,value,low,high\n{}</pre></details>\n</figure>\n",
-        chart(caption, neutral, unit, intervals),
+        chart(caption, axis, intervals),
         escape(caption),
         escape(&numbers)
     ));

@@ -132,7 +132,7 @@ pub(super) fn trade_line(trade: &Trade, summary: &Summary) -> String {
     format!("trade     {} {} instead of {}: {}", trade.parameter, trade.to, trade.from, changes.join(", "))
 }
 
-pub(super) fn confirmation_line(contrast: &Contrast) -> String {
+fn confirmation_line(contrast: &Contrast) -> String {
     let interval = contrast.interval.map_or(String::new(), |(low, high)| format!(" ({low:.4} to {high:.4})"));
     format!(
         "confirmed {} {:.4}{interval} of the reference in {} blocks: {}; {}",
