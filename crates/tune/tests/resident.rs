@@ -109,7 +109,10 @@ fn one_that_ends_hangs_or_talks_nonsense_is_started_anew() {
     {
         assert!(whys.iter().any(|one| one.starts_with(why)), "{why}: {whys:?}");
     }
-    assert!(summary.failures.iter().all(|failure| failure.log.is_some()));
+    for failure in &summary.failures {
+        let log = fs::read_to_string(failure.log.as_ref().expect("there is one")).expect("it is kept");
+        assert!(log.contains("\ntold window="), "{log}");
+    }
     assert_eq!(summary.metrics[0].best.row["window"], "8", "what fails cannot win");
     assert!(folder.launches() > 2);
 }

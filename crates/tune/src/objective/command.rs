@@ -19,7 +19,7 @@ use super::{Finding, Objective, ObjectiveError, Reader, censored, measured};
 use crate::evidence::Outcome;
 use crate::search::Problem;
 use crate::session::Trial;
-use crate::space::Rendered;
+use crate::space::{Rendered, Scope};
 
 /// How long a process group has to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -217,6 +217,8 @@ impl CommandObjective {
         let mut text = format!("{why}\n\n$");
         rendered.environment().for_each(|(name, value)| text.push_str(&format!(" {name}={value}")));
         rendered.arguments().iter().for_each(|argument| text.push_str(&format!(" {argument}")));
+        let told = [Scope::Session, Scope::Message].into_iter().flat_map(|scope| rendered.told(scope));
+        told.for_each(|(name, value)| text.push_str(&format!("\ntold {name}={value}")));
         text.push_str(&format!(
             "\n\n--- standard output\n{}\n--- standard error\n{}\n",
             tail(stdout),
