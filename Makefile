@@ -56,6 +56,11 @@ test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
 	cargo test --locked --workspace
 
+.PHONY: landscapes
+landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries three
+	scripts/prepare build
+	cargo test --locked --release -p farcall-tune --test landscape -- --ignored --nocapture
+
 .PHONY: test-rdma
 test-rdma: ## Drivers and transports over RDMA, in a virtual machine with Soft-RoCE devices
 	scripts/prepare build

@@ -30,7 +30,7 @@ def main():
                 trial = study.ask()
                 row = {}
                 for parameter in parameters:
-                    place = trial.suggest_int(parameter["name"], 0, len(parameter["values"]) - 1)
+                    place = suggest(trial, parameter)
                     row[parameter["name"]] = parameter["values"][place]
                 waiting[key(row)] = trial
                 proposals.append(row)
@@ -38,6 +38,21 @@ def main():
         elif "tell" in message:
             for sample in message["tell"]:
                 tell(study, waiting, parameters, metric, sample)
+
+
+def suggest(trial, parameter):
+    """The place of a value in the list; only places of ordered values are near each other."""
+    count = len(parameter["values"])
+    if parameter["ordered"]:
+        return trial.suggest_int(parameter["name"], 0, count - 1)
+    return trial.suggest_categorical(parameter["name"], list(range(count)))
+
+
+def distribution(parameter):
+    count = len(parameter["values"])
+    if parameter["ordered"]:
+        return optuna.distributions.IntDistribution(0, count - 1)
+    return optuna.distributions.CategoricalDistribution(list(range(count)))
 
 
 def tell(study, waiting, parameters, metric, sample):
@@ -54,11 +69,7 @@ def tell(study, waiting, parameters, metric, sample):
         study.tell(trial, figure)
         return
     places = {p["name"]: p["values"].index(row[p["name"]]) for p in parameters if p["name"] in row}
-    ranges = {
-        p["name"]: optuna.distributions.IntDistribution(0, len(p["values"]) - 1)
-        for p in parameters
-        if p["name"] in places
-    }
+    ranges = {p["name"]: distribution(p) for p in parameters if p["name"] in places}
     study.add_trial(optuna.trial.create_trial(params=places, distributions=ranges, value=figure))
 
 

@@ -1,9 +1,15 @@
 //! What has been measured so far.
 
+use std::collections::BTreeMap;
+
 use farcall_lab::regime::Regime;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Observation;
+
+/// An environment that ran at least so often for each time that it failed does not count as one that fails: accidents
+/// happen, and most of all to the reference, which runs in every block.
+const RUNS_PER_FAILURE: usize = 9;
 
 /// What a trial came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,7 +87,21 @@ impl Evidence {
         observations
     }
 
-    /// The environments that failed at least once, with their reasons.
+    /// The environments that fail: they are not tried again, and cannot win.
+    pub fn failing(&self) -> Vec<usize> {
+        let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        for sample in &self.samples {
+            let (runs, failures) = counts.entry(sample.environment).or_default();
+            match sample.outcome {
+                Outcome::Measured(_) => *runs += 1,
+                Outcome::Censored(_) => *failures += 1,
+            }
+        }
+        let fails = |(_, (runs, failures)): &(usize, (usize, usize))| *runs < failures * RUNS_PER_FAILURE;
+        counts.into_iter().filter(fails).map(|(environment, _)| environment).collect()
+    }
+
+    /// The failures, each with its environment and reason.
     pub fn failures(&self) -> Vec<(usize, &Censored)> {
         self.samples
             .iter()
@@ -90,5 +110,26 @@ impl Evidence {
                 Outcome::Measured(_) => None,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accident_among_many_runs_is_forgiven() {
+        let mut evidence = Evidence::default();
+        let mut push = |environment, outcome| {
+            evidence.push(Sample { environment, block: 0, regime: None, outcome });
+            evidence.failing()
+        };
+        let failed = || Outcome::Censored(Censored { why: "it hung".to_owned(), log: None });
+        assert_eq!(push(7, failed()), [7]);
+        for _ in 0..RUNS_PER_FAILURE {
+            push(7, Outcome::Measured(vec![1.0]));
+        }
+        assert_eq!(push(3, failed()), [3]);
+        assert_eq!(push(7, failed()), [3, 7]);
     }
 }

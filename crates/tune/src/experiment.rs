@@ -58,6 +58,7 @@ impl ExperimentFile {
     /// All of it, checked.
     pub fn experiment(&self) -> Result<Experiment, ExperimentError> {
         let space = self.space()?;
+        self.check_resident(&space)?;
         let metrics = self.metric.iter().map(metric).collect::<Result<Vec<_>, _>>()?;
         let objective = self.objective.as_ref().map(|entry| self.plan(entry)).transpose()?;
         if objective.is_some() && !metrics.iter().any(Metric::is_objective) {
@@ -72,6 +73,21 @@ impl ExperimentFile {
             return Err(ExperimentError::GuardFirst { name: metrics[0].name.clone() });
         }
         Ok(Experiment { space, metrics, objective, search: self.search.clone() })
+    }
+
+    /// A program that runs on is told something, and only such a one is.
+    fn check_resident(&self, space: &Space) -> Result<(), ExperimentError> {
+        let Some(objective) = &self.objective else { return Ok(()) };
+        let told = space.emissions.iter().find_map(|emission| match &emission.target {
+            Target::Told { name, .. } => Some(name.clone()),
+            _ => None,
+        });
+        match told {
+            Some(parameter) if !objective.resident => Err(ExperimentError::NotResident { parameter }),
+            None if objective.resident => Err(ExperimentError::NothingToTell),
+            Some(_) if objective.command.is_none() => Err(ExperimentError::NothingToTell),
+            _ => Ok(()),
+        }
     }
 
     /// What the objective makes of rows.
@@ -127,7 +143,17 @@ impl ExperimentFile {
         let success = entry.success.clone().unwrap_or_default();
         let pattern = success.pattern.as_deref().map(|text| Reader::regex("success", text)).transpose()?;
         let readers = self.metric.iter().map(Reader::new).collect::<Result<_, _>>()?;
-        Ok(CommandPlan { timeout, exit: success.exit, success: pattern, readers })
+        let first = entry.command.iter().flatten().flat_map(Argument::texts).next();
+        let same = |text: &&String| !text.contains('{') && !entry.environment.contains_key("PATH");
+        let program = first.filter(same).cloned();
+        Ok(CommandPlan {
+            program,
+            resident: entry.resident,
+            timeout,
+            exit: success.exit,
+            success: pattern,
+            readers,
+        })
     }
 }
 

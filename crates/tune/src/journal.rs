@@ -13,7 +13,7 @@ use farcall_lab::regime::Regime;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Censored, Outcome};
+use crate::evidence::{Censored, Outcome, Sample};
 use crate::objective::Finding;
 use crate::plan::Plan;
 use crate::search::Problem;
@@ -62,6 +62,9 @@ pub struct Entry {
     pub trial: usize,
     /// Its block.
     pub block: usize,
+    /// Whether it belongs to the confirmation.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub confirms: bool,
     /// The levels of the row, as people read them.
     pub row: BTreeMap<String, String>,
     /// The figures, in the order of the metrics.
@@ -138,32 +141,37 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal in a directory, which is made if there is none.
+    /// Begins a journal in a directory, which is made if there is none. A journal that was begun and has no trial yet is
+    /// begun anew: that is what a mistake in the description leaves behind.
     pub fn create(directory: &Path, begin: &Begin) -> Result<Self, JournalError> {
         let path = directory.join(FILE);
         std::fs::create_dir_all(directory).map_err(|error| io("make", directory, &error))?;
         let mut journal = Self::open(directory, path)?;
-        let length = journal.file.metadata().map_err(|error| io("read", &journal.path, &error))?.len();
-        if length > 0 {
+        let mut bytes = Vec::new();
+        journal.file.read_to_end(&mut bytes).map_err(|error| io("read", &journal.path, &error))?;
+        if complete(&bytes).iter().filter(|byte| **byte == b'\n').count() > 1 {
             return Err(JournalError::Exists { path: directory.to_owned() });
         }
+        journal.cut_off(0)?;
         journal.write(begin)?;
         Ok(journal)
     }
 
+    /// Whether a directory has a journal.
+    pub fn is_in(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     /// Goes on with the journal of a directory: returns what it holds, and cuts off what is half written.
     pub fn resume(directory: &Path) -> Result<(Self, Begin, Vec<Line>), JournalError> {
-        let path = directory.join(FILE);
-        if !path.exists() {
+        if !Self::is_in(directory) {
             return Err(JournalError::Missing { path: directory.to_owned() });
         }
-        let mut journal = Self::open(directory, path)?;
+        let mut journal = Self::open(directory, directory.join(FILE))?;
         let mut bytes = Vec::new();
         let whole = journal.file.read_to_end(&mut bytes);
         whole.map_err(|error| io("read", &journal.path, &error))?;
-        let complete = complete(&bytes).len() as u64;
-        let cut = journal.file.set_len(complete).and_then(|()| journal.file.seek(SeekFrom::End(0)));
-        cut.map_err(|error| io("write", &journal.path, &error))?;
+        journal.cut_off(complete(&bytes).len())?;
         let (begin, lines) = parse(directory, &journal.path, &bytes)?;
         Ok((journal, begin, lines))
     }
@@ -183,6 +191,12 @@ impl Journal {
     /// Adds a line.
     pub fn append(&mut self, line: &Line) -> Result<(), JournalError> {
         self.write(line)
+    }
+
+    /// Leaves so many bytes, behind which the next line goes.
+    fn cut_off(&mut self, length: usize) -> Result<(), JournalError> {
+        let cut = self.file.set_len(length as u64).and_then(|()| self.file.seek(SeekFrom::End(0)));
+        cut.map(drop).map_err(|error| io("write", &self.path, &error))
     }
 
     fn open(directory: &Path, path: PathBuf) -> Result<Self, JournalError> {
@@ -220,7 +234,7 @@ fn parse(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(Begin, Vec<Line
 
 impl Entry {
     /// The line of a trial.
-    pub fn new(problem: &Problem, trial: &Trial, finding: &Finding) -> Self {
+    pub fn new(problem: &Problem, trial: &Trial, finding: &Finding, confirms: bool) -> Self {
         let (values, failure) = match &finding.outcome {
             Outcome::Measured(values) => (Some(values.clone()), None),
             Outcome::Censored(censored) => (None, Some(censored.clone())),
@@ -228,6 +242,7 @@ impl Entry {
         Self {
             trial: trial.number,
             block: trial.block,
+            confirms,
             row: row_of(problem, trial.environment),
             values,
             failure,
@@ -241,6 +256,14 @@ impl Entry {
     pub fn is_of(&self, problem: &Problem, trial: &Trial) -> bool {
         let same = self.trial == trial.number && self.block == trial.block;
         same && self.row == row_of(problem, trial.environment)
+    }
+
+    /// The sample, whatever search made it; `None` when the space has no such row or the line no such figures.
+    pub fn sample(&self, problem: &Problem) -> Option<Sample> {
+        let row = problem.space.row_of(&self.row)?;
+        let environment = problem.environments.of_row(problem.rows.find(&row)?);
+        let (regime, outcome) = self.outcome(problem.metrics.len())?;
+        Some(Sample { environment, block: self.block, regime, outcome })
     }
 
     /// The regime and the outcome; `None` when the line has neither figures nor a failure, or too few figures.

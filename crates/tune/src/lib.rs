@@ -5,6 +5,7 @@
 //! [`Search`](search::Search) proposes blocks of them, a [`Session`](session::Session) turns blocks into trials, a
 //! [`Fit`](model::Fit) says what the samples tell about every row, and the [result] what that comes to.
 
+mod answers;
 pub mod evidence;
 pub mod experiment;
 pub mod expression;

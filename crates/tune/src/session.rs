@@ -113,12 +113,30 @@ impl<'a> Session<'a> {
         session
     }
 
+    /// A session that is over, from its samples alone. `confirmed_from` is the first block of its confirmation.
+    pub fn recorded(problem: &'a Problem, evidence: Evidence, confirmed_from: Option<usize>) -> Self {
+        let nothing = Box::new(crate::search::Listed::of(&[], 0));
+        let mut session = Self::new(problem, nothing, 0, 0);
+        let first = confirmed_from.unwrap_or(usize::MAX);
+        let confirming = evidence.samples().iter().filter(|sample| sample.block >= first);
+        session.finalists = confirming.map(|sample| sample.environment).collect();
+        session.finalists.retain(|one| *one != problem.reference);
+        session.finalists.sort_unstable();
+        session.finalists.dedup();
+        session.blocks = evidence.samples().last().map_or(0, |sample| sample.block + 1);
+        session.phase = Phase::Done;
+        Self { evidence, confirmed_from, ..session }
+    }
+
     /// The next trial; the same one until its outcome is recorded.
     pub fn next_trial(&mut self) -> Result<Option<Trial>, SessionError> {
         while self.waiting.is_empty() {
             self.check_block()?;
             let Some(mut block) = self.next_block()? else { return Ok(None) };
             self.proposed.clone_from(&block);
+            // A plan may repeat rows that were found to fail since it was made: a hang costs its whole time limit.
+            let failing = self.evidence.failing();
+            block.retain(|one| !failing.contains(one));
             if !block.contains(&self.problem.reference) {
                 block.push(self.problem.reference);
             }

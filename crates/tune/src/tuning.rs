@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use crate::evidence::Outcome;
+use crate::evidence::{Evidence, Outcome};
 use crate::experiment::StrategyName;
 use crate::journal::{Begin, Entry, Journal, JournalError, Line, Proposal, SCHEMA};
 use crate::objective::{Objective, ObjectiveError};
@@ -43,18 +43,32 @@ impl<'a> Tuning<'a> {
         Self::new(problem, plan, journal, VecDeque::new())
     }
 
-    /// Goes on with what a journal holds; without the journal itself only to see what it comes to.
+    /// What a journal holds, only to see what it comes to: whichever version of the search made it.
+    pub fn recorded(problem: &'a Problem, lines: &[Line]) -> Result<Self, TuningError> {
+        let (mut evidence, mut confirmed_from) = (Evidence::default(), None);
+        for (index, line) in lines.iter().enumerate() {
+            let Line::Trial(entry) = line else { continue };
+            evidence.push(entry.sample(problem).ok_or(JournalError::Foreign { line: index + 2 })?);
+            if entry.confirms {
+                confirmed_from.get_or_insert(entry.block);
+            }
+        }
+        let session = Session::recorded(problem, evidence, confirmed_from);
+        Ok(Self { problem, session, journal: None, proposals: None })
+    }
+
+    /// Goes on with what a journal holds.
     pub fn resume(
         problem: &'a Problem,
         begin: &Begin,
-        journal: Option<Journal>,
+        journal: Journal,
         lines: &[Line],
     ) -> Result<Self, TuningError> {
         let proposals = lines.iter().filter_map(|line| match line {
             Line::Proposal(Proposal { block, proposed }) if *block > 0 => Some(proposed.clone()),
             _ => None,
         });
-        let mut tuning = Self::new(problem, &begin.plan, journal, proposals.collect())?;
+        let mut tuning = Self::new(problem, &begin.plan, Some(journal), proposals.collect())?;
         for (index, line) in lines.iter().enumerate() {
             let foreign = JournalError::Foreign { line: index + 2 };
             match line {
@@ -102,7 +116,8 @@ impl<'a> Tuning<'a> {
         // A reference that does not run ends the tuning, and is tried anew when the tuning is resumed.
         let lasting = trial.block > 0 || matches!(finding.outcome, Outcome::Measured(_));
         if let Some(journal) = self.journal.as_mut().filter(|_| lasting) {
-            journal.append(&Line::Trial(Entry::new(self.problem, &trial, &finding)))?;
+            let confirms = self.session.confirmed_from().is_some();
+            journal.append(&Line::Trial(Entry::new(self.problem, &trial, &finding, confirms)))?;
         }
         self.session.record(finding.regime, finding.outcome);
         Ok(true)

@@ -76,7 +76,7 @@ fn finish(tuning: &mut Tuning, objective: &mut dyn Objective) {
 
 fn resume<'a>(problem: &'a Problem, path: &Path) -> Tuning<'a> {
     let (journal, begin, lines) = Journal::resume(path).unwrap_or_else(|error| panic!("{error}"));
-    Tuning::resume(problem, &begin, Some(journal), &lines).unwrap_or_else(|error| panic!("{error}"))
+    Tuning::resume(problem, &begin, journal, &lines).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -104,7 +104,9 @@ fn journals_that_do_not_belong_are_refused() {
     let folder = Folder::new("foreign");
     let mut objective = Rehearsal::new(&problem, Shape::PEAKED, 5);
     assert!(matches!(Journal::resume(&folder.0), Err(JournalError::Missing { .. })));
-    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
+    // What has no trial yet is no loss.
+    drop(Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins"));
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins anew");
     for _ in 0..60 {
         assert!(tuning.step(&mut objective).expect("nothing fails"));
     }
@@ -114,8 +116,7 @@ fn journals_that_do_not_belong_are_refused() {
     let text = String::from_utf8(folder.journal()).expect("it is text");
     let (other, _) = experiment(&format!("{}[[metric]]\nname = \"m\"", SPACE.replace("\"z\"", "\"w\"")));
     let (journal, begin, lines) = Journal::resume(&folder.0).expect("it is whole");
-    let error =
-        Tuning::resume(&other, &begin, Some(journal), &lines).err().expect("another space").to_string();
+    let error = Tuning::resume(&other, &begin, journal, &lines).err().expect("another space").to_string();
     assert!(error.ends_with("was the experiment changed?"), "{error}");
     fs::write(folder.0.join("journal.jsonl"), text.replacen("\"trial\":7,", "\"trial\":", 1))
         .expect("written");

@@ -172,10 +172,14 @@ fn trials_that_crash_hang_or_talk_nonsense_are_results() {
                 if [ $C = 8192 ]; then echo time 0; else echo time 5; fi";
     let more = format!("timeout = \"300ms\"\n{METRIC}");
     let (problem, mut objective, plan, _folder) = script(body, &more);
-    let plan = Plan { strategy: StrategyName::Exhaustive, ..plan };
+    // Every row twice.
+    let plan = Plan { strategy: StrategyName::Exhaustive, budget: 2 * problem.environments.len(), ..plan };
     let mut tuning = Tuning::begin(&problem, &plan, None).expect("it begins");
     finish(&mut tuning, &mut objective);
     let summary = Summary::new(tuning.session()).expect("there are samples");
+    for failure in &summary.failures {
+        assert_eq!(failure.trials, failure.environments, "what failed is not tried again: {failure:?}");
+    }
     for why in [
         "it ended with status 3",
         "it was ended by signal 9",
@@ -221,12 +225,20 @@ fn what_cannot_work_is_said_at_once() {
     );
 
     let text = format!("[objective]\ncommand = [\"no-such-program\"]\n{METRIC}\n{SPACE}");
-    let (problem, objective, plan) = experiment(&text);
+    let (_, objective, _) = experiment(&text);
     let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
     let folder = Folder::new("missing");
+    let error = CommandObjective::new(command, &folder.0, Arc::default()).err().expect("there is no program");
+    assert_eq!(error.to_string(), "the command `no-such-program` was not found; install it or give its path");
+    assert!(!folder.0.exists(), "nothing was begun");
+
+    // Which program it is depends on the row: that one is missing shows when it is started.
+    let text = format!("[objective]\ncommand = [\"no-such-{{b}}\"]\n{METRIC}\n{SPACE}");
+    let (problem, objective, plan) = experiment(&text);
+    let Some(ObjectivePlan::Command(command)) = objective else { panic!("it is a command") };
     let mut objective = CommandObjective::new(command, &folder.0, Arc::default()).expect("prepared");
     let error = stopped(&problem, &mut objective, &plan);
-    assert_eq!(error, "the command `no-such-program` was not found; install it or give its path");
+    assert_eq!(error, "the command `no-such-x` was not found; install it or give its path");
 }
 
 #[test]
@@ -310,7 +322,9 @@ fn guards_keep_out_what_worsens_them() {
 #[test]
 fn several_objectives_have_a_front() {
     let body = "echo time $((200 - A)); echo memory $((100 + A))";
-    let more = format!("{METRIC}\n[[metric]]\nname = \"memory\"\npattern = 'memory ([0-9]+)'");
+    let guard = "[[metric]]\nname = \"guard\"\npattern = 'time ([0-9]+)'\nguard = \"100%\"";
+    let memory = "[[metric]]\nname = \"memory\"\nunit = \"MB\"\npattern = 'memory ([0-9]+)'";
+    let more = format!("{METRIC}\n{guard}\n{memory}");
     for strategy in [StrategyName::Halving, StrategyName::Race] {
         let (problem, mut objective, plan, _folder) = script(body, &more);
         let plan = Plan { strategy, budget: 200, ..plan };
@@ -322,6 +336,12 @@ fn several_objectives_have_a_front() {
         assert!(summary.front.len() > 2, "{:?}", summary.front);
         assert_ne!(ends[0], ends[1]);
         assert!(!summary.confirmation.is_empty());
+        let trades: Vec<(&str, &str)> =
+            summary.trades.iter().map(|trade| (trade.parameter.as_str(), trade.to.as_str())).collect();
+        assert!(trades.contains(&("a", "64")) && trades.iter().all(|(name, _)| *name == "a"), "{trades:?}");
+        let text = lines(&summary).join("\n");
+        assert!(text.contains("trade     a 64 instead of 8: time -"), "{text}");
+        assert!(text.contains("best      101.000 MB in "), "each objective has its own figures: {text}");
     }
 }
 
@@ -363,7 +383,7 @@ fn a_program_outside_can_propose_and_be_resumed() {
     let whole = folder.journal();
     fs::write(folder.0.join("journal.jsonl"), &whole[..whole.len() / 3]).expect("it can be written");
     let (journal, begin, lines) = Journal::resume(&folder.0).expect("it is whole");
-    let mut resumed = Tuning::resume(&problem, &begin, Some(journal), &lines).expect("it goes on");
+    let mut resumed = Tuning::resume(&problem, &begin, journal, &lines).expect("it goes on");
     finish(&mut resumed, &mut objective);
     assert!(folder.journal() == whole);
 }

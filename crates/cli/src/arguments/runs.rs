@@ -48,7 +48,7 @@ pub struct Diff {
 /// `farcall report`.
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// Folders that --record made
+    /// Folders that --record made, and directories of tunings
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// The page, which is made or written over

@@ -1,16 +1,22 @@
-//! `farcall report`: recorded runs as one page.
+//! `farcall report`: recorded runs and tunings as one page.
 
-use farcall_lab::page::page;
+use std::path::PathBuf;
+
+use farcall_lab::page::page_with;
 use farcall_lab::run::RecordedRun;
 
+use super::tune;
 use crate::arguments::runs::ReportArguments;
 use crate::failure::Failure;
 
-/// Reads all runs before the page is written.
+/// Reads everything before the page is written.
 pub fn run(arguments: &ReportArguments) -> Result<(), Failure> {
-    let read = |path: &std::path::PathBuf| RecordedRun::read(path).map_err(Failure::run);
-    let runs = arguments.runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let (tunings, runs): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        arguments.runs.iter().partition(|path| tune::is_tuning(path));
+    let read = |path: &&PathBuf| RecordedRun::read(path).map_err(Failure::run);
+    let runs = runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let tunings = tunings.iter().map(|path| tune::page_part(path)).collect::<Result<Vec<_>, _>>()?;
     let path = &arguments.output;
     let failed = |error| Failure::Run(format!("cannot write to {}: {error}", path.display()));
-    std::fs::write(path, page(&runs)).map_err(failed)
+    std::fs::write(path, page_with(&runs, &tunings)).map_err(failed)
 }

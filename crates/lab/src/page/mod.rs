@@ -15,16 +15,31 @@ use crate::analysis::input::{Latency, Table};
 use crate::run::{RecordedRun, document};
 
 use chart::Chart;
-use escape::escape;
+pub use escape::escape;
 
 /// At most this many charts are drawn of one table; its numbers are all in the table itself.
 const CHARTS_MAX: usize = 8;
 
+/// A part of the page that is written elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What it is about.
+    pub name: String,
+    /// A section; texts of others in it are escaped.
+    pub html: String,
+}
+
 /// The page of some runs.
 pub fn page(runs: &[RecordedRun]) -> String {
+    page_with(runs, &[])
+}
+
+/// The page of some runs, and of what else belongs beside them.
+pub fn page_with(runs: &[RecordedRun], parts: &[Part]) -> String {
     let document = document(runs);
     let findings = analyse(&document);
-    let names: Vec<_> = runs.iter().map(|run| run.name.as_str()).collect();
+    let names = runs.iter().map(|run| run.name.as_str()).chain(parts.iter().map(|part| part.name.as_str()));
+    let names: Vec<_> = names.collect();
     let title = escape(&format!("farcall: {}", names.join(", ")));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
@@ -32,12 +47,17 @@ pub fn page(runs: &[RecordedRun]) -> String {
          <h1>{title}</h1>\n",
         include_str!("style.css")
     );
-    trust(&mut page, runs, &findings);
-    says(&mut page, &findings);
+    if !runs.is_empty() {
+        trust(&mut page, runs, &findings);
+        says(&mut page, &findings);
+    }
     for table in &document.tables {
         results(&mut page, table, runs);
     }
-    environment(&mut page, runs);
+    parts.iter().for_each(|part| page.push_str(&part.html));
+    if !runs.is_empty() {
+        environment(&mut page, runs);
+    }
     page.push_str("</main>\n</body>\n</html>\n");
     page
 }

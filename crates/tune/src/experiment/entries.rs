@@ -41,6 +41,9 @@ pub struct ObjectiveEntry {
     /// Instead of a command: `exchange`, calls between processes of farcall.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
+    /// Whether the command runs on from trial to trial, and is told what changes.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub resident: bool,
     /// How long a trial may take, such as `20s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,

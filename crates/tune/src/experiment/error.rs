@@ -25,6 +25,17 @@ pub enum ExperimentError {
         /// What was written.
         name: String,
     },
+    /// A parameter that only a running program could be told.
+    #[error(
+        "parameter `{parameter}` is for a program that runs on; say `resident = true` in [objective], or give it the scope `launch`"
+    )]
+    NotResident {
+        /// The parameter.
+        parameter: String,
+    },
+    /// A program that runs on without a reason.
+    #[error("`resident` is for a command that is told parameters of the scope `session` or `message`")]
+    NothingToTell,
     /// Nothing to become better.
     #[error("nothing says what is good; add a [[metric]] that is no guard")]
     NoMetric,

@@ -22,8 +22,9 @@ pub enum ListingError {
 fn listing(parameters: Vec<ParameterEntry>, command: &'static str) -> Result<ExperimentFile, ListingError> {
     let mut file = ExperimentFile::default();
     for parameter in parameters {
-        // A variable that is listed twice is one.
-        if file.parameter.iter().all(|known| known.name != parameter.name) {
+        // A variable that is listed twice is one. Lists of sizes and limits that stand for never are no grids.
+        let alone = ExperimentFile { parameter: vec![parameter.clone()], ..ExperimentFile::default() };
+        if alone.space().is_ok() && file.parameter.iter().all(|known| known.name != parameter.name) {
             file.parameter.push(parameter);
         }
     }

@@ -34,6 +34,7 @@ fn ucx_tells_its_syntax() {
         "#\n# Which.\n#\n# syntax:    [lazy|now|none]\n#\nUCX_WHICH=lazy\n\n",
         "#\n# How many.\n#\n# syntax:    unsigned integer\n#\nUCX_COUNT=64\n\n",
         "#\n# Name.\n#\n# syntax:    string\n#\nUCX_NAME=x\n",
+        "#\n# Pools.\n#\n# syntax:    comma-separated list of: memory units: <number>[b|kb|mb|gb], \"inf\", or \"auto\"\n#\nUCX_SIZES=64,1K\n",
     ))
     .expect("there are parameters");
     assert_eq!(file.parameter[0].about.as_deref(), Some("Threshold for rendezvous."));
@@ -91,6 +92,7 @@ fn libfabric_tells_some_defaults_in_its_sentences() {
         "# FI_P2P: Boolean (0/1, on/off, true/false, yes/no)\n# Disable peers. (default: no).\n\n",
         "# FI_LEVEL: String\n# Which level (default: warn)\n\n",
         "# FI_UNKNOWN: Integer\n# Without one.\n",
+        "# FI_NEVER: size_t\n# From where, set to -1 to disable (default: 18446744073709551615)\n",
     ))
     .expect("there are parameters");
     assert_eq!(

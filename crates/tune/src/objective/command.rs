@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -18,7 +19,7 @@ use super::{Finding, Objective, ObjectiveError, Reader, censored, measured};
 use crate::evidence::Outcome;
 use crate::search::Problem;
 use crate::session::Trial;
-use crate::space::Rendered;
+use crate::space::{Rendered, Scope};
 
 /// How long a process group has to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -29,6 +30,10 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What is known of a command beside its emissions.
 #[derive(Clone, Debug)]
 pub struct CommandPlan {
+    /// The program, where no row changes which it is or where it is looked for.
+    pub program: Option<String>,
+    /// Whether it runs on from trial to trial.
+    pub resident: bool,
     /// How long a trial may take.
     pub timeout: Duration,
     /// The exit status of a good run.
@@ -55,16 +60,55 @@ enum End {
     TimedOut,
 }
 
+impl CommandPlan {
+    /// Whether the program is there: better said before a search than in it.
+    pub fn check(&self) -> Result<(), ObjectiveError> {
+        match &self.program {
+            Some(program) if !is_there(program) => Err(ObjectiveError::NotFound { command: program.clone() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a shell would find the program.
+fn is_there(program: &str) -> bool {
+    let runs = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return runs(Path::new(program));
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| runs(&folder.join(program)))
+}
+
 impl CommandObjective {
-    /// A command whose files go below `directory`; it gives up when `stop` is set.
+    /// A command whose files go below `directory`; it gives up when `stop` is set. Where the command does not exist
+    /// nothing is written.
     pub fn new(plan: CommandPlan, directory: &Path, stop: Arc<AtomicBool>) -> Result<Self, ObjectiveError> {
+        plan.check()?;
         let objective = Self { plan, directory: directory.join("trial"), logs: directory.join("logs"), stop };
         fs::create_dir_all(&objective.logs).map_err(|error| system("make the folder of logs", &error))?;
         Ok(objective)
     }
 
+    /// Where the trial's files go.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A file of the trial's.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// How long a trial may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.plan.timeout
+    }
+
     /// An empty directory with the files of the row.
-    fn prepare(&self, rendered: &Rendered) -> Result<(), ObjectiveError> {
+    pub(super) fn prepare(&self, rendered: &Rendered) -> Result<(), ObjectiveError> {
         let failed = |error: std::io::Error| system("write the files of a trial", &error);
         if self.directory.exists() {
             fs::remove_dir_all(&self.directory).map_err(failed)?;
@@ -140,22 +184,28 @@ impl CommandObjective {
                 (None, signal) => Some(format!("it was ended by signal {}", signal.unwrap_or(0))),
             },
         };
-        let output = if stderr.is_empty() { stdout.to_owned() } else { format!("{stdout}\n{stderr}") };
-        let unsuccessful = || self.plan.success.as_ref().is_some_and(|pattern| !pattern.is_match(&output));
         if let Some(why) = why {
             return censored(why, None);
         }
-        if unsuccessful() {
+        match stderr.is_empty() {
+            true => self.judge_output(problem, stdout),
+            false => self.judge_output(problem, &format!("{stdout}\n{stderr}")),
+        }
+    }
+
+    /// What a run that ended well has said.
+    pub(super) fn judge_output(&self, problem: &Problem, output: &str) -> Outcome {
+        if self.plan.success.as_ref().is_some_and(|pattern| !pattern.is_match(output)) {
             return censored("its output lacks what a successful run says", None);
         }
-        match self.plan.readers.iter().map(|reader| reader.read(&output)).collect() {
+        match self.plan.readers.iter().map(|reader| reader.read(output)).collect() {
             Ok(values) => measured(problem, values),
             Err(why) => censored(why, None),
         }
     }
 
     /// Keeps everything about a failure, and says where.
-    fn log(
+    pub(super) fn log(
         &self,
         trial: &Trial,
         rendered: &Rendered,
@@ -167,6 +217,8 @@ impl CommandObjective {
         let mut text = format!("{why}\n\n$");
         rendered.environment().for_each(|(name, value)| text.push_str(&format!(" {name}={value}")));
         rendered.arguments().iter().for_each(|argument| text.push_str(&format!(" {argument}")));
+        let told = [Scope::Session, Scope::Message].into_iter().flat_map(|scope| rendered.told(scope));
+        told.for_each(|(name, value)| text.push_str(&format!("\ntold {name}={value}")));
         text.push_str(&format!(
             "\n\n--- standard output\n{}\n--- standard error\n{}\n",
             tail(stdout),

@@ -5,6 +5,7 @@ mod exchange;
 mod output;
 mod reader;
 mod rehearsal;
+mod resident;
 mod watched;
 
 use farcall_lab::regime::Regime;
@@ -13,6 +14,7 @@ pub use command::{CommandObjective, CommandPlan};
 pub use exchange::{ExchangeObjective, ExchangePlan};
 pub use reader::Reader;
 pub use rehearsal::Rehearsal;
+pub use resident::ResidentObjective;
 pub use watched::Watched;
 
 use crate::evidence::{Censored, Outcome};
@@ -26,6 +28,16 @@ pub enum ObjectivePlan {
     Command(CommandPlan),
     /// Calls between processes of farcall, one exchange for each metric.
     Exchange(Vec<ExchangePlan>),
+}
+
+impl ObjectivePlan {
+    /// Whether what runs is there.
+    pub fn check(&self) -> Result<(), ObjectiveError> {
+        match self {
+            Self::Command(command) => command.check(),
+            Self::Exchange(_) => Ok(()),
+        }
+    }
 }
 
 /// What a trial came to, and when.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::equivalence::{CONFIDENCE, EquivalenceSet};
 use super::importance::{Importance, LocalEffect, PathStep, importance};
+use super::trades::{Trade, trades};
 use crate::evidence::Outcome;
 use crate::metric::Goal;
 use crate::model::Estimate;
@@ -34,6 +35,8 @@ pub struct Summary {
     pub metrics: Vec<MetricSummary>,
     /// With several objectives: the choices between which only taste can decide.
     pub front: Vec<Choice>,
+    /// What helps one objective and harms another.
+    pub trades: Vec<Trade>,
     /// The finalists in fresh blocks.
     pub confirmation: Vec<Contrast>,
     /// The reasons of failures, each with how often it was met and an example.
@@ -43,6 +46,8 @@ pub struct Summary {
 /// What was found for an objective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricSummary {
+    /// Its place among all metrics, guards included: where its figures are in a [`Choice`].
+    pub place: usize,
     /// Its name.
     pub name: String,
     /// Its unit.
@@ -169,6 +174,7 @@ impl Summary {
             measured: (0..problem.environments.len()).filter(|&one| fit.samples(one) > 0).count(),
             metrics,
             front: front.into_iter().map(|one| Choice::new(&known, one)).collect(),
+            trades: trades(&known),
             confirmation: confirmation(session, &known),
             failures: failures(&known),
         })
@@ -189,6 +195,7 @@ fn metric_summary(session: &Session, known: &Knowledge, metric: usize) -> Option
     let (importance, local, path) = importance(known, metric, set.best);
     let described = &problem.metrics[metric];
     Some(MetricSummary {
+        place: metric,
         name: described.name.clone(),
         unit: described.unit.clone(),
         goal: described.goal,

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};
+use super::trades::Trade;
 use crate::metric::Goal;
 
 /// Effects below this share of the variance are not worth a line.
-const SHARE_MIN: f64 = 0.01;
+pub(super) const SHARE_MIN: f64 = 0.01;
+
+/// The digits of a figure.
+const DIGITS: usize = 6;
 
 /// The most members of a front, and lines of a list, that are printed.
-const LINES_MAX: usize = 12;
+pub(super) const LINES_MAX: usize = 12;
 
 /// The lines of a report.
 pub fn lines(summary: &Summary) -> Vec<String> {
@@ -24,6 +28,10 @@ pub fn lines(summary: &Summary) -> Vec<String> {
         if let Some(more) = summary.front.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
             lines.push(format!("  and {more} more"));
         }
+    }
+    if !summary.trades.is_empty() {
+        lines.push("# what helps one and harms another, everything else as in the reference:".to_owned());
+        lines.extend(summary.trades.iter().take(LINES_MAX).map(|trade| trade_line(trade, summary)));
     }
     if !summary.confirmation.is_empty() {
         lines.push("# finalists against the reference in fresh blocks:".to_owned());
@@ -56,8 +64,8 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     for (parameter, levels) in &metric.set_levels {
         lines.push(format!("          {parameter} is {} in all of them", levels.join(" or ")));
     }
-    lines.push(format!("best      {}", choice_words(&metric.best, 0, unit)));
-    lines.push(format!("simplest  {}", choice_words(&metric.simplest, 0, unit)));
+    lines.push(format!("best      {}", choice_words(&metric.best, metric.place, unit)));
+    lines.push(format!("simplest  {}", choice_words(&metric.simplest, metric.place, unit)));
     if metric.default_in_set {
         lines.push("          the reference itself is in the set: nothing was shown to be better".to_owned());
     }
@@ -85,7 +93,7 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
     }
     for step in &metric.path {
         lines.push(format!(
-            "path      {:<40} gains {} so far",
+            "path      {:<40} changes it by {} so far",
             step.changes.join(", "),
             percent(&step.change)
         ));
@@ -94,7 +102,7 @@ fn metric_lines(metric: &MetricSummary, lines: &mut Vec<String>) {
 
 /// The row with its figure and what it changes against the reference.
 fn choice_words(choice: &Choice, metric: usize, unit: &str) -> String {
-    let median = choice.medians[metric].map_or("-".to_owned(), |median| format!("{median:.4}"));
+    let median = choice.medians[metric].map_or("-".to_owned(), figure);
     let against = percent(&choice.against_reference[metric]);
     let (changes, samples) = (choice.changes, choice.samples);
     format!(
@@ -103,11 +111,25 @@ fn choice_words(choice: &Choice, metric: usize, unit: &str) -> String {
     )
 }
 
+/// A figure with the digits that say something, as much as its size lets them.
+fn figure(value: f64) -> String {
+    let before_the_point = value.abs().max(1.0).log10().floor() as usize + 1;
+    format!("{value:.*}", DIGITS.saturating_sub(before_the_point))
+}
+
 fn front_line(choice: &Choice, summary: &Summary) -> String {
-    let figure =
-        |(metric, change): (&MetricSummary, &Percent)| format!("{} {}", metric.name, percent(change));
-    let figures: Vec<String> = summary.metrics.iter().zip(&choice.against_reference).map(figure).collect();
+    let change = |metric: &MetricSummary| {
+        format!("{} {}", metric.name, percent(&choice.against_reference[metric.place]))
+    };
+    let figures: Vec<String> = summary.metrics.iter().map(change).collect();
     format!("front     {}: {}", figures.join(", "), words(&choice.row))
+}
+
+pub(super) fn trade_line(trade: &Trade, summary: &Summary) -> String {
+    let change =
+        |(metric, change): (&MetricSummary, &Percent)| format!("{} {}", metric.name, percent(change));
+    let changes: Vec<String> = summary.metrics.iter().zip(&trade.changes).map(change).collect();
+    format!("trade     {} {} instead of {}: {}", trade.parameter, trade.to, trade.from, changes.join(", "))
 }
 
 fn confirmation_line(contrast: &Contrast) -> String {
@@ -122,10 +144,19 @@ fn confirmation_line(contrast: &Contrast) -> String {
     )
 }
 
-fn percent(value: &Percent) -> String {
+pub(super) fn percent(value: &Percent) -> String {
     format!("{:+.2} % ({:+.2} to {:+.2})", value.percent, value.low, value.high)
 }
 
-fn words(row: &BTreeMap<String, String>) -> String {
+pub(super) fn words(row: &BTreeMap<String, String>) -> String {
     row.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn figures_have_the_digits_that_say_something() {
+        let figures = [0.734, 163.912_345, 3_710_055_220.48].map(super::figure);
+        assert_eq!(figures, ["0.73400", "163.912", "3710055220"]);
+    }
 }

@@ -3,14 +3,17 @@
 //! It speaks JSON lines, as docs/tuning.md describes them. Its proposals are assignments; the valid row closest to one is
 //! what runs, so that nobody can propose what is not allowed.
 
+use core::time::Duration;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Write;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Instant;
 
 use serde_json::{Map, Value as Json, json};
 
 use super::proposer::nearest_row;
 use super::{Knowledge, Problem, Proposer, SearchError};
+use crate::answers::{Answers, Silence};
 use crate::evidence::{Outcome, Sample};
 use crate::metric::Metric;
 use crate::space::{Parameter, Value};
@@ -18,12 +21,15 @@ use crate::space::{Parameter, Value};
 /// The most proposals that are asked for at once: a model learns from each batch.
 const BATCH: usize = 8;
 
+/// How long a program may think about a batch.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A program that proposes.
 pub struct ExternalProposer {
     name: String,
     child: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    output: Answers,
     told: usize,
     /// What it proposed in a run that is being resumed.
     recorded: VecDeque<Vec<usize>>,
@@ -42,7 +48,7 @@ impl ExternalProposer {
         let mut child = start.spawn().map_err(|error| failed(format!("cannot be started: {error}")))?;
         let pipes = (child.stdin.take(), child.stdout.take());
         let (Some(input), Some(output)) = pipes else { return Err(failed("has no pipes".to_owned())) };
-        let output = BufReader::new(output);
+        let output = Answers::new(output);
         Ok(Self { name, child, input, output, told: 0, recorded, introduced: false, seed })
     }
 
@@ -56,13 +62,9 @@ impl ExternalProposer {
     }
 
     fn hear(&mut self) -> Result<Json, SearchError> {
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(0) => Err(self.failed("ended before it proposed anything; see what it wrote above")),
-            Ok(_) => serde_json::from_str(&line)
-                .map_err(|_| self.failed(format!("answered `{}`, which is not JSON", line.trim_end()))),
-            Err(error) => Err(self.failed(format!("cannot be heard: {error}"))),
-        }
+        let heard = self.output.line(Instant::now() + PATIENCE, || false);
+        let line = heard.map_err(|silence| self.failed(sentence(&silence)))?;
+        serde_json::from_str(&line).map_err(|_| self.failed(format!("answered `{line}`, which is not JSON")))
     }
 
     fn introduce(&mut self, problem: &Problem) -> Result<(), SearchError> {
@@ -123,6 +125,15 @@ impl Drop for ExternalProposer {
         // A program that does not end when nobody talks to it any more has to be ended; it has nothing to lose.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+fn sentence(silence: &Silence) -> String {
+    match silence {
+        Silence::Late | Silence::Interrupted => format!("did not answer within {PATIENCE:?}"),
+        Silence::Ended => "ended before it proposed anything; see what it wrote above".to_owned(),
+        Silence::Endless => "answered with a line that has no end".to_owned(),
+        Silence::Broken(reason) => format!("cannot be heard: {reason}"),
     }
 }
 

@@ -148,10 +148,10 @@ impl<'a> Knowledge<'a> {
         Estimate { mean: self.problem.metrics[metric].sign() * difference.mean, ..difference }
     }
 
-    /// Whether each environment may still be proposed: it never failed, and breaks no guard beyond doubt.
+    /// Whether each environment may still be proposed: it does not fail, and breaks no guard beyond doubt.
     pub fn eligible(&self, certainty: f64) -> Vec<bool> {
         let mut eligible = vec![true; self.problem.environments.len()];
-        self.evidence.failures().iter().for_each(|(failed, _)| eligible[*failed] = false);
+        self.evidence.failing().into_iter().for_each(|failing| eligible[failing] = false);
         for (index, metric) in self.problem.metrics.iter().enumerate().filter(|(_, one)| !one.is_objective())
         {
             let worse = self.worse(index, self.problem.reference);

@@ -1,6 +1,6 @@
 //! How the levels of a row reach the program.
 
-use super::{Space, Template};
+use super::{Scope, Space, Template};
 
 /// One thing that a row is turned into.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,13 @@ pub enum Target {
     Argument {
         /// The group.
         group: usize,
+    },
+    /// A line to the running program, under this name.
+    Told {
+        /// Whether it takes effect in a new session or at once.
+        scope: Scope,
+        /// The parameter.
+        name: String,
     },
     /// The next line of a file in the trial's directory.
     Line {
@@ -64,6 +71,20 @@ impl<'a> Rendered<'a> {
             Target::Setting(name) => Some((name.as_str(), text.as_deref()?)),
             _ => None,
         })
+    }
+
+    /// What the running program is told of a scope.
+    pub fn told(&self, of: Scope) -> impl Iterator<Item = (&'a str, &str)> {
+        self.parts.iter().filter_map(move |(target, text)| match target {
+            Target::Told { scope, name } if *scope == of => Some((name.as_str(), text.as_deref()?)),
+            _ => None,
+        })
+    }
+
+    /// What is decided when the program starts: all that it is not told while it runs.
+    pub fn launch(&self) -> Vec<(&'a Target, Option<String>)> {
+        let parts = self.parts.iter().filter(|(target, _)| !matches!(target, Target::Told { .. }));
+        parts.cloned().collect()
     }
 
     /// The command with its arguments; groups with a parameter that is not in play are left out.

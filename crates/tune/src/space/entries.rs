@@ -39,6 +39,9 @@ pub struct ParameterEntry {
     /// How false and true are written for the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words: Option<[String; 2]>,
+    /// When a value of it takes effect; at the launch, unless it says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Scope>,
     /// When it is in play.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
@@ -48,6 +51,18 @@ pub struct ParameterEntry {
     /// What it does, for the reader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+}
+
+/// When a value of a parameter takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// When the program starts.
+    Launch,
+    /// When the running program begins a session.
+    Session,
+    /// With the running program's next message.
+    Message,
 }
 
 /// `[[require]]`.
@@ -99,6 +114,7 @@ impl Space {
         }
         check_targets(&emissions)?;
         emissions.extend(command(&names)?);
+        check_scopes(&names, &emissions)?;
         Self::new(checked, requirements, emissions)
     }
 }
@@ -134,7 +150,9 @@ fn own_emissions(parameters: &[ParameterEntry]) -> Vec<Emission> {
     let mut emissions = Vec::new();
     for (index, entry) in parameters.iter().enumerate() {
         let environment = entry.environment.clone().map(Target::Environment);
-        for target in environment.into_iter().chain(entry.set.clone().map(Target::Setting)) {
+        let told = entry.scope.filter(|scope| *scope != Scope::Launch);
+        let told = told.map(|scope| Target::Told { scope, name: entry.name.clone() });
+        for target in environment.into_iter().chain(entry.set.clone().map(Target::Setting)).chain(told) {
             emissions.push(Emission { target, template: Template::of_parameter(index) });
         }
     }
@@ -146,6 +164,18 @@ fn check_targets(emissions: &[Emission]) -> Result<(), SpaceError> {
         if emissions[..index].iter().any(|other| other.target == emission.target) {
             let (Target::Environment(name) | Target::Setting(name)) = &emission.target else { continue };
             return Err(SpaceError::SetTwice { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// What a running program is told does not reach it in another way as well.
+fn check_scopes(names: &[&str], emissions: &[Emission]) -> Result<(), SpaceError> {
+    let told = |emission: &&Emission| matches!(emission.target, Target::Told { .. });
+    for parameter in emissions.iter().filter(told).flat_map(|emission| emission.template.parameters()) {
+        let mut others = emissions.iter().filter(|emission| !told(emission));
+        if others.any(|emission| emission.template.parameters().any(|one| one == parameter)) {
+            return Err(SpaceError::ToldAndSet { parameter: names[parameter].to_owned() });
         }
     }
     Ok(())

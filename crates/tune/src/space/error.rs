@@ -112,6 +112,14 @@ pub enum SpaceError {
         /// The variable or parameter.
         name: String,
     },
+    /// A value that takes effect while the program runs, and goes to where only a launch brings it.
+    #[error(
+        "parameter `{parameter}` is told to the running program; leave it out of `environment`, `set` and templates, or give it the scope `launch`"
+    )]
+    ToldAndSet {
+        /// Which parameter.
+        parameter: String,
+    },
     /// No row is left.
     #[error("no combination of values satisfies the requirements{}", blame(.worst))]
     NoRows {

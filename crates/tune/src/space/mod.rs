@@ -18,7 +18,7 @@ mod value;
 
 pub use emission::{Emission, Rendered, Target};
 pub(crate) use entries::nearest_value;
-pub use entries::{EmitEntry, ParameterEntry, RequireEntry};
+pub use entries::{EmitEntry, ParameterEntry, RequireEntry, Scope};
 pub use environments::Environments;
 pub use error::SpaceError;
 pub use grid::{Grid, GridError, GridFailure, LEVELS_MAX, Step};
@@ -27,6 +27,8 @@ pub use parameter::{Condition, Level, Parameter, Requirement};
 pub use rows::{Coverage, NOT_IN_PLAY, ROWS_MAX, Row, RowId, Rows};
 pub use template::{DIRECTORY_FIELD, Template, TemplateError};
 pub use value::{Kind, NUMBER_MAX, Value, ValueError};
+
+use std::collections::BTreeMap;
 
 use crate::expression::Expression;
 
@@ -95,6 +97,22 @@ impl Space {
             self.value(row, index).map(|value| (parameter.name.clone(), parameter.kind.show(value)))
         };
         self.parameters.iter().enumerate().filter_map(shown).collect()
+    }
+
+    /// The row that [`Space::describe`] says this of; `None` when a name or a value is not of this space.
+    pub fn row_of(&self, described: &BTreeMap<String, String>) -> Option<Row> {
+        let level = |parameter: &Parameter| match described.get(&parameter.name) {
+            None => Some(NOT_IN_PLAY),
+            Some(text) => {
+                let level = (0..parameter.levels.len()).find(|level| parameter.show(*level) == *text);
+                level.map(|level| level as u16)
+            }
+        };
+        let known = |name: &String| self.parameters.iter().any(|parameter| parameter.name == *name);
+        if !described.keys().all(known) {
+            return None;
+        }
+        self.parameters.iter().map(level).collect()
     }
 
     /// The row in which every parameter in play has its default; it may break requirements.

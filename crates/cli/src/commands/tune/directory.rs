@@ -38,6 +38,11 @@ impl Directory {
         &self.0
     }
 
+    /// Whether a tuning was begun in it.
+    pub fn has_journal(&self) -> bool {
+        Journal::is_in(&self.0)
+    }
+
     /// Opens the journal for more.
     pub fn journal(&self) -> Result<(Journal, Begin, Vec<Line>), Failure> {
         Journal::resume(&self.0).map_err(Failure::run)

@@ -10,7 +10,7 @@ use farcall_tune::journal::Begin;
 use farcall_tune::landscape::Shape;
 use farcall_tune::metric::{Goal, Metric, Role};
 use farcall_tune::objective::{
-    CommandObjective, ExchangeObjective, Objective, ObjectivePlan, Rehearsal, Watched,
+    CommandObjective, ExchangeObjective, Objective, ObjectivePlan, Rehearsal, ResidentObjective, Watched,
 };
 use farcall_tune::plan::Plan;
 use farcall_tune::search::Problem;
@@ -83,6 +83,11 @@ impl Loaded {
         Plan { rehearsal: tune.rehearse.is_some(), flat, ..plan }
     }
 
+    /// What would keep the first trial from running, as far as it can be seen from here.
+    pub fn missing(&self) -> Option<String> {
+        Some(self.objective.as_ref()?.check().err()?.to_string())
+    }
+
     /// What runs the trials.
     pub fn objective(
         &self,
@@ -97,13 +102,13 @@ impl Loaded {
             || Failure::Run("the file says nothing to run; add an [objective], or use --rehearse".to_owned());
         let directory = directory.ok_or_else(nothing)?.path();
         match self.objective.clone().ok_or_else(nothing)? {
+            ObjectivePlan::Command(command) if command.resident => {
+                let resident = ResidentObjective::new(command, directory, interrupt.flag());
+                watched_if(plan.watch_cores, resident.map_err(Failure::run)?)
+            }
             ObjectivePlan::Command(command) => {
-                let command =
-                    CommandObjective::new(command, directory, interrupt.flag()).map_err(Failure::run)?;
-                if !plan.watch_cores {
-                    return Ok(Box::new(command));
-                }
-                Ok(Box::new(Watched::new(command, Arc::new(Bench::new().map_err(Failure::run)?))))
+                let command = CommandObjective::new(command, directory, interrupt.flag());
+                watched_if(plan.watch_cores, command.map_err(Failure::run)?)
             }
             ObjectivePlan::Exchange(exchanges) => {
                 let bench = Arc::new(Bench::new().map_err(Failure::run)?);
@@ -114,6 +119,14 @@ impl Loaded {
             }
         }
     }
+}
+
+/// Watches the cores beside it, if that is wanted.
+fn watched_if(watch_cores: bool, objective: impl Objective + 'static) -> Result<Box<dyn Objective>, Failure> {
+    if !watch_cores {
+        return Ok(Box::new(objective));
+    }
+    Ok(Box::new(Watched::new(objective, Arc::new(Bench::new().map_err(Failure::run)?))))
 }
 
 fn strategy(strategy: TuneStrategy) -> StrategyName {

@@ -18,6 +18,7 @@ use crate::output::Report;
 use directory::Directory;
 use load::Loaded;
 use measure::{Interrupt, Measured};
+pub use others::{is_tuning, page_part};
 
 /// Searches, goes on, or does one of the other things.
 pub fn run(tune: &Tune) -> Result<(), Failure> {
@@ -40,7 +41,7 @@ pub fn run(tune: &Tune) -> Result<(), Failure> {
     let loaded = Loaded::read(file, tune)?;
     let mut report = Report::open(tune.output.json.as_ref())?;
     if tune.dry_run {
-        return show::dry_run(&loaded.problem, tune.rows, &mut report);
+        return show::dry_run(&loaded, tune.rows, &mut report);
     }
     show::findings(&loaded.problem, &mut report)?;
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -71,7 +72,7 @@ fn resume(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let mut report = Report::open(tune.output.json.as_ref())?;
     let interrupt = Interrupt::watch()?;
     let mut objective = loaded.objective(&begin.plan, Some(&directory), &interrupt)?;
-    let mut tuning = Tuning::resume(&loaded.problem, &begin, Some(journal), &lines).map_err(Failure::run)?;
+    let mut tuning = Tuning::resume(&loaded.problem, &begin, journal, &lines).map_err(Failure::run)?;
     directory.add_session()?;
     let outcome = measure::all(&mut tuning, objective.as_mut(), &interrupt, tune.output.quiet);
     conclude(&tuning, outcome, Some(&directory), &mut report)
@@ -82,7 +83,7 @@ fn revalidate(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let directory = Directory::new(path);
     let (begin, lines) = directory.read_journal()?;
     let loaded = Loaded::resume(&directory, &begin)?;
-    let earlier = Tuning::resume(&loaded.problem, &begin, None, &lines).map_err(Failure::run)?;
+    let earlier = Tuning::recorded(&loaded.problem, &lines).map_err(Failure::run)?;
     let finalists = farcall_tune::result::finalists(&earlier.session().knowledge());
     if finalists.is_empty() {
         return Err(Failure::Run(

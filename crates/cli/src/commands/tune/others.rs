@@ -3,8 +3,9 @@
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use farcall_lab::page::Part;
 use farcall_tune::import;
-use farcall_tune::result::{Merging, Summary, merge as merge_sets};
+use farcall_tune::result::{Merging, Summary, merge as merge_sets, part};
 use farcall_tune::tuning::Tuning;
 
 use super::directory::Directory;
@@ -51,12 +52,33 @@ pub fn merge(merging: TuneMerging, directories: &[PathBuf]) -> Result<(), Failur
 
 /// Prints the result of a tuning, and writes its files anew.
 pub fn report(path: &Path, output: &Output) -> Result<(), Failure> {
+    with_result(path, |directory, tuning, summary| {
+        directory.keep_result(tuning.session(), summary)?;
+        show::summary(summary, &mut Report::open(output.json.as_ref())?)
+    })
+}
+
+/// Whether a directory is that of a tuning.
+pub fn is_tuning(path: &Path) -> bool {
+    Directory::new(path.to_owned()).has_journal()
+}
+
+/// The result of a tuning as a part of a page.
+pub fn page_part(path: &Path) -> Result<Part, Failure> {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    with_result(path, |_, _, summary| Ok(part(&name, summary)))
+}
+
+/// Does something with what a journal comes to.
+fn with_result<T>(
+    path: &Path,
+    use_it: impl FnOnce(&Directory, &Tuning, &Summary) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let directory = Directory::new(path.to_owned());
     let (begin, lines) = directory.read_journal()?;
     let loaded = Loaded::resume(&directory, &begin)?;
-    let tuning = Tuning::resume(&loaded.problem, &begin, None, &lines).map_err(Failure::run)?;
+    let tuning = Tuning::recorded(&loaded.problem, &lines).map_err(Failure::run)?;
     let nothing = || Failure::Run(format!("nothing has been measured in {} yet", path.display()));
     let summary = Summary::new(tuning.session()).ok_or_else(nothing)?;
-    directory.keep_result(tuning.session(), &summary)?;
-    show::summary(&summary, &mut Report::open(output.json.as_ref())?)
+    use_it(&directory, &tuning, &summary)
 }

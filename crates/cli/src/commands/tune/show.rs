@@ -5,6 +5,7 @@ use farcall_tune::search::Problem;
 use farcall_tune::space::{Coverage, lint};
 use serde_json::json;
 
+use super::load::Loaded;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -12,7 +13,8 @@ use crate::output::Report;
 const SCHEMA: &str = "farcall.tune.v1";
 
 /// The rows, what each requirement rejects, and what looks wrong.
-pub fn dry_run(problem: &Problem, rows: bool, report: &mut Report) -> Result<(), Failure> {
+pub fn dry_run(loaded: &Loaded, rows: bool, report: &mut Report) -> Result<(), Failure> {
+    let problem = &loaded.problem;
     let Problem { space, environments, .. } = problem;
     let count = problem.rows.len();
     let requirements: Vec<&str> = space.requirements.iter().map(|one| one.text.as_str()).collect();
@@ -31,13 +33,20 @@ pub fn dry_run(problem: &Problem, rows: bool, report: &mut Report) -> Result<(),
             }
         }
         Coverage::Sample { candidates } => {
+            let candidates = match *candidates {
+                u128::MAX => "more than 10^38".to_owned(),
+                candidates => candidates.to_string(),
+            };
             report.line(format_args!(
                 "{count} rows drawn from {candidates} combinations, which are too many to list"
             ))?;
         }
     }
-    let found: Vec<String> =
-        lint(space, &problem.rows, environments).iter().map(ToString::to_string).collect();
+    let found: Vec<String> = lint(space, &problem.rows, environments)
+        .iter()
+        .map(ToString::to_string)
+        .chain(loaded.missing())
+        .collect();
     for finding in &found {
         report.line(format_args!("warning: {finding}"))?;
     }
