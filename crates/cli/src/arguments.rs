@@ -4,6 +4,7 @@ pub mod benchkv;
 pub mod kv;
 pub mod runs;
 mod tune;
+pub mod vary;
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ pub use tune::{
     ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
     TuneAction,
 };
+use vary::Varying;
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -69,7 +71,7 @@ pub enum Command {
 }
 
 /// `farcall perf`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Perf {
     /// Tests to run [default: echo]
     #[arg(value_name = "TEST")]
@@ -123,6 +125,8 @@ pub struct Perf {
     #[arg(long, value_name = "NAME|FILE")]
     pub fabric: Option<String>,
     #[command(flatten)]
+    pub varying: Varying,
+    #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
@@ -131,7 +135,7 @@ pub struct Perf {
 }
 
 /// `farcall shuffle`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Shuffle {
     /// Numbers of nodes, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "20", value_parser = node_count)]
@@ -178,6 +182,8 @@ pub struct Shuffle {
     /// Which node is on which machine: in-order, spread, shuffled:SEED, or a list of machines [default: the profile's]
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
+    #[command(flatten)]
+    pub varying: Varying,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
@@ -286,7 +292,7 @@ pub struct Tuning {
 }
 
 /// Where a whole run goes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Recording {
     /// Keeps the run in a new folder: what was asked, the machine, and every figure; see `farcall explain`
     #[arg(long, value_name = "DIR")]
@@ -294,7 +300,7 @@ pub struct Recording {
 }
 
 /// Where results go.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Output {
     /// Writes one JSON object for each figure to a file, or to standard output (instead of tables) with `-`
     #[arg(long, value_name = "FILE")]

@@ -24,5 +24,6 @@ pub mod store;
 pub mod swarm;
 pub mod table;
 pub mod units;
+pub mod vary;
 pub mod warmup;
 pub mod workload;

@@ -13,3 +13,4 @@ pub mod shuffle;
 pub mod sim;
 pub mod stat;
 pub mod tune;
+pub mod vary;
