@@ -1,6 +1,7 @@
 //! The grammar of the command line. Text becomes typed values here and nowhere else.
 
 pub mod benchkv;
+pub mod compare;
 pub mod kv;
 pub mod runs;
 mod tune;
@@ -22,6 +23,7 @@ use crate::commands::shuffle::PlacementArgument;
 use crate::failure::Failure;
 use crate::output::Destination;
 use benchkv::BenchKvArguments;
+use compare::Compare;
 use kv::Kv;
 use runs::{Audit, Diff, Explain, ReportArguments};
 pub use tune::{
@@ -48,7 +50,7 @@ pub enum Command {
     /// Runs simulations that look for faults of farcall itself
     #[command(subcommand)]
     Sim(Sim),
-    /// Compares farcall with the limit of this machine, interleaved in one run
+    /// Compares farcall with the limit of this machine and with programs of others, interleaved in one run
     Compare(Compare),
     /// Checks figures that somebody published or recorded: what cannot be true, what limits, and what would tell
     Audit(Audit),
@@ -231,26 +233,6 @@ pub struct Swarm {
     /// Transports that each seed runs over, separated by commas [default: all simulated ones]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `farcall compare`.
-#[derive(Debug, Args)]
-pub struct Compare {
-    /// Compares with the bare loops that show what this machine can do at best
-    #[arg(long, required = true)]
-    pub limit: bool,
-    /// Blocks of each row; in a block both sides run once, in random order
-    #[arg(long, default_value = "10", value_parser = whole_number::<1000>)]
-    pub blocks: u64,
-    /// Seconds that each side of a row runs in a block
-    #[arg(long, default_value = "0.1", value_parser = parse_seconds, value_name = "SECONDS")]
-    pub seconds_per_block: Duration,
-    #[command(flatten)]
-    pub tuning: Tuning,
-    #[command(flatten)]
-    pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
 }

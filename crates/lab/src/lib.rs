@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod histogram;
 pub mod little;
 pub mod page;
+pub mod peers;
 pub mod published;
 pub mod random;
 pub mod record;
