@@ -1,9 +1,11 @@
 //! The grammar of the command line. Text becomes typed values here and nowhere else.
 
 pub mod benchkv;
+pub mod compare;
 pub mod kv;
 pub mod runs;
 mod tune;
+pub mod vary;
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -22,12 +24,14 @@ use crate::commands::shuffle::PlacementArgument;
 use crate::failure::Failure;
 use crate::output::Destination;
 use benchkv::BenchKvArguments;
+use compare::Compare;
 use kv::Kv;
 use runs::{Audit, Diff, Explain, ReportArguments};
 pub use tune::{
     ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
     TuneAction,
 };
+use vary::Varying;
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -49,7 +53,7 @@ pub enum Command {
     /// Runs simulations that look for faults of farcall itself
     #[command(subcommand)]
     Sim(Sim),
-    /// Compares farcall with the limit of this machine, interleaved in one run
+    /// Compares farcall with the limit of this machine and with programs of others, interleaved in one run
     Compare(Compare),
     /// Checks figures that somebody published or recorded: what cannot be true, what limits, and what would tell
     Audit(Audit),
@@ -72,7 +76,7 @@ pub enum Command {
 }
 
 /// `farcall perf`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Perf {
     /// Tests to run [default: echo]
     #[arg(value_name = "TEST")]
@@ -126,6 +130,8 @@ pub struct Perf {
     #[arg(long, value_name = "NAME|FILE")]
     pub fabric: Option<String>,
     #[command(flatten)]
+    pub varying: Varying,
+    #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
@@ -134,7 +140,7 @@ pub struct Perf {
 }
 
 /// `farcall shuffle`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Shuffle {
     /// Numbers of nodes, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "20", value_parser = node_count)]
@@ -182,6 +188,8 @@ pub struct Shuffle {
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
     #[command(flatten)]
+    pub varying: Varying,
+    #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]
     pub recording: Recording,
@@ -228,26 +236,6 @@ pub struct Swarm {
     /// Transports that each seed runs over, separated by commas [default: all simulated ones]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `farcall compare`.
-#[derive(Debug, Args)]
-pub struct Compare {
-    /// Compares with the bare loops that show what this machine can do at best
-    #[arg(long, required = true)]
-    pub limit: bool,
-    /// Blocks of each row; in a block both sides run once, in random order
-    #[arg(long, default_value = "10", value_parser = whole_number::<1000>)]
-    pub blocks: u64,
-    /// Seconds that each side of a row runs in a block
-    #[arg(long, default_value = "0.1", value_parser = parse_seconds, value_name = "SECONDS")]
-    pub seconds_per_block: Duration,
-    #[command(flatten)]
-    pub tuning: Tuning,
-    #[command(flatten)]
-    pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
 }
@@ -320,7 +308,7 @@ pub struct Tuning {
 }
 
 /// Where a whole run goes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Recording {
     /// Keeps the run in a new folder: what was asked, the machine, and every figure; see `farcall explain`
     #[arg(long, value_name = "DIR")]
@@ -328,7 +316,7 @@ pub struct Recording {
 }
 
 /// Where results go.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Output {
     /// Writes one JSON object for each figure to a file, or to standard output (instead of tables) with `-`
     #[arg(long, value_name = "FILE")]

@@ -87,7 +87,10 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             &["perf", "echoWorkload", "--load", "1.5"],
             "farcall: --load: `1.5` is not a part of a link's rate, such as 0.8",
         ),
-        (&["compare"], "farcall: --limit is missing; see `farcall --help`"),
+        (
+            &["compare", "--peers", "netpype"],
+            "farcall: --peers: there is no peer `netpype`; choose from all, ucx, netpipe, libfabric, redis, memcached",
+        ),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
     ];
     for (arguments, expected) in cases {

@@ -80,6 +80,8 @@ pub enum Statistic {
     OverWallClock,
     /// The median of the blocks' figures, or the ratio of two such medians.
     MedianOfBlocks,
+    /// The geometric mean of the figures of all blocks, or of their ratios.
+    GeometricMean,
     /// What the share of samples that the record names did not exceed.
     Quantile,
     /// How many there have been.
@@ -145,9 +147,21 @@ mod tests {
         let units = [Unit::Nanoseconds, Unit::BytesPerSecond, Unit::PerSecond, Unit::Ratio]
             .map(|unit| serde_json::json!(unit));
         use Statistic::*;
-        let statistics =
-            [Min, P50, P90, P99, P999, Max, Mean, TrimmedMean, OverWallClock, MedianOfBlocks, Quantile]
-                .map(|s| serde_json::json!(s));
+        let statistics = [
+            Min,
+            P50,
+            P90,
+            P99,
+            P999,
+            Max,
+            Mean,
+            TrimmedMean,
+            OverWallClock,
+            MedianOfBlocks,
+            GeometricMean,
+            Quantile,
+        ]
+        .map(|s| serde_json::json!(s));
         let words = units.into_iter().chain(statistics).map(|word| word.as_str().expect("a word").to_owned());
         for word in fields.chain(words).chain([SCHEMA.to_owned()]) {
             assert!(

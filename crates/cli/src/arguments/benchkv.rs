@@ -8,13 +8,14 @@ use farcall::TransportKind;
 use farcall_lab::benchkv::Distribution;
 use farcall_lab::units::Size;
 
+use super::vary::Varying;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// The most clients of a rank.
 const CLIENTS_MAX: u64 = 256;
 
 /// `farcall benchkv`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct BenchKvArguments {
     /// Daemons, each a process with a shard of the store
     #[arg(long, default_value = "1", value_parser = whole_number::<64>)]
@@ -49,6 +50,8 @@ pub struct BenchKvArguments {
     /// The transport between daemons
     #[arg(long, default_value = "ring+shm", value_name = "NAME")]
     pub transport: TransportKind,
+    #[command(flatten)]
+    pub varying: Varying,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]

@@ -1,4 +1,7 @@
-//! `farcall compare --limit`: the performance budget against the limit of this machine.
+//! `farcall compare`: the performance budget against the limit of this machine, and farcall beside programs of others.
+
+mod install;
+mod peers;
 
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::bench::Bench;
@@ -7,14 +10,15 @@ use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::Compare;
+use crate::arguments::compare::Compare;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
 
-/// Runs all rows, block by block in turn, and prints their table.
+/// Runs what is asked for: limits, then peers.
 pub fn run(compare: &Compare) -> Result<(), Failure> {
     let (assignments, settings) = compare.tuning.load()?;
+    let chosen = if compare.has_peers() { peers::choose(compare)? } else { Vec::new() };
     let comparison = Comparison {
         assignments,
         settings,
@@ -25,8 +29,13 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
     let report = Report::open(compare.output.json.as_ref())?;
     let mut report = report.keep(&compare.recording, &compare.tuning, &comparison.assignments)?;
     let bench = Bench::new().map_err(Failure::run)?;
-    let runs = measure(&comparison, &bench, compare.output.quiet)?;
-    show(&runs, &bench, &mut report)?;
+    if compare.has_limits() {
+        let runs = measure(&comparison, &bench, compare.output.quiet)?;
+        show(&runs, &bench, &mut report)?;
+    }
+    if compare.has_peers() {
+        peers::run(compare, chosen, &comparison, &bench, &mut report)?;
+    }
     report.end()
 }
 

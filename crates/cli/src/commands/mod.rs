@@ -14,3 +14,4 @@ pub mod shuffle;
 pub mod sim;
 pub mod stat;
 pub mod tune;
+pub mod vary;

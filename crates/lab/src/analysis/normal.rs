@@ -39,18 +39,32 @@ pub fn quantile(probability: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// What the absolute value of Student's t is below with 95 %, for 1 to 10 degrees of freedom (Student, 1908).
-const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-
-/// What the absolute value of Student's t is below with 95 %; for more than 10 degrees of freedom the wider value of
-/// the tabled neighbour below.
-pub fn student_95(degrees: usize) -> Option<f64> {
-    match degrees {
-        0 => None,
-        few if few <= STUDENT.len() => Some(STUDENT[few - 1]),
-        some if some < 30 => Some(2.228),
-        _ => Some(2.042),
+/// The probability that the absolute value of Student's t is at least `t`, by the finite sums for whole degrees of
+/// freedom (Abramowitz and Stegun 26.7.3 and 26.7.4); the error is below 1e-12.
+pub fn student_tail(t: f64, degrees: usize) -> f64 {
+    let angle = (t.abs() / (degrees as f64).sqrt()).atan();
+    let (sine, cosine) = angle.sin_cos();
+    let (mut term, first) = if degrees % 2 == 1 { (cosine, 2) } else { (1.0, 1) };
+    let mut sum = 0.0;
+    for factor in (first..degrees).step_by(2) {
+        sum += term;
+        term *= cosine * cosine * factor as f64 / (factor + 1) as f64;
     }
+    let within = match degrees % 2 {
+        1 => (angle + sine * sum) * 2.0 / core::f64::consts::PI,
+        _ => sine * sum,
+    };
+    (1.0 - within).clamp(0.0, 1.0)
+}
+
+/// What the absolute value of Student's t is below with 95 %; `None` without degrees of freedom.
+pub fn student_95(degrees: usize) -> Option<f64> {
+    let (mut low, mut high) = (1.0, 13.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if student_tail(middle, degrees) > 0.05 { low = middle } else { high = middle }
+    }
+    (degrees > 0).then_some((low + high) / 2.0)
 }
 
 #[cfg(test)]
@@ -76,5 +90,21 @@ mod tests {
             assert!((below(quantile(p)) / p - 1.0).abs() < 1e-9);
         }
         assert!((quantile(1.0 / 37_730.0) + 4.04).abs() < 0.005);
+    }
+
+    #[test]
+    fn quantiles_of_student_are_those_of_his_table() {
+        let table = [(1, 12.706), (2, 4.303), (3, 3.182), (7, 2.365), (10, 2.228), (19, 2.093), (120, 1.980)];
+        for (degrees, t) in table {
+            assert!(
+                (student_95(degrees).expect("some") - t).abs() < 6e-4,
+                "{degrees}: {:?}",
+                student_95(degrees)
+            );
+        }
+        assert_eq!(student_95(0), None);
+        assert!(
+            (student_tail(4.604, 4) - 0.01).abs() < 1e-5 && (student_tail(63.657, 1) - 0.01).abs() < 1e-5
+        );
     }
 }

@@ -144,6 +144,16 @@ impl EchoTest {
             .ok_or_else(|| BenchError::NeverSteady { what: what(), blocks: BLOCKS_MAX })
     }
 
+    /// Measures one transport and size once, by itself.
+    pub fn once(
+        &self,
+        bench: &Bench,
+        transport: TransportKind,
+        size: Size,
+    ) -> Result<ExchangeResult, BenchError> {
+        bench.exchange(&self.exchange(transport, size, 1))
+    }
+
     /// One of `parts` equal parts of the test.
     fn exchange(&self, transport: TransportKind, size: Size, parts: u32) -> Exchange {
         Exchange {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use farcall_lab::random::Random;
+use farcall_lab::vary::folded;
 
 use super::{Knowledge, Problem, Search, SearchError, divide};
 use crate::space::NOT_IN_PLAY;
@@ -92,17 +93,14 @@ fn factorial(problem: &Problem, runs_max: usize) -> Vec<usize> {
     unique(corners.iter().filter_map(environment).collect())
 }
 
-/// Which factors are at their far level in each run. In the fraction, factor `j` of run `i` has the sign of entry
-/// `(i, j)` of Sylvester's matrix; all runs are then repeated with opposite signs.
+/// Which factors are at their far level in each run.
 fn signs(factors: usize, runs_max: usize) -> Vec<Vec<bool>> {
     if factors < usize::BITS as usize - 1 && 1_usize << factors <= runs_max {
         return (0..1_usize << factors)
             .map(|run| (0..factors).map(|j| run >> j & 1 == 1).collect())
             .collect();
     }
-    let half = factors.next_power_of_two();
-    let run = |i: usize, fold: bool| (0..factors).map(|j| ((i & j).count_ones() % 2 == 1) != fold).collect();
-    (0..half).flat_map(|i| [run(i, false), run(i, true)]).collect()
+    folded(&(0..factors).collect::<Vec<_>>(), factors.next_power_of_two())
 }
 
 /// The end of a list of levels that is farther from a level.

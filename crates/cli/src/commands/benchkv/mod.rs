@@ -3,6 +3,7 @@
 mod rank;
 mod shown;
 mod sweep;
+mod vary;
 
 use farcall_lab::bench::Bench;
 use farcall_lab::benchkv::{BenchKv, BenchKvResult, run as run_bench};
@@ -21,6 +22,9 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     let report = Report::open(arguments.output.json.as_ref())?;
     let mut report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
     let on = Bench::new().map_err(Failure::run)?;
+    if !arguments.varying.vary.is_empty() {
+        return vary::run(arguments, &on, report);
+    }
     let progress = Progress::new(clients.len(), arguments.output.quiet);
     let mut sweep = arguments.sweep.as_ref().map(|_| Sweep::new(bench.clone()));
     for clients in clients {

@@ -6,6 +6,7 @@ mod plans;
 mod simulated;
 mod simulated_echo;
 mod store;
+mod vary;
 mod workload;
 
 use farcall::TransportKind;
@@ -74,6 +75,9 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     let is_real = |transport: &TransportKind| !transport.is_simulated();
     let bench = transports.iter().any(is_real).then(Bench::new).transpose().map_err(Failure::run)?;
     let sites = Sites { bench, fabric };
+    if !perf.varying.vary.is_empty() {
+        return vary::run(perf, &tests, &transports, &sites, report);
+    }
     let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
     let mut stage = Stage { report, progress: Progress::new(steps, perf.output.quiet) };
     stage.report.line(format_args!("# {UNITS_NOTE}"))?;

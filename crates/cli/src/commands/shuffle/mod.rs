@@ -1,6 +1,7 @@
 //! `farcall shuffle`: collective operations on a simulated fabric, or in processes or threads over real transports.
 
 mod table;
+mod vary;
 
 use std::time::Instant;
 
@@ -28,6 +29,9 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let cells = cells(shuffle)?;
     let report = Report::open(shuffle.output.json.as_ref())?;
     let mut report = report.keep(&shuffle.recording, &shuffle.tuning, &assignments)?;
+    if !shuffle.varying.vary.is_empty() {
+        return vary::run(shuffle, &cells, report);
+    }
     let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
     for &transport in &shuffle.transport {
         let place = place(shuffle, transport, profile.as_ref());
@@ -139,12 +143,17 @@ fn measure(
     means: &Means,
 ) -> Result<Vec<Vec<Launch>>, Failure> {
     let launches = shuffle.launches.min(shuffle.ops) as u32;
-    launches::run(plans, launches, place, means).map_err(|error| match error {
+    launches::run(plans, launches, place, means).map_err(launch_failure)
+}
+
+/// Whose fault a launch is that failed.
+fn launch_failure(error: LaunchError) -> Failure {
+    match error {
         LaunchError::Simulated(SimulatedError::Fabric(SimulationError::Fabric(error))) => {
             Failure::Usage(error.to_string())
         }
         other => Failure::run(other),
-    })
+    }
 }
 
 /// Where the nodes are, as the command line says it.

@@ -1,0 +1,49 @@
+//! The grammar of `farcall compare`.
+
+use core::time::Duration;
+
+use clap::Args;
+use farcall_lab::units::Size;
+
+use super::{Output, Recording, Tuning, parse_seconds, whole_number};
+
+/// `farcall compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Compares with the bare loops that show what this machine can do at best, against the performance budget
+    #[arg(long)]
+    pub limit: bool,
+    /// Compares with programs of others: all, or families such as ucx,netpipe,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub peers: Vec<String>,
+    /// Lengths of messages, and of the objects of stores, that peers are compared at [default: 8,1K,10K,100K,1M]
+    #[arg(long, value_delimiter = ',')]
+    pub sizes: Vec<Size>,
+    /// Installs peers that are missing, from the packages of the Debian system; only root can
+    #[arg(long)]
+    pub install: bool,
+    /// Blocks of each row; in a block everything that is compared runs once, in random order
+    #[arg(long, default_value = "10", value_parser = whole_number::<1000>)]
+    pub blocks: u64,
+    /// Seconds that each side of a row runs in a block, beside what a peer takes to start
+    #[arg(long, default_value = "0.1", value_parser = parse_seconds, value_name = "SECONDS")]
+    pub seconds_per_block: Duration,
+    #[command(flatten)]
+    pub tuning: Tuning,
+    #[command(flatten)]
+    pub recording: Recording,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+impl Compare {
+    /// Whether the limits are compared with.
+    pub fn has_limits(&self) -> bool {
+        self.limit || self.peers.is_empty()
+    }
+
+    /// Whether peers are compared with.
+    pub fn has_peers(&self) -> bool {
+        !self.limit || !self.peers.is_empty()
+    }
+}

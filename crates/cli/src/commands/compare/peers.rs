@@ -1,0 +1,197 @@
+//! `farcall compare --peers`: farcall beside programs of others, cell by cell.
+
+use comfy_table::{Table, presets::NOTHING};
+use farcall_lab::bench::Bench;
+use farcall_lab::compare::Comparison;
+use farcall_lab::peers::{CellLine, CellRun, Outcome, PEERS, Peer, PeerPlan, PeerStatistic};
+use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::units::Size;
+use serde_json::{Map, json};
+
+use super::{install, readable};
+use crate::arguments::compare::Compare;
+use crate::failure::Failure;
+use crate::output::Report;
+use crate::progress::Progress;
+
+/// Lengths unless the command line says otherwise.
+const SIZES: [Size; 5] = [Size(8), Size(1 << 10), Size(10 << 10), Size(100 << 10), Size(1 << 20)];
+
+/// Every peer.
+const ALL: &str = "all";
+
+/// The peers that the command line names, installed if that is asked for.
+pub fn choose(compare: &Compare) -> Result<Vec<Peer>, Failure> {
+    let mut families: Vec<&str> = PEERS.iter().map(Peer::family).collect();
+    families.dedup_by(|one, other| one == other);
+    let mut known = vec![ALL];
+    families.into_iter().for_each(|family| {
+        if !known.contains(&family) {
+            known.push(family)
+        }
+    });
+    let is_named = |peer: &Peer, name: &str| name == ALL || name == peer.family() || name == peer.name;
+    for name in &compare.peers {
+        if !PEERS.iter().any(|peer| is_named(peer, name)) {
+            let known = known.join(", ");
+            return Err(Failure::Usage(format!("--peers: there is no peer `{name}`; choose from {known}")));
+        }
+    }
+    let named =
+        |peer: &Peer| compare.peers.is_empty() || compare.peers.iter().any(|name| is_named(peer, name));
+    let chosen: Vec<Peer> = PEERS.into_iter().filter(named).collect();
+    if compare.install {
+        install::install(&chosen)?;
+    }
+    Ok(chosen)
+}
+
+/// Runs all cells, block by block in turn, and prints their table.
+pub fn run(
+    compare: &Compare,
+    chosen: Vec<Peer>,
+    comparison: &Comparison,
+    bench: &Bench,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let (peers, absent): (Vec<Peer>, Vec<Peer>) =
+        chosen.into_iter().partition(|peer| peer.missing().is_none());
+    for peer in &absent {
+        report.line(format_args!(
+            "# {}: absent, there is no {}; --install fetches {}",
+            peer.name,
+            peer.missing().unwrap_or(peer.name),
+            peer.packages.join(" and ")
+        ))?;
+    }
+    for peer in &peers {
+        report.line(format_args!("# {}: {}", peer.name, peer.description))?;
+    }
+    let plan = PeerPlan {
+        assignments: comparison.assignments.clone(),
+        settings: comparison.settings.clone(),
+        peers,
+        sizes: if compare.sizes.is_empty() { SIZES.to_vec() } else { compare.sizes.clone() },
+        blocks: comparison.blocks,
+        arm_lasting: comparison.arm_lasting,
+        seed: comparison.seed,
+    };
+    let mut cells = plan.cells(bench).map_err(Failure::run)?;
+    measure(&mut cells, plan.blocks, bench, compare.output.quiet)?;
+    show(&cells, bench, report)
+}
+
+fn measure(cells: &mut [CellRun], blocks: usize, bench: &Bench, quiet: bool) -> Result<(), Failure> {
+    let progress = Progress::new(cells.len() * blocks, quiet);
+    while cells.iter().any(|cell| !cell.is_complete()) {
+        for cell in cells.iter_mut().filter(|cell| !cell.is_complete()) {
+            progress.begin(cell.name());
+            cell.block(bench).map_err(Failure::run)?;
+            progress.step();
+        }
+    }
+    Ok(())
+}
+
+fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_header([
+        "path",
+        "size",
+        "transport",
+        "peer",
+        "farcall",
+        "peer's",
+        "ratio",
+        "95 %",
+        "cores",
+        "of",
+    ]);
+    for line in cells.iter().flat_map(CellRun::lines) {
+        let of = what(&line);
+        let first = [
+            line.path.words().to_owned(),
+            line.size.to_string(),
+            line.transport.to_string(),
+            line.peer.clone(),
+        ];
+        let rest = match &line.outcome {
+            Ok(outcome) => {
+                report.record(&record(&line, outcome))?;
+                let figure = |value| readable(value, &unit(&line));
+                let interval = outcome.ratio.interval;
+                [
+                    figure(outcome.farcall),
+                    figure(outcome.peer),
+                    format!("{:.3}", outcome.ratio.ratio),
+                    interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}")),
+                    outcome.regime.to_string(),
+                    of,
+                ]
+            }
+            Err(why) => {
+                ["-".to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned(), why.clone()]
+            }
+        };
+        table.add_row(first.into_iter().chain(rest));
+    }
+    report.line(format_args!(
+        "# round trips of a message of the size each way, or reads of an object of the size under a key of 30 bytes; what peers print \
+         of half a round trip is doubled"
+    ))?;
+    report.line(format_args!(
+        "# servers on core {}, clients on core {}; sizes are binary; ratio: farcall's figure over the peer's",
+        bench.cores().responder,
+        bench.cores().initiator
+    ))?;
+    report.line(table.trim_fmt())?;
+    let discarded: usize = cells.iter().filter_map(|cell| Some(cell.lines().first()?.discarded)).sum();
+    report.line(format_args!("# blocks discarded because the cores moved during them: {discarded}"))
+}
+
+/// What both figures are.
+fn what(line: &CellLine) -> String {
+    match (line.in_flight, line.statistic) {
+        (1, None) => "medians".to_owned(),
+        (1, Some(PeerStatistic::LeastMean)) => {
+            format!("the peer's {}, farcall's mean: favours the peer", PeerStatistic::LeastMean.words())
+        }
+        (1, Some(statistic)) => format!("{}s", statistic.words()),
+        (many, _) => format!("requests a second, {many} under way; the peer's in batches of {many}"),
+    }
+}
+
+fn unit(line: &CellLine) -> Unit {
+    if line.in_flight == 1 { Unit::Nanoseconds } else { Unit::PerSecond }
+}
+
+fn record(line: &CellLine, outcome: &Outcome) -> Record {
+    let interval = outcome.ratio.interval;
+    let more = [
+        ("description", json!(what(line))),
+        ("path", json!(line.path.words())),
+        ("peer", json!(line.peer)),
+        ("message_length_bytes", json!(line.size.0)),
+        ("other", json!(outcome.peer)),
+        ("ratio", json!(outcome.ratio.ratio)),
+        ("ratio_low", json!(interval.map(|(low, _)| low))),
+        ("ratio_high", json!(interval.map(|(_, high)| high))),
+        ("regime", json!(outcome.regime.to_string())),
+        ("blocks_discarded", json!(line.discarded)),
+    ];
+    let rate = if line.in_flight > 1 { ".rate" } else { "" };
+    Record {
+        schema: SCHEMA,
+        command: "compare",
+        test: "peers".to_owned(),
+        transport: line.transport.name().to_owned(),
+        name: format!("{}.{}{rate}", line.peer, line.size),
+        value: outcome.farcall,
+        unit: unit(line),
+        statistic: Statistic::MedianOfBlocks,
+        samples: outcome.ratio.blocks as u64,
+        in_flight: line.in_flight as u64,
+        more: Map::from_iter(more.map(|(name, value)| (name.to_owned(), value))),
+    }
+}

@@ -1,0 +1,125 @@
+//! `farcall perf echo --vary`.
+
+use farcall::TransportKind;
+use farcall::parameters::Settings;
+use farcall_lab::echo::EchoTest;
+use farcall_lab::histogram::LatencySummary;
+use farcall_lab::simulation::SimulatedFabric;
+use farcall_lab::table::row_name;
+
+use super::simulated::simulation_failure;
+use super::{PerfTest, Site, Sites, checks, plans, simulated, sizes};
+use crate::arguments::Perf;
+use crate::commands::vary::{self, Metric, Subject, rate, time};
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// What is known of each size.
+const METRICS: [Metric; 5] = [time("p50"), time("trimmed"), time("mean"), time("p99"), rate("rate")];
+
+/// Runs the test over every transport.
+pub fn run(
+    perf: &Perf,
+    tests: &[PerfTest],
+    transports: &[TransportKind],
+    sites: &Sites,
+    mut report: Report,
+) -> Result<(), Failure> {
+    if tests != [PerfTest::Echo] {
+        return Err(Failure::Usage("--vary: of the tests of perf only echo can be varied".to_owned()));
+    }
+    for &transport in transports {
+        let echo = VariedEcho { perf, transport, site: sites.of(transport) };
+        let (seed, quiet) = (perf.tuning.seed, perf.output.quiet);
+        vary::run(&perf.varying, seed, &echo, &mut report, quiet)?;
+    }
+    report.end()
+}
+
+/// Echoes over one transport.
+struct VariedEcho<'a> {
+    perf: &'a Perf,
+    transport: TransportKind,
+    site: Site<'a>,
+}
+
+impl Subject for VariedEcho<'_> {
+    /// The test, and the fabric if it runs on one.
+    type Prepared = (EchoTest, Option<SimulatedFabric>);
+
+    fn names(&self) -> (&'static str, String, String) {
+        ("perf", "echo".to_owned(), self.transport.name().to_owned())
+    }
+
+    fn rows(&self) -> Vec<String> {
+        sizes(self.perf, PerfTest::Echo).iter().map(|&size| row_name("echo", size, "")).collect()
+    }
+
+    fn metrics(&self) -> &'static [Metric] {
+        &METRICS
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        Ok(plans::echo(self.perf, self.site)?.settings)
+    }
+
+    fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
+        let mut perf = self.perf.clone();
+        perf.tuning.settings.extend_from_slice(assignments);
+        let (name, fields) = (perf.fabric.as_deref(), perf.tuning.of_fabric());
+        let transports = [self.transport];
+        let fabric = match self.site {
+            Site::Fabric(_) => simulated::fabric(name, &fields, &transports, perf.tuning.seed)?,
+            Site::Machine(_)
+                if perf.varying.vary.iter().any(|text| text.starts_with(crate::arguments::FABRIC)) =>
+            {
+                let sentence = format!("{} has no simulated fabric to vary", self.transport);
+                return Err(Failure::Usage(sentence));
+            }
+            Site::Machine(_) => None,
+        };
+        checks::check(PerfTest::Echo, &perf, &transports)?;
+        let test = plans::echo(&perf, fabric.as_ref().map_or(self.site, Site::Fabric))?;
+        let blocks = perf.varying.blocks();
+        let (calls, lasting) = (test.calls.div_ceil(blocks), test.lasting / blocks as u32);
+        Ok((EchoTest { calls, lasting, ..test }, fabric))
+    }
+
+    fn distance_nanos(&self) -> Result<f64, Failure> {
+        match self.site {
+            Site::Machine(bench) => bench.distance_nanos().map_err(Failure::run),
+            Site::Fabric(_) => Ok(0.0),
+        }
+    }
+
+    fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure> {
+        let (test, fabric) = prepared;
+        let size = sizes(self.perf, PerfTest::Echo)[row];
+        let found = match (self.site, fabric) {
+            (Site::Fabric(_), Some(fabric)) => {
+                let fabric = SimulatedFabric { seed, ..fabric.clone() };
+                let echo = test.simulate(&fabric, self.transport, size).map_err(simulation_failure)?;
+                Some((echo.latency, echo.calls_per_second))
+            }
+            (Site::Machine(bench), _) => {
+                let echo = test.once(bench, self.transport, size).map_err(Failure::run)?;
+                echo.latencies.summary().map(|latency| (latency, echo.calls_per_second))
+            }
+            (Site::Fabric(_), None) => None,
+        };
+        let nothing = || vec![None; METRICS.len()];
+        Ok(found.map_or_else(nothing, |(latency, calls_per_second)| figures(&latency, calls_per_second)))
+    }
+}
+
+/// In the order of [`METRICS`].
+fn figures(latency: &LatencySummary, calls_per_second: f64) -> Vec<Option<f64>> {
+    let nanos = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64);
+    vec![
+        nanos(latency.p50_nanos),
+        Some(latency.trimmed_mean_nanos),
+        Some(latency.mean_nanos),
+        nanos(latency.p99_nanos),
+        Some(calls_per_second),
+    ]
+}

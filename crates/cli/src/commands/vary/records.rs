@@ -1,0 +1,110 @@
+//! The records of `--vary`: the figure of every run, and every effect on every figure.
+
+use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::vary::{Effect, Guard, Subject as Of};
+use serde_json::{Map, Value, json};
+
+use super::{Metric, Row, Subject, Varied, figures};
+use crate::failure::Failure;
+use crate::output::Report;
+
+impl<S: Subject> Varied<'_, S> {
+    /// Records everything that was found for a row.
+    pub(super) fn record_row(&self, row: &Row<'_>, report: &mut Report) -> Result<(), Failure> {
+        for (number, metric) in self.subject.metrics().iter().enumerate() {
+            let (Some(analysis), Some(blocks)) = (&row.analyses[number], figures(&row.blocks, number)) else {
+                continue;
+            };
+            for run in 0..self.design.runs().len() {
+                let values: Vec<f64> = blocks.iter().map(|block| block[run]).collect();
+                report.record(&self.run_record(row, metric, run, &values))?;
+            }
+            for effect in &analysis.effects {
+                report.record(&self.effect_record(row, metric, effect, analysis.blocks))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_record(&self, row: &Row<'_>, metric: &Metric, run: usize, values: &[f64]) -> Record {
+        let levels = self.factors.iter().zip(&self.design.runs()[run]);
+        let levels: Map<String, Value> =
+            levels.map(|(factor, &second)| (factor.name.clone(), json!(factor.level(second).text))).collect();
+        let mean = values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64;
+        let more = [("kind", json!("run")), ("levels", json!(levels)), ("of_blocks", json!(values))];
+        let name = format!("{}.{}.run{run}", row.name, metric.name);
+        self.record(row, name, mean.exp(), metric.unit(), values.len(), more.into())
+    }
+
+    fn effect_record(&self, row: &Row<'_>, metric: &Metric, effect: &Effect, blocks: usize) -> Record {
+        let (kind, what) = self.kind(&effect.subject);
+        let factors: Vec<&str> = match &effect.subject {
+            Of::Factor(factor) | Of::AddedIn(factor) | Of::LeftOut(factor) => {
+                vec![&self.factors[*factor].name]
+            }
+            Of::Pairs(pairs) => pairs
+                .iter()
+                .flat_map(|&(one, other)| [&*self.factors[one].name, &*self.factors[other].name])
+                .collect(),
+            Of::All => self.factors.iter().map(|factor| &*factor.name).collect(),
+        };
+        let guarding = |guard: &&Guard| guard.row == row.name && guard.metric == metric.name;
+        let guard = self.varying.guard.iter().find(guarding).map(|guard| {
+            json!({ "worse_at_most": guard.part, "verdict": guard.judge(effect, metric.better).to_string() })
+        });
+        let more = [
+            ("kind", json!(kind)),
+            ("factors", json!(factors)),
+            ("ratio_low", json!(effect.interval.map(|(low, _)| low))),
+            ("ratio_high", json!(effect.interval.map(|(_, high)| high))),
+            ("verdict", json!(effect.verdict.to_string())),
+            ("separable", json!(!matches!(&effect.subject, Of::Pairs(pairs) if pairs.len() > 1))),
+            ("guard", json!(guard)),
+        ];
+        let name = format!("{}.{}.{kind}.{what}", row.name, metric.name);
+        self.record(row, name, effect.ratio, Unit::Ratio, blocks, more.into())
+    }
+
+    fn kind(&self, subject: &Of) -> (&'static str, String) {
+        let name = |factor: &usize| self.factors[*factor].name.clone();
+        match subject {
+            Of::Factor(factor) => ("effect", name(factor)),
+            Of::Pairs(pairs) => ("interaction", self.pair_names(pairs)),
+            Of::AddedIn(factor) => ("added_in", name(factor)),
+            Of::LeftOut(factor) => ("left_out", name(factor)),
+            Of::All => ("effect", "all".to_owned()),
+        }
+    }
+
+    fn record(
+        &self,
+        row: &Row<'_>,
+        name: String,
+        value: f64,
+        unit: Unit,
+        samples: usize,
+        more: Vec<(&str, Value)>,
+    ) -> Record {
+        let (command, test, transport) = self.subject.names();
+        let common = [
+            ("varied", json!(row.name)),
+            ("regime", json!(row.blocks.main_regime().map(|regime| regime.to_string()))),
+            ("blocks_discarded", json!(row.blocks.discarded)),
+            ("seed", json!(self.seed)),
+        ];
+        let more = common.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value));
+        Record {
+            schema: SCHEMA,
+            command,
+            test,
+            transport,
+            name,
+            value,
+            unit,
+            statistic: Statistic::GeometricMean,
+            samples: samples as u64,
+            in_flight: 0,
+            more: Map::from_iter(more),
+        }
+    }
+}

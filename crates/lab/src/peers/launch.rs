@@ -1,0 +1,159 @@
+//! Starting the programs of others: on one core each, for a bounded time, and never left behind.
+
+use core::time::Duration;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
+
+use farcall_limit::Core;
+
+use super::PeerError;
+
+/// No program takes longer than this for one figure.
+const WITHIN_SECONDS: &str = "20";
+
+/// A server listens within this time.
+const LISTENING_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether a program of that name is on the search path.
+pub fn is_here(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+/// A command that is ended when it takes too long, with all that it has started.
+pub fn bounded(program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=2", WITHIN_SECONDS, program]);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The same on one core.
+pub fn bounded_on(core: Core, program: &str) -> Command {
+    let mut command = bounded("taskset");
+    command.args(["--cpu-list", &core.to_string(), program]);
+    command
+}
+
+/// A server on one core, which ends with this value.
+pub struct Server(Child);
+
+impl Server {
+    /// Starts a command that was made by [`bounded_on`].
+    pub fn start(mut command: Command) -> Result<Self, PeerError> {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Self).map_err(|error| not_started(&command, &error))
+    }
+
+    /// Waits until something listens on the port.
+    pub fn listening(mut self, program: &'static str, port: u16) -> Result<Self, PeerError> {
+        let failed = |why: &str| PeerError::Failed { program: program.to_owned(), why: why.to_owned() };
+        let until = Instant::now() + LISTENING_WITHIN;
+        while !is_listening(port) {
+            if matches!(self.0.try_wait(), Ok(Some(_))) {
+                return Err(failed("its server ended at once"));
+            }
+            if Instant::now() > until {
+                return Err(failed("its server does not listen"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(self)
+    }
+
+    /// Waits until the file is there, such as a Unix socket.
+    pub fn with_file(mut self, program: &'static str, file: &Path) -> Result<Self, PeerError> {
+        let until = Instant::now() + LISTENING_WITHIN;
+        while !file.exists() {
+            if Instant::now() > until || matches!(self.0.try_wait(), Ok(Some(_))) {
+                let why = "its server does not listen".to_owned();
+                return Err(PeerError::Failed { program: program.to_owned(), why });
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(self)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // `timeout` passes SIGTERM on to what it runs, which SIGKILL could not be; many servers have ended already.
+        let _ = Command::new("kill").arg(self.0.id().to_string()).stderr(Stdio::null()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port on which nothing listens now.
+pub fn free_port() -> Result<u16, PeerError> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    port.map(|address| address.port())
+        .map_err(|error| PeerError::Start { program: "a listener".to_owned(), why: error.to_string() })
+}
+
+/// Whether something listens there, without a connection that the server would take for its client.
+fn is_listening(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let place = format!(":{port:04X}");
+    let listens = |line: &str| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&place)) && fields.nth(1) == Some(LISTEN)
+    };
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .any(|table| std::fs::read_to_string(table).is_ok_and(|text| text.lines().any(listens)))
+}
+
+/// Runs a command to its end and returns what it printed.
+pub fn output_of(command: &mut Command) -> Result<String, PeerError> {
+    let Output { status, stdout, stderr } = command.output().map_err(|error| not_started(command, &error))?;
+    let text = String::from_utf8_lossy(&stdout).into_owned();
+    if status.success() {
+        return Ok(text);
+    }
+    // 124 is what `timeout` says of a command that it ended.
+    let why = match status.code() {
+        Some(124) => format!("it took longer than {WITHIN_SECONDS} s"),
+        _ => last_words(&format!("{text}\n{}", String::from_utf8_lossy(&stderr))),
+    };
+    Err(PeerError::Failed { program: name_of(command), why })
+}
+
+/// The last line that says something.
+pub fn last_words(text: &str) -> String {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim().to_owned()
+}
+
+fn not_started(command: &Command, error: &std::io::Error) -> PeerError {
+    PeerError::Start { program: name_of(command), why: error.to_string() }
+}
+
+/// The program behind `timeout` and `taskset`.
+fn name_of(command: &Command) -> String {
+    let arguments: Vec<_> =
+        command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let index = if arguments.get(2).is_some_and(|name| name == "taskset") { 5 } else { 2 };
+    arguments.get(index).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_seen_without_being_connected_to() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        assert!(is_listening(port));
+        drop(listener);
+        assert!(!is_listening(port));
+    }
+
+    #[test]
+    fn what_a_program_says_last_is_kept_when_it_fails() {
+        let error = output_of(bounded("sh").args(["-c", "echo bad luck >&2; exit 3"])).expect_err("status 3");
+        assert_eq!(error.to_string(), "sh failed: bad luck");
+        assert!(is_here("sh") && !is_here("no-such-program"));
+    }
+}

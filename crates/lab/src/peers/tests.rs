@@ -1,0 +1,69 @@
+//! The parsers, on what the programs printed on a machine with Debian 12.
+
+use super::*;
+
+fn near(value: f64, expected: f64) -> bool {
+    (value / expected - 1.0).abs() < 1e-3
+}
+
+#[test]
+fn ucx_prints_half_the_median_round_trip() {
+    let figure = ucx::read(include_str!("../../data/peers/ucx_perftest.txt")).expect("a figure");
+    assert!(near(figure.value, 1452.0) && figure.step == 2.0, "{figure:?}");
+    let figure = ucx::read(include_str!("../../data/peers/ucx_perftest-long.txt")).expect("a figure");
+    assert!(
+        near(figure.value, 195_276.0),
+        "the line of the whole run, not that of its first second: {figure:?}"
+    );
+}
+
+#[test]
+fn netpipe_prints_the_rate_to_more_digits_than_the_time() {
+    let open_mpi = include_str!("../../data/peers/netpipe-openmpi.txt");
+    let figure = netpipe::read(open_mpi, 1024).expect("a figure");
+    assert!(near(figure.value, 6131.5) && figure.step < 0.1, "{figure:?}");
+    assert!(netpipe::read(open_mpi, 8).is_err(), "another size");
+    let figure = netpipe::read(include_str!("../../data/peers/netpipe-mpich.txt"), 1024).expect("a figure");
+    assert!(near(figure.value, 11_577.6), "{figure:?}");
+}
+
+#[test]
+fn libfabric_prints_half_the_mean_round_trip_and_a_rate() {
+    let figure =
+        libfabric::read(include_str!("../../data/peers/fi_pingpong-shm.txt"), 1024).expect("a figure");
+    assert!(near(figure.value, 17_452.0) && figure.step < 20.0, "{figure:?}");
+    let figure =
+        libfabric::read(include_str!("../../data/peers/fi_pingpong-tcp.txt"), 100).expect("a figure");
+    assert!(near(figure.value, 41_080.0) && figure.step == 20.0, "{figure:?}");
+}
+
+#[test]
+fn what_is_no_table_is_refused_with_its_last_words() {
+    for text in ["", "\n\n", "1,2", "iterations,50.0_percentile_lat,avg_lat\n", "no such device\n"] {
+        assert!(ucx::read(text).is_err() && netpipe::read(text, 1024).is_err(), "{text}");
+        assert!(libfabric::read(text, 1024).is_err(), "{text}");
+    }
+    let error = ucx::read("some words\nno such device\n").expect_err("no table").to_string();
+    assert_eq!(error, "ucx_perftest printed no figure: no such device");
+}
+
+#[test]
+fn peers_have_names_of_their_own_and_say_what_they_need() {
+    let mut names: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), PEERS.len());
+    for peer in PEERS {
+        assert!(!peer.programs.is_empty() && !peer.packages.is_empty(), "{peer:?}");
+        assert!(names.iter().any(|name| name.starts_with(peer.family())));
+    }
+}
+
+#[test]
+fn long_messages_go_round_less_often() {
+    let core = farcall_limit::Core(0);
+    let cores = CorePair { initiator: core, responder: core };
+    let ask = |bytes| Ask { cores, bytes, in_flight: 1, lasting: Duration::from_millis(100) };
+    assert!(ask(8).round_trips(500.0) > 100_000 && ask(1 << 20).round_trips(500.0) < 1000);
+    assert_eq!(ask(1 << 30).round_trips(500.0), 100);
+}
