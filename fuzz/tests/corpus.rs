@@ -85,4 +85,18 @@ macro_rules! tests {
     )+};
 }
 
-tests!(session, basic, homa, ring, shm_offer, shm_ring, rendezvous, counters, parameters, records, slots, kv, verbs_handshake);
+tests!(
+    session,
+    basic,
+    homa,
+    ring,
+    shm_offer,
+    shm_ring,
+    rendezvous,
+    counters,
+    parameters,
+    records,
+    slots,
+    kv,
+    verbs_handshake
+);

@@ -4,7 +4,6 @@
 //! It does what the drivers ask of it, checks nothing and frees nothing. Queue pairs of one thread only may talk at a time.
 #![allow(unsafe_code, reason = "the other side of a C interface")]
 #![allow(clippy::missing_safety_doc, missing_docs, reason = "the functions of libibverbs, under its names")]
-#![expect(private_interfaces, reason = "only the loader sees them")]
 
 #[path = "../src/sys/types.rs"]
 mod types;
@@ -150,7 +149,8 @@ unsafe fn carry_out(pair: &mut Pair, request: &ibv_send_wr) {
     // SAFETY: as for `post_send`; the kinds of requests are those that the drivers make, with one part each.
     unsafe {
         let part = &*request.sg_list;
-        let (local, bytes) = (ptr::with_exposed_provenance_mut::<u8>(part.addr as usize), part.length as usize);
+        let (local, bytes) =
+            (ptr::with_exposed_provenance_mut::<u8>(part.addr as usize), part.length as usize);
         match request.opcode {
             IBV_WR_RDMA_WRITE_WITH_IMM => {
                 let remote = ptr::with_exposed_provenance_mut::<u8>(request.wr.rdma.remote_addr as usize);
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn ibv_get_device_name(_device: *mut ibv_device) -> *const
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    let context = Box::into_raw(Box::<ibv_context>::new_zeroed()).cast::<ibv_context>();
+    let context = leaked(MaybeUninit::<ibv_context>::zeroed()).cast::<ibv_context>();
     // SAFETY: memory for a context; only its fields are written.
     unsafe {
         (&raw mut (*context).device).write(device);

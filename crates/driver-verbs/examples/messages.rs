@@ -5,7 +5,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use farcall_driver::{Datagram, Destination, LaneDriver, LaneEvent, LaneId, LaneReceiver, LaneSender, Packet};
+use farcall_driver::{
+    Datagram, Destination, LaneDriver, LaneEvent, LaneId, LaneReceiver, LaneSender, Packet,
+};
 use farcall_driver_verbs::{
     VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes, VerbsReceiver, VerbsSender,
 };
@@ -83,7 +85,7 @@ fn datagram_messages(
         from.flush();
         assert_eq!(at.receive(packets), burst);
         for packet in packets.drain(..) {
-            black_box(packet.payload()[0]);
+            black_box(packet[0]);
             at.release(packet);
         }
     }
