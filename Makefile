@@ -57,7 +57,7 @@ test-workspace: ## Unit, property, conformance and end-to-end tests
 	cargo test --locked --workspace
 
 .PHONY: landscapes
-landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries three
+landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries two
 	scripts/prepare build
 	cargo test --locked --release -p farcall-tune --test landscape -- --ignored --nocapture
 
