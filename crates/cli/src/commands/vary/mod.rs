@@ -87,6 +87,8 @@ struct Varied<'a, S> {
     design: Design,
     /// Which metric the table shows.
     shown: usize,
+    /// Whether there are cores that could move.
+    has_cores: bool,
     seed: u64,
 }
 
@@ -148,8 +150,8 @@ impl<'a, S: Subject> Varied<'a, S> {
                 return Err(refused(format!("`{}` is not measured; the rows are {rows}", guard.row)));
             }
         }
-        let design = Design::new(factors.len());
-        Ok(Self { varying, subject, factors, design, shown, seed })
+        let (design, has_cores) = (Design::new(factors.len()), subject.distance_nanos()? > 0.0);
+        Ok(Self { varying, subject, factors, design, shown, has_cores, seed })
     }
 
     /// Prepares every run, so that what cannot be run is refused before anything is.

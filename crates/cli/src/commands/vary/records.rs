@@ -86,9 +86,10 @@ impl<S: Subject> Varied<'_, S> {
         more: Vec<(&str, Value)>,
     ) -> Record {
         let (command, test, transport) = self.subject.names();
+        let regime = row.blocks.main_regime().filter(|_| self.has_cores).map(|regime| regime.to_string());
         let common = [
             ("varied", json!(row.name)),
-            ("regime", json!(row.blocks.main_regime().map(|regime| regime.to_string()))),
+            ("regime", json!(regime)),
             ("blocks_discarded", json!(row.blocks.discarded)),
             ("seed", json!(self.seed)),
         ];

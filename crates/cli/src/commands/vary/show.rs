@@ -37,14 +37,9 @@ impl<S: Subject> Varied<'_, S> {
                 row.name, metric.name
             ));
         };
-        let regime = row.blocks.main_regime().map_or_else(String::new, |regime| {
-            let of_others = row.blocks.kept.len() - analysis.blocks + row.blocks.discarded;
-            match self.subject.distance_nanos() {
-                Ok(nanos) if nanos > 0.0 => {
-                    format!(", cores {regime}, {of_others} left out because cores moved")
-                }
-                _ => String::new(),
-            }
+        let regime = row.blocks.main_regime().filter(|_| self.has_cores).map_or_else(String::new, |regime| {
+            let left_out = row.blocks.kept.len() - analysis.blocks + row.blocks.discarded;
+            format!(", cores {regime}, {left_out} left out because cores moved")
         });
         report.line(format_args!("\n# {}, {}; {} blocks{regime}", row.name, metric.name, analysis.blocks))?;
         report.line(self.table(analysis).trim_fmt())?;
