@@ -18,6 +18,7 @@
 
 mod api;
 mod library;
+pub mod raw;
 mod sends;
 
 pub use api::presence;

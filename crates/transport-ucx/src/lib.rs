@@ -28,6 +28,7 @@ mod descriptors;
 mod ffi;
 mod library;
 mod peers;
+pub mod raw;
 mod sends;
 mod shared;
 mod worker;

@@ -1,4 +1,4 @@
-//! The `library` transports: calls made of the messages of somebody else's library.
+//! The `library` transports: calls and tagged messages made of the messages of somebody else's library.
 //!
 //! A library (`ucx`, `mpi`, `ofi`) brings what carries whole messages reliably and in order; see [`Library`]. What it
 //! does not bring is the same for all and is here: sessions with their handshake, limits and signs of life, which are
@@ -14,6 +14,7 @@ pub mod conformance;
 mod counters;
 mod outbound;
 mod seam;
+mod tagged;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile};
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
-use farcall_protocol::wire::{Flags, Header, MessagePacket, Offer, Opcode, Protocol, WHOLE_HEADER_BYTES};
+use farcall_protocol::wire::{Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::LibraryCounters;
@@ -48,11 +49,13 @@ pub struct LibraryConfig {
     pub calls_max: u16,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
+    /// How many bytes of a peer's messages may wait for a receive.
+    pub unexpected_bytes: usize,
     /// The most memory lent at a time, in bytes.
     pub loan_bytes_max: usize,
 }
 
-/// Calls over one instance of a library.
+/// Calls and tagged messages over one instance of a library.
 pub struct LibraryTransport<L: Library> {
     outbound: Outbound<L>,
     /// The time of the last poll.
@@ -81,7 +84,7 @@ impl<L: Library> LibraryTransport<L> {
         let session = SessionConfig { offer, peer_timeout: config.peer_timeout, ..SessionConfig::default() };
         let sessions = Sessions::new(session, Protocol::Library, identity, seed)?;
         let counters = LibraryCounters::new(counters, label);
-        let outbound = Outbound::new(library, sessions, counters, config.loan_bytes_max);
+        let outbound = Outbound::new(library, sessions, counters, config, seed);
         Ok(Self { outbound, now: Instant::ZERO })
     }
 
@@ -103,23 +106,43 @@ impl<L: Library> Outbound<L> {
         if header.opcode.is_of_session() {
             return self.take_session_packet(&header, arrival, now, sink);
         }
+        match TaggedPacket::parse(&header, arrival.head()) {
+            Ok(None) => {}
+            Ok(Some(packet)) => {
+                let Some(index) = self.admit(&header, arrival, now, sink) else { return };
+                return self.take_tagged(index, packet, arrival, sink);
+            }
+            Err(_) => return self.counters.malformed.increment(),
+        }
         let parsed = MessagePacket::parse(&header, arrival.head(), Protocol::Library);
         let (Ok(MessagePacket::Whole { tag, .. }), WHOLE_HEADER_BYTES) = (parsed, arrival.head().len())
         else {
             return self.counters.malformed.increment();
         };
-        let Some(index) = self.sessions.admit(NOBODY, &header, arrival.head(), now) else {
-            return self.counters.unknown_sessions.increment();
-        };
-        // The first message that names it brings a session up.
-        if self.sessions.has_events() {
-            self.report_sessions(sink);
-        }
+        let Some(index) = self.admit(&header, arrival, now, sink) else { return };
         if header.flags.has(Flags::FROM_CALLER) {
             self.take_request(index, &header, tag, arrival, sink);
         } else {
             self.take_response(index, &header, tag, arrival, sink);
         }
+    }
+
+    /// The session of a message. The first message that names it brings a session up.
+    #[inline]
+    fn admit(
+        &mut self,
+        header: &Header,
+        arrival: &L::Arrival,
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) -> Option<usize> {
+        let index = self.sessions.admit(NOBODY, header, arrival.head(), now);
+        if index.is_none() {
+            self.counters.unknown_sessions.increment();
+        } else if self.sessions.has_events() {
+            self.report_sessions(sink);
+        }
+        index
     }
 
     fn take_session_packet(
@@ -238,7 +261,11 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         self.now = now;
+        self.outbound.send_batches();
         self.outbound.transmit_session_packets();
+        if self.outbound.mail.hands_on {
+            self.outbound.hand_on_kept(sink);
+        }
         let progressed = self.outbound.library.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.outbound.library.next_loss() {
@@ -251,7 +278,13 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.outbound.transmit_session_packets();
         // A handshake that its acceptor gives up is no event.
         self.outbound.forget_unused_destinations(timers_due);
+        self.outbound.send_batches();
+        self.outbound.report_sends(sink);
         progressed.max(received)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.outbound.send_batches()
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

@@ -11,7 +11,8 @@ use farcall_protocol::ring::{
 
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
-use super::tagged::{Arrival, overrun};
+use super::tagged::overrun;
+use crate::mail::Verdict;
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -188,19 +189,19 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::Message => {
                 let payload = self.inline(slot, payload)?;
-                let arrival =
+                let verdict =
                     self.arrive(slot, Tag(entry.call), &payload, *patience == Patience::Once, sink)?;
-                if arrival == Arrival::Left {
+                if verdict == Verdict::Left {
                     return Ok(Flow::Stop);
                 }
-                *patience = if arrival == Arrival::Kept { patience.used() } else { patience.renewed() };
+                *patience = if verdict == Verdict::Kept { patience.used() } else { patience.renewed() };
             }
             EntryKind::MessageBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
             }
             EntryKind::MessageCredit => {
-                self.sessions[slot].send_window.credit(entry.call).map_err(overrun)?;
+                self.sessions[slot].mail.send_window.credit(entry.call).map_err(overrun)?;
             }
         }
         Ok(Flow::Continue)
