@@ -84,6 +84,8 @@ fn pairs() -> impl Iterator<Item = Pair> {
         &format!("ucx.message_bytes_max={limit}"),
         &format!("mpi.message_bytes_max={limit}"),
         "endpoint.unexpected_bytes=64K",
+        // Many threads spin at once, and none of them is dead.
+        "endpoint.peer_timeout=30s",
     ]);
     transports().map(move |kind| {
         println!("over {kind}");

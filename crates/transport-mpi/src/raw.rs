@@ -36,7 +36,8 @@ impl RawMpi {
     /// Starts MPI, with so many slots of so many bytes. Once in a process, without other instances, in a launch of two.
     pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, MpiError> {
         let opened = opened().map_err(|why| MpiError::Unusable { why })?;
-        let rank = start_for_one_thread(opened).map_err(|_| MpiError::Unusable { why: "MPI does not start" })?;
+        let rank =
+            start_for_one_thread(opened).map_err(|_| MpiError::Unusable { why: "MPI does not start" })?;
         Ok(Self {
             opened,
             peer: 1 - rank,
@@ -116,6 +117,18 @@ impl RawMpi {
         Some(slot)
     }
 
+    /// Lets MPI work, by asking for a message that nobody sends.
+    pub fn progress(&mut self) {
+        let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
+        let nobodys = self.under_way.len() as c_int;
+        let (opened, improbe) = (self.opened, self.opened.functions.improbe);
+        // SAFETY: MPI runs, and writes where it is told to during the call.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code =
+            unsafe { improbe(self.peer, nobodys, opened.world, &mut found, &mut message, &mut status) };
+        assert!(code == MPI_SUCCESS && found == 0, "MPI looks for what is not there");
+    }
+
     fn any(&mut self) -> Option<usize> {
         let functions = &self.opened.functions;
         let (count, requests) = (self.under_way.len() as c_int, self.requests.as_mut_ptr());
@@ -134,8 +147,8 @@ impl RawMpi {
     }
 
     fn test(&mut self) -> Option<usize> {
-        let slots = self.under_way.len();
-        for slot in (0..slots).map(|ahead| (self.next + ahead) % slots) {
+        let (slots, next) = (self.under_way.len(), self.next);
+        for slot in (0..slots).map(|ahead| (next + ahead) % slots) {
             if !self.under_way[slot] {
                 continue;
             }

@@ -105,12 +105,8 @@ pub type SendCallback = unsafe extern "C" fn(request: *mut c_void, status: Statu
 pub type FetchCallback =
     unsafe extern "C" fn(request: *mut c_void, status: Status, length: usize, user_data: *mut c_void);
 
-pub type TagCallback = unsafe extern "C" fn(
-    request: *mut c_void,
-    status: Status,
-    info: *const c_void,
-    user_data: *mut c_void,
-);
+pub type TagCallback =
+    unsafe extern "C" fn(request: *mut c_void, status: Status, info: *const c_void, user_data: *mut c_void);
 
 /// The callback of an operation; which one it is follows from the operation.
 #[derive(Clone, Copy)]

@@ -77,7 +77,8 @@ impl RawUcx {
 
     /// Connects to the other side.
     pub fn connect(&mut self, to: &Address) -> Result<(), UcxError> {
-        let unknown = |_| UcxError::Refused { what: "a peer", why: "the address is not one of UCX's".to_owned() };
+        let unknown =
+            |_| UcxError::Refused { what: "a peer", why: "the address is not one of UCX's".to_owned() };
         let address = unwrap(to).map_err(unknown)?;
         // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
         #[expect(unsafe_code, reason = "a structure of C")]
@@ -179,6 +180,11 @@ impl RawUcx {
         self.slots[found].state = State::Idle;
         self.next = found + 1;
         Some(found)
+    }
+
+    /// Lets UCX work.
+    pub fn progress(&mut self) {
+        self.worker.progress();
     }
 
     /// The first slot from `start` on that has completed.

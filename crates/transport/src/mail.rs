@@ -9,7 +9,9 @@ use std::collections::VecDeque;
 use farcall_protocol::matching::{Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag};
 
 use crate::payload::WaitingPayload;
-use crate::{DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId};
+use crate::{
+    DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId,
+};
 
 /// The most ended sessions of which unexpected messages are kept.
 const HEIRLESS_MAX: usize = 64;
@@ -51,6 +53,37 @@ pub enum Verdict {
     Kept,
     /// Nobody expects it and it shall wait where it lies. Nothing was changed.
     Left,
+}
+
+/// Whether a message that nobody expects may be left where it lies until the next poll: its receive may be about to be
+/// posted, and what is given to that from where it lies is not copied twice. Once is enough, so that it holds up nothing
+/// else for longer than a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It has to be taken out.
+    Never,
+    /// It may be left.
+    Once,
+    /// Not before another message was expected: one was left in the last poll, or taken out in this.
+    Used,
+}
+
+impl Patience {
+    /// What it is after a message was left.
+    #[inline]
+    pub fn used(self) -> Self {
+        if self == Self::Never { self } else { Self::Used }
+    }
+
+    /// What it is after that became of a message.
+    #[inline]
+    pub fn after(self, verdict: Verdict) -> Self {
+        match verdict {
+            _ if self == Self::Never => self,
+            Verdict::Kept | Verdict::Left => Self::Used,
+            Verdict::Receive(_) | Verdict::HandOn => Self::Once,
+        }
+    }
 }
 
 /// The messages of one session.

@@ -4,7 +4,9 @@
 //! in every session, because libraries let short messages overtake long ones. Short messages share a packet: a batch has
 //! them behind each other, each with its tag and length in front.
 
-use super::{CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare};
+use super::{
+    CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare,
+};
 use crate::matching::Tag;
 
 /// Bytes in front of each message of a batch.
@@ -87,6 +89,12 @@ impl<'a> Batch<'a> {
     /// The messages in `bytes`; what is wrong with them shows when they are read.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
+    }
+
+    /// How many bytes have not been read.
+    #[inline]
+    pub const fn unread(&self) -> usize {
+        self.0.len()
     }
 }
 

@@ -23,13 +23,17 @@ use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile};
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
-use farcall_protocol::wire::{Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES};
+use farcall_protocol::wire::{
+    Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
+};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::LibraryCounters;
 use outbound::{Outbound, to_protocol};
 pub use seam::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, Presence};
+use tagged::Rest;
 
+use crate::mail::Patience;
 use crate::{
     CallId, Holdings, Outbox, RequestId, Service, SessionId, Sink, Status, Transport, TransportLimits,
 };
@@ -91,39 +95,55 @@ impl<L: Library> LibraryTransport<L> {
     /// Takes in what has arrived, at most [`ARRIVALS_PER_POLL`] messages.
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
-        for taken in 0..ARRIVALS_PER_POLL {
-            let Some(arrival) = self.outbound.library.next_arrival() else { return taken };
-            self.outbound.take_in(&arrival, now, sink);
-            self.outbound.library.release(arrival);
+        let mut taken = 0;
+        if let Some(held) = self.outbound.held.take() {
+            self.outbound.go_on(held, Patience::Used, sink);
+            taken += 1;
         }
-        ARRIVALS_PER_POLL
+        // What is left holds up what comes after it, for a turn.
+        while taken < ARRIVALS_PER_POLL && self.outbound.held.is_none() {
+            let Some(arrival) = self.outbound.library.next_arrival() else { break };
+            let rest = self.outbound.take_in(&arrival, now, sink);
+            self.outbound.hold_or_release(arrival, rest);
+            taken += 1;
+        }
+        taken
     }
 }
 
 impl<L: Library> Outbound<L> {
-    fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
-        let Ok(header) = Header::parse(arrival.head()) else { return self.counters.malformed.increment() };
-        if header.opcode.is_of_session() {
-            return self.take_session_packet(&header, arrival, now, sink);
-        }
+    /// Reads a message of the library; gives what is left of it for the next poll.
+    fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) -> Option<Rest> {
+        let Ok(header) = Header::parse(arrival.head()) else {
+            self.counters.malformed.increment();
+            return None;
+        };
         match TaggedPacket::parse(&header, arrival.head()) {
-            Ok(None) => {}
+            Ok(None) => self.take_other(&header, arrival, now, sink),
             Ok(Some(packet)) => {
-                let Some(index) = self.admit(&header, arrival, now, sink) else { return };
-                return self.take_tagged(index, packet, arrival, sink);
+                let index = self.admit(&header, arrival, now, sink)?;
+                return self.take_tagged(index, packet, &arrival.payload(), sink);
             }
-            Err(_) => return self.counters.malformed.increment(),
+            Err(_) => self.counters.malformed.increment(),
         }
-        let parsed = MessagePacket::parse(&header, arrival.head(), Protocol::Library);
+        None
+    }
+
+    /// Reads a message that is not about tagged ones.
+    fn take_other(&mut self, header: &Header, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
+        if header.opcode.is_of_session() {
+            return self.take_session_packet(header, arrival, now, sink);
+        }
+        let parsed = MessagePacket::parse(header, arrival.head(), Protocol::Library);
         let (Ok(MessagePacket::Whole { tag, .. }), WHOLE_HEADER_BYTES) = (parsed, arrival.head().len())
         else {
             return self.counters.malformed.increment();
         };
-        let Some(index) = self.admit(&header, arrival, now, sink) else { return };
+        let Some(index) = self.admit(header, arrival, now, sink) else { return };
         if header.flags.has(Flags::FROM_CALLER) {
-            self.take_request(index, &header, tag, arrival, sink);
+            self.take_request(index, header, tag, arrival, sink);
         } else {
-            self.take_response(index, &header, tag, arrival, sink);
+            self.take_response(index, header, tag, arrival, sink);
         }
     }
 
@@ -228,6 +248,9 @@ fn is_open(head: &[u8]) -> bool {
 impl<L: Library> Drop for LibraryTransport<L> {
     fn drop(&mut self) {
         self.outbound.close_all();
+        if let Some(held) = self.outbound.held.take() {
+            self.outbound.library.release(held.arrival);
+        }
     }
 }
 
@@ -292,7 +315,8 @@ impl<L: Library> Transport for LibraryTransport<L> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        if self.outbound.sessions.wants_transmit() || self.outbound.sessions.has_events() {
+        let outbound = &self.outbound;
+        if outbound.sessions.wants_transmit() || outbound.sessions.has_events() || outbound.held.is_some() {
             return Some(Instant::ZERO);
         }
         let library = self.outbound.library.next_deadline(self.now).unwrap_or(Instant::NEVER);

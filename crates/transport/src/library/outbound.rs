@@ -7,13 +7,20 @@ use farcall_protocol::session::{EndReason, Link, PeerAddress, SessionEvent, Sess
 use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};
 
 use super::channel::{Channel, Waiting};
-use super::seam::Library;
+use super::seam::{Arrival, Library};
+use super::tagged::Rest;
 use super::{LibraryConfig, LibraryCounters, NOBODY};
-use crate::mail::Mail;
+use crate::mail::{Mail, Patience};
 use crate::{
     CallId, CallRefused, DownReason, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress,
     RequestId, SendProgress, SendRefused, Service, Sink, Status, Tag, down_reason,
 };
+
+/// A message of the library of which a part waits for the next poll.
+pub struct Held<A> {
+    pub arrival: A,
+    pub rest: Rest,
+}
 
 /// Everything that sending needs.
 pub struct Outbound<L: Library> {
@@ -32,6 +39,7 @@ pub struct Outbound<L: Library> {
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(SessionId, String)>,
     pub mail: Mail,
+    pub held: Option<Held<L::Arrival>>,
     /// How much of a peer's messages may wait here.
     pub(super) unexpected_lines: u32,
     /// Sessions with messages that leave with the next flush.
@@ -60,6 +68,7 @@ impl<L: Library> Outbound<L> {
             any_ended: false,
             excesses: Vec::new(),
             mail: Mail::new(seed),
+            held: None,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),
         }
@@ -132,6 +141,22 @@ impl<L: Library> Outbound<L> {
         }
     }
 
+    /// Reads what was left of a message.
+    pub fn go_on(&mut self, held: Held<L::Arrival>, patience: Patience, sink: &mut dyn Sink) {
+        let Held { arrival, rest } = held;
+        let rest = self.deliver(rest, &arrival.payload(), patience, sink);
+        self.hold_or_release(arrival, rest);
+    }
+
+    /// Gives a message back to the library, unless something is left of it.
+    #[inline]
+    pub fn hold_or_release(&mut self, arrival: L::Arrival, rest: Option<Rest>) {
+        match rest {
+            Some(rest) => self.held = Some(Held { arrival, rest }),
+            None => self.library.release(arrival),
+        }
+    }
+
     /// Tells the sink which sessions came up and which ended.
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.sessions.poll_event() {
@@ -142,6 +167,10 @@ impl<L: Library> Outbound<L> {
                 }
                 SessionEvent::Down { id, reason } => {
                     self.any_ended = true;
+                    // What has arrived can still be received.
+                    if let Some(held) = self.held.take_if(|held| held.rest.id == id) {
+                        self.go_on(held, Patience::Never, sink);
+                    }
                     let reason = self.reason_of(id, reason);
                     // Another session may have its place already.
                     if let Some(place @ Some(_)) = self.channels.get_mut(id.index())

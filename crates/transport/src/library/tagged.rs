@@ -10,8 +10,8 @@ use farcall_protocol::session::{Link, SessionId};
 use farcall_protocol::wire::{BATCH_ENTRY_BYTES, Batch, TaggedPacket, put_entry, put_tagged};
 
 use super::outbound::{Outbound, to_protocol};
-use super::seam::{Arrival, Library};
-use crate::mail::{Claimed, Correspondent, Verdict, WaitingSend};
+use super::seam::Library;
+use crate::mail::{Claimed, Correspondent, Patience, Verdict, WaitingSend};
 use crate::{
     Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress, SendRefused, Sink,
 };
@@ -41,6 +41,15 @@ pub struct Tagged {
 struct Early {
     contents: Contents,
     payload: Kept,
+}
+
+/// What is left of a packet with a message that nobody expects yet.
+#[derive(Clone, Copy)]
+pub struct Rest {
+    pub id: SessionId,
+    contents: Contents,
+    /// Where the next message of a batch begins.
+    at: usize,
 }
 
 /// What the payload of a packet is.
@@ -258,73 +267,110 @@ impl<L: Library> Outbound<L> {
         }
     }
 
-    /// A packet about tagged messages came, of the session at `index`.
+    /// A packet about tagged messages came, of the session at `index`. Gives what is left of it.
     #[inline]
     pub fn take_tagged(
         &mut self,
         index: usize,
         packet: TaggedPacket,
-        arrival: &L::Arrival,
+        payload: &Incoming<'_>,
         sink: &mut dyn Sink,
-    ) {
-        let Some(channel) = self.channel_at(index) else { return };
+    ) -> Option<Rest> {
+        let channel = self.channel_at(index)?;
         let (id, bytes_max) = (channel.id, channel.message_bytes_max());
         let (number, contents) = match packet {
             TaggedPacket::One { number, tag } => (number, Contents::Message(tag)),
             TaggedPacket::Batch { number } => (number, Contents::Batch),
-            TaggedPacket::Credit { consumed, limit } => return self.take_credit(id, consumed, limit),
+            TaggedPacket::Credit { consumed, limit } => {
+                self.take_credit(id, consumed, limit);
+                return None;
+            }
         };
-        let payload = arrival.payload();
         if payload.as_slice().len() > bytes_max {
-            return self.violated(id, "a message over the agreed limit");
+            self.violated(id, "a message over the agreed limit");
+            return None;
         }
-        if let Err(what) = self.take_in_order(id, number, contents, &payload, sink) {
-            return self.violated(id, what);
+        if !channel.tagged.sequencer.skip(number) {
+            self.put_aside(id, number, Early { contents, payload: Kept::from(payload) });
+            return None;
         }
-        self.return_credit_if_due(id);
+        self.deliver(Rest { id, contents, at: 0 }, payload, Patience::Once, sink)
     }
 
-    /// Delivers a packet when its turn has come, and those that waited for it.
-    #[inline]
-    fn take_in_order(
-        &mut self,
-        id: SessionId,
-        number: u32,
-        contents: Contents,
-        payload: &Incoming<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), &'static str> {
+    /// Keeps a packet until those in front of it have come.
+    #[cold]
+    fn put_aside(&mut self, id: SessionId, number: u32, early: Early) {
         // Every packet has a message at least, and a message counts a line at least.
         let ahead_max = self.unexpected_lines as usize;
-        let Some(channel) = self.channel(id) else { return Ok(()) };
-        if !channel.tagged.sequencer.skip(number) {
-            let early = Early { contents, payload: Kept::from(payload) };
-            let inserted = channel.tagged.sequencer.insert(number, ahead_max, early);
-            return inserted.map_err(|_| "a message with a wrong number");
+        let Some(channel) = self.channel(id) else { return };
+        if channel.tagged.sequencer.insert(number, ahead_max, early).is_err() {
+            self.violated(id, "a message with a wrong number");
         }
-        self.deliver(id, contents, payload, sink)?;
+    }
+
+    /// Hands on what is left of a packet whose turn it is, and those that waited for it. Gives what is left then.
+    #[inline]
+    pub fn deliver(
+        &mut self,
+        rest: Rest,
+        payload: &Incoming<'_>,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> Option<Rest> {
+        let id = rest.id;
+        let left = match self.read(rest, payload, patience, sink) {
+            Ok(None) => self.deliver_early(id, sink),
+            left => left,
+        };
+        match left {
+            Ok(left) => {
+                self.return_credit_if_due(id);
+                left
+            }
+            Err(what) => {
+                self.violated(id, what);
+                None
+            }
+        }
+    }
+
+    fn deliver_early(&mut self, id: SessionId, sink: &mut dyn Sink) -> Result<Option<Rest>, &'static str> {
         while let Some(Early { contents, payload }) =
             self.channel(id).and_then(|channel| channel.tagged.sequencer.pop())
         {
-            self.deliver(id, contents, &payload.as_incoming(), sink)?;
+            // They lie here already, so that nothing is won by leaving them.
+            self.read(Rest { id, contents, at: 0 }, &payload.as_incoming(), Patience::Never, sink)?;
         }
-        Ok(())
+        Ok(None)
     }
 
+    /// Hands on the messages of a packet; gives where it was left.
     #[inline]
-    fn deliver(
+    fn read(
         &mut self,
-        id: SessionId,
-        contents: Contents,
+        rest: Rest,
         payload: &Incoming<'_>,
+        mut patience: Patience,
         sink: &mut dyn Sink,
-    ) -> Result<(), &'static str> {
-        match contents {
-            Contents::Message(tag) => self.arrive(id, tag, payload, sink),
-            Contents::Batch => Batch::new(payload.as_slice()).try_for_each(|entry| {
-                let (tag, bytes) = entry.map_err(|malformed| malformed.what)?;
-                self.arrive(id, tag, &Incoming::Borrowed(bytes), sink)
-            }),
+    ) -> Result<Option<Rest>, &'static str> {
+        let id = rest.id;
+        let bytes = payload.as_slice();
+        let mut batch = match rest.contents {
+            Contents::Message(tag) => {
+                let verdict = self.arrive(id, tag, payload, patience, sink)?;
+                return Ok((verdict == Verdict::Left).then_some(rest));
+            }
+            Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
+        };
+        loop {
+            let at = bytes.len() - batch.unread();
+            let Some(entry) = batch.next() else { return Ok(None) };
+            let (tag, message) = entry.map_err(|malformed| malformed.what)?;
+            let verdict = self.arrive(id, tag, &Incoming::Borrowed(message), patience, sink)?;
+            if verdict == Verdict::Left {
+                return Ok(Some(Rest { at, ..rest }));
+            }
+            patience = patience.after(verdict);
         }
     }
 
@@ -334,20 +380,25 @@ impl<L: Library> Outbound<L> {
         id: SessionId,
         tag: Tag,
         payload: &Incoming<'_>,
+        patience: Patience,
         sink: &mut dyn Sink,
-    ) -> Result<(), &'static str> {
-        let Some(Some(channel)) = self.channels.get_mut(id.index()) else { return Ok(()) };
+    ) -> Result<Verdict, &'static str> {
+        // Of a session that is over nothing is taken any more.
+        let Some(Some(channel)) = self.channels.get_mut(id.index()) else { return Ok(Verdict::Kept) };
         let bytes = payload.as_slice().len();
         let envelope = Envelope { session: crate::SessionId(id.0), tag, bytes };
         let counted = lines(bytes).min(lines_max(self.unexpected_lines));
-        let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, false);
-        match verdict.map_err(|_| OVERRUN)? {
+        let leave = patience == Patience::Once;
+        let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, leave);
+        let verdict = verdict.map_err(|_| OVERRUN)?;
+        match verdict {
+            Verdict::Left => return Ok(verdict),
+            Verdict::Kept => self.counters.unexpected.increment(),
             Verdict::Receive(receive) => sink.received(self, receive, envelope, payload),
             Verdict::HandOn => sink.message(self, envelope, payload),
-            Verdict::Kept | Verdict::Left => self.counters.unexpected.increment(),
         }
         self.counters.messages_received.increment();
-        Ok(())
+        Ok(verdict)
     }
 
     fn take_credit(&mut self, id: SessionId, consumed: u32, limit: u32) {

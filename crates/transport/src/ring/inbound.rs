@@ -12,7 +12,7 @@ use farcall_protocol::ring::{
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
 use super::tagged::overrun;
-use crate::mail::Verdict;
+use crate::mail::{Patience, Verdict};
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -29,29 +29,6 @@ enum Flow {
     Stop,
     /// Not before the block is here that the entry names.
     Halt,
-}
-
-/// Whether a message that nobody expects may be left where it lies until the next poll.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// It has to be taken out.
-    Never,
-    /// It may be left.
-    Once,
-    /// Not before another message was expected: one was left in the last poll, or taken out in this.
-    Used,
-}
-
-impl Patience {
-    #[inline]
-    fn used(self) -> Self {
-        if self == Self::Never { self } else { Self::Used }
-    }
-
-    #[inline]
-    fn renewed(self) -> Self {
-        if self == Self::Never { self } else { Self::Once }
-    }
 }
 
 impl<D: LaneDriver> Outbound<D> {
@@ -194,7 +171,7 @@ impl<D: LaneDriver> Outbound<D> {
                 if verdict == Verdict::Left {
                     return Ok(Flow::Stop);
                 }
-                *patience = if verdict == Verdict::Kept { patience.used() } else { patience.renewed() };
+                *patience = patience.after(verdict);
             }
             EntryKind::MessageBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };

@@ -25,10 +25,10 @@ use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
-use inbound::Patience;
 use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
+use crate::mail::Patience;
 use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size

@@ -12,8 +12,8 @@ use super::outbound::Outbound;
 use super::session::{Message, Stage};
 use crate::mail::{Claimed, Verdict, WaitingSend};
 use crate::{
-    DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress,
-    SendRefused, SessionId, Sink,
+    DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress, SendRefused,
+    SessionId, Sink,
 };
 
 impl<D: LaneDriver> Outbound<D> {

@@ -49,7 +49,8 @@ fn messages_that_wait_for_the_session_leave_when_it_has_room_and_in_order() {
     world.turn();
     let expected: Vec<_> = [0, 1, 3, 4].map(|number| (9, vec![number; 3])).into();
     assert_eq!(world.received(), expected);
-    let sent: Vec<_> = world.caller.log.sent.iter().map(|(send, outcome)| (send.0, outcome.is_ok())).collect();
+    let sent: Vec<_> =
+        world.caller.log.sent.iter().map(|(send, outcome)| (send.0, outcome.is_ok())).collect();
     assert_eq!(sent, [0, 1, 3, 4].map(|number| (number, true)));
 }
 
@@ -122,7 +123,9 @@ fn the_end_of_a_session_ends_its_sends_and_leaves_what_has_arrived() {
     world.turn();
     assert_eq!(world.caller.log.sent, [(MessageId(2), Err(DownReason::Closed))]);
     assert_eq!(world.send(3, 1, b"late"), Err(SendRefused::Down));
-    let ReceiveProgress::Arrived(_, payload) = world.post_at_server(0, Some(1)) else { panic!("it was there") };
+    let ReceiveProgress::Arrived(_, payload) = world.post_at_server(0, Some(1)) else {
+        panic!("it was there")
+    };
     assert_eq!(&payload[..], b"arrives");
 }
 
