@@ -60,10 +60,11 @@ enum Contents {
 }
 
 impl Tagged {
-    /// What a message counts in the window of this peer.
+    /// What a message counts, if the peer has room for it, and has said so.
     #[inline]
-    fn counted(&self, bytes: usize) -> u32 {
-        lines(bytes).min(lines_max(self.lines_of_peer))
+    fn admitted(&self, bytes: usize) -> Option<u32> {
+        let counted = lines(bytes).min(lines_max(self.lines_of_peer));
+        (self.lines_of_peer > 0 && self.mail.send_window.admits(counted)).then_some(counted)
     }
 
     fn next_number(&mut self) -> u32 {
@@ -125,8 +126,9 @@ impl<L: Library> Outbound<L> {
             return Ok(());
         }
         let Some(channel) = self.channel(id) else { return Err(payload) };
-        let (counted, window) = (channel.tagged.counted(payload.len()), channel.tagged.mail.send_window);
-        let Some(link) = channel.link.filter(|_| window.admits(counted)) else { return Err(payload) };
+        let (Some(counted), Some(link)) = (channel.tagged.admitted(payload.len()), channel.link) else {
+            return Err(payload);
+        };
         self.send_batch(id);
         let Some(channel) = self.channel(id) else { return Err(payload) };
         channel.tagged.mail.send_window.send(counted);
@@ -149,11 +151,8 @@ impl<L: Library> Outbound<L> {
         let entry_bytes = BATCH_ENTRY_BYTES + payload.len().next_multiple_of(BATCH_ENTRY_BYTES);
         let Some(channel) = self.channel(id) else { return false };
         let tagged = &mut channel.tagged;
-        let counted = tagged.counted(payload.len());
         let is_short = payload.len() <= SHORT_BYTES_MAX && entry_bytes <= tagged.batch_bytes_max;
-        if !is_short || !tagged.mail.send_window.admits(counted) {
-            return false;
-        }
+        let Some(counted) = tagged.admitted(payload.len()).filter(|_| is_short) else { return false };
         if tagged.batch.len() + entry_bytes > tagged.batch_bytes_max {
             self.send_batch(id);
         }

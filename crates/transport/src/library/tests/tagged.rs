@@ -55,6 +55,20 @@ fn messages_that_wait_for_the_session_leave_when_it_has_room_and_in_order() {
 }
 
 #[test]
+fn nothing_is_sent_before_the_peer_has_said_how_much_it_has_room_for() {
+    let mut world = World::new(CONFIG, CONFIG);
+    let World { caller, server, now, .. } = &mut world;
+    caller.transport.poll(*now, &mut caller.log);
+    server.transport.poll(*now, &mut server.log);
+    caller.transport.poll(*now, &mut caller.log);
+    assert_eq!(caller.log.up.len(), 1);
+    assert_eq!(world.send(0, 1, b"short"), Ok(SendProgress::Pending));
+    assert_eq!(world.send(1, 1, &[1; 1000]), Ok(SendProgress::Pending));
+    world.turn();
+    assert_eq!(world.caller.log.sent.len(), 2);
+}
+
+#[test]
 fn short_messages_share_a_message_of_the_library() {
     let mut world = World::with_mail();
     for number in 0..100_u8 {
