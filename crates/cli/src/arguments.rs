@@ -16,7 +16,7 @@ use farcall::bootstrap::RANKS_MAX;
 use farcall::parameters::Settings;
 use farcall_lab::collective::{Collective, Push};
 use farcall_lab::exchange::Buffers;
-use farcall_lab::msgrate::Mode;
+use farcall_lab::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 use farcall_lab::workload::{Reply, SizeMix};
 
@@ -261,9 +261,16 @@ pub struct Msgrate {
     /// dynamic, pointer, handler [default: all]
     #[arg(long, value_delimiter = ',', value_name = "MODES", hide_default_value = true, default_values_t = Mode::ALL.iter().copied())]
     pub mode: Vec<Mode>,
-    /// Transports, separated by commas
+    /// Transports, separated by commas; the processes of mpi are started by `mpirun`
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "ring+shm")]
     pub transport: Vec<TransportKind>,
+    /// Also measures the same loop on the library of ucx or mpi itself, with completions found by: waitany (callbacks of UCX),
+    /// testany (MPI only), test
+    #[arg(long, value_delimiter = ',', value_name = "WAYS")]
+    pub raw: Vec<Raw>,
+    /// Measurements of each kind, all in turns; the one with the median time is reported
+    #[arg(long, default_value = "1", value_parser = whole_number::<99>)]
+    pub runs: u64,
     /// Lengths of messages, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1,8,1K", value_name = "SIZES")]
     pub size: Vec<Size>,

@@ -5,10 +5,10 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{LONG, Pair, pattern, settings};
+use common::{LONG, Pair, pattern, settings, transports};
 use farcall::{
     AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Peer, ReceiveError, Received,
-    SendError, SendRefused, Service, Tag, TransportKind,
+    SendError, SendRefused, Service, Tag,
 };
 
 /// Sends the message back with the tag that follows.
@@ -81,9 +81,13 @@ fn pairs() -> impl Iterator<Item = Pair> {
         &format!("ring.message_bytes_max={limit}"),
         &format!("basic.message_bytes_max={limit}"),
         &format!("homa.message_bytes_max={limit}"),
+        &format!("ucx.message_bytes_max={limit}"),
+        &format!("mpi.message_bytes_max={limit}"),
         "endpoint.unexpected_bytes=64K",
+        // Many threads spin at once, and none of them is dead.
+        "endpoint.peer_timeout=30s",
     ]);
-    TransportKind::ALL.iter().map(move |&kind| {
+    transports().map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
     })

@@ -60,10 +60,13 @@ functions! {
     comm_rank = "MPI_Comm_rank": fn(Handle, *mut c_int);
     bcast = "MPI_Bcast": fn(*mut c_void, c_int, Handle, c_int, Handle);
     isend = "MPI_Isend": fn(*const c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
+    irecv = "MPI_Irecv": fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
     improbe = "MPI_Improbe": fn(c_int, c_int, Handle, *mut c_int, *mut Handle, *mut MpiStatus);
     get_count = "MPI_Get_count": fn(*const MpiStatus, Handle, *mut c_int);
     imrecv = "MPI_Imrecv": fn(*mut c_void, c_int, Handle, *mut Handle, *mut Handle);
     test = "MPI_Test": fn(*mut Handle, *mut c_int, *mut MpiStatus);
+    testany = "MPI_Testany": fn(c_int, *mut Handle, *mut c_int, *mut c_int, *mut MpiStatus);
+    waitany = "MPI_Waitany": fn(c_int, *mut Handle, *mut c_int, *mut MpiStatus);
 }
 
 /// A library with its constants.
@@ -72,6 +75,8 @@ pub struct Opened {
     pub world: Handle,
     pub byte: Handle,
     pub any_source: c_int,
+    /// Bytes of a handle in an array of the library's own.
+    pub handle_bytes: usize,
     errors_return: Handle,
     /// Keeps the library, and with it the functions, in memory.
     _library: Library,
@@ -122,6 +127,7 @@ fn open(name: &str) -> Result<Opened, libloading::Error> {
             world,
             byte: address(b"ompi_mpi_byte\0")?,
             any_source: -1,
+            handle_bytes: size_of::<Handle>(),
             errors_return: address(b"ompi_mpi_errors_return\0")?,
             _library: library,
         },
@@ -131,6 +137,7 @@ fn open(name: &str) -> Result<Opened, libloading::Error> {
             world: 0x4400_0000,
             byte: 0x4c00_010d,
             any_source: -2,
+            handle_bytes: size_of::<c_int>(),
             errors_return: 0x5400_0001,
             _library: library,
         },
@@ -190,6 +197,23 @@ fn start(opened: &'static Opened, drawn: u64) -> Result<Started, String> {
         check((functions.bcast)(universe, 8, opened.byte, 0, communicator), "MPI_Bcast")?;
     }
     Ok(Started { opened, communicator, rank: rank as u32, universe })
+}
+
+/// Starts MPI for one thread, as a program would that has no more, and gives the process's rank. Not together with
+/// [`started`].
+#[expect(unsafe_code, reason = "calls of MPI")]
+pub fn start_for_one_thread(opened: &Opened) -> Result<c_int, String> {
+    const MPI_THREAD_SINGLE: c_int = 0;
+    let (functions, mut level, mut rank) = (&opened.functions, 0, 0);
+    // SAFETY: the caller sees to it that nobody else starts MPI; null stands for no arguments, and MPI runs afterwards. The
+    // function that ends it has the required type.
+    unsafe {
+        let code = (functions.init_thread)(null_mut(), null_mut(), MPI_THREAD_SINGLE, &mut level);
+        check(code, "MPI_Init_thread")?;
+        libc::atexit(finalize);
+        check((functions.comm_rank)(opened.world, &mut rank), "MPI_Comm_rank")?;
+    }
+    Ok(rank)
 }
 
 fn check(code: c_int, what: &str) -> Result<(), String> {

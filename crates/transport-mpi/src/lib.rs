@@ -1,4 +1,4 @@
-//! The `mpi` transport: calls over the Message Passing Interface, in the processes that one launcher started together.
+//! The `mpi` transport: calls and tagged messages over the Message Passing Interface, in the processes that one launcher started together.
 //!
 //! Open MPI from version 3 on, and MPICH with everything that shares its binary interface (Intel MPI, MVAPICH). The
 //! library is opened when the first endpoint is made, not linked, so that one program runs under either launcher and
@@ -13,11 +13,15 @@
 //! - MPI wakes nobody: an endpoint that blocks looks for messages after short naps.
 //! - Processes that no launcher started together cannot reach each other; to try says so.
 //!
+//! Tagged messages are matched by the layer above, which sends many short ones as one message. [`raw`] has MPI's own, to
+//! measure against.
+//!
 //! Nothing is searched: a probe finds the next message of an endpoint, and of the sends to each peer only the oldest is
 //! asked whether it is done, because MPI completes them about in order.
 
 mod api;
 mod library;
+pub mod raw;
 mod sends;
 
 pub use api::presence;

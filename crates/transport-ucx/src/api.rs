@@ -62,6 +62,9 @@ functions! {
     ucp_am_recv_data_nbx:
         fn(*mut Worker, *mut c_void, *mut c_void, usize, *const RequestParam) -> StatusPointer;
     ucp_am_data_release: fn(*mut Worker, *mut c_void);
+    ucp_tag_send_nbx: fn(*mut Endpoint, *const c_void, usize, u64, *const RequestParam) -> StatusPointer;
+    ucp_tag_recv_nbx: fn(*mut Worker, *mut c_void, usize, u64, u64, *const RequestParam) -> StatusPointer;
+    ucp_request_check_status: fn(*mut c_void) -> Status;
     ucp_request_free: fn(*mut c_void);
     ucs_status_string: fn(Status) -> *const c_char;
 }

@@ -27,6 +27,7 @@ pub enum Endpoint {}
 pub enum WorkerAddress {}
 
 pub const UCP_PARAM_FIELD_FEATURES: u64 = 1;
+pub const UCP_FEATURE_TAG: u64 = 1;
 pub const UCP_FEATURE_WAKEUP: u64 = 1 << 4;
 pub const UCP_FEATURE_AM: u64 = 1 << 6;
 
@@ -104,12 +105,16 @@ pub type SendCallback = unsafe extern "C" fn(request: *mut c_void, status: Statu
 pub type FetchCallback =
     unsafe extern "C" fn(request: *mut c_void, status: Status, length: usize, user_data: *mut c_void);
 
+pub type TagCallback =
+    unsafe extern "C" fn(request: *mut c_void, status: Status, info: *const c_void, user_data: *mut c_void);
+
 /// The callback of an operation; which one it is follows from the operation.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union OperationCallback {
     pub send: Option<SendCallback>,
     pub fetch: Option<FetchCallback>,
+    pub tag: Option<TagCallback>,
 }
 
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! The `ucx` transport: calls over Unified Communication X, the library under most MPIs.
+//! The `ucx` transport: calls and tagged messages over Unified Communication X, the library under most MPIs.
 //!
 //! UCX chooses by itself what carries a message: shared memory between processes of one machine, RDMA or TCP between
 //! machines, eager or by rendezvous according to its length. `UCX_TLS`, `UCX_NET_DEVICES` and its other variables hold
@@ -7,6 +7,8 @@
 //!
 //! - A message is an *active message*, because its head then arrives with it and its handler decides where a long
 //!   payload is fetched to. Tags would need a receive posted before the length is known.
+//! - Tagged messages are matched by the layer above, which sends many short ones as one message. [`raw`] has UCX's own, to
+//!   measure against.
 //! - Nothing is looked for: arrivals, completed sends and failed endpoints are queued by callbacks, which UCX runs
 //!   inside `ucp_worker_progress`, and are taken from these queues afterwards, when UCX is not running.
 //! - An endpoint is a worker of its own, used by one thread at a time; two of them share nothing.
@@ -28,6 +30,7 @@ mod descriptors;
 mod ffi;
 mod library;
 mod peers;
+pub mod raw;
 mod sends;
 mod shared;
 mod worker;

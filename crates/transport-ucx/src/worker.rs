@@ -39,10 +39,16 @@ pub unsafe fn zeroed<T>() -> T {
 
 #[expect(unsafe_code, reason = "calls of UCX")]
 impl WorkerBox {
-    /// A context and a worker; one that can wake a sleeper when it `may_sleep`.
+    /// A context and a worker for active messages; one that can wake a sleeper when it `may_sleep`.
     pub fn new(may_sleep: bool) -> Result<Self, UcxError> {
+        Self::with_features(UCP_FEATURE_AM, may_sleep)
+    }
+
+    /// A context and a worker for what the features say.
+    pub fn with_features(features: u64, may_sleep: bool) -> Result<Self, UcxError> {
         let api = api().map_err(|why| UcxError::Absent { why })?;
-        let context = create_context(api, may_sleep)?;
+        let features = features | if may_sleep { UCP_FEATURE_WAKEUP } else { 0 };
+        let context = create_context(api, features)?;
         // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
         let mut params: WorkerParams = unsafe { zeroed() };
         params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -120,7 +126,7 @@ impl WorkerBox {
 }
 
 #[expect(unsafe_code, reason = "calls of UCX")]
-fn create_context(api: &Api, may_sleep: bool) -> Result<*mut Context, UcxError> {
+fn create_context(api: &Api, features: u64) -> Result<*mut Context, UcxError> {
     let mut config = null_mut();
     // SAFETY: null stands for no prefix and no file.
     let status = unsafe { (api.ucp_config_read)(null(), null(), &mut config) };
@@ -130,7 +136,7 @@ fn create_context(api: &Api, may_sleep: bool) -> Result<*mut Context, UcxError> 
     // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
     let mut params: Params = unsafe { zeroed() };
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = UCP_FEATURE_AM | if may_sleep { UCP_FEATURE_WAKEUP } else { 0 };
+    params.features = features;
     let (major, minor) = API_VERSION;
     let mut context = null_mut();
     // SAFETY: the configuration was read above and is released once; the structure says which fields are set.

@@ -24,6 +24,7 @@ fn declarations_agree_with_the_headers() {
         "UCS_ERR_BUSY == -15" => UCS_ERR_BUSY == -15;
         "UCP_PARAM_FIELD_FEATURES" => UCP_PARAM_FIELD_FEATURES;
         "UCP_FEATURE_WAKEUP" => UCP_FEATURE_WAKEUP;
+        "UCP_FEATURE_TAG" => UCP_FEATURE_TAG;
         "UCP_FEATURE_AM" => UCP_FEATURE_AM;
         "offsetof(ucp_params_t, features)" => offset_of!(Params, features);
         "offsetof(ucp_params_t, name)" => offset_of!(Params, name);

@@ -1,9 +1,10 @@
 //! Transports: remote calls and tagged messages over a driver.
 //!
-//! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes calls out of
-//! the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
+//! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes both out
+//! of the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
 
 mod library;
+mod mail;
 mod message;
 mod outcome;
 mod packet;

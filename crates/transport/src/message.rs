@@ -52,9 +52,6 @@ pub enum SendRefused {
     /// The session is down: connect again.
     #[error("the session to the peer is down")]
     Down,
-    /// The transport carries calls only: use another one.
-    #[error("this transport carries calls, and no tagged messages")]
-    Unsupported,
 }
 
 /// What became of a receive.

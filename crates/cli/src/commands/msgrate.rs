@@ -1,7 +1,9 @@
 //! `farcall msgrate`: tagged messages from one process to another.
 
+use core::time::Duration;
+
 use farcall::TransportKind;
-use farcall_lab::msgrate::{MessageRate, MessageRateResult, run as measure};
+use farcall_lab::msgrate::{MessageRate, MessageRateResult, Mode, Raw, run as measure};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value};
@@ -14,9 +16,12 @@ use crate::progress::Progress;
 /// Measures every mode, size and number in flight, over every transport.
 pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     let (assignments, _) = msgrate.tuning.load()?;
+    if !msgrate.raw.is_empty() && msgrate.threads > 1 {
+        return Err(Failure::Usage("the loops of --raw have one thread: leave --threads out".to_owned()));
+    }
     let mut report = Report::open(msgrate.output.json.as_ref())?;
-    let cells = msgrate.mode.len() * msgrate.size.len() * msgrate.inflight.len();
-    let progress = Progress::new(cells * msgrate.transport.len(), msgrate.output.quiet);
+    let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
+    let progress = Progress::new(rows.len() * msgrate.runs as usize, msgrate.output.quiet);
     progress.suspend(|| {
         report.line(format_args!(
             "# {} messages, {} thread(s) a side; 1K = 1024 bytes, 1 GB = 10^9 bytes",
@@ -26,64 +31,95 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
             "# transport  mode                 size  in flight   seconds  ns/message  M messages/s    GB/s",
         )
     })?;
-    for &transport in &msgrate.transport {
-        for &mode in &msgrate.mode {
-            for &size in &msgrate.size {
-                for &in_flight in &msgrate.inflight {
-                    progress.begin(format_args!("{transport} {mode} {size} B, {in_flight} in flight"));
-                    let rate = MessageRate {
-                        transport: transport.name().to_owned(),
-                        settings: assignments.clone(),
-                        mode,
-                        message_bytes: size.0,
-                        in_flight: in_flight as usize,
-                        messages: msgrate.messages,
-                        threads: msgrate.threads as usize,
-                        lasting: msgrate.seconds,
-                    };
-                    let result = measure(&rate).map_err(Failure::run)?;
-                    progress.step();
-                    progress.suspend(|| show(transport, &rate, &result, &mut report))?;
-                }
+    // What is compared is measured in turns.
+    for compared in rows.chunk_by(|a, b| cell(a) == cell(b)) {
+        let mut results: Vec<Vec<MessageRateResult>> = vec![Vec::new(); compared.len()];
+        for _ in 0..msgrate.runs {
+            for (rate, results) in compared.iter().zip(&mut results) {
+                let (transport, size) = (&rate.transport, Size(rate.message_bytes));
+                let what = way(rate);
+                progress.begin(format_args!("{transport} {what} {size} B, {} in flight", rate.in_flight));
+                results.push(measure(rate).map_err(Failure::run)?);
+                progress.step();
             }
+        }
+        for (rate, results) in compared.iter().zip(&mut results) {
+            progress.suspend(|| show(rate, &median(results), &mut report))?;
         }
     }
     Ok(())
 }
 
-fn show(
-    transport: TransportKind,
-    rate: &MessageRate,
-    result: &MessageRateResult,
-    report: &mut Report,
-) -> Result<(), Failure> {
+/// All that is measured; rows of the same transport, size and number in flight follow each other.
+fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = MessageRate> {
+    let cells = msgrate.transport.iter().flat_map(move |&transport| {
+        let sizes = msgrate.size.iter();
+        sizes.flat_map(move |&size| msgrate.inflight.iter().map(move |&flight| (transport, size, flight)))
+    });
+    cells.flat_map(move |(transport, size, in_flight)| {
+        let modes = msgrate.mode.iter().map(|&mode| (mode, None));
+        let raws = msgrate.raw.iter().filter(move |&&raw| has(transport, raw));
+        // A raw loop is that of futures: slots that are complete are used again.
+        modes.chain(raws.map(|&raw| (Mode::Futures, Some(raw)))).map(move |(mode, raw)| MessageRate {
+            transport: transport.name().to_owned(),
+            settings: assignments.to_vec(),
+            mode,
+            message_bytes: size.0,
+            in_flight: in_flight as usize,
+            messages: msgrate.messages,
+            threads: msgrate.threads as usize,
+            raw,
+            lasting: msgrate.seconds,
+        })
+    })
+}
+
+/// Whether the library of a transport finds completions in that way.
+fn has(transport: TransportKind, raw: Raw) -> bool {
+    match transport {
+        TransportKind::Mpi => true,
+        TransportKind::Ucx => raw != Raw::TestAny,
+        _ => false,
+    }
+}
+
+fn cell(rate: &MessageRate) -> (&str, usize, usize) {
+    (&rate.transport, rate.message_bytes, rate.in_flight)
+}
+
+/// What the table calls a row.
+fn way(rate: &MessageRate) -> String {
+    rate.raw.map_or_else(|| rate.mode.to_string(), |raw| format!("raw {raw}"))
+}
+
+/// The result with the median time, the longer one of two.
+fn median(results: &mut [MessageRateResult]) -> MessageRateResult {
+    results.sort_by_key(|result| result.elapsed);
+    let none = MessageRateResult { elapsed: Duration::ZERO, messages: 0 };
+    results.get(results.len() / 2).cloned().unwrap_or(none)
+}
+
+fn show(rate: &MessageRate, result: &MessageRateResult, report: &mut Report) -> Result<(), Failure> {
     let seconds = result.elapsed.as_secs_f64();
     let per_second = result.messages as f64 / seconds;
-    let (mode, size) = (rate.mode, Size(rate.message_bytes));
     report.line(format_args!(
-        "{:<12} {mode:<18} {:>6} {:>10} {seconds:>9.3} {:>11.2} {:>13.3} {:>7.3}",
-        transport.name(),
-        size.to_string(),
+        "{:<12} {:<18} {:>6} {:>10} {seconds:>9.3} {:>11.2} {:>13.3} {:>7.3}",
+        rate.transport,
+        way(rate),
+        Size(rate.message_bytes).to_string(),
         rate.in_flight,
         1e9 / per_second,
         per_second / 1e6,
         per_second * rate.message_bytes as f64 / 1e9,
     ))?;
-    report.record(&record(transport, rate, result, "rate", per_second, Unit::PerSecond))?;
-    report.record(&record(transport, rate, result, "time", 1e9 / per_second, Unit::Nanoseconds))
+    report.record(&record(rate, result, "rate", per_second, Unit::PerSecond))?;
+    report.record(&record(rate, result, "time", 1e9 / per_second, Unit::Nanoseconds))
 }
 
-fn record(
-    transport: TransportKind,
-    rate: &MessageRate,
-    result: &MessageRateResult,
-    name: &str,
-    value: f64,
-    unit: Unit,
-) -> Record {
-    let (mode, size) = (rate.mode, Size(rate.message_bytes));
+fn record(rate: &MessageRate, result: &MessageRateResult, name: &str, value: f64, unit: Unit) -> Record {
+    let (way, size) = (way(rate).replace(' ', "-"), Size(rate.message_bytes));
     let more: [(&str, Value); 4] = [
-        ("mode", mode.name().into()),
+        ("mode", way.clone().into()),
         ("message_bytes", rate.message_bytes.into()),
         ("threads", rate.threads.into()),
         ("seconds", result.elapsed.as_secs_f64().into()),
@@ -91,9 +127,9 @@ fn record(
     Record {
         schema: SCHEMA,
         command: "msgrate",
-        test: mode.name().to_owned(),
-        transport: transport.name().to_owned(),
-        name: format!("{mode}.{size}x{}.{name}", rate.in_flight),
+        test: way.clone(),
+        transport: rate.transport.clone(),
+        name: format!("{way}.{size}x{}.{name}", rate.in_flight),
         value,
         unit,
         statistic: Statistic::OverWallClock,

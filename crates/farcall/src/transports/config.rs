@@ -144,6 +144,7 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
         message_bytes_max: settings.ucx.message_bytes_max as u32,
         calls_max: settings.ucx.calls_max as u16,
         peer_timeout: settings.endpoint.peer_timeout,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
     }
 }
@@ -158,6 +159,7 @@ pub fn mpi_library_config(settings: &Settings) -> LibraryConfig {
         message_bytes_max: settings.mpi.message_bytes_max as u32,
         calls_max: settings.mpi.calls_max as u16,
         peer_timeout: settings.endpoint.peer_timeout,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
     }
 }

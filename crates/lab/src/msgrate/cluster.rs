@@ -1,13 +1,14 @@
 //! The measuring side: starts the two processes and takes the receiver's time.
 
-use std::io::Read;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::io::{BufRead, BufReader};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
 use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
 use farcall_limit::{CorePair, CoresError, allowed_cores};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
 use super::{MessageRate, MessageRateResult};
@@ -24,6 +25,14 @@ pub enum MessageRateError {
     /// A process cannot be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// The launcher that MPI needs cannot be started.
+    #[error(
+        "mpirun, which starts the processes of MPI, cannot be run ({why}); install it (Debian: openmpi-bin)"
+    )]
+    Launcher {
+        /// The system's words.
+        why: String,
+    },
     /// Sender (rank 0) or receiver (rank 1) could not do its job.
     #[error("over {transport} messages failed: {why}")]
     Failed {
@@ -34,46 +43,84 @@ pub enum MessageRateError {
     },
 }
 
-/// Measures with two processes of this program, which exist for that time only.
+/// Measures with two processes of this program, which exist for that time only. Over MPI the launcher `mpirun` starts them,
+/// because MPI connects no others.
 pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
-    let rendezvous = Rendezvous::bind("127.0.0.1:0", 2)?;
-    let plans = jobs(rate)?.into_iter().enumerate().map(|(rank, job)| plan(&job, rank as u32)).collect();
-    let mut children = Children::start(rendezvous.address(), 2, plans)?;
-    let (sender, reports) = channel();
-    for rank in 0..2 {
-        let Some(mut output) = children.take_stdout(rank) else { continue };
-        let sender = sender.clone();
-        // In a thread of its own, so that waiting for it can be given up.
-        thread::spawn(move || {
-            let mut text = String::new();
-            // What cannot be read shows as a report that is not whole.
-            let _ = output.read_to_string(&mut text);
-            let _ = sender.send((rank, text));
-        });
-    }
+    let jobs = serde_json::to_string(&jobs(rate)?).expect("jobs are JSON");
     let end = Instant::now() + rate.lasting * 2 + OVERHEAD_MAX;
-    let mut outputs: [Option<String>; 2] = [None, None];
-    for _ in 0..2 {
-        if let Ok((rank, text)) = reports.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            outputs[rank as usize] = Some(text);
-        }
-    }
+    let outputs = if rate.transport == "mpi" { launched(&jobs, end)? } else { started(&jobs, end)? };
     let mut elapsed = None;
     let mut failures = Vec::new();
-    for (rank, text) in outputs.into_iter().enumerate() {
-        match text.as_deref().map(serde_json::from_str) {
-            Some(Ok(WorkerReport::Sender)) => {}
-            Some(Ok(WorkerReport::Receiver { elapsed: time })) => elapsed = Some(time),
-            Some(Ok(WorkerReport::Failed(why))) => failures.push(format!("rank {rank}: {why}")),
-            Some(Err(_)) => failures.push(format!("rank {rank}: its process ended without a report")),
-            None => failures.push(format!("rank {rank}: it did not report in time")),
+    let mut reports = 0;
+    for line in outputs.lines() {
+        match serde_json::from_str(line) {
+            Ok(WorkerReport::Sender) => {}
+            Ok(WorkerReport::Receiver { elapsed: time }) => elapsed = Some(time),
+            Ok(WorkerReport::Failed(why)) => failures.push(why),
+            // Libraries write to the standard output, too.
+            Err(_) => continue,
         }
+        reports += 1;
+    }
+    if reports < 2 {
+        failures.push("a process ended, or took too long, without a report".to_owned());
     }
     match elapsed.filter(|_| failures.is_empty()) {
         Some(elapsed) => Ok(MessageRateResult { elapsed, messages: rate.messages }),
         None => {
             let (transport, why) = (rate.transport.clone(), failures.join("; "));
             Err(MessageRateError::Failed { transport, why })
+        }
+    }
+}
+
+/// What both processes write until the end that is given to them, or theirs.
+fn started(jobs: &str, end: Instant) -> Result<String, MessageRateError> {
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", 2)?;
+    let plans = (0..2).map(|rank| plan(jobs, rank)).collect();
+    let mut children = Children::start(rendezvous.address(), 2, plans)?;
+    let outputs: Vec<_> = (0..2).filter_map(|rank| children.take_stdout(rank)).collect();
+    Ok(written(outputs, end).0)
+}
+
+/// As [`started`], by `mpirun`.
+fn launched(jobs: &str, end: Instant) -> Result<String, MessageRateError> {
+    let cannot = |error: std::io::Error| MessageRateError::Launcher { why: error.to_string() };
+    let program = std::env::current_exe().map_err(cannot)?;
+    let mut command = Command::new("mpirun");
+    command.args(["-n", "2"]).arg(program).args([WORKER_COMMAND, jobs]);
+    // The processes choose their cores themselves; Open MPI has these options as variables, which other launchers ignore.
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_hwloc_base_binding_policy", "none");
+    let mut launcher = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let (text, is_all) = written(launcher.stdout.take(), end);
+    if !is_all && let Some(process) = Pid::from_raw(launcher.id() as i32) {
+        // It ends its processes when it is told to. That it has ended is as well.
+        let _ = kill_process(process, Signal::TERM);
+    }
+    launcher.wait().map_err(cannot)?;
+    Ok(text)
+}
+
+/// What is written to all of `outputs` until they are closed, or until the end; and whether that is all.
+fn written(outputs: impl IntoIterator<Item = ChildStdout>, end: Instant) -> (String, bool) {
+    let (sender, receiver) = channel();
+    for output in outputs {
+        let sender = sender.clone();
+        // In a thread of its own, so that waiting for it can be given up.
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    drop(sender);
+    let mut text = String::new();
+    loop {
+        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => text.extend([line.as_str(), "\n"]),
+            Err(reason) => return (text, reason == RecvTimeoutError::Disconnected),
         }
     }
 }
@@ -99,9 +146,8 @@ fn jobs(rate: &MessageRate) -> Result<[Job; 2], MessageRateError> {
 }
 
 /// This program as a worker.
-fn plan(job: &Job, rank: u32) -> ChildPlan {
-    let job = serde_json::to_string(job).expect("a job is JSON");
+fn plan(jobs: &str, rank: u32) -> ChildPlan {
     let mut command = Command::new("/proc/self/exe");
-    command.args([WORKER_COMMAND, &job]).stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args([WORKER_COMMAND, jobs]).stdin(Stdio::null()).stdout(Stdio::piped());
     ChildPlan::new(rank, command)
 }

@@ -7,6 +7,7 @@
 //! Processes exist for one measurement, as those of [`exchange`](crate::exchange) do.
 
 mod cluster;
+mod raw;
 mod receive;
 mod send;
 mod work;
@@ -19,6 +20,7 @@ use farcall::{ReceiveError, SendError, Tag};
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{MessageRateError, run};
+pub use raw::Raw;
 pub use work::{WORKER_COMMAND, work};
 
 /// What is measured.
@@ -38,6 +40,8 @@ pub struct MessageRate {
     pub messages: u64,
     /// Threads of each process.
     pub threads: usize,
+    /// Measure the library itself instead, with completions found in this way.
+    pub raw: Option<Raw>,
     /// The longest that the measurement may last.
     pub lasting: Duration,
 }

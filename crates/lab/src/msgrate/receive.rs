@@ -29,7 +29,7 @@ pub fn receive(
 
 /// Reads a message; whether it is the slot's message of that number.
 #[inline]
-fn look_at(message: &[u8], share: &Share, number: u64) -> bool {
+pub(super) fn look_at(message: &[u8], share: &Share, number: u64) -> bool {
     black_box(read_every_word(message));
     message.len() == share.message_bytes && message.first().is_none_or(|&first| first == number as u8)
 }

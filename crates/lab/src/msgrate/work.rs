@@ -6,18 +6,18 @@ use std::sync::Barrier;
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::{Clock, Endpoint, Instant, Node, Peer};
-use farcall_limit::{allowed_cores, pin_to};
+use farcall_limit::{Core, allowed_cores, pin_to};
 use serde::{Deserialize, Serialize};
 
 use super::receive::receive;
 use super::send::send;
 use super::{LoopError, MessageRate, READY, RECEIVED, Share};
 
-/// The argument that makes the program a worker; the next one is its job.
+/// The argument that makes the program a worker; the next one has the jobs of both.
 pub const WORKER_COMMAND: &str = "message-worker";
 
 /// The rank that sends.
-const SENDER: u32 = 0;
+pub(super) const SENDER: u32 = 0;
 
 /// What processes may take besides the measurement.
 pub(super) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
@@ -53,7 +53,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    fn new(lasting: Duration, shares_cores: bool) -> Self {
+    pub(super) fn new(lasting: Duration, shares_cores: bool) -> Self {
         let clock = Clock::new();
         let end = clock.now() + lasting;
         Self { clock, end, lasting, polls: 0, shares_cores }
@@ -73,19 +73,24 @@ impl Limit {
     }
 }
 
-/// Does the job that `job` describes, in the place that the environment gives; returns the line to print.
-pub fn work(job: &str) -> String {
-    let report = match serde_json::from_str(job) {
-        Ok(job) => take_part(&job).unwrap_or_else(WorkerReport::Failed),
+/// Does the one of `jobs` that belongs to the place which the environment gives; returns the line to print.
+pub fn work(jobs: &str) -> String {
+    let report = match serde_json::from_str(jobs) {
+        Ok(jobs) => take_part(jobs).unwrap_or_else(WorkerReport::Failed),
         Err(error) => WorkerReport::Failed(format!("the job is not one of this program's: {error}")),
     };
     serde_json::to_string(&report).expect("a report is JSON")
 }
 
 /// Every error ends as a sentence in the report.
-fn take_part(job: &Job) -> Result<WorkerReport, String> {
-    let settings = Settings::load(job.rate.settings.iter().cloned()).map_err(sentence)?;
+fn take_part(jobs: [Job; 2]) -> Result<WorkerReport, String> {
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let job = jobs.get(bootstrap.rank as usize).ok_or("there are more processes than two")?;
+    let settings = Settings::load(job.rate.settings.iter().cloned()).map_err(sentence)?;
+    if let Some(raw) = job.rate.raw {
+        pin(job, 0)?;
+        return super::raw::take_part(job, raw, &bootstrap);
+    }
     let node = Node::new(bootstrap, settings);
     let endpoints: Vec<Endpoint> = (0..job.rate.threads)
         .map(|_| node.endpoint(&job.rate.transport))
@@ -120,11 +125,7 @@ fn run_thread(
     job: &Job,
     start: &Barrier,
 ) -> Result<Duration, String> {
-    if let Some(&core) = job.cores.get(number)
-        && allowed_cores().is_ok_and(|allowed| allowed.contains(&farcall_limit::Core(core)))
-    {
-        pin_to(farcall_limit::Core(core)).map_err(sentence)?;
-    }
+    pin(job, number)?;
     let other = if sends { 1 - SENDER } else { SENDER };
     let peer = endpoint.peer_endpoint(other, number as u32).map_err(sentence)?;
     endpoint.wait_for(peer).map_err(sentence)?;
@@ -137,6 +138,16 @@ fn run_thread(
     run_loop(endpoint, peer, sends, job, warm_up).map_err(sentence)?;
     start.wait();
     run_loop(endpoint, peer, sends, job, share).map_err(sentence)
+}
+
+/// Pins the calling thread, the one of that number, to its core.
+fn pin(job: &Job, number: usize) -> Result<(), String> {
+    match job.cores.get(number) {
+        Some(&core) if allowed_cores().is_ok_and(|allowed| allowed.contains(&Core(core))) => {
+            pin_to(Core(core)).map_err(sentence)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Sends or receives a thread's share; gives the receiver's time.
@@ -163,6 +174,6 @@ fn run_loop(
     Ok(elapsed)
 }
 
-fn sentence(error: impl core::fmt::Display) -> String {
+pub(super) fn sentence(error: impl core::fmt::Display) -> String {
     error.to_string()
 }

@@ -24,7 +24,7 @@ pub use pattern::{Pattern, Source, Tag};
 use posted::Posted;
 pub use sequencer::{OutOfRange, Sequencer};
 use unexpected::Unexpected;
-pub use window::{Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines};
+pub use window::{Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines, lines_max};
 
 /// The receives and messages of one endpoint that wait for each other. `M` is what is kept of an unexpected message.
 #[derive(Debug)]

@@ -13,6 +13,13 @@ pub const fn lines(bytes: usize) -> u32 {
     1 + bytes.div_ceil(WINDOW_LINE_BYTES) as u32
 }
 
+/// The most that a single message may count within a limit. Up to a quarter of the limit may be consumed without the
+/// sender being told, and what counts more than the rest could wait for ever.
+#[inline]
+pub const fn lines_max(limit: u32) -> u32 {
+    limit - limit / 4
+}
+
 /// The peer counts otherwise than we do: more was sent than may be, or more consumed than was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;

@@ -70,6 +70,12 @@ opcodes! {
     Cutoffs = 27,
     /// Asks whether the caller is done with a call.
     NeedAcknowledge = 28,
+    /// A tagged message, over a library.
+    Tagged = 29,
+    /// Several tagged messages, over a library.
+    TaggedBatch = 30,
+    /// How many tagged messages may be sent, over a library.
+    TaggedCredit = 31,
 }
 
 impl Opcode {

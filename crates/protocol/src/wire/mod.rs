@@ -8,6 +8,7 @@ mod cutoffs;
 mod header;
 mod message;
 mod session;
+mod tagged;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ pub use message::{
     put_whole,
 };
 pub use session::{Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION};
+pub use tagged::{BATCH_ENTRY_BYTES, Batch, TaggedPacket, put_entry, put_tagged};
 
 /// A packet, or a part of one, that no correct peer sends. Drop the packet and count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::Identity;
+use crate::matching::Tag;
 
 const SESSION_DOC: &str = include_str!("../../../../docs/protocol/session.md");
 const HOMA_DOC: &str = include_str!("../../../../docs/protocol/homa.md");
@@ -160,6 +161,7 @@ fn heads_of_messages_over_libraries_are_as_documented_and_read_back() {
         assert_eq!(read, Ok(MessagePacket::Whole { tag, payload: b"" }));
         built.insert(name.to_owned(), hex(head.as_bytes()));
     }
+    built.extend(tagged_packets());
     assert_eq!(built, documented(LIBRARY_DOC));
 }
 
@@ -173,6 +175,60 @@ fn basic_has_no_arguments_and_none_of_homas_packets() {
         let header = Header::parse(&bytes).expect("it has a header");
         assert!(MessagePacket::parse(&header, &bytes, Protocol::Basic).is_err(), "{name}");
     }
+}
+
+/// The packets of tagged messages, after each was read back.
+fn tagged_packets() -> BTreeMap<String, String> {
+    let mut batch = Vec::new();
+    put_entry(&mut batch, Tag(7), b"x");
+    put_entry(&mut batch, Tag(8), b"");
+    let entries: Vec<_> = Batch::new(&batch).map(|entry| entry.expect("whole")).collect();
+    assert_eq!(entries, [(Tag(7), &b"x"[..]), (Tag(8), b"")]);
+    let packets = [
+        ("TAGGED", TaggedPacket::One { number: 3, tag: Tag(0x0102_0304) }, Vec::new()),
+        ("BATCH", TaggedPacket::Batch { number: 4 }, batch),
+        ("CREDIT", TaggedPacket::Credit { consumed: 42, limit: 0x4000 }, Vec::new()),
+    ];
+    let built = packets.into_iter().map(|(name, packet, payload)| {
+        let mut head = Head::new();
+        put_tagged(&mut head, SESSION, packet);
+        let header = Header::parse(head.as_bytes()).expect("it has a header");
+        assert_eq!(TaggedPacket::parse(&header, head.as_bytes()), Ok(Some(packet)));
+        (name.to_owned(), hex(&[head.as_bytes(), &payload].concat()))
+    });
+    built.collect()
+}
+
+#[test]
+fn packets_of_tagged_messages_that_say_nothing_are_refused() {
+    for (opcode, both) in [(Opcode::TaggedBatch, 1 << 32), (Opcode::TaggedCredit, 1)] {
+        let mut head = Head::new();
+        put_bare(&mut head, opcode, Flags::NONE, SESSION, CallKey::from_wire(both));
+        let header = Header::parse(head.as_bytes()).expect("it has a header");
+        assert!(TaggedPacket::parse(&header, head.as_bytes()).is_err(), "{opcode:?}");
+    }
+    let mut head = Head::new();
+    put_tagged(&mut head, SESSION, TaggedPacket::Batch { number: 1 });
+    let longer = [head.as_bytes(), &[0]].concat();
+    let header = Header::parse(&longer).expect("it has a header");
+    assert!(TaggedPacket::parse(&header, &longer).is_err());
+}
+
+#[test]
+fn batches_that_end_in_the_middle_are_refused_where_they_end() {
+    let mut batch = Vec::new();
+    put_entry(&mut batch, Tag(7), b"whole");
+    put_entry(&mut batch, Tag(8), b"cut short");
+    for length in 0..batch.len() {
+        let read: Vec<_> = Batch::new(&batch[..length]).collect();
+        let whole = usize::from(length >= 16);
+        assert!(read[..whole].iter().all(Result::is_ok), "{length} bytes");
+        let ends_well = length == 0 || length == 16;
+        assert_eq!(read.len() == whole, ends_well, "{length} bytes");
+        assert!(read[whole..].iter().all(Result::is_err), "{length} bytes");
+    }
+    let endless = [7, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1];
+    assert!(Batch::new(&endless).all(|entry| entry.is_err()));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use farcall_protocol::session::{Link, SessionId};
 use farcall_protocol::wire::Offer;
 
+use super::tagged::Tagged;
 use crate::payload::WaitingPayload;
 use crate::{CallId, Service};
 
@@ -15,7 +16,7 @@ pub struct Waiting {
     pub payload: WaitingPayload,
 }
 
-/// One session's calls.
+/// One session's calls and messages.
 pub struct Channel {
     pub id: SessionId,
     /// The other end and the agreed limits; `None` until the session is up.
@@ -28,12 +29,21 @@ pub struct Channel {
     pub unanswered_requests: usize,
     /// Requests that wait for the session; bounded by our own limit on calls.
     pub waiting: VecDeque<Waiting>,
+    pub tagged: Tagged,
 }
 
 impl Channel {
     /// A session that is being opened, or has come up without us.
     pub fn new(id: SessionId, offer: Offer) -> Self {
-        Self { id, link: None, offer, unanswered_calls: 0, unanswered_requests: 0, waiting: VecDeque::new() }
+        Self {
+            id,
+            link: None,
+            offer,
+            unanswered_calls: 0,
+            unanswered_requests: 0,
+            waiting: VecDeque::new(),
+            tagged: Tagged::default(),
+        }
     }
 
     pub fn message_bytes_max(&self) -> usize {
@@ -47,8 +57,10 @@ impl Channel {
     /// Why what waits cannot be sent within the agreed limits, if it cannot.
     pub fn excess(&self) -> Option<String> {
         let (bytes_max, calls_max) = (self.message_bytes_max(), self.calls_max());
-        if self.waiting.iter().any(|waiting| waiting.payload.len() > bytes_max) {
-            return Some(format!("a call that waited for it is over its limit of {bytes_max} bytes"));
+        let calls = self.waiting.iter().map(|waiting| waiting.payload.len());
+        let sends = self.tagged.mail.sends.iter().map(|waiting| waiting.payload.len());
+        if calls.chain(sends).any(|bytes| bytes > bytes_max) {
+            return Some(format!("a message that waited for it is over its limit of {bytes_max} bytes"));
         }
         let too_many = self.waiting.len() > calls_max;
         too_many.then(|| format!("more calls waited for it than its limit of {calls_max}"))

@@ -1,4 +1,4 @@
-//! The `library` transports: calls made of the messages of somebody else's library.
+//! The `library` transports: calls and tagged messages made of the messages of somebody else's library.
 //!
 //! A library (`ucx`, `mpi`, `ofi`) brings what carries whole messages reliably and in order; see [`Library`]. What it
 //! does not bring is the same for all and is here: sessions with their handshake, limits and signs of life, which are
@@ -14,6 +14,7 @@ pub mod conformance;
 mod counters;
 mod outbound;
 mod seam;
+mod tagged;
 #[cfg(test)]
 mod tests;
 
@@ -22,13 +23,17 @@ use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile};
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
-use farcall_protocol::wire::{Flags, Header, MessagePacket, Offer, Opcode, Protocol, WHOLE_HEADER_BYTES};
+use farcall_protocol::wire::{
+    Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
+};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::LibraryCounters;
 use outbound::{Outbound, to_protocol};
 pub use seam::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, Presence};
+use tagged::Rest;
 
+use crate::mail::Patience;
 use crate::{
     CallId, Holdings, Outbox, RequestId, Service, SessionId, Sink, Status, Transport, TransportLimits,
 };
@@ -48,11 +53,13 @@ pub struct LibraryConfig {
     pub calls_max: u16,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
+    /// How many bytes of a peer's messages may wait for a receive.
+    pub unexpected_bytes: usize,
     /// The most memory lent at a time, in bytes.
     pub loan_bytes_max: usize,
 }
 
-/// Calls over one instance of a library.
+/// Calls and tagged messages over one instance of a library.
 pub struct LibraryTransport<L: Library> {
     outbound: Outbound<L>,
     /// The time of the last poll.
@@ -81,45 +88,81 @@ impl<L: Library> LibraryTransport<L> {
         let session = SessionConfig { offer, peer_timeout: config.peer_timeout, ..SessionConfig::default() };
         let sessions = Sessions::new(session, Protocol::Library, identity, seed)?;
         let counters = LibraryCounters::new(counters, label);
-        let outbound = Outbound::new(library, sessions, counters, config.loan_bytes_max);
+        let outbound = Outbound::new(library, sessions, counters, config, seed);
         Ok(Self { outbound, now: Instant::ZERO })
     }
 
     /// Takes in what has arrived, at most [`ARRIVALS_PER_POLL`] messages.
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
-        for taken in 0..ARRIVALS_PER_POLL {
-            let Some(arrival) = self.outbound.library.next_arrival() else { return taken };
-            self.outbound.take_in(&arrival, now, sink);
-            self.outbound.library.release(arrival);
+        let mut taken = 0;
+        if let Some(held) = self.outbound.held.take() {
+            self.outbound.go_on(held, Patience::Used, sink);
+            taken += 1;
         }
-        ARRIVALS_PER_POLL
+        // What is left holds up what comes after it, for a turn.
+        while taken < ARRIVALS_PER_POLL && self.outbound.held.is_none() {
+            let Some(arrival) = self.outbound.library.next_arrival() else { break };
+            let rest = self.outbound.take_in(&arrival, now, sink);
+            self.outbound.hold_or_release(arrival, rest);
+            taken += 1;
+        }
+        taken
     }
 }
 
 impl<L: Library> Outbound<L> {
-    fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
-        let Ok(header) = Header::parse(arrival.head()) else { return self.counters.malformed.increment() };
-        if header.opcode.is_of_session() {
-            return self.take_session_packet(&header, arrival, now, sink);
+    /// Reads a message of the library; gives what is left of it for the next poll.
+    fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) -> Option<Rest> {
+        let Ok(header) = Header::parse(arrival.head()) else {
+            self.counters.malformed.increment();
+            return None;
+        };
+        match TaggedPacket::parse(&header, arrival.head()) {
+            Ok(None) => self.take_other(&header, arrival, now, sink),
+            Ok(Some(packet)) => {
+                let index = self.admit(&header, arrival, now, sink)?;
+                return self.take_tagged(index, packet, &arrival.payload(), sink);
+            }
+            Err(_) => self.counters.malformed.increment(),
         }
-        let parsed = MessagePacket::parse(&header, arrival.head(), Protocol::Library);
+        None
+    }
+
+    /// Reads a message that is not about tagged ones.
+    fn take_other(&mut self, header: &Header, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
+        if header.opcode.is_of_session() {
+            return self.take_session_packet(header, arrival, now, sink);
+        }
+        let parsed = MessagePacket::parse(header, arrival.head(), Protocol::Library);
         let (Ok(MessagePacket::Whole { tag, .. }), WHOLE_HEADER_BYTES) = (parsed, arrival.head().len())
         else {
             return self.counters.malformed.increment();
         };
-        let Some(index) = self.sessions.admit(NOBODY, &header, arrival.head(), now) else {
-            return self.counters.unknown_sessions.increment();
-        };
-        // The first message that names it brings a session up.
-        if self.sessions.has_events() {
+        let Some(index) = self.admit(header, arrival, now, sink) else { return };
+        if header.flags.has(Flags::FROM_CALLER) {
+            self.take_request(index, header, tag, arrival, sink);
+        } else {
+            self.take_response(index, header, tag, arrival, sink);
+        }
+    }
+
+    /// The session of a message. The first message that names it brings a session up.
+    #[inline]
+    fn admit(
+        &mut self,
+        header: &Header,
+        arrival: &L::Arrival,
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) -> Option<usize> {
+        let index = self.sessions.admit(NOBODY, header, arrival.head(), now);
+        if index.is_none() {
+            self.counters.unknown_sessions.increment();
+        } else if self.sessions.has_events() {
             self.report_sessions(sink);
         }
-        if header.flags.has(Flags::FROM_CALLER) {
-            self.take_request(index, &header, tag, arrival, sink);
-        } else {
-            self.take_response(index, &header, tag, arrival, sink);
-        }
+        index
     }
 
     fn take_session_packet(
@@ -205,6 +248,9 @@ fn is_open(head: &[u8]) -> bool {
 impl<L: Library> Drop for LibraryTransport<L> {
     fn drop(&mut self) {
         self.outbound.close_all();
+        if let Some(held) = self.outbound.held.take() {
+            self.outbound.library.release(held.arrival);
+        }
     }
 }
 
@@ -238,7 +284,11 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         self.now = now;
+        self.outbound.send_batches();
         self.outbound.transmit_session_packets();
+        if self.outbound.mail.hands_on {
+            self.outbound.hand_on_kept(sink);
+        }
         let progressed = self.outbound.library.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.outbound.library.next_loss() {
@@ -251,7 +301,13 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.outbound.transmit_session_packets();
         // A handshake that its acceptor gives up is no event.
         self.outbound.forget_unused_destinations(timers_due);
+        self.outbound.send_batches();
+        self.outbound.report_sends(sink);
         progressed.max(received)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.outbound.send_batches()
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {
@@ -259,7 +315,8 @@ impl<L: Library> Transport for LibraryTransport<L> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        if self.outbound.sessions.wants_transmit() || self.outbound.sessions.has_events() {
+        let outbound = &self.outbound;
+        if outbound.sessions.wants_transmit() || outbound.sessions.has_events() || outbound.held.is_some() {
             return Some(Instant::ZERO);
         }
         let library = self.outbound.library.next_deadline(self.now).unwrap_or(Instant::NEVER);

@@ -2,16 +2,25 @@
 
 use farcall_driver::{Address, Destination, HeapLoans, Loan, LoanError};
 use farcall_protocol::Instant;
+use farcall_protocol::matching::{Source, WINDOW_LINE_BYTES};
 use farcall_protocol::session::{EndReason, Link, PeerAddress, SessionEvent, SessionId, Sessions};
 use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};
 
 use super::channel::{Channel, Waiting};
-use super::seam::Library;
-use super::{LibraryCounters, NOBODY};
+use super::seam::{Arrival, Library};
+use super::tagged::Rest;
+use super::{LibraryConfig, LibraryCounters, NOBODY};
+use crate::mail::{Mail, Patience};
 use crate::{
     CallId, CallRefused, DownReason, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress,
     RequestId, SendProgress, SendRefused, Service, Sink, Status, Tag, down_reason,
 };
+
+/// A message of the library of which a part waits for the next poll.
+pub struct Held<A> {
+    pub arrival: A,
+    pub rest: Rest,
+}
 
 /// Everything that sending needs.
 pub struct Outbound<L: Library> {
@@ -19,20 +28,33 @@ pub struct Outbound<L: Library> {
     pub sessions: Sessions,
     pub counters: LibraryCounters,
     /// By the index of the session's number; of sessions that are over what is left is never looked at.
-    channels: Vec<Option<Channel>>,
+    pub(super) channels: Vec<Option<Channel>>,
     address: Address,
     loans: HeapLoans,
-    head: Head,
+    pub(super) head: Head,
     /// Destinations that a session has led to; looked through when one ends.
     destinations: Vec<Destination>,
     /// Whether a session has ended since.
     any_ended: bool,
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(SessionId, String)>,
+    pub mail: Mail,
+    pub held: Option<Held<L::Arrival>>,
+    /// How much of a peer's messages may wait here.
+    pub(super) unexpected_lines: u32,
+    /// Sessions with messages that leave with the next flush.
+    pub(super) open_batches: Vec<SessionId>,
 }
 
 impl<L: Library> Outbound<L> {
-    pub fn new(library: L, sessions: Sessions, counters: LibraryCounters, loan_bytes_max: usize) -> Self {
+    pub fn new(
+        library: L,
+        sessions: Sessions,
+        counters: LibraryCounters,
+        config: &LibraryConfig,
+        seed: u64,
+    ) -> Self {
+        let unexpected_lines = u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX);
         let address = library.address();
         Self {
             library,
@@ -40,11 +62,15 @@ impl<L: Library> Outbound<L> {
             counters,
             channels: Vec::new(),
             address,
-            loans: HeapLoans::new(loan_bytes_max),
+            loans: HeapLoans::new(config.loan_bytes_max),
             head: Head::new(),
             destinations: Vec::new(),
             any_ended: false,
             excesses: Vec::new(),
+            mail: Mail::new(seed),
+            held: None,
+            unexpected_lines: unexpected_lines.max(1),
+            open_batches: Vec::new(),
         }
     }
 
@@ -115,20 +141,43 @@ impl<L: Library> Outbound<L> {
         }
     }
 
+    /// Reads what was left of a message.
+    pub fn go_on(&mut self, held: Held<L::Arrival>, patience: Patience, sink: &mut dyn Sink) {
+        let Held { arrival, rest } = held;
+        let rest = self.deliver(rest, &arrival.payload(), patience, sink);
+        self.hold_or_release(arrival, rest);
+    }
+
+    /// Gives a message back to the library, unless something is left of it.
+    #[inline]
+    pub fn hold_or_release(&mut self, arrival: L::Arrival, rest: Option<Rest>) {
+        match rest {
+            Some(rest) => self.held = Some(Held { arrival, rest }),
+            None => self.library.release(arrival),
+        }
+    }
+
     /// Tells the sink which sessions came up and which ended.
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.sessions.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => {
-                    self.session_up(id);
+                    self.session_up(id, Source::new(peer.rank, peer.endpoint));
                     sink.session_up(self, crate::SessionId(id.0), peer);
                 }
                 SessionEvent::Down { id, reason } => {
                     self.any_ended = true;
+                    // What has arrived can still be received.
+                    if let Some(held) = self.held.take_if(|held| held.rest.id == id) {
+                        self.go_on(held, Patience::Never, sink);
+                    }
                     let reason = self.reason_of(id, reason);
                     // Another session may have its place already.
-                    if self.channel(id).is_some() {
-                        self.channels[id.index()] = None;
+                    if let Some(place @ Some(_)) = self.channels.get_mut(id.index())
+                        && let Some(mut channel) = place.take_if(|channel| channel.id == id)
+                    {
+                        self.mail.part(&mut channel.tagged.mail, crate::SessionId(id.0), &reason);
+                        self.report_sends(sink);
                     }
                     sink.session_down(self, crate::SessionId(id.0), &reason);
                 }
@@ -144,7 +193,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// The limits are known now: what waited is sent, unless it is over them.
-    fn session_up(&mut self, id: SessionId) {
+    fn session_up(&mut self, id: SessionId, source: Source) {
         let Some(&link) = self.sessions.link(id) else { return };
         let channel = match self.channel(id) {
             Some(_) => self.channel(id).expect("it was there a moment ago"),
@@ -157,6 +206,7 @@ impl<L: Library> Outbound<L> {
             return self.sessions.end_because(id, EndReason::Closed);
         }
         let waiting = core::mem::take(&mut channel.waiting);
+        self.open_mail(&link, id, source);
         for Waiting { call, service, payload } in waiting {
             self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload.into());
         }
@@ -253,27 +303,35 @@ impl<L: Library> Outbox for Outbound<L> {
 
     fn send(
         &mut self,
-        _: crate::SessionId,
-        _: MessageId,
-        _: Tag,
-        _: Outgoing<'_>,
+        session: crate::SessionId,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'_>,
     ) -> Result<SendProgress, SendRefused> {
-        Err(SendRefused::Unsupported)
+        self.send_message(session, send, tag, payload)
     }
 
-    fn cancel_send(&mut self, _: MessageId) -> usize {
-        0
+    #[inline]
+    fn send_at_once(&mut self, session: crate::SessionId, tag: Tag, payload: &[u8]) -> bool {
+        self.send_short(session, tag, payload)
     }
 
-    fn receive(&mut self, _: MessageId, _: Option<Origin>, _: Option<Tag>) -> ReceiveProgress {
-        ReceiveProgress::Down
+    fn cancel_send(&mut self, send: MessageId) -> usize {
+        self.channels.iter_mut().flatten().map(|channel| channel.tagged.mail.cancel(send)).sum()
     }
 
-    fn cancel_receive(&mut self, _: MessageId) -> bool {
-        false
+    #[inline]
+    fn receive(&mut self, receive: MessageId, from: Option<Origin>, tag: Option<Tag>) -> ReceiveProgress {
+        self.post_receive(receive, from, tag)
     }
 
-    fn hand_on_unexpected(&mut self, _: bool) {}
+    fn cancel_receive(&mut self, receive: MessageId) -> bool {
+        self.mail.withdraw(receive)
+    }
+
+    fn hand_on_unexpected(&mut self, hand_on: bool) {
+        self.mail.hands_on = hand_on;
+    }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)

@@ -28,7 +28,7 @@ pub trait Arrival {
 /// A message is a head of at most [`ARRIVAL_HEAD_BYTES_MAX`] bytes and a payload. Nothing here blocks.
 pub trait Library: Send {
     /// What [`Library::next_arrival`] gives.
-    type Arrival: Arrival;
+    type Arrival: Arrival + Send;
 
     /// The name in transport strings and messages, such as `ucx`.
     fn name(&self) -> &'static str;

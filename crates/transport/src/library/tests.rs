@@ -1,4 +1,6 @@
-//! Calls over a library that exists in this file only: mailboxes that one thread can look into, and cut off.
+//! Calls and tagged messages over a library that exists in this file only: mailboxes that one thread can look into, and cut off.
+
+mod tagged;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,8 +13,8 @@ use farcall_protocol::{Identity, Instant};
 
 use super::{Arrival, Library, LibraryConfig, LibraryTransport};
 use crate::{
-    CallId, CallRefused, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
-    Transport,
+    CallId, CallRefused, DownReason, Envelope, Incoming, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
+    Service, SessionId, Sink, Status, Transport,
 };
 
 /// A message in a mailbox.
@@ -131,6 +133,10 @@ struct Log {
     requests: Vec<RequestId>,
     answers: Vec<(CallId, Status, Vec<u8>)>,
     keeps_requests: bool,
+    /// Receives that ended, with the tags and payloads of their messages.
+    received: Vec<(MessageId, u32, Vec<u8>)>,
+    handed_on: Vec<(u32, Vec<u8>)>,
+    sent: Vec<(MessageId, SendOutcome)>,
 }
 
 impl Sink for Log {
@@ -150,6 +156,24 @@ impl Sink for Log {
         payload: &Incoming<'_>,
     ) {
         self.answers.push((call, status, payload.as_slice().to_vec()));
+    }
+
+    fn received(
+        &mut self,
+        _: &mut dyn Outbox,
+        receive: MessageId,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        self.received.push((receive, envelope.tag.0, payload.as_slice().to_vec()));
+    }
+
+    fn message(&mut self, _: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+        self.handed_on.push((envelope.tag.0, payload.as_slice().to_vec()));
+    }
+
+    fn sent(&mut self, _: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        self.sent.push((send, outcome));
     }
 
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity) {
@@ -172,6 +196,7 @@ const CONFIG: LibraryConfig = LibraryConfig {
     message_bytes_max: 1000,
     calls_max: 4,
     peer_timeout: PEER_TIMEOUT,
+    unexpected_bytes: 64 << 10,
     loan_bytes_max: 1 << 20,
 };
 

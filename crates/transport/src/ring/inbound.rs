@@ -11,7 +11,8 @@ use farcall_protocol::ring::{
 
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
-use super::tagged::{Arrival, overrun};
+use super::tagged::overrun;
+use crate::mail::{Patience, Verdict};
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -28,29 +29,6 @@ enum Flow {
     Stop,
     /// Not before the block is here that the entry names.
     Halt,
-}
-
-/// Whether a message that nobody expects may be left where it lies until the next poll.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// It has to be taken out.
-    Never,
-    /// It may be left.
-    Once,
-    /// Not before another message was expected: one was left in the last poll, or taken out in this.
-    Used,
-}
-
-impl Patience {
-    #[inline]
-    fn used(self) -> Self {
-        if self == Self::Never { self } else { Self::Used }
-    }
-
-    #[inline]
-    fn renewed(self) -> Self {
-        if self == Self::Never { self } else { Self::Once }
-    }
 }
 
 impl<D: LaneDriver> Outbound<D> {
@@ -188,19 +166,19 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::Message => {
                 let payload = self.inline(slot, payload)?;
-                let arrival =
+                let verdict =
                     self.arrive(slot, Tag(entry.call), &payload, *patience == Patience::Once, sink)?;
-                if arrival == Arrival::Left {
+                if verdict == Verdict::Left {
                     return Ok(Flow::Stop);
                 }
-                *patience = if arrival == Arrival::Kept { patience.used() } else { patience.renewed() };
+                *patience = patience.after(verdict);
             }
             EntryKind::MessageBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
             }
             EntryKind::MessageCredit => {
-                self.sessions[slot].send_window.credit(entry.call).map_err(overrun)?;
+                self.sessions[slot].mail.send_window.credit(entry.call).map_err(overrun)?;
             }
         }
         Ok(Flow::Continue)

@@ -42,8 +42,8 @@ impl<D: LaneDriver> Outbound<D> {
             self.send_waiting(slot);
         }
         let is_needy = |session: &&Session<_>| {
-            let waits = !session.backlog.is_empty() || !session.sends.is_empty();
-            waits || session.borrowed_blocks > 0 || session.receive_window.credit_is_due()
+            let waits = !session.backlog.is_empty() || !session.mail.sends.is_empty();
+            waits || session.borrowed_blocks > 0 || session.mail.receive_window.credit_is_due()
         };
         self.needy = self.sessions.iter().filter(is_needy).count();
         self.counters.backlog.set(self.sessions.iter().map(|session| session.backlog.len() as u64).sum());

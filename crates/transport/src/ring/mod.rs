@@ -20,20 +20,24 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, LaneId};
-use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines};
+use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
-use inbound::Patience;
 use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
+use crate::mail::Patience;
 use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
 /// holds, and a bound on what a peer can do that only says so.
 const LAST_LOOKS_MAX: usize = 4096;
+
+/// The least limit that admits the longest entry: see [`lines_max`].
+const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
+const _: () = assert!(lines_max(UNEXPECTED_LINES_MIN) >= lines(ENTRY_LENGTH_MAX));
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +80,10 @@ impl<D: LaneDriver> Ring<D> {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
             calls_max: u32::try_from(config.calls_max).unwrap_or(u32::MAX),
-            // No less than the longest message that a record takes.
+            // No less than what the longest message that a record takes can be sent within.
             unexpected_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES)
                 .unwrap_or(u32::MAX)
-                .max(lines(ENTRY_LENGTH_MAX)),
+                .max(UNEXPECTED_LINES_MIN),
         };
         driver.set_welcome(&hello.encode());
         let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
@@ -170,7 +174,7 @@ impl<D: LaneDriver> Ring<D> {
         if let Some(receiver) = self.receivers.get_mut(slot) {
             *receiver = None;
         }
-        self.outbound.fail_sends(slot, reason);
+        self.outbound.part(slot, reason);
         self.outbound.forget_session(slot);
         self.outbound.report_sends(sink);
         sink.session_down(&mut self.outbound, session, reason);
@@ -224,7 +228,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
         self.outbound.flush();
         self.take_events(sink);
-        if self.outbound.hands_on {
+        if self.outbound.mail.hands_on {
             self.outbound.hand_on_kept(sink);
         }
         let mut received = 0;

@@ -2,20 +2,18 @@
 //!
 //! How a message gets into a record is in `messages.rs`, how records get into the ring in `records.rs`.
 
-use std::collections::VecDeque;
-
 use farcall_driver::{LaneDriver, LaneId, LaneSender, Loan, LoanError, RUNWAY_BYTES};
-use farcall_protocol::matching::{Matching, ReceiveWindow, SendWindow, Source, Tag};
+use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source, Tag};
 use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_BYTES, record_bytes_max};
 
 use super::ahead::Ahead;
 use super::records::RECORD_OVERHEAD;
 use super::session::{Direction, Message, SESSIONS_MAX, Session, Stage, slot_of};
-use super::tagged::Unexpected;
 use super::{RingConfig, RingCounters};
+use crate::mail::Mail;
 use crate::{
     CallId, CallRefused, DownReason, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
-    SendOutcome, SendProgress, SendRefused, Service, SessionId, Status,
+    SendProgress, SendRefused, Service, SessionId, Status,
 };
 
 /// Everything that sending needs.
@@ -32,13 +30,7 @@ pub struct Outbound<D: LaneDriver> {
     /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
     pub(super) needy: usize,
     pub(super) ahead: Ahead,
-    pub(super) matching: Matching<Unexpected>,
-    /// Whether messages that nobody expects go to the sink.
-    pub(super) hands_on: bool,
-    /// Sends that ended and whose ends the sink does not know yet.
-    pub(super) ended_sends: Vec<(MessageId, SendOutcome)>,
-    /// Ended sessions of which messages may be left, oldest first.
-    pub(super) heirless: VecDeque<(Source, SessionId)>,
+    pub(super) mail: Mail,
 }
 
 impl<D: LaneDriver> Outbound<D> {
@@ -53,10 +45,7 @@ impl<D: LaneDriver> Outbound<D> {
             doomed: Vec::new(),
             needy: 0,
             ahead: Ahead::default(),
-            matching: Matching::new(hello.identity.incarnation),
-            hands_on: false,
-            ended_sends: Vec::new(),
-            heirless: VecDeque::new(),
+            mail: Mail::new(hello.identity.incarnation),
         }
     }
 
@@ -89,14 +78,14 @@ impl<D: LaneDriver> Outbound<D> {
         session.consumer = Consumer::new(receive_ring_bytes as u64);
         session.message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
         session.calls_max = calls_max as usize;
-        session.source = Source::new(peer.identity.rank, peer.identity.endpoint);
-        session.send_window = SendWindow::new(peer.unexpected_lines);
-        session.receive_window = ReceiveWindow::new(self.hello.unexpected_lines);
+        session.mail.source = Source::new(peer.identity.rank, peer.identity.endpoint);
+        session.mail.send_window = SendWindow::new(peer.unexpected_lines);
+        session.mail.receive_window = ReceiveWindow::new(self.hello.unexpected_lines);
         session.sender = Some(sender);
         session.stage = Stage::Up;
         let (bytes_max, calls_max) = (session.message_bytes_max, session.calls_max);
         let calls = session.backlog.iter().map(|waiting| waiting.payload.len());
-        let sends = session.sends.iter().map(|waiting| waiting.payload.len());
+        let sends = session.mail.sends.iter().map(|waiting| waiting.payload.len());
         if calls.chain(sends).any(|bytes| bytes > bytes_max) {
             let why = format!("a message that waited for it is over its limit of {bytes_max} bytes");
             self.doom(slot, DownReason::Refused { why });
@@ -107,8 +96,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     pub fn forget_session(&mut self, slot: usize) {
-        let (last, source) = (self.sessions[slot].id, self.sessions[slot].source);
-        self.inherit_messages(source, last);
+        let last = self.sessions[slot].id;
         self.sessions[slot] = Session::vacant_again(slot, last);
         self.dirty.retain(|&dirty| usize::from(dirty) != slot);
         self.doomed.retain(|doomed| doomed.0 != slot);
@@ -223,12 +211,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     }
 
     fn cancel_send(&mut self, send: MessageId) -> usize {
-        let waiting = |session: &mut Session<_>| {
-            let before = session.sends.len();
-            session.sends.retain(|waiting| waiting.send != send);
-            before - session.sends.len()
-        };
-        self.sessions.iter_mut().map(waiting).sum()
+        self.sessions.iter_mut().map(|session| session.mail.cancel(send)).sum()
     }
 
     #[inline]
@@ -237,11 +220,11 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
-        self.matching.withdraw(receive.0)
+        self.mail.withdraw(receive)
     }
 
     fn hand_on_unexpected(&mut self, hand_on: bool) {
-        self.hands_on = hand_on;
+        self.mail.hands_on = hand_on;
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {

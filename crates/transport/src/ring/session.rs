@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
-use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source, Tag};
+use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
 
+use crate::mail::Correspondent;
 use crate::payload::WaitingPayload;
-use crate::{DownReason, MessageId, SessionId};
+use crate::{DownReason, SessionId};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
@@ -91,13 +92,6 @@ impl Direction {
     }
 }
 
-/// A tagged message that waits for room, or for the peer's window.
-pub struct WaitingSend {
-    pub send: MessageId,
-    pub tag: Tag,
-    pub payload: WaitingPayload,
-}
-
 /// How far a record has been read whose next entry is a message that nobody expects, or waits for its block.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
@@ -120,13 +114,8 @@ pub struct Session<S> {
     pub batch: Batch,
     /// Bounded by `calls_max` each for our calls and for the peer's, which are all that can wait.
     pub backlog: VecDeque<Waiting>,
-    /// Whose messages come here.
-    pub source: Source,
-    /// Tagged messages that wait; a queue of their own, so that a full window does not hold up calls. Bounded by the
-    /// operations of the layer above.
-    pub sends: VecDeque<WaitingSend>,
-    pub send_window: SendWindow,
-    pub receive_window: ReceiveWindow,
+    /// Tagged messages wait in a queue of their own, so that a full window does not hold up calls.
+    pub mail: Correspondent,
     /// The record that was left in the middle.
     pub reading: Option<Reading>,
     /// Our calls that have no response yet.
@@ -153,10 +142,7 @@ impl<S> Session<S> {
             consumer: Consumer::new(4096),
             batch: Batch::default(),
             backlog: VecDeque::new(),
-            source: Source(0),
-            sends: VecDeque::new(),
-            send_window: SendWindow::default(),
-            receive_window: ReceiveWindow::default(),
+            mail: Correspondent::default(),
             reading: None,
             unanswered_calls: 0,
             unanswered_requests: 0,

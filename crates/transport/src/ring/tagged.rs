@@ -5,38 +5,16 @@
 //! for longer than a turn.
 
 use farcall_driver::LaneDriver;
-use farcall_protocol::matching::{Overrun, Pattern, Source, Tag, lines};
+use farcall_protocol::matching::{Overrun, Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES};
 
 use super::outbound::Outbound;
-use super::session::{Message, Stage, WaitingSend};
+use super::session::{Message, Stage};
+use crate::mail::{Claimed, Verdict, WaitingSend};
 use crate::{
-    DownReason, Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress,
-    SendRefused, SessionId, Sink,
+    DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress, SendRefused,
+    SessionId, Sink,
 };
-
-/// The most ended sessions of which unexpected messages are kept.
-const HEIRLESS_MAX: usize = 64;
-
-/// A message that nobody expected.
-#[derive(Debug)]
-pub struct Unexpected {
-    session: SessionId,
-    payload: Kept,
-    /// What it counts in its session's window.
-    lines: u32,
-}
-
-/// What became of a message that came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
-    /// A receive or a handler has it.
-    Consumed,
-    /// It was kept.
-    Kept,
-    /// Nobody expects it and it shall wait where it lies. Nothing was changed.
-    Left,
-}
 
 impl<D: LaneDriver> Outbound<D> {
     #[inline]
@@ -62,22 +40,21 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
         let may_leave = session.stage == Stage::Up
-            && session.sends.is_empty()
-            && session.send_window.admits(counted)
+            && session.mail.may_send(counted)
             && payload.len() <= session.message_bytes_max;
         if !may_leave || !self.transmit_inline(slot, Message::tagged(tag), payload) {
             return false;
         }
-        self.sessions[slot].send_window.send(counted);
+        self.sessions[slot].mail.send_window.send(counted);
         true
     }
 
     fn send_slowly(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> SendProgress {
         let session = &self.sessions[slot];
-        let must_wait = session.stage != Stage::Up || !session.sends.is_empty();
+        let must_wait = session.stage != Stage::Up || !session.mail.sends.is_empty();
         let refused = if must_wait { Some(payload) } else { self.transmit_tagged(slot, tag, payload).err() };
         let Some(payload) = refused else { return SendProgress::Done };
-        self.sessions[slot].sends.push_back(WaitingSend { send, tag, payload: payload.into() });
+        self.sessions[slot].mail.sends.push_back(WaitingSend { send, tag, payload: payload.into() });
         self.counters.ring_full.increment();
         self.note_need();
         SendProgress::Pending
@@ -93,11 +70,11 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &self.sessions[slot];
         // A block stays with the sender until somebody reads it: at the receiver it is a few words.
         let counted = if payload.len() > session.inline_bytes { lines(0) } else { lines(payload.len()) };
-        if !session.send_window.admits(counted) {
+        if !session.mail.send_window.admits(counted) {
             return Err(payload);
         }
         self.transmit(slot, Message::tagged(tag), payload)?;
-        self.sessions[slot].send_window.send(counted);
+        self.sessions[slot].mail.send_window.send(counted);
         Ok(())
     }
 
@@ -106,27 +83,27 @@ impl<D: LaneDriver> Outbound<D> {
         if self.sessions[slot].stage != Stage::Up {
             return;
         }
-        while let Some(WaitingSend { send, tag, payload }) = self.sessions[slot].sends.pop_front() {
+        while let Some(WaitingSend { send, tag, payload }) = self.sessions[slot].mail.sends.pop_front() {
             match payload.offer(|payload| self.transmit_tagged(slot, tag, payload)) {
-                Ok(()) => self.ended_sends.push((send, Ok(()))),
+                Ok(()) => self.mail.ended_sends.push((send, Ok(()))),
                 Err(payload) => {
-                    return self.sessions[slot].sends.push_front(WaitingSend { send, tag, payload });
+                    return self.sessions[slot].mail.sends.push_front(WaitingSend { send, tag, payload });
                 }
             }
         }
     }
 
-    /// Ends what waits for a session that is down.
-    pub fn fail_sends(&mut self, slot: usize, reason: &DownReason) {
-        let sends = core::mem::take(&mut self.sessions[slot].sends);
-        self.ended_sends.extend(sends.into_iter().map(|waiting| (waiting.send, Err(reason.clone()))));
+    /// A session is over, and with it the sends that wait for it.
+    pub fn part(&mut self, slot: usize, reason: &DownReason) {
+        let session = &mut self.sessions[slot];
+        self.mail.part(&mut session.mail, session.id, reason);
     }
 
     /// Tells the sink which sends have ended.
     #[inline]
     pub fn report_sends(&mut self, sink: &mut dyn Sink) {
-        if !self.ended_sends.is_empty() {
-            for (send, outcome) in core::mem::take(&mut self.ended_sends) {
+        if !self.mail.ended_sends.is_empty() {
+            for (send, outcome) in core::mem::take(&mut self.mail.ended_sends) {
                 sink.sent(self, send, outcome);
             }
         }
@@ -140,17 +117,13 @@ impl<D: LaneDriver> Outbound<D> {
         tag: Option<Tag>,
     ) -> ReceiveProgress {
         let is_down = from.is_some_and(|origin| self.slot_of(origin.session).is_none());
-        let pattern = Pattern { source: from.map(|origin| origin.source), tag };
-        let Some(expected) = self.matching.post(receive.0, pattern) else {
-            if is_down {
-                self.matching.withdraw(receive.0);
-                return ReceiveProgress::Down;
+        match self.mail.post(receive, from, tag, is_down) {
+            Ok(Claimed { envelope, payload, lines }) => {
+                self.consumed(envelope.session, lines);
+                ReceiveProgress::Arrived(envelope, payload)
             }
-            return ReceiveProgress::Posted;
-        };
-        let Unexpected { session, payload, lines } = expected.message;
-        self.consumed(session, lines);
-        ReceiveProgress::Arrived(Envelope { session, tag: expected.tag, bytes: payload.len() }, payload)
+            Err(progress) => progress,
+        }
     }
 
     /// A message came; `leave` says whether it may wait where it lies.
@@ -162,54 +135,30 @@ impl<D: LaneDriver> Outbound<D> {
         payload: &Incoming<'_>,
         leave: bool,
         sink: &mut dyn Sink,
-    ) -> Result<Arrival, DownReason> {
+    ) -> Result<Verdict, DownReason> {
         let session = &mut self.sessions[slot];
-        let source = session.source;
-        let receive = self.matching.arrive(source, tag);
-        if receive.is_none() && leave && !self.hands_on {
-            return Ok(Arrival::Left);
-        }
         let bytes = payload.as_slice().len();
         let counted = match payload {
             Incoming::Borrowed(_) => lines(bytes),
             Incoming::Owned(_) => lines(0),
         };
         let envelope = Envelope { session: session.id, tag, bytes };
-        session.receive_window.arrive(counted).map_err(overrun)?;
-        self.counters.messages_received.increment();
-        match receive {
-            Some(receive) => {
-                session.receive_window.consume(counted);
-                sink.received(self, MessageId(receive), envelope, payload);
-            }
-            None if self.hands_on => {
-                session.receive_window.consume(counted);
-                sink.message(self, envelope, payload);
-            }
-            None => {
-                self.keep(source, envelope, payload, counted);
-                return Ok(Arrival::Kept);
-            }
+        let verdict = self.mail.arrive(&mut session.mail, envelope, payload, counted, leave);
+        let verdict = verdict.map_err(overrun)?;
+        match verdict {
+            Verdict::Left => return Ok(verdict),
+            Verdict::Kept => self.counters.unexpected.increment(),
+            Verdict::Receive(receive) => sink.received(self, receive, envelope, payload),
+            Verdict::HandOn => sink.message(self, envelope, payload),
         }
-        Ok(Arrival::Consumed)
-    }
-
-    #[cold]
-    fn keep(&mut self, source: Source, envelope: Envelope, payload: &Incoming<'_>, lines: u32) {
-        self.counters.unexpected.increment();
-        let Envelope { session, tag, .. } = envelope;
-        self.matching.keep(source, tag, Unexpected { session, payload: Kept::from(payload), lines });
+        self.counters.messages_received.increment();
+        Ok(verdict)
     }
 
     /// Hands the messages that waited to a sink that takes all.
     pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
-        const ANY: Pattern = Pattern { source: None, tag: None };
-        while self.hands_on
-            && let Some(expected) = self.matching.take(ANY)
-        {
-            let Unexpected { session, payload, lines } = expected.message;
-            self.consumed(session, lines);
-            let envelope = Envelope { session, tag: expected.tag, bytes: payload.len() };
+        while let Some(Claimed { envelope, payload, lines }) = self.mail.claim_for_sink() {
+            self.consumed(envelope.session, lines);
             sink.message(self, envelope, &payload.as_incoming());
         }
     }
@@ -217,7 +166,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// An unexpected message was consumed.
     fn consumed(&mut self, session: SessionId, lines: u32) {
         if let Some(slot) = self.slot_of(session) {
-            self.sessions[slot].receive_window.consume(lines);
+            self.sessions[slot].mail.receive_window.consume(lines);
             self.return_message_credit_if_due(slot);
         }
     }
@@ -225,7 +174,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// Widens the peer's window when enough was consumed. Without room in the ring the need stays.
     #[inline]
     pub fn return_message_credit_if_due(&mut self, slot: usize) {
-        if self.sessions[slot].receive_window.credit_is_due() {
+        if self.sessions[slot].mail.receive_window.credit_is_due() {
             self.return_message_credit(slot);
         }
     }
@@ -234,22 +183,9 @@ impl<D: LaneDriver> Outbound<D> {
         if self.sessions[slot].stage != Stage::Up || !self.make_room(slot, WORD_BYTES) {
             return self.note_need();
         }
-        let consumed = self.sessions[slot].receive_window.take_credit();
+        let consumed = self.sessions[slot].mail.receive_window.take_credit();
         let header = EntryHeader { kind: EntryKind::MessageCredit, call: consumed, selector: 0, length: 0 };
         self.append(slot, header, &[]);
-    }
-
-    /// A session is over. What it sent before can still be received, within bounds.
-    pub fn inherit_messages(&mut self, source: Source, session: SessionId) {
-        if self.matching.unexpected() == 0 {
-            return self.heirless.clear();
-        }
-        self.heirless.push_back((source, session));
-        if self.heirless.len() > HEIRLESS_MAX
-            && let Some((source, oldest)) = self.heirless.pop_front()
-        {
-            self.matching.forget(source, |message| message.session == oldest);
-        }
     }
 }
 

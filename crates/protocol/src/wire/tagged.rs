@@ -1,0 +1,121 @@
+//! Tagged messages over a library that carries messages.
+//!
+//! A packet is a [`Header`] alone, whose eight bytes for a call hold two numbers instead. What was sent is counted from 0
+//! in every session, because libraries let short messages overtake long ones. Short messages share a packet: a batch has
+//! them behind each other, each with its tag and length in front.
+
+use super::{
+    CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare,
+};
+use crate::matching::Tag;
+
+/// Bytes in front of each message of a batch.
+pub const BATCH_ENTRY_BYTES: usize = 8;
+
+/// A packet about tagged messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaggedPacket {
+    /// One message.
+    One {
+        /// The packet's number in its session.
+        number: u32,
+        /// The message's tag.
+        tag: Tag,
+    },
+    /// A [`Batch`] of messages.
+    Batch {
+        /// The packet's number in its session.
+        number: u32,
+    },
+    /// What may be sent. Has no number and is never out of date: counts only grow.
+    Credit {
+        /// Lines of messages that were consumed in all, modulo 2³².
+        consumed: u32,
+        /// How many lines may be sent beyond that; the same in all credits of a session, and not 0.
+        limit: u32,
+    },
+}
+
+impl TaggedPacket {
+    /// Reads a packet whose header is `header`; `None` when it is about something else.
+    #[inline]
+    pub fn parse(header: &Header, packet: &[u8]) -> Result<Option<Self>, Malformed> {
+        let both = header.call.to_wire();
+        let (low, high) = (both as u32, (both >> 32) as u32);
+        let parsed = match header.opcode {
+            Opcode::Tagged => Self::One { number: low, tag: Tag(high) },
+            Opcode::TaggedBatch if high == 0 => Self::Batch { number: low },
+            Opcode::TaggedCredit if high != 0 => Self::Credit { consumed: low, limit: high },
+            Opcode::TaggedBatch | Opcode::TaggedCredit => return malformed("a batch or a credit of nothing"),
+            _ => return Ok(None),
+        };
+        if packet.len() != HEADER_BYTES {
+            return malformed("a length that its opcode does not have");
+        }
+        Ok(Some(parsed))
+    }
+}
+
+/// Writes a packet about tagged messages.
+#[inline]
+pub fn put_tagged(head: &mut Head, session: WireSession, packet: TaggedPacket) {
+    let (opcode, low, high) = match packet {
+        TaggedPacket::One { number, tag } => (Opcode::Tagged, number, tag.0),
+        TaggedPacket::Batch { number } => (Opcode::TaggedBatch, number, 0),
+        TaggedPacket::Credit { consumed, limit } => (Opcode::TaggedCredit, consumed, limit),
+    };
+    let both = u64::from(high) << 32 | u64::from(low);
+    put_bare(head, opcode, Flags::NONE, session, CallKey::from_wire(both));
+}
+
+/// Appends a message to a batch. Messages start at multiples of eight bytes.
+///
+/// # Panics
+/// With more than 4 GiB.
+#[inline]
+pub fn put_entry(batch: &mut Vec<u8>, tag: Tag, payload: &[u8]) {
+    let length = u32::try_from(payload.len()).expect("batches hold short messages");
+    batch.extend_from_slice(&(u64::from(length) << 32 | u64::from(tag.0)).to_le_bytes());
+    batch.extend_from_slice(payload);
+    let padding = payload.len().next_multiple_of(BATCH_ENTRY_BYTES) - payload.len();
+    batch.extend_from_slice(&[0; BATCH_ENTRY_BYTES][..padding]);
+}
+
+/// The messages of a batch, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a>(&'a [u8]);
+
+impl<'a> Batch<'a> {
+    /// The messages in `bytes`; what is wrong with them shows when they are read.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// How many bytes have not been read.
+    #[inline]
+    pub const fn unread(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl<'a> Iterator for Batch<'a> {
+    type Item = Result<(Tag, &'a [u8]), Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let bytes = core::mem::take(&mut self.0);
+        let Some((header, rest)) = bytes.split_first_chunk::<BATCH_ENTRY_BYTES>() else {
+            return Some(malformed("a batch that ends in the middle of a message"));
+        };
+        let header = u64::from_le_bytes(*header);
+        let (tag, length) = (Tag(header as u32), (header >> 32) as usize);
+        let Some((padded, rest)) = rest.split_at_checked(length.next_multiple_of(BATCH_ENTRY_BYTES)) else {
+            return Some(malformed("a batch that ends in the middle of a message"));
+        };
+        self.0 = rest;
+        Some(Ok((tag, &padded[..length])))
+    }
+}

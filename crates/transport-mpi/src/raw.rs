@@ -1,0 +1,176 @@
+//! Tagged messages of MPI itself, with as little around them as a program can have: what the transport is held against.
+//!
+//! A number of slots, each with memory of its own and at most one operation under way; the tag of a slot's messages is its
+//! number. MPI matches, and a slot that has completed is found in one of the ways that MPI has.
+
+use core::ffi::c_int;
+
+use crate::api::{Handle, MPI_SUCCESS, MpiStatus, Opened, opened, start_for_one_thread};
+use crate::library::MpiError;
+
+/// How slots that have completed are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RawCompletion {
+    /// `MPI_Waitany` on all, which blocks.
+    WaitAny,
+    /// `MPI_Testany` on all.
+    TestAny,
+    /// `MPI_Test` on each in turn.
+    Test,
+}
+
+/// MPI for one thread, and the slots of a conversation with the only other rank.
+pub struct RawMpi {
+    opened: &'static Opened,
+    peer: c_int,
+    memory: Vec<Box<[u8]>>,
+    under_way: Vec<bool>,
+    /// An array of requests as MPI has them, in words or halves of words; all 0 in the beginning.
+    requests: Vec<Handle>,
+    completion: RawCompletion,
+    /// Where the next look at all slots goes on.
+    next: usize,
+}
+
+impl RawMpi {
+    /// Starts MPI, with so many slots of so many bytes. Once in a process, without other instances, in a launch of two.
+    pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, MpiError> {
+        let opened = opened().map_err(|why| MpiError::Unusable { why })?;
+        let rank =
+            start_for_one_thread(opened).map_err(|_| MpiError::Unusable { why: "MPI does not start" })?;
+        Ok(Self {
+            opened,
+            peer: 1 - rank,
+            memory: (0..slots).map(|_| vec![0; bytes].into()).collect(),
+            under_way: vec![false; slots],
+            requests: vec![0; slots],
+            completion,
+            next: 0,
+        })
+    }
+
+    /// The memory of a slot that is idle.
+    ///
+    /// # Panics
+    /// When something is under way there.
+    #[inline]
+    pub fn memory(&mut self, slot: usize) -> &mut [u8] {
+        assert!(!self.under_way[slot], "MPI uses this memory");
+        &mut self.memory[slot]
+    }
+
+    /// The place of a slot's request.
+    #[inline]
+    fn request(&mut self, slot: usize) -> *mut Handle {
+        assert!(slot < self.requests.len(), "there is such a slot");
+        self.requests.as_mut_ptr().wrapping_byte_add(slot * self.opened.handle_bytes)
+    }
+
+    /// Sends what is in a slot's memory.
+    ///
+    /// # Panics
+    /// When something is under way there, or MPI refuses.
+    #[inline]
+    pub fn send(&mut self, slot: usize) {
+        let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
+        let request = self.request(slot);
+        let (opened, isend) = (self.opened, self.opened.functions.isend);
+        // SAFETY: the memory stays where it is and is not touched while the slot is under way; the request has a place of its
+        // own in the array.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            let (length, tag) = (length as c_int, slot as c_int);
+            isend(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
+        };
+        assert_eq!(code, MPI_SUCCESS, "MPI refuses a message");
+        self.under_way[slot] = true;
+    }
+
+    /// Receives into a slot's memory.
+    ///
+    /// # Panics
+    /// When something is under way there, or MPI refuses.
+    #[inline]
+    pub fn receive(&mut self, slot: usize) {
+        let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
+        let request = self.request(slot);
+        let (opened, irecv) = (self.opened, self.opened.functions.irecv);
+        // SAFETY: as in `send`.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            let (length, tag) = (length as c_int, slot as c_int);
+            irecv(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
+        };
+        assert_eq!(code, MPI_SUCCESS, "MPI refuses a receive");
+        self.under_way[slot] = true;
+    }
+
+    /// The next slot that has completed, if there is one. All slots must have been used once before.
+    #[inline]
+    pub fn next_complete(&mut self) -> Option<usize> {
+        let slot = match self.completion {
+            RawCompletion::WaitAny | RawCompletion::TestAny => self.any(),
+            RawCompletion::Test => self.test(),
+        }?;
+        self.under_way[slot] = false;
+        self.next = slot + 1;
+        Some(slot)
+    }
+
+    /// Lets MPI work, by asking for a message that nobody sends.
+    pub fn progress(&mut self) {
+        let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
+        let nobodys = self.under_way.len() as c_int;
+        let (opened, improbe) = (self.opened, self.opened.functions.improbe);
+        // SAFETY: MPI runs, and writes where it is told to during the call.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code =
+            unsafe { improbe(self.peer, nobodys, opened.world, &mut found, &mut message, &mut status) };
+        assert!(code == MPI_SUCCESS && found == 0, "MPI looks for what is not there");
+    }
+
+    fn any(&mut self) -> Option<usize> {
+        let functions = &self.opened.functions;
+        let (count, requests) = (self.under_way.len() as c_int, self.requests.as_mut_ptr());
+        let (mut slot, mut found, mut status) = (-1, 1, MpiStatus::default());
+        // SAFETY: the array has so many requests, those of idle slots being what MPI left there.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            match self.completion {
+                RawCompletion::WaitAny => (functions.waitany)(count, requests, &mut slot, &mut status),
+                _ => (functions.testany)(count, requests, &mut slot, &mut found, &mut status),
+            }
+        };
+        assert_eq!(code, MPI_SUCCESS, "MPI completes what it has begun");
+        // Negative when none is under way.
+        if found == 0 { None } else { usize::try_from(slot).ok() }
+    }
+
+    fn test(&mut self) -> Option<usize> {
+        let (slots, next) = (self.under_way.len(), self.next);
+        for slot in (0..slots).map(|ahead| (next + ahead) % slots) {
+            if !self.under_way[slot] {
+                continue;
+            }
+            let (request, mut done, mut status) = (self.request(slot), 0, MpiStatus::default());
+            // SAFETY: the request is one that MPI gave and that has not ended.
+            #[expect(unsafe_code, reason = "a call of MPI")]
+            let code = unsafe { (self.opened.functions.test)(request, &mut done, &mut status) };
+            assert_eq!(code, MPI_SUCCESS, "MPI completes what it has begun");
+            if done != 0 {
+                return Some(slot);
+            }
+        }
+        None
+    }
+}
+
+/// Gives memory that MPI still uses up for good.
+impl Drop for RawMpi {
+    fn drop(&mut self) {
+        if self.under_way.contains(&true) {
+            core::mem::forget(core::mem::take(&mut self.memory));
+            core::mem::forget(core::mem::take(&mut self.requests));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Tagged messages over mailboxes, whose letters a test can turn round.
+
+use farcall_protocol::matching::{Tag, lines};
+use farcall_protocol::wire::{TaggedPacket, put_tagged};
+
+use super::*;
+use crate::{MessageId, ReceiveProgress, SendProgress, SendRefused};
+
+impl World {
+    fn send(&mut self, send: u32, tag: u32, payload: &[u8]) -> Result<SendProgress, SendRefused> {
+        let outbox = self.caller.transport.outbox();
+        outbox.send(self.session, MessageId(send), Tag(tag), Outgoing::Slice(payload))
+    }
+
+    fn post_at_server(&mut self, receive: u32, tag: Option<u32>) -> ReceiveProgress {
+        self.server.transport.outbox().receive(MessageId(receive), None, tag.map(Tag))
+    }
+
+    /// Tags and payloads of what was received at the server.
+    fn received(&self) -> Vec<(u32, Vec<u8>)> {
+        self.server.log.received.iter().map(|(_, tag, bytes)| (*tag, bytes.clone())).collect()
+    }
+
+    fn put_packet_into_servers_mailbox(&mut self, packet: TaggedPacket, payload: &[u8]) {
+        let number = self.number_at_server();
+        let mut head = Head::new();
+        put_tagged(&mut head, number, packet);
+        let letter = Letter { head: head.as_bytes().to_vec(), payload: payload.to_vec() };
+        self.post.boxes()[1].letters.push_back(letter);
+    }
+
+    /// A world in which the caller may send messages.
+    fn with_mail() -> Self {
+        let mut world = Self::connected();
+        world.turn();
+        world
+    }
+}
+
+#[test]
+fn messages_that_wait_for_the_session_leave_when_it_has_room_and_in_order() {
+    let mut world = World::new(CONFIG, CONFIG);
+    for number in 0..5 {
+        assert_eq!(world.send(number, 9, &[number as u8; 3]), Ok(SendProgress::Pending));
+        assert!(matches!(world.post_at_server(number, Some(9)), ReceiveProgress::Posted));
+    }
+    assert_eq!(world.caller.transport.outbox().cancel_send(MessageId(2)), 1);
+    assert_eq!(world.caller.transport.outbox().cancel_send(MessageId(2)), 0);
+    world.turn();
+    let expected: Vec<_> = [0, 1, 3, 4].map(|number| (9, vec![number; 3])).into();
+    assert_eq!(world.received(), expected);
+    let sent: Vec<_> =
+        world.caller.log.sent.iter().map(|(send, outcome)| (send.0, outcome.is_ok())).collect();
+    assert_eq!(sent, [0, 1, 3, 4].map(|number| (number, true)));
+}
+
+#[test]
+fn nothing_is_sent_before_the_peer_has_said_how_much_it_has_room_for() {
+    let mut world = World::new(CONFIG, CONFIG);
+    let World { caller, server, now, .. } = &mut world;
+    caller.transport.poll(*now, &mut caller.log);
+    server.transport.poll(*now, &mut server.log);
+    caller.transport.poll(*now, &mut caller.log);
+    assert_eq!(caller.log.up.len(), 1);
+    assert_eq!(world.send(0, 1, b"short"), Ok(SendProgress::Pending));
+    assert_eq!(world.send(1, 1, &[1; 1000]), Ok(SendProgress::Pending));
+    world.turn();
+    assert_eq!(world.caller.log.sent.len(), 2);
+}
+
+#[test]
+fn short_messages_share_a_message_of_the_library() {
+    let mut world = World::with_mail();
+    for number in 0..100_u8 {
+        assert_eq!(world.send(0, 1, &[number]), Ok(SendProgress::Done));
+    }
+    let before = world.post.boxes()[1].letters.len();
+    assert!(world.caller.transport.flush() && !world.caller.transport.flush());
+    // A hundred entries of 16 bytes are more than the agreed 1000 bytes, less than two thousand.
+    assert_eq!(world.post.boxes()[1].letters.len() - before, 1);
+    world.turn();
+    for number in 0..100_u8 {
+        let ReceiveProgress::Arrived(envelope, payload) = world.post_at_server(0, None) else {
+            panic!("message {number} is not there")
+        };
+        assert_eq!((envelope.tag, envelope.bytes, &payload[..]), (Tag(1), 1, &[number][..]));
+    }
+}
+
+#[test]
+fn packets_that_overtake_each_other_are_matched_in_the_order_of_their_sending() {
+    let mut world = World::with_mail();
+    for (number, length) in [900, 1, 950, 2, 999].into_iter().enumerate() {
+        assert_eq!(world.send(0, 5, &vec![number as u8; length]), Ok(SendProgress::Done));
+        world.caller.transport.flush();
+    }
+    world.post.boxes()[1].letters.make_contiguous().reverse();
+    world.turn();
+    for (number, length) in [900, 1, 950, 2, 999].into_iter().enumerate() {
+        let ReceiveProgress::Arrived(_, payload) = world.post_at_server(0, Some(5)) else {
+            panic!("message {number} is not there")
+        };
+        assert_eq!(payload[..], vec![number as u8; length]);
+    }
+}
+
+#[test]
+fn what_nobody_expects_is_bounded_and_the_sender_keeps_the_rest() {
+    let small = LibraryConfig { unexpected_bytes: 640, ..CONFIG };
+    let mut world = World::new(CONFIG, small);
+    world.turn();
+    let accepted = (0..20).filter(|&number| world.send(number, 1, &[1; 64]) == Ok(SendProgress::Done));
+    let accepted = accepted.count();
+    assert_eq!(accepted, 10 / lines(64) as usize, "two lines each, of ten");
+    // Longer than the window, and not before everything else is consumed.
+    assert_eq!(world.send(20, 2, &[2; 1000]), Ok(SendProgress::Pending));
+    world.turn();
+    assert_eq!(world.server.transport.outbound.counters.unexpected.get(), 5);
+    for _ in 0..20 {
+        assert!(matches!(world.post_at_server(0, Some(1)), ReceiveProgress::Arrived(..)));
+        world.turn();
+    }
+    let ReceiveProgress::Arrived(envelope, _) = world.post_at_server(0, None) else { panic!("the long one") };
+    assert_eq!(envelope.bytes, 1000);
+    assert_eq!(world.caller.log.sent.len(), 16);
+}
+
+#[test]
+fn the_end_of_a_session_ends_its_sends_and_leaves_what_has_arrived() {
+    let mut world = World::new(CONFIG, LibraryConfig { unexpected_bytes: 64, ..CONFIG });
+    world.turn();
+    assert_eq!(world.send(1, 1, b"arrives"), Ok(SendProgress::Done));
+    assert_eq!(world.send(2, 1, b"waits"), Ok(SendProgress::Pending));
+    world.turn();
+    let (session, now) = (world.session, world.now);
+    world.caller.transport.close(session, now);
+    world.turn();
+    assert_eq!(world.caller.log.sent, [(MessageId(2), Err(DownReason::Closed))]);
+    assert_eq!(world.send(3, 1, b"late"), Err(SendRefused::Down));
+    let ReceiveProgress::Arrived(_, payload) = world.post_at_server(0, Some(1)) else {
+        panic!("it was there")
+    };
+    assert_eq!(&payload[..], b"arrives");
+}
+
+#[test]
+fn a_peer_whose_messages_break_a_rule_loses_its_session() {
+    let one = |number| TaggedPacket::One { number, tag: Tag(1) };
+    let (overrun, number) =
+        ("more messages, or more credit for them, than there can be", "a message with a wrong number");
+    let rules: [(TaggedPacket, &[u8], &str); 6] = [
+        (one(0), &[0; 1001], "a message over the agreed limit"),
+        (one(1 << 20), b"", number),
+        (one(u32::MAX), b"", number),
+        (TaggedPacket::Batch { number: 0 }, &[0; 7], "a batch that ends in the middle of a message"),
+        (TaggedPacket::Credit { consumed: 1, limit: 1024 }, b"", overrun),
+        (TaggedPacket::Credit { consumed: 0, limit: 1023 }, b"", overrun),
+    ];
+    for (packet, payload, what) in rules {
+        let mut world = World::with_mail();
+        world.put_packet_into_servers_mailbox(packet, payload);
+        world.turn();
+        assert_eq!(world.server.log.down.len(), 1, "{what}");
+        assert_eq!(world.server.log.down[0].1, DownReason::Violation { what });
+    }
+}
+
+#[test]
+fn a_peer_that_sends_more_than_it_may_loses_its_session() {
+    let mut world = World::new(CONFIG, LibraryConfig { unexpected_bytes: 640, ..CONFIG });
+    world.turn();
+    for number in 0..11 {
+        world.put_packet_into_servers_mailbox(TaggedPacket::One { number, tag: Tag(1) }, b"");
+        world.turn();
+    }
+    let what = "more messages, or more credit for them, than there can be";
+    assert_eq!(world.server.log.down, [(world.server.log.up[0], DownReason::Violation { what })]);
+}
+
+#[test]
+fn a_handler_gets_what_waited_and_what_comes() {
+    let mut world = World::with_mail();
+    assert_eq!(world.send(0, 1, b"before"), Ok(SendProgress::Done));
+    world.turn();
+    world.server.transport.outbox().hand_on_unexpected(true);
+    world.turn();
+    assert_eq!(world.send(0, 2, b"after"), Ok(SendProgress::Done));
+    world.turn();
+    assert_eq!(world.server.log.handed_on, [(1, b"before".to_vec()), (2, b"after".to_vec())]);
+}

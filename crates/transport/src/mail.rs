@@ -1,0 +1,221 @@
+//! Tagged messages as rings and libraries have them: matched here, and sent within the window of their receiver.
+//!
+//! A [`Mail`] is the receiving half of one transport, a [`Correspondent`] what there is for each session. Neither knows
+//! how messages travel: a transport asks what is to become of a message and does it, because only the transport can hand
+//! its outbox to the sink.
+
+use std::collections::VecDeque;
+
+use farcall_protocol::matching::{Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag};
+
+use crate::payload::WaitingPayload;
+use crate::{
+    DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId,
+};
+
+/// The most ended sessions of which unexpected messages are kept.
+const HEIRLESS_MAX: usize = 64;
+
+/// The receives and unexpected messages of one transport, and the ends of sends that the sink does not know yet.
+pub struct Mail {
+    matching: Matching<Unexpected>,
+    /// Whether messages that nobody expects go to the sink.
+    pub hands_on: bool,
+    pub ended_sends: Vec<(MessageId, SendOutcome)>,
+    /// Ended sessions of which messages may be left, oldest first.
+    heirless: VecDeque<(Source, SessionId)>,
+}
+
+/// A message that nobody expected.
+#[derive(Debug)]
+struct Unexpected {
+    session: SessionId,
+    payload: Kept,
+    /// What it counts in its session's window.
+    lines: u32,
+}
+
+/// A message that is waited for no longer, and what it counts in the window of its session.
+pub struct Claimed {
+    pub envelope: Envelope,
+    pub payload: Kept,
+    pub lines: u32,
+}
+
+/// What is to become of a message that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A receive gets it.
+    Receive(MessageId),
+    /// The sink gets it, as one that nobody expects.
+    HandOn,
+    /// It was kept.
+    Kept,
+    /// Nobody expects it and it shall wait where it lies. Nothing was changed.
+    Left,
+}
+
+/// Whether a message that nobody expects may be left where it lies until the next poll: its receive may be about to be
+/// posted, and what is given to that from where it lies is not copied twice. Once is enough, so that it holds up nothing
+/// else for longer than a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// It has to be taken out.
+    Never,
+    /// It may be left.
+    Once,
+    /// Not before another message was expected: one was left in the last poll, or taken out in this.
+    Used,
+}
+
+impl Patience {
+    /// What it is after a message was left.
+    #[inline]
+    pub fn used(self) -> Self {
+        if self == Self::Never { self } else { Self::Used }
+    }
+
+    /// What it is after that became of a message.
+    #[inline]
+    pub fn after(self, verdict: Verdict) -> Self {
+        match verdict {
+            _ if self == Self::Never => self,
+            Verdict::Kept | Verdict::Left => Self::Used,
+            Verdict::Receive(_) | Verdict::HandOn => Self::Once,
+        }
+    }
+}
+
+/// The messages of one session.
+#[derive(Default)]
+pub struct Correspondent {
+    /// Whose messages come here.
+    pub source: Source,
+    /// Tagged messages that wait for room or for the window; bounded by the operations of the layer above.
+    pub sends: VecDeque<WaitingSend>,
+    pub send_window: SendWindow,
+    pub receive_window: ReceiveWindow,
+}
+
+/// A tagged message that waits for room, or for the peer's window.
+pub struct WaitingSend {
+    pub send: MessageId,
+    pub tag: Tag,
+    pub payload: WaitingPayload,
+}
+
+impl Correspondent {
+    /// Whether a message that counts so much may overtake nothing and fits the peer's window.
+    #[inline]
+    pub fn may_send(&self, lines: u32) -> bool {
+        self.sends.is_empty() && self.send_window.admits(lines)
+    }
+
+    /// Takes back the sends of that name which wait; returns how many there were.
+    pub fn cancel(&mut self, send: MessageId) -> usize {
+        let before = self.sends.len();
+        self.sends.retain(|waiting| waiting.send != send);
+        before - self.sends.len()
+    }
+}
+
+impl Mail {
+    /// Nothing waits. `seed`, drawn at random, keeps peers from choosing tags that are slow to find.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            matching: Matching::new(seed),
+            hands_on: false,
+            ended_sends: Vec::new(),
+            heirless: VecDeque::new(),
+        }
+    }
+
+    /// A message came that counts so many `lines`; `leave` says whether it may wait where it lies.
+    #[inline]
+    pub fn arrive(
+        &mut self,
+        from: &mut Correspondent,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+        lines: u32,
+        leave: bool,
+    ) -> Result<Verdict, Overrun> {
+        let receive = self.matching.arrive(from.source, envelope.tag);
+        if receive.is_none() && leave && !self.hands_on {
+            return Ok(Verdict::Left);
+        }
+        from.receive_window.arrive(lines)?;
+        let verdict = match receive {
+            Some(receive) => Verdict::Receive(MessageId(receive)),
+            None if self.hands_on => Verdict::HandOn,
+            None => {
+                self.keep(from.source, envelope, payload, lines);
+                return Ok(Verdict::Kept);
+            }
+        };
+        from.receive_window.consume(lines);
+        Ok(verdict)
+    }
+
+    #[cold]
+    fn keep(&mut self, source: Source, envelope: Envelope, payload: &Incoming<'_>, lines: u32) {
+        let Envelope { session, tag, .. } = envelope;
+        self.matching.keep(source, tag, Unexpected { session, payload: Kept::from(payload), lines });
+    }
+
+    /// Posts a receive; `is_down` says that the session that it names has ended. A message that is claimed counts as
+    /// consumed from now on: the window of its session must be told.
+    #[inline]
+    pub fn post(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+        is_down: bool,
+    ) -> Result<Claimed, ReceiveProgress> {
+        let pattern = Pattern { source: from.map(|origin| origin.source), tag };
+        match self.matching.post(receive.0, pattern) {
+            Some(expected) => Ok(Claimed::new(expected.tag, expected.message)),
+            None if is_down => {
+                self.matching.withdraw(receive.0);
+                Err(ReceiveProgress::Down)
+            }
+            None => Err(ReceiveProgress::Posted),
+        }
+    }
+
+    /// Takes back a receive. False when it does not wait.
+    pub fn withdraw(&mut self, receive: MessageId) -> bool {
+        self.matching.withdraw(receive.0)
+    }
+
+    /// The oldest unexpected message, if the sink takes all.
+    pub fn claim_for_sink(&mut self) -> Option<Claimed> {
+        const ANY: Pattern = Pattern { source: None, tag: None };
+        let expected = if self.hands_on { self.matching.take(ANY) } else { None }?;
+        Some(Claimed::new(expected.tag, expected.message))
+    }
+
+    /// A session is over: the sends that wait for it end, and what it sent before can still be received, within bounds.
+    pub fn part(&mut self, from: &mut Correspondent, session: SessionId, reason: &DownReason) {
+        let sends = core::mem::take(&mut from.sends);
+        self.ended_sends.extend(sends.into_iter().map(|waiting| (waiting.send, Err(reason.clone()))));
+        if self.matching.unexpected() == 0 {
+            return self.heirless.clear();
+        }
+        self.heirless.push_back((from.source, session));
+        if self.heirless.len() > HEIRLESS_MAX
+            && let Some((source, oldest)) = self.heirless.pop_front()
+        {
+            self.matching.forget(source, |message| message.session == oldest);
+        }
+    }
+}
+
+impl Claimed {
+    #[inline]
+    fn new(tag: Tag, message: Unexpected) -> Self {
+        let Unexpected { session, payload, lines } = message;
+        Self { envelope: Envelope { session, tag, bytes: payload.len() }, payload, lines }
+    }
+}
