@@ -15,13 +15,16 @@ mod transports;
 
 pub use connect::ConnectError;
 pub use endpoint::{
-    Answer, Answering, Call, CallError, Context, ContextCall, Deferred, Endpoint, EndpointCounters, Event,
-    OPERATIONS_MAX, Operation, Outcome, Peer, Pending, Reply, Request, Response,
+    Answer, Answering, Call, CallError, Context, ContextCall, Deferred, Endpoint, EndpointCounters,
+    EndpointTrace, Event, OPERATIONS_MAX, Operation, Outcome, Peer, Pending, Reply, Request, Response,
+    TracedPeer,
 };
 pub use executor::Executor;
+pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
 pub use farcall_driver_verbs::{DeviceReport, PortReport, devices as rdma_devices};
 pub use farcall_protocol::Instant;
+pub use farcall_transport::trace;
 pub use farcall_transport::{CallRefused, DownReason, Holdings, Outgoing, Payload, Service, TransportLimits};
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{Presence, TransportKind, UnknownTransport};

@@ -9,6 +9,7 @@ mod packet;
 mod payload;
 mod ring;
 mod seam;
+pub mod trace;
 
 #[cfg(feature = "conformance")]
 pub use library::conformance;

@@ -11,6 +11,7 @@ use std::os::fd::RawFd;
 use farcall_driver::{Address, AddressError, Loan, LoanError};
 use farcall_protocol::{Identity, Instant};
 
+use crate::trace::CallTracer;
 use crate::{CallRefused, DownReason, Incoming, Outgoing, Status};
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -141,6 +142,9 @@ pub trait Transport: Send {
     fn flush(&mut self) -> bool {
         false
     }
+
+    /// From now on the transport marks its points of a call there.
+    fn trace_to(&mut self, tracer: CallTracer);
 
     /// The sending half, as handlers see it.
     fn outbox(&mut self) -> &mut dyn Outbox;

@@ -16,6 +16,7 @@ mod outcome;
 mod request;
 mod sessions;
 mod state;
+mod trace;
 
 use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
+use farcall_transport::trace::CallTracer;
 use farcall_transport::{CallId, Holdings, Outgoing, Service, Status, Transport, TransportLimits};
 
 use self::core::Core;
@@ -42,6 +44,7 @@ pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
 use state::{EventSink, RequestSink, Sinks, State, Turn};
+pub use trace::{EndpointTrace, TracedPeer};
 
 use crate::connect::{ConnectError, Directions};
 
@@ -57,14 +60,16 @@ pub struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(
-        transport: Box<dyn Transport>,
+        mut transport: Box<dyn Transport>,
         call_timeout: Duration,
         clock: Clock,
         idler: Idler,
         counters: EndpointCounters,
         directions: Arc<Directions>,
     ) -> Self {
-        let state = State::new(counters, clock.now(), call_timeout);
+        let tracer = CallTracer::new(clock.clone());
+        transport.trace_to(tracer.clone());
+        let state = State::new(counters, clock.now(), call_timeout, tracer);
         let core = Core {
             transport,
             state,
@@ -213,6 +218,17 @@ impl Endpoint {
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = self.core().next_deadline();
         (deadline != Instant::NEVER).then_some(deadline)
+    }
+
+    /// The switch of the endpoint's trace, and what it has recorded; for any thread.
+    pub fn tracer(&self) -> CallTracer {
+        self.core().state.tracer.clone()
+    }
+
+    /// What was traced so far, with the peers that it was exchanged with.
+    pub fn trace(&self) -> EndpointTrace {
+        let state = &self.core().state;
+        EndpointTrace::of(&state.tracer, state.sessions.live())
     }
 
     /// What the transport can carry.

@@ -29,6 +29,7 @@ pub use counters::LibraryCounters;
 use outbound::{Outbound, to_protocol};
 pub use seam::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, Presence};
 
+use crate::trace::{CallTracer, event, wire_number};
 use crate::{
     CallId, Holdings, Outbox, RequestId, Service, SessionId, Sink, Status, Transport, TransportLimits,
 };
@@ -99,6 +100,7 @@ impl<L: Library> LibraryTransport<L> {
 
 impl<L: Library> Outbound<L> {
     fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
+        let found = self.tracer.begin();
         let Ok(header) = Header::parse(arrival.head()) else { return self.counters.malformed.increment() };
         if header.opcode.is_of_session() {
             return self.take_session_packet(&header, arrival, now, sink);
@@ -115,7 +117,13 @@ impl<L: Library> Outbound<L> {
         if self.sessions.has_events() {
             self.report_sessions(sink);
         }
-        if header.flags.has(Flags::FROM_CALLER) {
+        let from_caller = header.flags.has(Flags::FROM_CALLER);
+        if let Some(found) = found {
+            let event = if from_caller { event::REQUEST_RECEIVED } else { event::RESPONSE_RECEIVED };
+            let session = SessionId(index as u32);
+            self.tracer.mark_at(found, event, wire_number(header.call.to_wire()), session);
+        }
+        if from_caller {
             self.take_request(index, &header, tag, arrival, sink);
         } else {
             self.take_response(index, &header, tag, arrival, sink);
@@ -166,6 +174,7 @@ impl<L: Library> Outbound<L> {
         channel.unanswered_requests += 1;
         self.counters.requests_received.increment();
         let request = RequestId { session: SessionId(id.0), token: header.call.to_wire() };
+        self.tracer.mark_request(event::DISPATCHED, request);
         sink.request(self, request, Service(tag), &payload);
     }
 
@@ -252,6 +261,10 @@ impl<L: Library> Transport for LibraryTransport<L> {
         // A handshake that its acceptor gives up is no event.
         self.outbound.forget_unused_destinations(timers_due);
         progressed.max(received)
+    }
+
+    fn trace_to(&mut self, tracer: CallTracer) {
+        self.outbound.tracer = tracer;
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

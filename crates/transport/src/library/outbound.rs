@@ -8,6 +8,7 @@ use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};
 use super::channel::{Channel, Waiting};
 use super::seam::Library;
 use super::{LibraryCounters, NOBODY};
+use crate::trace::{CallTracer, event};
 use crate::{
     CallId, CallRefused, DownReason, Holdings, Outbox, Outgoing, RequestId, Service, Sink, Status,
     down_reason,
@@ -29,6 +30,7 @@ pub struct Outbound<L: Library> {
     any_ended: bool,
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(SessionId, String)>,
+    pub tracer: CallTracer,
 }
 
 impl<L: Library> Outbound<L> {
@@ -45,6 +47,7 @@ impl<L: Library> Outbound<L> {
             destinations: Vec::new(),
             any_ended: false,
             excesses: Vec::new(),
+            tracer: CallTracer::default(),
         }
     }
 
@@ -158,7 +161,7 @@ impl<L: Library> Outbound<L> {
         }
         let waiting = core::mem::take(&mut channel.waiting);
         for Waiting { call, service, payload } in waiting {
-            self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload.into());
+            self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload.into());
         }
     }
 
@@ -169,7 +172,18 @@ impl<L: Library> Outbound<L> {
     }
 
     #[inline]
-    fn transmit(&mut self, link: &Link, flags: Flags, call: u32, tag: u16, payload: Outgoing<'_>) {
+    fn transmit(
+        &mut self,
+        id: SessionId,
+        link: &Link,
+        flags: Flags,
+        call: u32,
+        tag: u16,
+        payload: Outgoing<'_>,
+    ) {
+        let from_caller = flags.has(Flags::FROM_CALLER);
+        let event = if from_caller { event::REQUEST_TRANSMITTED } else { event::RESPONSE_TRANSMITTED };
+        self.tracer.mark(event, call, crate::SessionId(id.0));
         put_whole(&mut self.head, flags, link.remote, CallKey::from_wire(u64::from(call)), tag);
         self.library.send(Destination(link.to.0), self.head.as_bytes(), payload);
     }
@@ -213,7 +227,10 @@ impl<L: Library> Outbox for Outbound<L> {
         }
         channel.unanswered_calls += 1;
         match channel.link {
-            Some(link) => self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload),
+            Some(link) => {
+                let id = channel.id;
+                self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload);
+            }
             None => {
                 channel.waiting.push_back(Waiting { call, service, payload: payload.into() });
                 self.counters.waited_for_session.increment();
@@ -225,13 +242,15 @@ impl<L: Library> Outbox for Outbound<L> {
 
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
-        let Some(channel) = self.channel(to_protocol(request.session)) else { return };
+        self.tracer.mark_request(event::REPLIED, request);
+        let id = to_protocol(request.session);
+        let Some(channel) = self.channel(id) else { return };
         let Some(link) = channel.link else { return };
         channel.unanswered_requests = channel.unanswered_requests.saturating_sub(1);
         let too_long = payload.len() > channel.message_bytes_max();
         let (status, payload) =
             if too_long { (Status::AnswerTooLong, Outgoing::Slice(&[])) } else { (status, payload) };
-        self.transmit(&link, Flags::NONE, request.token as u32, status.to_wire(), payload);
+        self.transmit(id, &link, Flags::NONE, request.token as u32, status.to_wire(), payload);
     }
 
     /// A request that the library has cannot be called back; one that waits for its session can.

@@ -10,6 +10,7 @@ use farcall_protocol::ring::{
 
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Halted, reason_of};
+use crate::trace::event;
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -82,9 +83,13 @@ impl<D: LaneDriver> Outbound<D> {
             return Ok(Delivery::Batch);
         }
         let Halted { entries, bytes } = core::mem::take(&mut session.halted);
+        let found = self.tracer.begin();
         let mut at = WORD_BYTES + bytes;
         for index in entries..header.entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+            if let Some(found) = found {
+                self.mark_received(slot, entry, found);
+            }
             if !self.deliver_entry(slot, entry, record, at + WORD_BYTES, sink)? {
                 self.sessions[slot].halted = Halted { entries: index, bytes: at - WORD_BYTES };
                 return Ok(Delivery::Halted);
@@ -142,6 +147,16 @@ impl<D: LaneDriver> Outbound<D> {
         Ok(true)
     }
 
+    /// All entries of a record are there when the first is.
+    fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64) {
+        let event = match entry.kind {
+            EntryKind::Request | EntryKind::RequestBlock => event::REQUEST_RECEIVED,
+            EntryKind::Response | EntryKind::ResponseBlock => event::RESPONSE_RECEIVED,
+            EntryKind::BlockReturn | EntryKind::PrefetchHint => return,
+        };
+        self.tracer.mark_at(found, event, entry.call, self.sessions[slot].id);
+    }
+
     #[inline]
     fn deliver_request(
         &mut self,
@@ -157,6 +172,7 @@ impl<D: LaneDriver> Outbound<D> {
         session.unanswered_requests += 1;
         self.counters.requests_received.increment();
         let request = RequestId { session: session.id, token: u64::from(entry.call) };
+        self.tracer.mark_request(event::DISPATCHED, request);
         sink.request(self, request, Service(entry.selector), payload);
         Ok(())
     }

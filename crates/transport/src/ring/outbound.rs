@@ -9,6 +9,7 @@ use super::ahead::Ahead;
 use super::records::RECORD_OVERHEAD;
 use super::session::{Direction, Message, SESSIONS_MAX, Session, Stage, slot_of};
 use super::{RingConfig, RingCounters};
+use crate::trace::{CallTracer, event};
 use crate::{CallId, CallRefused, DownReason, Outbox, Outgoing, RequestId, Service, SessionId, Status};
 
 /// Everything that sending needs.
@@ -25,13 +26,14 @@ pub struct Outbound<D: LaneDriver> {
     /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
     pub(super) needy: usize,
     pub(super) ahead: Ahead,
+    pub tracer: CallTracer,
 }
 
 impl<D: LaneDriver> Outbound<D> {
     pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         let (sessions, dirty, doomed) = (Vec::new(), Vec::new(), Vec::new());
-        let ahead = Ahead::default();
-        Self { driver, hello, config, sessions, counters, dirty, doomed, needy: 0, ahead }
+        let (ahead, tracer) = (Ahead::default(), CallTracer::default());
+        Self { driver, hello, config, sessions, counters, dirty, doomed, needy: 0, ahead, tracer }
     }
 
     /// A slot for the session of a new lane; `None` when all are taken.
@@ -143,6 +145,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         let Some(slot) = self.slot_of(request.session) else { return };
         let session = &mut self.sessions[slot];
         session.unanswered_requests -= 1;
+        self.tracer.mark_request(event::REPLIED, request);
         let call = request.token as u32;
         if payload.len() > session.message_bytes_max {
             let selector = Status::AnswerTooLong.to_wire();
