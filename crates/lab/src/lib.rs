@@ -23,6 +23,7 @@ pub mod simulation;
 pub mod store;
 pub mod swarm;
 pub mod table;
+pub mod trace;
 pub mod units;
 pub mod warmup;
 pub mod workload;

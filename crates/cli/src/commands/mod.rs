@@ -12,4 +12,5 @@ pub mod report;
 pub mod shuffle;
 pub mod sim;
 pub mod stat;
+pub mod top;
 pub mod tune;

@@ -42,7 +42,11 @@ impl Core {
             self.answer_dropped_requests();
         }
         let mut turn = Turn { state: &mut self.state, sinks };
-        self.transport.poll(now, &mut turn)
+        let done = self.transport.poll(now, &mut turn);
+        if done > 0 {
+            self.state.counters.busy_polls.increment();
+        }
+        done
     }
 
     #[inline(never)]
@@ -51,6 +55,7 @@ impl Core {
         let now = self.state.now;
         let polls = self.transport.polls_per_clock_reading();
         self.state.counters.polls.add(u64::from(polls));
+        self.state.counters.under_way.set(self.state.operations.under_way() as u64);
         self.polls_until_clock = polls;
         if self.state.operations.earliest_deadline() <= now {
             let outbox = self.transport.outbox();

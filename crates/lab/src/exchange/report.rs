@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Exchange;
 use super::counters::sum_of;
+use super::instruments::Asides;
 use crate::histogram::{LatencyCounts, LatencyHistogram};
 use crate::little::LittleCheck;
+use crate::trace::HostTrace;
 use crate::warmup::Warmup;
 
 /// What one client found.
@@ -26,6 +28,39 @@ pub struct ClientReport {
     pub warmup: Warmup,
     /// What the client's own counters counted in the window; those that did not move are left out.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What one process found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// Of a client.
+    pub(super) client: Option<ClientReport>,
+    /// What a server's own counters counted while the calls were made.
+    pub(super) server_counters: BTreeMap<String, u64>,
+    /// How long it was ready to run and had no core.
+    pub(super) waited_nanos: Option<u64>,
+    /// What it traced.
+    pub(super) trace: Option<HostTrace>,
+}
+
+/// Puts the findings of all processes together; there is at least one client.
+pub(super) fn put_together(exchange: &Exchange, found: Vec<Found>) -> ExchangeResult {
+    let waited = |clients: bool| {
+        let own = found.iter().filter(|found| found.client.is_some() == clients);
+        own.map(|found| found.waited_nanos).sum::<Option<u64>>()
+    };
+    let asides = Asides {
+        server_counters: sum_of(found.iter().map(|found| &found.server_counters)),
+        server_waited_nanos: waited(false),
+        client_waited_nanos: waited(true),
+        traces: Vec::new(),
+    };
+    let (mut clients, mut traces) = (Vec::new(), Vec::new());
+    for found in found {
+        clients.extend(found.client);
+        traces.extend(found.trace);
+    }
+    ExchangeResult { asides: Asides { traces, ..asides }, ..ExchangeResult::new(exchange, &clients) }
 }
 
 /// A measurement's result, all clients together.
@@ -47,6 +82,8 @@ pub struct ExchangeResult {
     pub counters: BTreeMap<String, u64>,
     /// Whether every client's latencies were steady when its measurement began.
     pub warm: bool,
+    /// What was found beside that.
+    pub asides: Asides,
 }
 
 impl ExchangeResult {
@@ -68,6 +105,7 @@ impl ExchangeResult {
             in_flight: (exchange.in_flight * exchange.clients) as u64,
             counters: sum_of(clients.iter().map(|client| &client.counters)),
             warm: clients.iter().all(|client| client.warmup.steady),
+            asides: Asides::default(),
         }
     }
 
