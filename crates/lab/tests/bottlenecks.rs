@@ -1,6 +1,7 @@
 //! Bottlenecks put in on purpose, on a simulated fabric: the analysis of one traced run names each of them first.
 
 use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
@@ -26,7 +27,11 @@ struct Bottleneck<'a> {
 const NONE: Bottleneck<'_> =
     Bottleneck { in_flight: 16, handler_ns: 0, settings: &[], fabric: &[], prepare: |_| () };
 
+/// Simulations of one process count together, so they run one after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> SimulatedEcho {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let profile = Profile::load_with("connectx7-ndr", bottleneck.fabric).expect("a profile");
     let assignments: Vec<String> = bottleneck.settings.iter().map(|&text| text.to_owned()).collect();
     let test = EchoTest {
@@ -98,17 +103,14 @@ fn a_window_of_one_is_named() {
     let more = echo(TransportKind::RingSim, &NONE).calls_per_second;
     let one = echo(TransportKind::RingSim, &Bottleneck { in_flight: 1, ..NONE }).calls_per_second;
     let gain = found.figure("gain").expect("a gain");
-    assert!(
-        (gain / (more / one) - 1.0).abs() < 0.5,
-        "predicted {gain}, with 16 in flight it is {}",
-        more / one
-    );
+    // What drivers do on the way is not seen to be work, so that the prediction is a bound.
+    assert!(gain >= more / one, "predicted {gain}, with 16 in flight it is {}", more / one);
+    assert!(more / one > 4.0, "the window was what limited: {more} instead of {one}");
 }
 
 #[test]
 fn a_ring_of_four_kilobytes_is_named() {
-    let settings = &["ring.ring_bytes=4K"];
-    first(&Bottleneck { in_flight: 64, settings, ..NONE }, "ring_room", 1.1);
+    first(&Bottleneck { in_flight: 64, fabric: &["lanes.ring_bytes=4096"], ..NONE }, "ring_room", 1.1);
 }
 
 #[test]

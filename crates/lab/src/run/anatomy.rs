@@ -81,12 +81,14 @@ impl Anatomy {
         } else {
             self.in_flight
         };
-        System {
-            under_way,
-            alone_seconds,
-            server_seconds: occupancy.server / per_second,
-            client_seconds: occupancy.client / per_second,
-        }
+        // What waits for room on one side is late on the other, which is no work there.
+        let (server, client) = if self.is_short_of_room() {
+            (occupancy.server_inside, occupancy.client_inside)
+        } else {
+            (occupancy.server, occupancy.client)
+        };
+        let (server_seconds, client_seconds) = (server / per_second, client / per_second);
+        System { under_way, alone_seconds, server_seconds, client_seconds }
     }
 
     fn way_seconds(&self) -> f64 {
@@ -270,7 +272,8 @@ fn held_back(cell: &Anatomy, system: System) -> Cause {
             ),
             gain: asked.bound() / system.bound(),
             share: cell.waiting.min(1.0),
-            next: "larger rings: run it again with twice the `--set ring.ring_bytes`".to_owned(),
+            next: "larger rings: run it again with twice the `--set ring.ring_bytes`, on a simulated fabric `--set fabric.lanes.ring_bytes`"
+                .to_owned(),
         };
     }
     Cause {

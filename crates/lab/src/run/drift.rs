@@ -53,3 +53,52 @@ fn within(run: &RecordedRun) -> Option<Finding> {
         Finding::new(Section::Caution, "reference_drifts", &run.name, sentence).with(figures)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::{Figure, Run};
+
+    fn run(name: &str, distances: &[f64]) -> RecordedRun {
+        let figure = |value: &f64| -> Figure {
+            serde_json::from_value(json!({
+                "schema": crate::record::SCHEMA, "command": "perf", "test": REFERENCE, "transport": "limit", "name": "distance",
+                "value": value, "unit": "ns", "statistic": "trimmed_mean", "samples": 1, "in_flight": 1,
+            }))
+            .expect("a figure")
+        };
+        let run = Run::begin(Vec::new(), 1, Vec::new());
+        RecordedRun { name: name.to_owned(), run, figures: distances.iter().map(figure).collect() }
+    }
+
+    fn rules(runs: &[RecordedRun]) -> Vec<&'static str> {
+        drift(runs).iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn a_reference_that_moves_within_or_between_runs_is_a_caution() {
+        let (near, far) = (run("near", &[110.0, 118.0, 112.0]), run("far", &[490.0, 500.0]));
+        assert_eq!(rules(&[near.clone(), near.clone()]), [""; 0]);
+        assert_eq!(rules(&[run("both", &[110.0, 500.0])]), ["reference_drifts"]);
+        assert_eq!(rules(&[near, far]), ["reference_differs"]);
+    }
+
+    #[test]
+    fn runs_without_a_reference_say_nothing_of_it() {
+        assert_eq!(rules(&[run("a", &[]), run("b", &[100.0])]), [""; 0]);
+    }
+
+    #[test]
+    fn the_reference_is_no_row_of_the_analysis_and_no_figure_of_a_difference() {
+        let (one, other) = (run("one", &[100.0]), run("other", &[400.0]));
+        assert!(
+            crate::run::document(std::slice::from_ref(&one)).tables.iter().all(|table| table.rows.is_empty())
+        );
+        let difference = crate::run::diff(&[one], &[other], 1);
+        assert_eq!(difference.cells.len(), 0);
+        let named = difference.environment.iter().find(|(name, ..)| name == "reference distance");
+        assert_eq!(named.map(|(_, own, others)| (own.as_str(), others.as_str())), Some(("100 ns", "400 ns")));
+    }
+}

@@ -28,15 +28,14 @@ fn cells(run: &RecordedRun) -> BTreeMap<(String, u64), Anatomy> {
     cells.map(|cell| ((cell.about.clone(), cell.in_flight as u64), cell)).collect()
 }
 
-/// The words of the other command line that the first one does not have.
+/// The words of the other command line and parameters that the first run does not have; without the folder.
 fn change(first: &RecordedRun, other: &RecordedRun) -> String {
-    let new: Vec<_> =
-        other.run.arguments.iter().filter(|word| !first.run.arguments.contains(word)).cloned().collect();
-    let new: Vec<_> = new.iter().chain(&other.run.parameters).filter(|word| {
-        !first.run.parameters.contains(word) && !first.run.arguments.contains(word) && **word != other.name
-    });
-    let mut words: Vec<_> =
-        new.filter(|word| !word.ends_with(&format!("/{}", other.name))).cloned().collect();
+    let all = |run: &RecordedRun| -> Vec<String> {
+        let words = run.run.arguments.iter().chain(&run.run.parameters);
+        words.filter(|word| !word.ends_with(&run.name)).cloned().collect()
+    };
+    let known = all(first);
+    let mut words: Vec<_> = all(other).into_iter().filter(|word| !known.contains(word)).collect();
     words.dedup();
     if words.is_empty() { format!("what `{}` changed", other.name) } else { words.join(" ") }
 }

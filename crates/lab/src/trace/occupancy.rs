@@ -23,6 +23,10 @@ pub struct Occupancy {
     pub server: f64,
     /// The same for the busiest client.
     pub client: f64,
+    /// The share in which the busiest server held a request that it had found: less, because what waits unread is left out.
+    pub server_inside: f64,
+    /// The same for the busiest client and its responses.
+    pub client_inside: f64,
     /// The standstills of servers.
     pub standstill: Standstill,
 }
@@ -54,6 +58,8 @@ pub fn occupancy(calls: &[TracedCall]) -> Occupancy {
         let one = of_run(run);
         sum.server += one.server * share;
         sum.client += one.client * share;
+        sum.server_inside += one.server_inside * share;
+        sum.client_inside += one.client_inside * share;
         sum.standstill.times += one.standstill.times;
         sum.standstill.share += one.standstill.share * share;
         sum.standstill.longest_nanos = sum.standstill.longest_nanos.max(one.standstill.longest_nanos);
@@ -95,20 +101,26 @@ fn of_run(calls: &[TracedCall]) -> Occupancy {
         let worked: u64 = work.iter().map(length).sum();
         let running = (window - stood as f64).max(1.0);
         found.server = found.server.max((worked.saturating_sub(stood)) as f64 / running);
+        let inside = |call: &&TracedCall| (call.at(Point::RequestReceived), call.at(Point::Replied) + reply);
+        let inside = length_of(own.iter().map(inside).collect());
+        found.server_inside = found.server_inside.max(inside.saturating_sub(stood) as f64 / running);
         found.standstill.times += still.len() as u64;
         found.standstill.share = found.standstill.share.max(stood as f64 / window);
         let longest = still.iter().map(length).max().unwrap_or(0);
         found.standstill.longest_nanos = found.standstill.longest_nanos.max(longest as f64);
     }
     for client in ranks(calls, |call| call.client) {
-        let own = calls.iter().filter(|call| call.client == client);
-        let work = own.flat_map(|call| {
-            let transmitted = call.at(Point::RequestTransmitted);
-            let there = call.at(Point::ResponseTransmitted) + response;
-            [(transmitted - submit, transmitted), (there, call.at(Point::Completed))]
-        });
-        let worked: u64 = union(work.collect()).iter().map(length).sum();
-        found.client = found.client.max(worked as f64 / window);
+        let own = || calls.iter().filter(|call| call.client == client);
+        let work = |from: &dyn Fn(&TracedCall) -> u64| {
+            let intervals = own().flat_map(|call| {
+                let transmitted = call.at(Point::RequestTransmitted);
+                [(transmitted - submit, transmitted), (from(call), call.at(Point::Completed))]
+            });
+            length_of(intervals.collect()) as f64 / window
+        };
+        let there = |call: &TracedCall| call.at(Point::ResponseTransmitted) + response;
+        found.client = found.client.max(work(&there));
+        found.client_inside = found.client_inside.max(work(&|call| call.at(Point::ResponseReceived)));
     }
     found
 }
@@ -136,6 +148,10 @@ fn standstills(calls: &[&TracedCall], work: &[Interval], silence: u64) -> Vec<In
 
 fn length((from, to): &Interval) -> u64 {
     to.saturating_sub(*from)
+}
+
+fn length_of(intervals: Vec<Interval>) -> u64 {
+    union(intervals).iter().map(length).sum()
 }
 
 /// The same times without overlaps.
