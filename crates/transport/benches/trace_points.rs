@@ -18,7 +18,9 @@ fn main() {
     let mut found: [Vec<f64>; 4] = Default::default();
     tracer.switch(true);
     for _ in 0..BLOCKS {
-        found[0].push(nanos(|number| drop(black_box(number))));
+        found[0].push(nanos(|number| {
+            let _ = black_box(number);
+        }));
         tracer.switch(false);
         found[1].push(nanos(|number| black_box(&tracer).mark(event::REPLIED, number, SessionId(number))));
         tracer.switch(true);

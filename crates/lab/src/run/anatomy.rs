@@ -127,7 +127,7 @@ struct Cause {
     words: String,
     /// How many times the rate without it.
     gain: f64,
-    /// The part of a call's time that would go with it.
+    /// The part of a call's time, or of the calls in flight, that would be won; decides between equal gains.
     share: f64,
     next: String,
 }
@@ -271,7 +271,7 @@ fn held_back(cell: &Anatomy, system: System) -> Cause {
                 cell.in_flight
             ),
             gain: asked.bound() / system.bound(),
-            share: cell.waiting.min(1.0),
+            share: 1.0 - system.under_way / cell.in_flight,
             next: "larger rings: run it again with twice the `--set ring.ring_bytes`, on a simulated fabric `--set fabric.lanes.ring_bytes`"
                 .to_owned(),
         };
