@@ -10,7 +10,7 @@ use farcall_lab::analysis::finding::{Finding, Section};
 use farcall_lab::echo::{EchoTest, SimulatedEcho};
 use farcall_lab::exchange::{Buffers, Instruments};
 use farcall_lab::run::{Figure, RecordedRun, Run, anatomy};
-use farcall_lab::simulation::SimulatedFabric;
+use farcall_lab::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::trace::PARTS;
 use farcall_lab::units::Size;
 use serde_json::{Map, json};
@@ -33,7 +33,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> SimulatedEcho {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let profile = Profile::load_with("connectx7-ndr", bottleneck.fabric).expect("a profile");
-    let assignments: Vec<String> = bottleneck.settings.iter().map(|&text| text.to_owned()).collect();
+    let settings = UNCHECKED.iter().chain(bottleneck.settings);
+    let assignments: Vec<String> = settings.map(|&text| text.to_owned()).collect();
     let test = EchoTest {
         settings: Settings::load(assignments.clone()).expect("valid settings"),
         assignments,

@@ -1,7 +1,6 @@
 //! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
 
-use farcall_lab::analysis::analyse;
-use farcall_lab::run::{RecordedRun, anatomy, document, drift};
+use farcall_lab::run::{RecordedRun, explain as findings};
 
 use super::audit::show;
 use crate::arguments::runs::Explain;
@@ -23,9 +22,5 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
         report
             .line(format_args!("# {name}: farcall {words}; {figures} figures, seed {}, {ended}", run.seed))?;
     }
-    let mut findings = analyse(&document(&runs));
-    findings.extend(drift(&runs));
-    findings.extend(anatomy(&runs));
-    findings.sort_by_key(|finding| finding.section);
-    show(&findings, &mut report)
+    show(&findings(&runs), &mut report)
 }

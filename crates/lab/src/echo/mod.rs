@@ -197,7 +197,7 @@ fn sum_up(
     let mut traced = Joined::default();
     let clock = Clock::new();
     results.iter().for_each(|result| traced.extend(join(&result.asides.traces, &clock)));
-    let waited = results.iter().map(|result| result.asides.server_waited_nanos).sum::<Option<u64>>();
+    let waited = results.iter().filter_map(|result| result.asides.server_waited);
     Some(EchoOutcome {
         transport,
         size,
@@ -211,7 +211,7 @@ fn sum_up(
         in_flight,
         counters: sum_of(results.iter().map(|result| &result.counters)),
         server_counters: sum_of(results.iter().map(|result| &result.asides.server_counters)),
-        server_waited: waited.map(|waited| waited as f64 / wall.as_nanos() as f64),
+        server_waited: waited.max_by(f64::total_cmp),
         trace: summary(&traced),
         traced,
         distances: blocks.distances.clone(),

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use farcall::Clock;
 use serde::{Deserialize, Serialize};
@@ -24,16 +25,32 @@ pub struct Asides {
     pub traces: Vec<HostTrace>,
     /// What the servers' counters counted while the calls were made, added up.
     pub server_counters: BTreeMap<String, u64>,
-    /// How long servers were ready to run and had no core, added up; `None` where the kernel does not tell.
-    pub server_waited_nanos: Option<u64>,
-    /// The same of clients.
-    pub client_waited_nanos: Option<u64>,
+    /// The share of their time in which servers were ready to run and had no core, of the one that had most; `None` where
+    /// the kernel does not tell.
+    pub server_waited: Option<f64>,
 }
 
-/// How long this thread was ready to run and had no core, since it began.
-pub(super) fn waited_for_core_nanos() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+/// What the kernel counts of this thread at some time.
+pub(super) struct KernelAccount {
+    at: Instant,
+    /// How long it was ready to run and had no core, since it began.
+    waited_nanos: u64,
+}
+
+impl KernelAccount {
+    /// The account now; `None` where the kernel keeps none.
+    pub(super) fn read() -> Option<Self> {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        let waited_nanos = text.split_whitespace().nth(1)?.parse().ok()?;
+        Some(Self { at: Instant::now(), waited_nanos })
+    }
+
+    /// The share of the time since then in which the thread was ready to run and had no core.
+    pub(super) fn waited_since(&self) -> Option<f64> {
+        let now = Self::read()?;
+        let span = (now.at - self.at).as_nanos().max(1) as f64;
+        Some((now.waited_nanos.saturating_sub(self.waited_nanos) as f64 / span).min(1.0))
+    }
 }
 
 /// Keeps a real core at work for that long.

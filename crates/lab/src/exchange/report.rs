@@ -37,22 +37,17 @@ pub(super) struct Found {
     pub(super) client: Option<ClientReport>,
     /// What a server's own counters counted while the calls were made.
     pub(super) server_counters: BTreeMap<String, u64>,
-    /// How long it was ready to run and had no core.
-    pub(super) waited_nanos: Option<u64>,
+    /// Of a server: the share of its time in which it was ready to run and had no core.
+    pub(super) waited: Option<f64>,
     /// What it traced.
     pub(super) trace: Option<HostTrace>,
 }
 
 /// Puts the findings of all processes together; there is at least one client.
 pub(super) fn put_together(exchange: &Exchange, found: Vec<Found>) -> ExchangeResult {
-    let waited = |clients: bool| {
-        let own = found.iter().filter(|found| found.client.is_some() == clients);
-        own.map(|found| found.waited_nanos).sum::<Option<u64>>()
-    };
     let asides = Asides {
         server_counters: sum_of(found.iter().map(|found| &found.server_counters)),
-        server_waited_nanos: waited(false),
-        client_waited_nanos: waited(true),
+        server_waited: found.iter().filter_map(|found| found.waited).max_by(f64::total_cmp),
         traces: Vec::new(),
     };
     let (mut clients, mut traces) = (Vec::new(), Vec::new());

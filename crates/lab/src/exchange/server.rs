@@ -8,7 +8,7 @@ use farcall::{Clock, Context, Deferred, Endpoint, Event};
 use farcall_kv::Shard;
 
 use super::counters::OwnCounters;
-use super::instruments::{waited_for_core_nanos, work_for};
+use super::instruments::{KernelAccount, work_for};
 use super::payload::Receiver;
 use super::report::Found;
 use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
@@ -47,7 +47,7 @@ pub(super) fn serve(
     let at_begin = Arc::clone(&begun);
     serve_ready(endpoint, exchange.clients, move || {
         let mut begun = at_begin.lock().unwrap_or_else(PoisonError::into_inner);
-        *begun = (OwnCounters::read(), waited_for_core_nanos());
+        *begun = (OwnCounters::read(), KernelAccount::read());
     });
     let count = Arc::clone(&finished);
     endpoint.serve(FINISHED, move |_, reply| {
@@ -79,8 +79,8 @@ pub(super) fn serve(
         return Err(ServerError::NotAnswered);
     }
     let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-    let waited_nanos = waited_for_core_nanos().zip(begun.1).map(|(after, before)| after - before);
-    Ok(Found { server_counters: OwnCounters::read().since(&begun.0), waited_nanos, ..Found::default() })
+    let waited = begun.1.as_ref().and_then(KernelAccount::waited_since);
+    Ok(Found { server_counters: OwnCounters::read().since(&begun.0), waited, ..Found::default() })
 }
 
 /// Answers requests as the exchange asks for, each after its `work`.

@@ -11,7 +11,6 @@ use serde::de::DeserializeOwned;
 use super::client::{measure, warm_up};
 use super::cluster::Report;
 use super::counters::OwnCounters;
-use super::instruments::waited_for_core_nanos;
 use super::report::{ClientReport, Found};
 use super::server::serve;
 use super::store::filled_shard;
@@ -78,11 +77,10 @@ fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, Strin
     }
     let warmup = warm_up(endpoint, &peers, job).map_err(sentence)?;
     endpoint.call(peers[0], READY, b"").within(within).wait().map_err(sentence)?;
-    let (before, waited_before) = (OwnCounters::read(), waited_for_core_nanos());
+    let before = OwnCounters::read();
     endpoint.tracer().switch(job.instruments.trace);
     let run = measure(endpoint, &peers, job).map_err(sentence)?;
     endpoint.tracer().switch(false);
-    let waited_nanos = waited_for_core_nanos().zip(waited_before).map(|(after, before)| after - before);
     let counters = OwnCounters::read().since(&before);
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
@@ -95,7 +93,7 @@ fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, Strin
         warmup,
         counters,
     };
-    Ok(Found { client: Some(client), waited_nanos, ..Found::default() })
+    Ok(Found { client: Some(client), ..Found::default() })
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {

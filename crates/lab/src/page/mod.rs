@@ -9,10 +9,9 @@ mod escape;
 
 use core::fmt::Write;
 
-use crate::analysis::analyse;
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::{Latency, Table};
-use crate::run::{RecordedRun, document};
+use crate::run::{RecordedRun, document, explain};
 
 use chart::Chart;
 use escape::escape;
@@ -23,7 +22,7 @@ const CHARTS_MAX: usize = 8;
 /// The page of some runs.
 pub fn page(runs: &[RecordedRun]) -> String {
     let document = document(runs);
-    let findings = analyse(&document);
+    let findings = explain(runs);
     let names: Vec<_> = runs.iter().map(|run| run.name.as_str()).collect();
     let title = escape(&format!("farcall: {}", names.join(", ")));
     let mut page = format!(

@@ -68,7 +68,8 @@ impl Anatomy {
     /// The closed loop as it ran, standstills left out.
     fn system(&self) -> System {
         let occupancy = self.trace.occupancy;
-        let per_second = self.per_second / (1.0 - occupancy.standstill.share).max(0.01);
+        let running = (1.0 - occupancy.standstill.share) * (1.0 - occupancy.client_standstill.share);
+        let per_second = self.per_second / running.max(0.01);
         // Waiting is no part of a call alone: of each part that may contain any, the least.
         let alone = |name: &str| {
             let part = self.trace.part(name);
@@ -109,9 +110,10 @@ struct System {
 impl System {
     /// The most calls a second.
     fn bound(self) -> f64 {
-        let least = 1e-10;
-        let times = [self.alone_seconds / self.under_way, self.server_seconds, self.client_seconds];
-        1.0 / times.into_iter().fold(least, f64::max)
+        // A call alone takes what both sides work on it at least, and a side that works on nothing takes a nanosecond.
+        let alone_seconds = self.alone_seconds.max(self.server_seconds).max(self.client_seconds).max(1e-9);
+        let times = [alone_seconds / self.under_way, self.server_seconds, self.client_seconds];
+        1.0 / times.into_iter().fold(1e-9, f64::max)
     }
 
     /// Without some time of the server.
@@ -253,6 +255,20 @@ fn causes(cell: &Anatomy) -> Vec<Cause> {
                 .to_owned(),
         },
     ];
+    let still = occupancy.client_standstill;
+    causes.push(Cause {
+        rule: "client_standstill",
+        words: format!(
+            "a client that does not run: it stood still {} of the traced time although it had work, {} times, {} at the longest",
+            percent(still.share),
+            still.times,
+            micros(still.longest_nanos / 1e9)
+        ),
+        gain: 1.0 / (1.0 - still.share).max(0.01),
+        share: still.share,
+        next: "the client alone on its core: see what else runs there (`ps -eLo psr,pcpu,comm`), and run it again without"
+            .to_owned(),
+    });
     causes.push(held_back(cell, system));
     causes
 }

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::analyse;
+use crate::analysis::finding::Finding;
+
 pub use anatomy::anatomy;
 pub use diff::{Cell, Difference, diff};
 pub use document::document;
@@ -57,6 +60,16 @@ pub struct Run {
     pub units: BTreeMap<String, String>,
     /// The machine.
     pub environment: Environment,
+}
+
+/// Everything that recorded runs say, in the order in which it should be read: by the laws that hold for everybody's
+/// figures, and by what only our own runs have, the reference and traces.
+pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
+    let mut findings = analyse(&document(runs));
+    findings.extend(drift(runs));
+    findings.extend(anatomy(runs));
+    findings.sort_by_key(|finding| finding.section);
+    findings
 }
 
 impl Run {

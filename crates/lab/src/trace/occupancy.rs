@@ -29,18 +29,47 @@ pub struct Occupancy {
     pub client_inside: f64,
     /// The standstills of servers.
     pub standstill: Standstill,
+    /// The standstills of clients.
+    pub client_standstill: Standstill,
 }
 
-/// When servers stood still although they had work.
+/// When one side stood still although it had work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standstill {
     /// How often.
     pub times: u64,
-    /// The share of the traced time, of the server that had most.
+    /// The share of the traced time, of the process that had most.
     pub share: f64,
     /// The longest one.
     pub longest_nanos: f64,
 }
+
+impl Standstill {
+    /// Adds what was found in a part of the traced time.
+    fn add(&mut self, one: Self, part: f64) {
+        self.times += one.times;
+        self.share += one.share * part;
+        self.longest_nanos = self.longest_nanos.max(one.longest_nanos);
+    }
+
+    /// Adds those of one more process; returns how long it stood still.
+    fn of_process(&mut self, still: &[Interval], window: f64) -> u64 {
+        let stood: u64 = still.iter().map(length).sum();
+        self.times += still.len() as u64;
+        self.share = self.share.max(stood as f64 / window);
+        let longest = still.iter().map(length).max().unwrap_or(0);
+        self.longest_nanos = self.longest_nanos.max(longest as f64);
+        stood
+    }
+}
+
+/// The points of a call at its server.
+const AT_SERVER: [Point; 4] =
+    [Point::RequestReceived, Point::HandlerBegun, Point::Replied, Point::ResponseTransmitted];
+
+/// The points of a call at its client.
+const AT_CLIENT: [Point; 4] =
+    [Point::Submitted, Point::RequestTransmitted, Point::ResponseReceived, Point::Completed];
 
 /// From when to when.
 type Interval = (u64, u64);
@@ -60,9 +89,8 @@ pub fn occupancy(calls: &[TracedCall]) -> Occupancy {
         sum.client += one.client * share;
         sum.server_inside += one.server_inside * share;
         sum.client_inside += one.client_inside * share;
-        sum.standstill.times += one.standstill.times;
-        sum.standstill.share += one.standstill.share * share;
-        sum.standstill.longest_nanos = sum.standstill.longest_nanos.max(one.standstill.longest_nanos);
+        sum.standstill.add(one.standstill, share);
+        sum.client_standstill.add(one.client_standstill, share);
     }
     sum
 }
@@ -96,31 +124,34 @@ fn of_run(calls: &[TracedCall]) -> Occupancy {
             (call.at(Point::RequestTransmitted) + request, call.at(Point::Replied) + reply)
         };
         let work = union(own.iter().map(work).collect());
-        let still = standstills(&own, &work, silence);
-        let stood: u64 = still.iter().map(length).sum();
+        let stood = found.standstill.of_process(&standstills(&own, AT_SERVER, &work, silence), window);
         let worked: u64 = work.iter().map(length).sum();
         let running = (window - stood as f64).max(1.0);
         found.server = found.server.max((worked.saturating_sub(stood)) as f64 / running);
         let inside = |call: &&TracedCall| (call.at(Point::RequestReceived), call.at(Point::Replied) + reply);
         let inside = length_of(own.iter().map(inside).collect());
         found.server_inside = found.server_inside.max(inside.saturating_sub(stood) as f64 / running);
-        found.standstill.times += still.len() as u64;
-        found.standstill.share = found.standstill.share.max(stood as f64 / window);
-        let longest = still.iter().map(length).max().unwrap_or(0);
-        found.standstill.longest_nanos = found.standstill.longest_nanos.max(longest as f64);
     }
     for client in ranks(calls, |call| call.client) {
-        let own = || calls.iter().filter(|call| call.client == client);
+        let own: Vec<_> = calls.iter().filter(|call| call.client == client).collect();
         let work = |from: &dyn Fn(&TracedCall) -> u64| {
-            let intervals = own().flat_map(|call| {
+            let intervals = own.iter().flat_map(|call| {
                 let transmitted = call.at(Point::RequestTransmitted);
                 [(transmitted - submit, transmitted), (from(call), call.at(Point::Completed))]
             });
-            length_of(intervals.collect()) as f64 / window
+            union(intervals.collect())
         };
-        let there = |call: &TracedCall| call.at(Point::ResponseTransmitted) + response;
-        found.client = found.client.max(work(&there));
-        found.client_inside = found.client_inside.max(work(&|call| call.at(Point::ResponseReceived)));
+        let there = work(&|call| call.at(Point::ResponseTransmitted) + response);
+        let still = standstills(&own, AT_CLIENT, &there, silence);
+        let stood = found.client_standstill.of_process(&still, window);
+        let running = (window - stood as f64).max(1.0);
+        let share = |work: &[Interval]| {
+            let worked: u64 = work.iter().map(length).sum();
+            worked.saturating_sub(stood) as f64 / running
+        };
+        found.client = found.client.max(share(&there));
+        let inside = work(&|call| call.at(Point::ResponseReceived));
+        found.client_inside = found.client_inside.max(share(&inside));
     }
     found
 }
@@ -132,9 +163,8 @@ fn ranks(calls: &[TracedCall], rank: impl Fn(&TracedCall) -> u32) -> Vec<u32> {
     ranks
 }
 
-/// Silences of a server that has work, at least `silence` long.
-fn standstills(calls: &[&TracedCall], work: &[Interval], silence: u64) -> Vec<Interval> {
-    let points = [Point::RequestReceived, Point::HandlerBegun, Point::Replied, Point::ResponseTransmitted];
+/// Silences of a process that has work, at least `silence` long.
+fn standstills(calls: &[&TracedCall], points: [Point; 4], work: &[Interval], silence: u64) -> Vec<Interval> {
     let mut events: Vec<_> = calls.iter().flat_map(|call| points.map(|point| call.at(point))).collect();
     events.sort_unstable();
     let mut silences: Vec<_> = events.windows(2).map(|pair| (pair[0], pair[1])).collect();

@@ -56,11 +56,11 @@ pub fn show(
     ))?;
     let occupancy = trace.occupancy;
     report.line(format_args!(
-        "# {about}: servers had work {:.0} % of the time, clients {:.0} %; servers stood still {} times, {:.1} % of the time",
+        "# {about}: servers had work {:.0} % of the time, clients {:.0} %; stood still although they had: servers {:.1} %, clients {:.1} %",
         occupancy.server * 100.0,
         occupancy.client * 100.0,
-        occupancy.standstill.times,
         occupancy.standstill.share * 100.0,
+        occupancy.client_standstill.share * 100.0,
     ))?;
     if trace.incomplete + trace.disordered > 0 {
         report.line(format_args!(
