@@ -14,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::RANKS_MAX;
 use farcall::parameters::Settings;
+use farcall::parameters::quantity::parse_duration;
 use farcall_lab::collective::{Collective, Push};
 use farcall_lab::exchange::Buffers;
 use farcall_lab::msgrate::{Mode, Raw};
@@ -26,7 +27,7 @@ use crate::output::Destination;
 use benchkv::BenchKvArguments;
 use compare::Compare;
 use kv::Kv;
-use runs::{Audit, Diff, Explain, ReportArguments};
+use runs::{Audit, Diff, Explain, ReportArguments, Top};
 pub use tune::{
     ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
     TuneAction,
@@ -67,6 +68,8 @@ pub enum Command {
     Info(Info),
     /// Prints the counters of a running process
     Stat(Stat),
+    /// Shows what running processes do: rates, calls in flight, the use of their poll loops, and stalls
+    Top(Top),
     /// Measures a store of polling daemons and clients on shared-memory slots
     Benchkv(Box<BenchKvArguments>),
     /// Serves a key-value store, or uses one
@@ -108,6 +111,12 @@ pub struct Perf {
     /// Objects in the store [default: as many as have 200 MB]
     #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
     pub objects: Option<u64>,
+    /// Traces the calls of echo: prints what each part took, and writes the newest calls to a file that Perfetto reads
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub trace: Option<Option<PathBuf>>,
+    /// How long the handler of echo works on each request, such as 500ns
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
+    pub handler: Duration,
     /// How payloads of echo are made and looked at
     #[arg(long, default_value = "copied")]
     pub buffers: BuffersArgument,
@@ -458,6 +467,12 @@ fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
 fn parse_load(text: &str) -> Result<f64, String> {
     let load = text.parse().ok().filter(|load| *load > 0.0 && *load <= 1.0);
     load.ok_or_else(|| format!("`{text}` is not a part of a link's rate, such as 0.8"))
+}
+
+/// What a handler may take: at most a second.
+fn handler_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time <= Duration::from_secs(1) { Ok(time) } else { Err(format!("`{text}` is more than 1s")) }
 }
 
 /// A positive number of seconds, with or without a fraction, of at most a day.

@@ -52,6 +52,7 @@ fn run() -> Result<(), Failure> {
         Command::Report(report) => commands::report::run(&report),
         Command::Diff(diff) => commands::diff::run(&diff),
         Command::Info(info) => commands::info::run(&info),
+        Command::Top(top) => commands::top::run(&top),
         Command::Stat(stat) => commands::stat::run(&stat),
         Command::Benchkv(benchkv) => commands::benchkv::run(&benchkv),
         Command::Kv(kv) => commands::kv::run(&kv),

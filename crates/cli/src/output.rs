@@ -88,6 +88,11 @@ impl Report {
         }
     }
 
+    /// Writes a record where runs are kept only: it is no figure of what was asked for.
+    pub fn beside(&mut self, record: &Record) -> Result<(), Failure> {
+        self.folder.as_mut().map_or(Ok(()), |folder| folder.record(record).map_err(Failure::run))
+    }
+
     /// Writes an object that is no figure, if records are asked for.
     pub fn object(&mut self, object: &Value) -> Result<(), Failure> {
         match &mut self.records {

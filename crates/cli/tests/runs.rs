@@ -147,3 +147,27 @@ fn folders_that_are_no_runs_get_one_sentence() {
     );
     assert!(sentence(&["explain", &folder.at("none")], 1).contains("is it a folder made by --record?"));
 }
+
+#[test]
+fn what_every_measuring_command_records_can_be_read_explained_and_reported() {
+    let folder = Folder::new("commands");
+    let benchkv = ["benchkv", "--ranks", "1", "--clients", "1", "--seconds", "0.2", "--runs", "1", "--quiet"];
+    let compare = ["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.05", "--quiet"];
+    for (name, command) in [("benchkv", &benchkv[..]), ("compare", &compare[..])] {
+        let path = folder.at(name);
+        text(&farcall(&[command, &["--record", &path]].concat()));
+        let run: Value = serde_json::from_str(
+            &std::fs::read_to_string(folder.0.join(name).join("run.json")).expect("a run"),
+        )
+        .expect("JSON");
+        assert_eq!(run["arguments"][0], *name);
+        assert!(run["window_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{run}");
+        let results = std::fs::read_to_string(folder.0.join(name).join("results.jsonl")).expect("results");
+        assert!(results.lines().count() > 1 && results.lines().all(|line| line.contains(name)), "{results}");
+        let explained = text(&farcall(&["explain", &path]));
+        assert!(explained.starts_with(&format!("# {name}: farcall {name} ")), "{explained}");
+        let page = folder.at(&format!("{name}.html"));
+        text(&farcall(&["report", &path, "--output", &page]));
+        assert!(std::fs::read_to_string(page).expect("a page").contains("<table"), "{name}");
+    }
+}

@@ -46,6 +46,24 @@ impl Clock {
         Self { source: Source::Simulated(nanos) }
     }
 
+    /// The time now as the counter behind the clock shows it: the fastest way to note a time that is read later. On one
+    /// machine all processes see the same counter, so that notes of several processes compare to the tick.
+    #[inline]
+    pub fn ticks(&self) -> u64 {
+        match &self.source {
+            Source::Cycles(_) => read_cycles(),
+            Source::Simulated(nanos) => nanos.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The time of a tick of this machine, or of this simulated host.
+    pub fn time_of(&self, ticks: u64) -> Instant {
+        match &self.source {
+            Source::Cycles(scale) => scale.time_of(ticks),
+            Source::Simulated(_) => Instant::from_nanos(ticks),
+        }
+    }
+
     /// The time now.
     #[inline]
     pub fn now(&self) -> Instant {
@@ -63,6 +81,13 @@ impl Scale {
         let cycles = read_cycles().wrapping_sub(self.origin_cycles);
         let nanos = (u128::from(cycles) * u128::from(self.nanos_per_cycle_q32)) >> 32;
         Instant::from_nanos(self.origin_nanos.wrapping_add(nanos as u64))
+    }
+
+    /// Also of ticks before the calibration: another process may be older.
+    fn time_of(&self, cycles: u64) -> Instant {
+        let since = i128::from(cycles) - i128::from(self.origin_cycles);
+        let nanos = (since * i128::from(self.nanos_per_cycle_q32)) >> 32;
+        Instant::from_nanos((i128::from(self.origin_nanos) + nanos).max(0) as u64)
     }
 }
 
@@ -127,6 +152,16 @@ mod tests {
         assert_eq!(clock.now(), Instant::from_nanos(5));
         nanos.store(9, Ordering::Relaxed);
         assert_eq!((clock.now(), copy.now()), (Instant::from_nanos(9), Instant::from_nanos(9)));
+    }
+
+    #[test]
+    fn ticks_are_times_also_before_the_calibration() {
+        let clock = Clock::new();
+        let (before, ticks, after) = (clock.now(), clock.ticks(), clock.now());
+        assert!((before..=after).contains(&clock.time_of(ticks)));
+        assert!(clock.time_of(ticks - (1 << 20)) < before);
+        let simulated = Clock::simulated(Arc::new(AtomicU64::new(7)));
+        assert_eq!(simulated.time_of(simulated.ticks()), Instant::from_nanos(7));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Traces: what happened when, as records of sixteen bytes in a fixed ring.
 //!
 //! Recording is off until it is switched on, from any thread; then an event costs four stores. The newest records
-//! win: the ring never grows and never waits. One thread writes to a ring, any thread may read it at any time.
+//! win: the ring never grows and never waits. One thread writes to a ring, any thread may read it at any time. A ring
+//! has no memory before it is first switched on, so that endpoints that nobody traces cost nothing.
 //!
-//! Each layer names its own events, in a range of numbers of its own; the driver's decorators use 0x100 to 0x1ff.
+//! Each layer names its own events, in a range of numbers of its own; the driver's decorators use 0x100 to 0x1ff, calls
+//! 0x200 to 0x2ff.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use farcall_protocol::Instant;
 
@@ -51,7 +53,9 @@ struct Ring {
     begun: AtomicU64,
     /// How many records were ever completed.
     completed: AtomicU64,
-    cells: Box<[[AtomicU64; 2]]>,
+    /// How many cells there are once it has been switched on.
+    records: usize,
+    cells: OnceLock<Box<[[AtomicU64; 2]]>>,
 }
 
 impl Tracer {
@@ -61,10 +65,10 @@ impl Tracer {
     /// When that is more than [`TRACE_RECORDS_MAX`].
     pub fn new(records: usize) -> Self {
         assert!(records <= TRACE_RECORDS_MAX, "a trace has at most {TRACE_RECORDS_MAX} records");
-        let cells = (0..records.next_power_of_two()).map(|_| Default::default()).collect();
         Self {
             ring: Arc::new(Ring {
-                cells,
+                records: records.next_power_of_two(),
+                cells: OnceLock::new(),
                 on: AtomicBool::new(false),
                 begun: AtomicU64::new(0),
                 completed: AtomicU64::new(0),
@@ -72,8 +76,11 @@ impl Tracer {
         }
     }
 
-    /// Starts or stops recording, from any thread.
+    /// Starts or stops recording, from any thread. The first start takes the memory for the records.
     pub fn switch(&self, on: bool) {
+        if on {
+            self.ring.cells.get_or_init(|| (0..self.ring.records).map(|_| Default::default()).collect());
+        }
         self.ring.on.store(on, Ordering::Relaxed);
     }
 
@@ -99,28 +106,30 @@ impl Tracer {
 
     /// How many records were lost because the ring was full.
     pub fn overwritten(&self) -> u64 {
-        self.ring.completed.load(Ordering::Relaxed).saturating_sub(self.ring.cells.len() as u64)
+        self.ring.completed.load(Ordering::Relaxed).saturating_sub(self.ring.records as u64)
     }
 }
 
 impl Ring {
     #[inline]
     fn push(&self, words: [u64; 2]) {
+        let Some(cells) = self.cells.get() else { return };
         let number = self.completed.load(Ordering::Relaxed);
         self.begun.store(number + 1, Ordering::Relaxed);
         // A reader that finds a word of the new record also finds the count that says that the old one is gone.
         fence(Ordering::Release);
-        let cell = &self.cells[number as usize & (self.cells.len() - 1)];
+        let cell = &cells[number as usize & (cells.len() - 1)];
         cell[0].store(words[0], Ordering::Relaxed);
         cell[1].store(words[1], Ordering::Relaxed);
         self.completed.store(number + 1, Ordering::Release);
     }
 
     fn copy(&self) -> Vec<[u64; 2]> {
-        let capacity = self.cells.len() as u64;
+        let Some(cells) = self.cells.get() else { return Vec::new() };
+        let capacity = cells.len() as u64;
         let end = self.completed.load(Ordering::Acquire);
         let start = end.saturating_sub(capacity);
-        let cell = |number: u64| &self.cells[(number & (capacity - 1)) as usize];
+        let cell = |number: u64| &cells[(number & (capacity - 1)) as usize];
         let load = |number| cell(number).each_ref().map(|word| word.load(Ordering::Relaxed));
         let copied: Vec<_> = (start..end).map(load).collect();
         fence(Ordering::Acquire);

@@ -16,14 +16,17 @@ mod transports;
 pub use connect::ConnectError;
 pub use endpoint::{
     Answer, Answering, AnySource, AnyTag, Call, CallError, Cancellation, Context, ContextCall,
-    ContextReceive, ContextSend, Deferred, Endpoint, EndpointCounters, Event, Message, OPERATIONS_MAX,
-    Operation, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome, Received, Receiving,
-    Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
+    ContextReceive, ContextSend, Deferred, Endpoint, EndpointCounters, EndpointTrace, Event, Message,
+    OPERATIONS_MAX, Operation, Outcome, Peer, Pending, ReceiveError, ReceiveMessage, ReceiveOutcome,
+    Received, Receiving, Reply, Request, Response, SendError, SendMessage, Sending, SourceChoice, TagChoice,
+    TracedPeer,
 };
 pub use executor::Executor;
+pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
 pub use farcall_driver_verbs::{DeviceReport, PortReport, devices as rdma_devices};
 pub use farcall_protocol::Instant;
+pub use farcall_transport::trace;
 pub use farcall_transport::{
     CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,
 };

@@ -52,9 +52,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn spinning_pair() -> Pair {
+fn spinning_pair(traced: bool) -> Pair {
     // Spinning endpoints never sleep, so neither side may need the kernel at all.
-    Pair::new(TransportKind::RingShm, settings(&["endpoint.idle=spin"]), |endpoint| {
+    let pair = Pair::new(TransportKind::RingShm, settings(&["endpoint.idle=spin"]), move |endpoint| {
+        endpoint.tracer().switch(traced);
         endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
         endpoint.serve(SEAL, |_, reply| {
             forbid_system_calls();
@@ -63,7 +64,9 @@ fn spinning_pair() -> Pair {
         endpoint.on_message(|context, message| {
             context.send(message.peer(), BACK, &message[..]).detach().expect("room");
         });
-    })
+    });
+    pair.client.tracer().switch(traced);
+    pair
 }
 
 /// One call at a time, then a window of calls as events, then messages there and back as futures and as events.
@@ -108,12 +111,15 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 #[test]
 fn small_calls_and_messages_allocate_nothing() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let pair = spinning_pair();
-    converse(&pair.client, pair.server, 10_000);
-    WATCHING.store(true, Ordering::SeqCst);
-    converse(&pair.client, pair.server, CALLS);
-    WATCHING.store(false, Ordering::SeqCst);
-    assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), 0, "allocations in {CALLS} calls and messages");
+    for traced in [false, true] {
+        let pair = spinning_pair(traced);
+        converse(&pair.client, pair.server, 10_000);
+        WATCHING.store(true, Ordering::SeqCst);
+        converse(&pair.client, pair.server, CALLS);
+        WATCHING.store(false, Ordering::SeqCst);
+        let allocations = ALLOCATIONS.load(Ordering::SeqCst);
+        assert_eq!(allocations, 0, "allocations in {CALLS} calls and messages, traced: {traced}");
+    }
 }
 
 #[test]
@@ -138,7 +144,7 @@ const SIGSYS: i32 = 31;
 
 fn run_without_system_calls() {
     let yields = std::env::var(CHILD_VARIABLE).is_ok_and(|value| value == "yield");
-    let pair = spinning_pair();
+    let pair = spinning_pair(true);
     converse(&pair.client, pair.server, 10_000);
     let sealed = pair.client.call(pair.server, SEAL, b"").within(LONG).wait().expect("sealed");
     assert_eq!(&sealed[..], b"sealed");

@@ -7,7 +7,7 @@ use farcall_limit::{
     UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, ping_pong, udp_ping_pong,
 };
 
-use crate::exchange::{Exchange, ExchangeError, ExchangeResult, Placement, run};
+use crate::exchange::{Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_with};
 
 /// Why something could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +74,15 @@ impl Bench {
     /// Measures an exchange between processes.
     pub fn exchange(&self, exchange: &Exchange) -> Result<ExchangeResult, BenchError> {
         Ok(run(exchange, &self.placement)?)
+    }
+
+    /// As [`Bench::exchange`], with something beside the exchange.
+    pub fn exchange_with(
+        &self,
+        exchange: &Exchange,
+        instruments: Instruments,
+    ) -> Result<ExchangeResult, BenchError> {
+        Ok(run_with(exchange, instruments, &self.placement)?)
     }
 }
 

@@ -4,6 +4,9 @@
 //! distance of the cores is measured before and after each block; a block during which it changed is discarded and
 //! counted, and results of different regimes are kept apart.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use crate::random::Random;
 use crate::regime::{Regime, regime_between};
 
@@ -16,6 +19,19 @@ pub struct Block<T> {
     pub found: Vec<T>,
 }
 
+/// How far the cores were apart around one block: the reference by which drift of the machine shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Distance {
+    /// A cache line's way there and back before the block, in nanoseconds.
+    pub before_nanos: f64,
+    /// The same after it.
+    pub after_nanos: f64,
+    /// When the block began, after the experiment did.
+    pub began: Duration,
+    /// Whether the block counts.
+    pub kept: bool,
+}
+
 /// All blocks of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blocks<T> {
@@ -23,12 +39,15 @@ pub struct Blocks<T> {
     pub kept: Vec<Block<T>>,
     /// How many were discarded because the cores moved.
     pub discarded: usize,
+    /// The reference around every block, also of those that were discarded.
+    pub distances: Vec<Distance>,
+    begun: Instant,
 }
 
 impl<T> Blocks<T> {
     /// None yet.
     pub fn new() -> Self {
-        Self { kept: Vec::new(), discarded: 0 }
+        Self { kept: Vec::new(), discarded: 0, distances: Vec::new(), begun: Instant::now() }
     }
 
     /// Runs one block: the arms in the given `order`, each once by `measure`, between two measurements of how far the
@@ -39,12 +58,17 @@ impl<T> Blocks<T> {
         mut distance_nanos: impl FnMut() -> Result<f64, E>,
         mut measure: impl FnMut(usize) -> Result<T, E>,
     ) -> Result<(), E> {
+        let began = self.begun.elapsed();
         let before = distance_nanos()?;
         let mut found = Vec::with_capacity(order.len());
         for &arm in order {
             found.push((arm, measure(arm)?));
         }
-        match regime_between(before, distance_nanos()?) {
+        let after = distance_nanos()?;
+        let regime = regime_between(before, after);
+        let (before_nanos, after_nanos, kept) = (before, after, regime.is_some());
+        self.distances.push(Distance { before_nanos, after_nanos, began, kept });
+        match regime {
             Some(regime) => self.kept.push(Block { regime, found: in_order_of_arms(found) }),
             None => self.discarded += 1,
         }

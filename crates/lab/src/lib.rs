@@ -25,6 +25,7 @@ pub mod simulation;
 pub mod store;
 pub mod swarm;
 pub mod table;
+pub mod trace;
 pub mod units;
 pub mod vary;
 pub mod warmup;

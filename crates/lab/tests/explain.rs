@@ -8,7 +8,7 @@ use farcall::simulated::Profile;
 use farcall_lab::analysis::analyse;
 use farcall_lab::analysis::finding::Finding;
 use farcall_lab::echo::EchoTest;
-use farcall_lab::exchange::Buffers;
+use farcall_lab::exchange::{Buffers, Instruments};
 use farcall_lab::run::{Figure, RecordedRun, Run, document};
 use farcall_lab::simulation::SimulatedFabric;
 use farcall_lab::units::Size;
@@ -34,6 +34,7 @@ fn sweep(name: &str, settings: &[&str], fabric: &[&str]) -> Vec<RecordedRun> {
             clients: 1,
             servers: 1,
             seed: 1,
+            instruments: Instruments::default(),
         };
         let outcome =
             test.simulate(&fabric_of_run, TransportKind::RingSim, Size(1024)).expect("a simulation");

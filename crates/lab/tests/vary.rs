@@ -7,7 +7,7 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
 use farcall_lab::echo::EchoTest;
-use farcall_lab::exchange::Buffers;
+use farcall_lab::exchange::{Buffers, Instruments};
 use farcall_lab::simulation::{SimulatedFabric, SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 use farcall_lab::vary::{Analysis, Better, Design, Experiment, Factor, Subject, Verdict};
@@ -37,6 +37,7 @@ fn measure(assignments: &[String], seed: u64) -> Result<f64, SimulationError> {
         clients: 1,
         servers: 1,
         seed,
+        instruments: Instruments::default(),
     };
     let echo = test.simulate(&SimulatedFabric { profile, seed }, TransportKind::BasicSim, SIZE)?;
     Ok(echo.latency.p50_nanos.expect("there are enough calls") as f64)

@@ -11,6 +11,7 @@ mod packet;
 mod payload;
 mod ring;
 mod seam;
+pub mod trace;
 
 pub use farcall_protocol::matching::{Source, Tag};
 #[cfg(feature = "conformance")]

@@ -15,6 +15,7 @@ use farcall_driver::{Address, AddressError, Loan, LoanError};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::{Identity, Instant};
 
+use crate::trace::CallTracer;
 use crate::{
     CallRefused, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendOutcome,
     SendProgress, SendRefused, Status,
@@ -203,6 +204,9 @@ pub trait Transport: Send {
     fn flush(&mut self) -> bool {
         false
     }
+
+    /// From now on the transport marks its points of a call there.
+    fn trace_to(&mut self, tracer: CallTracer);
 
     /// The sending half, as handlers see it.
     fn outbox(&mut self) -> &mut dyn Outbox;

@@ -1,9 +1,11 @@
 //! The grammar of the commands that read figures instead of measuring them.
 
+use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::{parse_seconds, whole_number};
 use crate::output::Destination;
 
 /// `farcall audit`.
@@ -54,4 +56,21 @@ pub struct ReportArguments {
     /// The page, which is made or written over
     #[arg(short, long, value_name = "FILE.html")]
     pub output: PathBuf,
+}
+
+/// `farcall top`.
+#[derive(Debug, Args)]
+pub struct Top {
+    /// The processes, by their numbers
+    #[arg(value_name = "PID", required = true, value_parser = whole_number::<{ i32::MAX as u64 }>)]
+    pub processes: Vec<u64>,
+    /// Seconds between two readings
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    pub interval: Duration,
+    /// Prints once and ends, as it does where standard output is no terminal
+    #[arg(long)]
+    pub once: bool,
+    /// Ends after so many screens [default: when the processes have ended, or at an interrupt]
+    #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
+    pub count: Option<u64>,
 }

@@ -1,7 +1,6 @@
 //! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
 
-use farcall_lab::analysis::analyse;
-use farcall_lab::run::{RecordedRun, document};
+use farcall_lab::run::{RecordedRun, explain as findings};
 
 use super::audit::show;
 use crate::arguments::runs::Explain;
@@ -23,5 +22,5 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
         report
             .line(format_args!("# {name}: farcall {words}; {figures} figures, seed {}, {ended}", run.seed))?;
     }
-    show(&analyse(&document(&runs)), &mut report)
+    show(&findings(&runs), &mut report)
 }

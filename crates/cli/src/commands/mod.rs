@@ -13,5 +13,6 @@ pub mod report;
 pub mod shuffle;
 pub mod sim;
 pub mod stat;
+pub mod top;
 pub mod tune;
 pub mod vary;

@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
+use farcall_transport::trace::event;
 use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status, Tag};
 
 use super::MESSAGES;
@@ -179,9 +180,13 @@ pub fn start(
     if service == MESSAGES {
         return Err(CallError::UnknownService);
     }
+    let begun = state.tracer.begin();
     let deadline = state.now + timeout;
     let call = add(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
+    if let Some(begun) = begun {
+        state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
+    }
     match outbox.call(peer.session, call, service, payload) {
         Ok(()) => {
             state.counters.calls.increment();

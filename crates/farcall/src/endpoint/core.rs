@@ -46,7 +46,11 @@ impl Core {
         }
         let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
         let mut turn = Turn { state: &mut self.state, sinks };
-        ended + self.transport.poll(now, &mut turn)
+        let done = ended + self.transport.poll(now, &mut turn);
+        if done > 0 {
+            self.state.counters.busy_polls.increment();
+        }
+        done
     }
 
     #[inline(never)]
@@ -55,6 +59,7 @@ impl Core {
         let now = self.state.now;
         let polls = self.transport.polls_per_clock_reading();
         self.state.counters.polls.add(u64::from(polls));
+        self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
         self.polls_until_clock = polls;
         if self.state.operations.earliest_deadline() <= now {
             let outbox = self.transport.outbox();

@@ -13,6 +13,8 @@ farcall_driver::declare_counters! {
         requests: "calls" => "Requests that arrived and were given to a handler or refused",
         peers_lost: "sessions" => "Sessions that ended",
         polls: "polls" => "Turns of the poll loop, counted when the clock is read",
+        busy_polls: "polls" => "Turns of the poll loop that found something",
+        under_way: "calls" => "Calls under way when the clock was last read",
         sleeps: "times" => "Times that the thread blocked because there was nothing to do",
     }
 }

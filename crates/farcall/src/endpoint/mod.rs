@@ -17,6 +17,7 @@ mod outcome;
 mod request;
 mod sessions;
 mod state;
+mod trace;
 
 use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_protocol::Instant;
+use farcall_transport::trace::CallTracer;
 use farcall_transport::{CallId, Holdings, Kept, Outgoing, Service, Status, Tag, Transport, TransportLimits};
 
 use self::core::Core;
@@ -48,6 +50,7 @@ pub use request::{Reply, Request};
 pub use sessions::Peer;
 use sessions::SessionState;
 use state::{EventSink, RequestSink, Sinks, State};
+pub use trace::{EndpointTrace, TracedPeer};
 
 use crate::connect::{ConnectError, Directions};
 
@@ -73,7 +76,7 @@ enum OnDrop {
 
 impl Endpoint {
     pub(crate) fn new(
-        transport: Box<dyn Transport>,
+        mut transport: Box<dyn Transport>,
         call_timeout: Duration,
         message_timeout: Duration,
         clock: Clock,
@@ -81,7 +84,9 @@ impl Endpoint {
         counters: EndpointCounters,
         directions: Arc<Directions>,
     ) -> Self {
-        let state = State::new(counters, clock.now(), call_timeout, message_timeout);
+        let tracer = CallTracer::new(clock.clone());
+        transport.trace_to(tracer.clone());
+        let state = State::new(counters, clock.now(), call_timeout, message_timeout, tracer);
         let core = Core {
             transport,
             state,
@@ -281,6 +286,17 @@ impl Endpoint {
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = self.core().next_deadline();
         (deadline != Instant::NEVER).then_some(deadline)
+    }
+
+    /// The switch of the endpoint's trace, and what it has recorded; for any thread.
+    pub fn tracer(&self) -> CallTracer {
+        self.core().state.tracer.clone()
+    }
+
+    /// What was traced so far, with the peers that it was exchanged with.
+    pub fn trace(&self) -> EndpointTrace {
+        let state = &self.core().state;
+        EndpointTrace::of(&state.tracer, state.sessions.live())
     }
 
     /// What the transport can carry.

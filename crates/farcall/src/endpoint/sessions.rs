@@ -90,6 +90,11 @@ impl Sessions {
         up.or_else(|| self.live.iter().find(leads_there)).map(|(peer, _)| *peer)
     }
 
+    /// The peers that sessions lead to.
+    pub fn live(&self) -> impl Iterator<Item = Peer> {
+        self.live.iter().map(|(peer, _)| *peer)
+    }
+
     /// Where a session stands; `None` when it has ended.
     pub fn state_of(&self, session: SessionId) -> Option<&SessionState> {
         self.live.iter().find(|(peer, _)| peer.session == session).map(|(_, state)| state)

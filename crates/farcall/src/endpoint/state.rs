@@ -6,6 +6,7 @@ use std::sync::Arc;
 use core::time::Duration;
 
 use farcall_protocol::{Identity, Instant};
+use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
     CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
     Service, SessionId, Short, Sink, Status,
@@ -46,6 +47,7 @@ pub struct State {
     /// The clock as last read.
     pub now: Instant,
     pub call_timeout: Duration,
+    pub tracer: CallTracer,
     spare_buffers: Vec<Vec<u8>>,
 }
 
@@ -55,6 +57,7 @@ impl State {
         now: Instant,
         call_timeout: Duration,
         message_timeout: Duration,
+        tracer: CallTracer,
     ) -> Self {
         Self {
             operations: Operations::new(),
@@ -66,6 +69,7 @@ impl State {
             dropped_requests: Arc::default(),
             now,
             call_timeout,
+            tracer,
             spare_buffers: Vec::new(),
         }
     }
@@ -191,6 +195,7 @@ impl Sink for Turn<'_, '_> {
     #[inline]
     fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
         self.state.counters.requests.increment();
+        self.state.tracer.mark_request(event::HANDLER_BEGUN, id);
         let peer = self.state.sessions.peer_of(id.session);
         let request = Request::new(peer, service, payload);
         // The handler is taken out while it runs, so that it can have the rest of the state.
@@ -198,9 +203,11 @@ impl Sink for Turn<'_, '_> {
             let Some(requests) = &mut self.sinks.requests else {
                 return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
             };
-            return requests(request, Reply::new(Context { outbox, state: self.state }, id));
+            requests(request, Reply::new(Context { outbox, state: self.state }, id));
+            return self.state.tracer.mark_request(event::HANDLER_ENDED, id);
         };
         handler(request, Reply::new(Context { outbox, state: self.state }, id));
+        self.state.tracer.mark_request(event::HANDLER_ENDED, id);
         if let Some(slot) = self.state.handler_slot(service) {
             *slot = Some(handler);
         }
@@ -218,6 +225,7 @@ impl Sink for Turn<'_, '_> {
         match self.state.operations.end(call, session) {
             Some(how) => {
                 self.state.counters.answered.increment();
+                self.state.tracer.mark(event::COMPLETED, call.0, session);
                 self.complete(outbox, call, how, &outcome_of(status, payload));
             }
             None => self.state.counters.late_answers.increment(),

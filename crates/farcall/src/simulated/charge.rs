@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use farcall_driver::{Address, AddressError};
 use farcall_driver_sim::Host;
 use farcall_protocol::{Identity, Instant};
+use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
     CallId, DownReason, Envelope, Holdings, Incoming, MessageId, Outbox, RequestId, SendOutcome, Service,
     SessionId, Sink, Status, Transport, TransportLimits,
@@ -14,12 +15,13 @@ use farcall_transport::{
 pub struct ChargedTransport {
     inner: Box<dyn Transport>,
     host: Host,
+    tracer: CallTracer,
 }
 
 impl ChargedTransport {
     /// Wraps the transport of an endpoint on `host`.
     pub fn new(inner: Box<dyn Transport>, host: Host) -> Self {
-        Self { inner, host }
+        Self { inner, host, tracer: CallTracer::default() }
     }
 }
 
@@ -45,7 +47,12 @@ impl Transport for ChargedTransport {
     }
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
-        self.inner.poll(now, &mut ChargedSink { inner: sink, host: &self.host })
+        self.inner.poll(now, &mut ChargedSink { inner: sink, host: &self.host, tracer: &self.tracer })
+    }
+
+    fn trace_to(&mut self, tracer: CallTracer) {
+        self.tracer = tracer.clone();
+        self.inner.trace_to(tracer);
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {
@@ -73,6 +80,7 @@ impl Transport for ChargedTransport {
 struct ChargedSink<'a> {
     inner: &'a mut dyn Sink,
     host: &'a Host,
+    tracer: &'a CallTracer,
 }
 
 impl Sink for ChargedSink<'_> {
@@ -83,6 +91,8 @@ impl Sink for ChargedSink<'_> {
         service: Service,
         payload: &Incoming<'_>,
     ) {
+        // What is charged stands for the handler's work.
+        self.tracer.mark_request(event::HANDLER_BEGUN, request);
         self.host.spend_handler();
         self.inner.request(outbox, request, service, payload);
     }

@@ -5,17 +5,18 @@ mod simulated;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use farcall::TransportKind;
 use farcall::parameters::Settings;
+use farcall::{Clock, TransportKind};
 use farcall_limit::Effort;
 
 use crate::bench::{Bench, BenchError, RoundTripLimit};
-use crate::blocks::{Blocks, Plan};
+use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, ratio_of_medians};
-use crate::exchange::{Buffers, Exchange, ExchangeResult, Timing, Workload, sum_of};
+use crate::exchange::{Buffers, Exchange, ExchangeResult, Instruments, Timing, Workload, sum_of};
 use crate::histogram::{LatencyHistogram, LatencySummary};
 use crate::little::LittleCheck;
 use crate::regime::Regime;
+use crate::trace::{Joined, TraceSummary, join, summary};
 use crate::units::Size;
 
 pub use simulated::SimulatedEcho;
@@ -55,6 +56,8 @@ pub struct EchoTest {
     pub servers: usize,
     /// Decides the order of limit and exchange in each block.
     pub seed: u64,
+    /// What is done beside the calls.
+    pub instruments: Instruments,
 }
 
 /// What was found for one transport and size.
@@ -82,6 +85,16 @@ pub struct EchoOutcome {
     pub in_flight: u64,
     /// What the clients' counters counted while the calls were made.
     pub counters: BTreeMap<String, u64>,
+    /// What the servers' counters counted meanwhile.
+    pub server_counters: BTreeMap<String, u64>,
+    /// The share of the time in which servers were ready to run and had no core; `None` where the kernel does not tell.
+    pub server_waited: Option<f64>,
+    /// What the parts of the calls took, when they were traced.
+    pub trace: Option<TraceSummary>,
+    /// The traced calls themselves.
+    pub traced: Joined,
+    /// How far the cores were apart, around every block.
+    pub distances: Vec<Distance>,
     /// Whether the warm-up found a steady state in every block.
     pub warm: bool,
     /// Whether throughput, latency and calls under way agree.
@@ -132,7 +145,9 @@ impl EchoTest {
                     (LIMIT_ARM, Some(limit)) => {
                         Ok(Found::Limit(limit.measure(bench, LIMIT_EFFORT)?.p50_nanos as f64))
                     }
-                    _ => bench.exchange(&exchange).map(|result| Found::Echo(Box::new(result))),
+                    _ => bench
+                        .exchange_with(&exchange, self.instruments)
+                        .map(|result| Found::Echo(Box::new(result))),
                 },
             )?;
             if blocks.main_regime().is_some_and(|regime| blocks.of_arm(regime, ECHO_ARM).count() == BLOCKS) {
@@ -189,6 +204,10 @@ fn sum_up(
     let wall: Duration = results.iter().map(|result| result.wall).sum();
     let calls: u64 = results.iter().map(|result| result.calls).sum();
     let (calls_per_second, in_flight) = (calls as f64 / wall.as_secs_f64(), results[0].in_flight);
+    let mut traced = Joined::default();
+    let clock = Clock::new();
+    results.iter().for_each(|result| traced.extend(join(&result.asides.traces, &clock)));
+    let waited = results.iter().filter_map(|result| result.asides.server_waited);
     Some(EchoOutcome {
         transport,
         size,
@@ -201,6 +220,11 @@ fn sum_up(
         calls,
         in_flight,
         counters: sum_of(results.iter().map(|result| &result.counters)),
+        server_counters: sum_of(results.iter().map(|result| &result.asides.server_counters)),
+        server_waited: waited.max_by(f64::total_cmp),
+        trace: summary(&traced),
+        traced,
+        distances: blocks.distances.clone(),
         warm: results.iter().all(|result| result.warm),
         little: LittleCheck::new(in_flight as f64, calls_per_second, latency.mean_nanos),
         limit: limit.and_then(|limit| limit_of(blocks, regime, limit, seed)),

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use farcall::TransportKind;
+use farcall::simulated::Cluster;
+use farcall::{Clock, TransportKind};
 
 use super::EchoTest;
-use crate::exchange::simulate;
+use crate::exchange::simulate_with;
 use crate::histogram::LatencySummary;
 use crate::little::LittleCheck;
 use crate::published::{Configuration, Published, clusterperf};
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::trace::{Joined, TraceSummary, join, summary};
 use crate::units::Size;
 
 /// What was found for one transport and size. Times are simulated.
@@ -31,6 +33,10 @@ pub struct SimulatedEcho {
     pub in_flight: u64,
     /// What the counters of all hosts counted while the calls were made.
     pub counters: BTreeMap<String, u64>,
+    /// What the parts of the calls took, when they were traced.
+    pub trace: Option<TraceSummary>,
+    /// The traced calls themselves.
+    pub traced: Joined,
     /// Whether throughput, latency and calls under way agree.
     pub little: LittleCheck,
     /// The simulation.
@@ -53,8 +59,21 @@ impl EchoTest {
         transport: TransportKind,
         size: Size,
     ) -> Result<SimulatedEcho, SimulationError> {
+        self.simulate_with(fabric, transport, size, |_| ())
+    }
+
+    /// As [`EchoTest::simulate`]; `prepare` can do something to the fabric before it begins.
+    pub fn simulate_with(
+        &self,
+        fabric: &SimulatedFabric,
+        transport: TransportKind,
+        size: Size,
+        prepare: impl FnOnce(&Cluster),
+    ) -> Result<SimulatedEcho, SimulationError> {
         let exchange = self.exchange(transport, size, 1);
-        let (result, run) = simulate(&exchange, &self.settings, fabric)?;
+        let (result, run) = simulate_with(&exchange, self.instruments, &self.settings, fabric, prepare)?;
+        // Ticks of simulated hosts are nanoseconds of simulated time.
+        let traced = join(&result.asides.traces, &Clock::simulated(Default::default()));
         let latency = result.latencies.summary().expect("a client makes at least one call");
         let Self { in_flight, clients, servers, .. } = *self;
         Ok(SimulatedEcho {
@@ -66,6 +85,8 @@ impl EchoTest {
             calls: result.calls,
             in_flight: result.in_flight,
             counters: result.counters,
+            trace: summary(&traced),
+            traced,
             little: LittleCheck::new(result.in_flight as f64, result.calls_per_second, latency.mean_nanos),
             run,
             configuration: Configuration { in_flight, clients, servers },

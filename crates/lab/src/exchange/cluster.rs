@@ -12,7 +12,8 @@ use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, Spawn
 use farcall_limit::{Core, CorePair};
 use serde::de::DeserializeOwned;
 
-use super::report::ClientReport;
+use super::instruments::Instruments;
+use super::report::{Found, put_together};
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
 
@@ -113,8 +114,18 @@ pub(crate) type Report<T> = Result<T, String>;
 
 /// Measures an exchange between processes of this program, which exist for that time only.
 pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult, ExchangeError> {
-    let job = Job { exchange: exchange.clone(), shares_cores: placement.is_shared(exchange) };
-    let reports: Vec<Option<ClientReport>> = run_workers(&Workers {
+    run_with(exchange, Instruments::default(), placement)
+}
+
+/// As [`run`], with something beside the exchange.
+pub fn run_with(
+    exchange: &Exchange,
+    instruments: Instruments,
+    placement: &Placement,
+) -> Result<ExchangeResult, ExchangeError> {
+    let shares_cores = placement.is_shared(exchange);
+    let job = Job { exchange: exchange.clone(), instruments, shares_cores };
+    let found: Vec<Found> = run_workers(&Workers {
         command: WORKER_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &exchange.transport,
@@ -122,8 +133,7 @@ pub fn run(exchange: &Exchange, placement: &Placement) -> Result<ExchangeResult,
         cores: placement.of(exchange),
         within: exchange.lasting + OVERHEAD_MAX * 2,
     })?;
-    let clients: Vec<_> = reports.into_iter().flatten().collect();
-    Ok(ExchangeResult::new(exchange, &clients))
+    Ok(put_together(exchange, found))
 }
 
 /// Starts the processes and waits for what they report, in the order in which they end.

@@ -9,6 +9,7 @@
 mod client;
 mod cluster;
 mod counters;
+mod instruments;
 mod payload;
 mod report;
 mod requests;
@@ -22,12 +23,13 @@ use core::time::Duration;
 use farcall::Service;
 use serde::{Deserialize, Serialize};
 
-pub use cluster::{ExchangeError, Placement, run};
+pub use cluster::{ExchangeError, Placement, run, run_with};
 pub(crate) use cluster::{Report, Workers, run_workers};
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
+pub use instruments::{Asides, Instruments};
 pub use report::{ClientReport, ExchangeResult};
-pub use simulated::simulate;
+pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
 pub(crate) use worker::{OVERHEAD_MAX, report_on};
 pub use worker::{WORKER_COMMAND, work};
@@ -76,6 +78,7 @@ pub struct Exchange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Job {
     exchange: Exchange,
+    instruments: Instruments,
     /// Whether there are more processes than cores, so that one that has nothing to do must let others run.
     shares_cores: bool,
 }

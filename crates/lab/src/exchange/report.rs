@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Exchange;
 use super::counters::sum_of;
+use super::instruments::Asides;
 use crate::histogram::{LatencyCounts, LatencyHistogram};
 use crate::little::LittleCheck;
+use crate::trace::HostTrace;
 use crate::warmup::Warmup;
 
 /// What one client found.
@@ -26,6 +28,34 @@ pub struct ClientReport {
     pub warmup: Warmup,
     /// What the client's own counters counted in the window; those that did not move are left out.
     pub counters: BTreeMap<String, u64>,
+}
+
+/// What one process found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// Of a client.
+    pub(super) client: Option<ClientReport>,
+    /// What a server's own counters counted while the calls were made.
+    pub(super) server_counters: BTreeMap<String, u64>,
+    /// Of a server: the share of its time in which it was ready to run and had no core.
+    pub(super) waited: Option<f64>,
+    /// What it traced.
+    pub(super) trace: Option<HostTrace>,
+}
+
+/// Puts the findings of all processes together; there is at least one client.
+pub(super) fn put_together(exchange: &Exchange, found: Vec<Found>) -> ExchangeResult {
+    let asides = Asides {
+        server_counters: sum_of(found.iter().map(|found| &found.server_counters)),
+        server_waited: found.iter().filter_map(|found| found.waited).max_by(f64::total_cmp),
+        traces: Vec::new(),
+    };
+    let (mut clients, mut traces) = (Vec::new(), Vec::new());
+    for found in found {
+        clients.extend(found.client);
+        traces.extend(found.trace);
+    }
+    ExchangeResult { asides: Asides { traces, ..asides }, ..ExchangeResult::new(exchange, &clients) }
 }
 
 /// A measurement's result, all clients together.
@@ -47,6 +77,8 @@ pub struct ExchangeResult {
     pub counters: BTreeMap<String, u64>,
     /// Whether every client's latencies were steady when its measurement began.
     pub warm: bool,
+    /// What was found beside that.
+    pub asides: Asides,
 }
 
 impl ExchangeResult {
@@ -68,6 +100,7 @@ impl ExchangeResult {
             in_flight: (exchange.in_flight * exchange.clients) as u64,
             counters: sum_of(clients.iter().map(|client| &client.counters)),
             warm: clients.iter().all(|client| client.warmup.steady),
+            asides: Asides::default(),
         }
     }
 

@@ -1,13 +1,16 @@
 //! A server: answers until every client has said that it has finished.
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall::{Clock, Context, Deferred, Endpoint, Event};
 use farcall_kv::Shard;
 
+use super::counters::OwnCounters;
+use super::instruments::{KernelAccount, work_for};
 use super::payload::Receiver;
+use super::report::Found;
 use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
 
 /// The clock is read once for so many polls.
@@ -33,14 +36,19 @@ pub(super) fn serve(
     job: &Job,
     mut shard: Option<Shard>,
     within: Duration,
-) -> Result<(), ServerError> {
+) -> Result<Found, ServerError> {
     let exchange = &job.exchange;
     let failed = Arc::new(AtomicBool::new(false));
     let finished = Arc::new(AtomicUsize::new(0));
     if shard.is_none() {
-        serve_echo(endpoint, exchange, Arc::clone(&failed));
+        serve_echo(endpoint, exchange, Arc::clone(&failed), work_for(job.instruments.handler));
     }
-    serve_ready(endpoint, exchange.clients);
+    let begun = Arc::new(Mutex::new((OwnCounters::default(), None)));
+    let at_begin = Arc::clone(&begun);
+    serve_ready(endpoint, exchange.clients, move || {
+        let mut begun = at_begin.lock().unwrap_or_else(PoisonError::into_inner);
+        *begun = (OwnCounters::read(), KernelAccount::read());
+    });
     let count = Arc::clone(&finished);
     endpoint.serve(FINISHED, move |_, reply| {
         count.fetch_add(1, Ordering::Relaxed);
@@ -67,11 +75,21 @@ pub(super) fn serve(
             return Err(ServerError::TimedOut { within });
         }
     }
-    if failed.load(Ordering::Relaxed) { Err(ServerError::NotAnswered) } else { Ok(()) }
+    if failed.load(Ordering::Relaxed) {
+        return Err(ServerError::NotAnswered);
+    }
+    let begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = begun.1.as_ref().and_then(KernelAccount::waited_since);
+    Ok(Found { server_counters: OwnCounters::read().since(&begun.0), waited, ..Found::default() })
 }
 
-/// Answers requests as the exchange asks for.
-pub(super) fn serve_echo(endpoint: &Endpoint, exchange: &Exchange, failed: Arc<AtomicBool>) {
+/// Answers requests as the exchange asks for, each after its `work`.
+pub(super) fn serve_echo(
+    endpoint: &Endpoint,
+    exchange: &Exchange,
+    failed: Arc<AtomicBool>,
+    work: impl Fn() + Send + 'static,
+) {
     let response = vec![2; exchange.response_bytes];
     let mut receiver = Receiver::new(exchange.buffers, exchange.request_bytes);
     let (request_bytes, buffers) = (exchange.request_bytes, exchange.buffers);
@@ -80,6 +98,7 @@ pub(super) fn serve_echo(endpoint: &Endpoint, exchange: &Exchange, failed: Arc<A
             failed.store(true, Ordering::Relaxed);
             return reply.refuse(0);
         }
+        work();
         if buffers != Buffers::Loaned {
             return reply.send(&response);
         }
@@ -93,13 +112,14 @@ pub(super) fn serve_echo(endpoint: &Endpoint, exchange: &Exchange, failed: Arc<A
     });
 }
 
-/// Lets the clients begin together: keeps their calls until the last one is there.
-pub(super) fn serve_ready(endpoint: &Endpoint, clients: usize) {
+/// Lets the clients begin together: keeps their calls until the last one is there, when it does `at_begin`.
+pub(super) fn serve_ready(endpoint: &Endpoint, clients: usize, mut at_begin: impl FnMut() + Send + 'static) {
     let mut waiting: Vec<Deferred> = Vec::with_capacity(clients);
     endpoint.serve(READY, move |_, reply| {
         let (deferred, mut context) = reply.defer();
         waiting.push(deferred);
         if waiting.len() == clients {
+            at_begin();
             for deferred in waiting.drain(..) {
                 context.reply(deferred, b"");
             }

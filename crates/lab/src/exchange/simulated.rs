@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use farcall::parameters::Settings;
-use farcall::simulated::{Program, Tasks};
+use farcall::simulated::{Cluster, Program, Tasks};
 use farcall::{Endpoint, Event, Instant, Node, Peer};
 
 use super::client::ClosedLoop;
@@ -13,9 +13,10 @@ use super::counters::OwnCounters;
 use super::report::ClientReport;
 use super::server::{serve_echo, serve_ready};
 use super::worker::OVERHEAD_MAX;
-use super::{Exchange, ExchangeResult, READY, Timing};
+use super::{Exchange, ExchangeResult, Instruments, READY, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::trace::HostTrace;
 use crate::warmup::Warmup;
 
 /// Measures an exchange on a simulated fabric: ranks are servers first, then clients.
@@ -26,13 +27,25 @@ pub fn simulate(
     settings: &Settings,
     fabric: &SimulatedFabric,
 ) -> Result<(ExchangeResult, SimulatedRun), SimulationError> {
+    simulate_with(exchange, Instruments::default(), settings, fabric, |_| ())
+}
+
+/// As [`simulate`], with something beside the exchange; `prepare` can do something to the fabric before it begins.
+pub fn simulate_with(
+    exchange: &Exchange,
+    instruments: Instruments,
+    settings: &Settings,
+    fabric: &SimulatedFabric,
+    prepare: impl FnOnce(&Cluster),
+) -> Result<(ExchangeResult, SimulatedRun), SimulationError> {
     let exchange = Rc::new(exchange.clone());
-    let findings = Rc::new(RefCell::new(Findings::default()));
+    let findings = Rc::new(RefCell::new(Findings { instruments, ..Findings::default() }));
     let mut cluster = fabric.cluster(exchange.servers + exchange.clients, settings)?;
     for rank in 0..cluster.size() {
         let (exchange, findings) = (Rc::clone(&exchange), Rc::clone(&findings));
         cluster.start(rank, move |node| program(&node, &exchange, &findings));
     }
+    prepare(&cluster);
     let within = exchange.lasting + OVERHEAD_MAX;
     let run = fabric.run_while(&mut cluster, within, || !findings.borrow().are_complete(exchange.clients));
     let mut findings = findings.borrow_mut();
@@ -42,6 +55,9 @@ pub fn simulate(
     let mut result = ExchangeResult::new(&exchange, &findings.reports);
     let before = findings.counters_before.take().unwrap_or_default();
     result.counters = OwnCounters::read().of_all_hosts().since(&before);
+    result.asides.traces = core::mem::take(&mut findings.traces);
+    let servers = findings.servers.iter().filter(|_| instruments.trace);
+    result.asides.traces.extend(servers.map(|(rank, server)| HostTrace::new(*rank, &server.trace())));
     Ok((result, run?))
 }
 
@@ -51,6 +67,9 @@ struct Findings {
     reports: Vec<ClientReport>,
     failure: Option<(u32, String)>,
     counters_before: Option<OwnCounters>,
+    instruments: Instruments,
+    servers: Vec<(u32, Rc<Endpoint>)>,
+    traces: Vec<HostTrace>,
 }
 
 impl Findings {
@@ -69,9 +88,20 @@ fn program(node: &Node, exchange: &Rc<Exchange>, findings: &Rc<RefCell<Findings>
     };
     if node.rank() < exchange.servers as u32 {
         // A request that could not be answered fails its caller, which reports it.
-        serve_echo(&endpoint, exchange, Default::default());
-        serve_ready(&endpoint, exchange.clients);
-        return Box::new(Tasks::new(endpoint, |_| async {}));
+        let Instruments { trace, handler } = findings.borrow().instruments;
+        let host = node.host().expect("a simulated node has a host").clone();
+        let work = move || {
+            if !handler.is_zero() {
+                host.spend(handler)
+            }
+        };
+        serve_echo(&endpoint, exchange, Default::default(), work);
+        serve_ready(&endpoint, exchange.clients, || ());
+        endpoint.tracer().switch(trace);
+        return Box::new(Tasks::new(endpoint, |endpoint| {
+            findings.borrow_mut().servers.push((node.rank(), endpoint));
+            async {}
+        }));
     }
     Box::new(Client {
         rank: node.rank(),
@@ -167,9 +197,9 @@ impl Client {
         });
         let Some(answer) = answered else { return Ok((done, Phase::Waiting)) };
         answer?;
-        let counters = &mut self.findings.borrow_mut().counters_before;
-        counters.get_or_insert_with(|| OwnCounters::read().of_all_hosts());
+        self.findings.borrow_mut().counters_before.get_or_insert_with(|| OwnCounters::read().of_all_hosts());
         let begun = self.endpoint.clock().now();
+        self.endpoint.tracer().switch(self.findings.borrow().instruments.trace);
         let closed_loop = self.started(self.exchange.timing)?;
         Ok((done, Phase::Measuring { closed_loop, latencies: LatencyHistogram::new(), begun }))
     }
@@ -189,6 +219,11 @@ impl Client {
             return Ok((done, Phase::Measuring { closed_loop, latencies, begun }));
         }
         let (calls, ended) = closed_loop.end().map_err(sentence)?;
+        if self.findings.borrow().instruments.trace {
+            self.endpoint.tracer().switch(false);
+            let trace = HostTrace::new(self.rank, &self.endpoint.trace());
+            self.findings.borrow_mut().traces.push(trace);
+        }
         self.findings.borrow_mut().reports.push(ClientReport {
             latencies: latencies.to_counts(),
             calls,

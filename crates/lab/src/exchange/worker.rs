@@ -11,10 +11,11 @@ use serde::de::DeserializeOwned;
 use super::client::{measure, warm_up};
 use super::cluster::Report;
 use super::counters::OwnCounters;
-use super::report::ClientReport;
+use super::report::{ClientReport, Found};
 use super::server::serve;
 use super::store::filled_shard;
 use super::{FINISHED, Job, READY, Workload};
+use crate::trace::HostTrace;
 
 /// The argument that makes the program a worker; the next one is its job.
 pub const WORKER_COMMAND: &str = "exchange-worker";
@@ -39,8 +40,8 @@ pub(crate) fn report_on<J: DeserializeOwned, T: Serialize>(
     serde_json::to_string(&report).expect("a report is JSON")
 }
 
-/// Every error ends as a sentence in the report. Servers have no findings.
-fn take_part(job: &Job) -> Report<Option<ClientReport>> {
+/// Every error ends as a sentence in the report.
+fn take_part(job: &Job) -> Report<Found> {
     let exchange = &job.exchange;
     let settings = Settings::load(exchange.settings.iter().cloned()).map_err(sentence)?;
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
@@ -52,18 +53,22 @@ fn take_part(job: &Job) -> Report<Option<ClientReport>> {
     };
     let endpoint = node.endpoint(&exchange.transport).map_err(sentence)?;
     let within = exchange.lasting + OVERHEAD_MAX;
-    let report = if is_server {
-        serve(&endpoint, job, shard, within).map_err(sentence)?;
-        None
+    let mut found = if is_server {
+        endpoint.tracer().switch(job.instruments.trace);
+        serve(&endpoint, job, shard, within).map_err(sentence)?
     } else {
-        Some(call(&endpoint, job, within)?)
+        call(&endpoint, job, within)?
     };
+    if job.instruments.trace {
+        endpoint.tracer().switch(false);
+        found.trace = Some(HostTrace::new(node.rank(), &endpoint.trace()));
+    }
     // Nobody leaves while others may still await its answers.
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
-    Ok(report)
+    Ok(found)
 }
 
-fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<ClientReport, String> {
+fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, String> {
     let servers = 0..job.exchange.servers as u32;
     let peers: Vec<Peer> =
         servers.map(|rank| endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
@@ -73,19 +78,22 @@ fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<ClientReport
     let warmup = warm_up(endpoint, &peers, job).map_err(sentence)?;
     endpoint.call(peers[0], READY, b"").within(within).wait().map_err(sentence)?;
     let before = OwnCounters::read();
+    endpoint.tracer().switch(job.instruments.trace);
     let run = measure(endpoint, &peers, job).map_err(sentence)?;
+    endpoint.tracer().switch(false);
     let counters = OwnCounters::read().since(&before);
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
     }
-    Ok(ClientReport {
+    let client = ClientReport {
         latencies: run.latencies.to_counts(),
         calls: run.calls,
         begun_nanos: run.begun.as_nanos(),
         ended_nanos: run.ended.as_nanos(),
         warmup,
         counters,
-    })
+    };
+    Ok(Found { client: Some(client), ..Found::default() })
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {

@@ -9,10 +9,9 @@ mod escape;
 
 use core::fmt::Write;
 
-use crate::analysis::analyse;
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::{Latency, Table};
-use crate::run::{RecordedRun, document};
+use crate::run::{RecordedRun, document, explain};
 
 use chart::Chart;
 pub use escape::escape;
@@ -37,7 +36,7 @@ pub fn page(runs: &[RecordedRun]) -> String {
 /// The page of some runs, and of what else belongs beside them.
 pub fn page_with(runs: &[RecordedRun], parts: &[Part]) -> String {
     let document = document(runs);
-    let findings = analyse(&document);
+    let findings = explain(runs);
     let names = runs.iter().map(|run| run.name.as_str()).chain(parts.iter().map(|part| part.name.as_str()));
     let names: Vec<_> = names.collect();
     let title = escape(&format!("farcall: {}", names.join(", ")));

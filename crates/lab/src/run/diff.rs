@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::RecordedRun;
+use super::drift::medians;
+use super::{REFERENCE, RecordedRun};
 use crate::bootstrap::{Ratio, ratio_of_medians};
 
 /// A difference within this part is none.
 const INDIFFERENCE: f64 = 0.01;
+
+/// A reference that differs by more than this part is another one.
+const REFERENCE_DIFFERS: f64 = 0.1;
 
 /// What differs between two sets of runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +92,7 @@ fn figures(runs: &[RecordedRun]) -> Vec<BTreeMap<Key, f64>> {
     let of_run = |run: &RecordedRun| {
         run.figures
             .iter()
+            .filter(|figure| figure.test != REFERENCE)
             .map(|figure| {
                 let apart =
                     ["run", "push", "clients", "servers"].map(|field| figure.more.get(field).cloned());
@@ -98,6 +103,14 @@ fn figures(runs: &[RecordedRun]) -> Vec<BTreeMap<Key, f64>> {
             .collect()
     };
     runs.iter().map(of_run).collect()
+}
+
+/// How far the cores were apart, if that is another distance.
+fn reference(before: &RecordedRun, after: &RecordedRun) -> Option<(String, String, String)> {
+    let (own, others) = medians(before, after)?;
+    let differs = (others / own - 1.0).abs() > REFERENCE_DIFFERS;
+    let shown = |nanos: f64| format!("{nanos:.0} ns");
+    differs.then(|| ("reference distance".to_owned(), shown(own), shown(others)))
 }
 
 fn surroundings(before: &RecordedRun, after: &RecordedRun) -> Vec<(String, String, String)> {
@@ -111,5 +124,6 @@ fn surroundings(before: &RecordedRun, after: &RecordedRun) -> Vec<(String, Strin
         ("seed", own.seed.to_string(), others.seed.to_string()),
     ];
     let asked = asked.into_iter().filter(|(_, own, others)| own != others);
+    let facts = facts.chain(reference(before, after));
     facts.chain(asked.map(|(name, own, others)| (name.to_owned(), own, others))).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Figure, RecordedRun};
+use super::{Figure, REFERENCE, RecordedRun};
 use crate::analysis::input::{
     Axis, Comparison, Document, Figure as Printed, Latency, Observation, Table, ThroughputUnit,
 };
@@ -43,7 +43,8 @@ const ROUNDING: f64 = 1e-6;
 pub fn document(runs: &[RecordedRun]) -> Document {
     let mut tables: BTreeMap<String, BTreeMap<String, Observation>> = BTreeMap::new();
     for (place, run) in runs.iter().enumerate() {
-        for (index, figure) in run.figures.iter().enumerate() {
+        let figures = run.figures.iter().enumerate();
+        for (index, figure) in figures.filter(|(_, figure)| figure.test != REFERENCE) {
             let mut row = row_of(figure);
             if runs.len() > 1 {
                 row.labels.insert(CONFIGURATION.to_owned(), configuration_of(run, runs));

@@ -3,9 +3,12 @@
 //! `run.json` is written twice, when the run begins and when it has ended, so that a run that was killed can be told
 //! from one that ended; `results.jsonl` grows line by line, and `docs/results.md` describes both.
 
+mod anatomy;
 mod diff;
 mod document;
+mod drift;
 mod environment;
+mod part_changes;
 mod read;
 mod write;
 
@@ -13,8 +16,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::analyse;
+use crate::analysis::finding::Finding;
+
+pub use anatomy::anatomy;
 pub use diff::{Cell, Difference, diff};
 pub use document::document;
+pub use drift::drift;
 pub use environment::Environment;
 pub use read::{Figure, ReadError, RecordedRun, parse};
 pub use write::{RunFolder, WriteError};
@@ -27,6 +35,9 @@ const RUN_FILE: &str = "run.json";
 
 /// The file with a record a line.
 const RESULTS_FILE: &str = "results.jsonl";
+
+/// The test of records that say how the machine was around the measured ones, by a figure that nothing we measure changes.
+pub const REFERENCE: &str = "reference";
 
 /// What was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +60,16 @@ pub struct Run {
     pub units: BTreeMap<String, String>,
     /// The machine.
     pub environment: Environment,
+}
+
+/// Everything that recorded runs say, in the order in which it should be read: by the laws that hold for everybody's
+/// figures, and by what only our own runs have, the reference and traces.
+pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
+    let mut findings = analyse(&document(runs));
+    findings.extend(drift(runs));
+    findings.extend(anatomy(runs));
+    findings.sort_by_key(|finding| finding.section);
+    findings
 }
 
 impl Run {

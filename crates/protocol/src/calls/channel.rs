@@ -180,6 +180,12 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
     }
 
+    /// Under which name a call that is not over travels.
+    pub(super) fn key_of(&self, call: u32) -> Option<CallKey> {
+        let place = self.callers.iter().position(|slot| slot.is_occupied() && slot.call == call)?;
+        Some(CallKey::new(place as u16, self.callers[place].sequence))
+    }
+
     /// Whether all bytes of a call's request were sent once, or the call is over.
     pub(super) fn is_transmitted(&self, call: u32) -> bool {
         let mut occupied = self.callers.iter().filter(|slot| slot.is_occupied());

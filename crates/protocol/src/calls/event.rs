@@ -70,6 +70,8 @@ pub struct Transmit<'a> {
     pub head: &'a [u8],
     /// The packet's second part, often empty.
     pub payload: &'a [u8],
+    /// The index of the session whose message this is a part of; `None` for packets that carry none.
+    pub session: Option<u16>,
 }
 
 /// Why a call was not accepted. Nothing was sent.

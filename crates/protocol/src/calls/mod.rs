@@ -150,6 +150,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.filter(|channel| channel.id == session).is_none_or(|channel| channel.is_transmitted(call))
     }
 
+    /// Under which name a call that is not over travels.
+    pub fn key_of(&self, session: SessionId, call: u32) -> Option<CallKey> {
+        let channel = self.channels.get(session.index())?.as_deref()?;
+        (channel.id == session).then(|| channel.key_of(call)).flatten()
+    }
+
     /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes nowhere.
     #[inline]
     pub fn reply(

@@ -51,7 +51,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         if planned.seal {
             head.seal(payload);
         }
-        Some(Transmit { to: planned.to, priority: planned.priority, head: head.as_bytes(), payload })
+        let session = planned.payload.map(|(slot, ..)| slot.session);
+        Some(Transmit { to: planned.to, priority: planned.priority, head: head.as_bytes(), payload, session })
     }
 
     /// Whether [`Calls::poll_transmit`] may have something.

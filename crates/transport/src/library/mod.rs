@@ -34,6 +34,7 @@ pub use seam::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, Presence};
 use tagged::Rest;
 
 use crate::mail::Patience;
+use crate::trace::{CallTracer, event, wire_number};
 use crate::{
     CallId, Holdings, Outbox, RequestId, Service, SessionId, Sink, Status, Transport, TransportLimits,
 };
@@ -114,12 +115,13 @@ impl<L: Library> LibraryTransport<L> {
 impl<L: Library> Outbound<L> {
     /// Reads a message of the library; gives what is left of it for the next poll.
     fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) -> Option<Rest> {
+        let found = self.tracer.begin();
         let Ok(header) = Header::parse(arrival.head()) else {
             self.counters.malformed.increment();
             return None;
         };
         match TaggedPacket::parse(&header, arrival.head()) {
-            Ok(None) => self.take_other(&header, arrival, now, sink),
+            Ok(None) => self.take_other(&header, arrival, now, found, sink),
             Ok(Some(packet)) => {
                 let index = self.admit(&header, arrival, now, sink)?;
                 return self.take_tagged(index, packet, &arrival.payload(), sink);
@@ -130,7 +132,14 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Reads a message that is not about tagged ones.
-    fn take_other(&mut self, header: &Header, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) {
+    fn take_other(
+        &mut self,
+        header: &Header,
+        arrival: &L::Arrival,
+        now: Instant,
+        found: Option<u64>,
+        sink: &mut dyn Sink,
+    ) {
         if header.opcode.is_of_session() {
             return self.take_session_packet(header, arrival, now, sink);
         }
@@ -140,7 +149,13 @@ impl<L: Library> Outbound<L> {
             return self.counters.malformed.increment();
         };
         let Some(index) = self.admit(header, arrival, now, sink) else { return };
-        if header.flags.has(Flags::FROM_CALLER) {
+        let from_caller = header.flags.has(Flags::FROM_CALLER);
+        if let Some(found) = found {
+            let event = if from_caller { event::REQUEST_RECEIVED } else { event::RESPONSE_RECEIVED };
+            let session = SessionId(index as u32);
+            self.tracer.mark_at(found, event, wire_number(header.call.to_wire()), session);
+        }
+        if from_caller {
             self.take_request(index, header, tag, arrival, sink);
         } else {
             self.take_response(index, header, tag, arrival, sink);
@@ -209,6 +224,7 @@ impl<L: Library> Outbound<L> {
         channel.unanswered_requests += 1;
         self.counters.requests_received.increment();
         let request = RequestId { session: SessionId(id.0), token: header.call.to_wire() };
+        self.tracer.mark_request(event::DISPATCHED, request);
         sink.request(self, request, Service(tag), &payload);
     }
 
@@ -308,6 +324,10 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn flush(&mut self) -> bool {
         self.outbound.send_batches()
+    }
+
+    fn trace_to(&mut self, tracer: CallTracer) {
+        self.outbound.tracer = tracer;
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

@@ -11,6 +11,7 @@ use super::seam::{Arrival, Library};
 use super::tagged::Rest;
 use super::{LibraryConfig, LibraryCounters, NOBODY};
 use crate::mail::{Mail, Patience};
+use crate::trace::{CallTracer, event};
 use crate::{
     CallId, CallRefused, DownReason, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress,
     RequestId, SendProgress, SendRefused, Service, Sink, Status, Tag, down_reason,
@@ -44,6 +45,7 @@ pub struct Outbound<L: Library> {
     pub(super) unexpected_lines: u32,
     /// Sessions with messages that leave with the next flush.
     pub(super) open_batches: Vec<SessionId>,
+    pub tracer: CallTracer,
 }
 
 impl<L: Library> Outbound<L> {
@@ -71,6 +73,7 @@ impl<L: Library> Outbound<L> {
             held: None,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),
+            tracer: CallTracer::default(),
         }
     }
 
@@ -208,7 +211,7 @@ impl<L: Library> Outbound<L> {
         let waiting = core::mem::take(&mut channel.waiting);
         self.open_mail(&link, id, source);
         for Waiting { call, service, payload } in waiting {
-            self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload.into());
+            self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload.into());
         }
     }
 
@@ -219,7 +222,18 @@ impl<L: Library> Outbound<L> {
     }
 
     #[inline]
-    fn transmit(&mut self, link: &Link, flags: Flags, call: u32, tag: u16, payload: Outgoing<'_>) {
+    fn transmit(
+        &mut self,
+        id: SessionId,
+        link: &Link,
+        flags: Flags,
+        call: u32,
+        tag: u16,
+        payload: Outgoing<'_>,
+    ) {
+        let from_caller = flags.has(Flags::FROM_CALLER);
+        let event = if from_caller { event::REQUEST_TRANSMITTED } else { event::RESPONSE_TRANSMITTED };
+        self.tracer.mark(event, call, crate::SessionId(id.0));
         put_whole(&mut self.head, flags, link.remote, CallKey::from_wire(u64::from(call)), tag);
         self.library.send(Destination(link.to.0), self.head.as_bytes(), payload);
     }
@@ -263,7 +277,10 @@ impl<L: Library> Outbox for Outbound<L> {
         }
         channel.unanswered_calls += 1;
         match channel.link {
-            Some(link) => self.transmit(&link, Flags::FROM_CALLER, call.0, service.0, payload),
+            Some(link) => {
+                let id = channel.id;
+                self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload);
+            }
             None => {
                 channel.waiting.push_back(Waiting { call, service, payload: payload.into() });
                 self.counters.waited_for_session.increment();
@@ -275,13 +292,15 @@ impl<L: Library> Outbox for Outbound<L> {
 
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
-        let Some(channel) = self.channel(to_protocol(request.session)) else { return };
+        self.tracer.mark_request(event::REPLIED, request);
+        let id = to_protocol(request.session);
+        let Some(channel) = self.channel(id) else { return };
         let Some(link) = channel.link else { return };
         channel.unanswered_requests = channel.unanswered_requests.saturating_sub(1);
         let too_long = payload.len() > channel.message_bytes_max();
         let (status, payload) =
             if too_long { (Status::AnswerTooLong, Outgoing::Slice(&[])) } else { (status, payload) };
-        self.transmit(&link, Flags::NONE, request.token as u32, status.to_wire(), payload);
+        self.transmit(id, &link, Flags::NONE, request.token as u32, status.to_wire(), payload);
     }
 
     /// A request that the library has cannot be called back; one that waits for its session can.

@@ -27,6 +27,7 @@ pub use counters::PacketCounters;
 use outbound::Outbound;
 use transmit::Transmitter;
 
+use crate::trace::CallTracer;
 use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// After so many full bursts in a row peers are judged although more may have arrived.
@@ -109,6 +110,11 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         let received = self.driver.receive(&mut self.burst);
+        if received > 0
+            && let Some(found) = self.outbound.tracer.begin()
+        {
+            self.outbound.mark_received(&self.burst, found);
+        }
         for packet in self.burst.drain(..) {
             let from = PeerAddress(packet.source().0);
             self.outbound.take_in(from, &packet, now, sink);
@@ -167,6 +173,11 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
             self.counters.follow(&self.outbound.calls);
         }
         received
+    }
+
+    fn trace_to(&mut self, tracer: CallTracer) {
+        self.outbound.tracer = tracer.clone();
+        self.transmitter.trace_to(tracer);
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

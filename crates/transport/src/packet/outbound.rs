@@ -2,14 +2,15 @@
 
 use core::time::Duration;
 
-use farcall_driver::{HeapLoans, Loan, LoanError};
+use farcall_driver::{HeapLoans, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Calls, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, ConfigError, EndReason, PeerAddress, SessionEvent};
-use farcall_protocol::wire::{CallKey, Offer};
+use farcall_protocol::wire::{CallKey, Flags, Header, Offer, Opcode};
 use farcall_protocol::{Identity, Instant};
 
 use super::PacketConfig;
 use super::messages::{MESSAGES, Mailbox, TAKEN};
+use crate::trace::{CallTracer, event, wire_number};
 use crate::{
     CallId, CallRefused, Incoming, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
     SendProgress, SendRefused, Service, SessionId, Sink, Status, Tag, TransportLimits, down_reason,
@@ -38,6 +39,7 @@ pub struct Outbound<P: Policy> {
     pub calls: Calls<Lent, P>,
     pub(super) mail: Mailbox,
     loans: HeapLoans,
+    pub tracer: CallTracer,
 }
 
 impl<P: Policy> Outbound<P> {
@@ -51,7 +53,8 @@ impl<P: Policy> Outbound<P> {
         let session = config.session(mtu_bytes);
         let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
         let mail = Mailbox::new(seed, config.unexpected_bytes);
-        Ok(Self { calls, mail, loans: HeapLoans::new(config.loan_bytes_max) })
+        let loans = HeapLoans::new(config.loan_bytes_max);
+        Ok(Self { calls, mail, loans, tracer: CallTracer::default() })
     }
 
     pub fn limits(&self) -> TransportLimits {
@@ -89,6 +92,7 @@ impl<P: Policy> Outbound<P> {
             }
             Some(Delivery::Request { session, request, service, payload }) => {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };
+                self.tracer.mark_request(event::DISPATCHED, request);
                 sink.request(self, request, Service(service), &incoming(payload, packet));
             }
             Some(Delivery::Response { session, call, status, payload }) => match Status::from_wire(status) {
@@ -102,6 +106,28 @@ impl<P: Policy> Outbound<P> {
                     self.report_sessions(sink);
                 }
             },
+        }
+    }
+
+    /// Marks the messages that the packets of a burst are of. Packets say which session they are for by its index, which
+    /// the low bits of its number are.
+    pub fn mark_received(&self, burst: &[Packet], found: u64) {
+        for packet in burst {
+            let Ok(header) = Header::parse(packet) else { continue };
+            if matches!(header.opcode, Opcode::Whole | Opcode::Fragment) {
+                let from_caller = header.flags.has(Flags::FROM_CALLER);
+                let event = if from_caller { event::REQUEST_RECEIVED } else { event::RESPONSE_RECEIVED };
+                let session = SessionId(u32::from(header.session.index()));
+                self.tracer.mark_at(found, event, wire_number(header.call.to_wire()), session);
+            }
+        }
+    }
+
+    /// Connects the caller's number of a call with the transport's.
+    #[cold]
+    fn mark_named(&self, session: SessionId, call: CallId) {
+        if let Some(key) = self.calls.key_of(to_protocol(session), call.0) {
+            self.tracer.mark_at(u64::from(call.0), event::NAMED, wire_number(key.to_wire()), session);
         }
     }
 
@@ -134,6 +160,9 @@ impl<P: Policy> Outbox for Outbound<P> {
         payload: Outgoing<'_>,
     ) -> Result<(), CallRefused> {
         let made = self.calls.call(to_protocol(session), call.0, service.0, to_payload(payload));
+        if self.tracer.is_on() {
+            self.mark_named(session, call);
+        }
         made.map_err(|error| match error {
             CallError::TooLong { bytes, bytes_max } => CallRefused::TooLong { bytes, bytes_max },
             CallError::TooMany { calls_max } => CallRefused::TooManyCalls { calls_max },
@@ -143,6 +172,7 @@ impl<P: Policy> Outbox for Outbound<P> {
 
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        self.tracer.mark_request(event::REPLIED, request);
         let (session, key) = (to_protocol(request.session), CallKey::from_wire(request.token));
         let replied = self.calls.reply(session, key, status.to_wire(), to_payload(payload));
         if let Err(ReplyTooLong { .. }) = replied {

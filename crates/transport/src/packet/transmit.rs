@@ -6,13 +6,17 @@
 use farcall_driver::{Datagram, Destination};
 use farcall_protocol::Instant;
 use farcall_protocol::calls::{Calls, Policy};
-use farcall_protocol::wire::Head;
+use farcall_protocol::wire::{Flags, Head, Header};
+
+use crate::SessionId;
+use crate::trace::{CallTracer, event, wire_number};
 
 /// Memory for packets under construction.
 #[derive(Default)]
 pub struct Transmitter {
     head: Head,
     declined: Option<Declined>,
+    tracer: CallTracer,
 }
 
 /// A packet that must go out before all others.
@@ -23,6 +27,11 @@ struct Declined {
 }
 
 impl Transmitter {
+    /// Marks what is handed over there.
+    pub fn trace_to(&mut self, tracer: CallTracer) {
+        self.tracer = tracer;
+    }
+
     /// Fills the driver's queue and hands it to the fabric.
     #[inline]
     pub fn transmit<B: AsRef<[u8]>, P: Policy, D: Datagram>(
@@ -57,6 +66,9 @@ impl Transmitter {
         now: Instant,
     ) -> bool {
         let Some(packet) = calls.poll_transmit(now, &mut self.head) else { return false };
+        if let Some(session) = packet.session {
+            mark_transmitted(&self.tracer, session, packet.head);
+        }
         let to = Destination(packet.to.0);
         let sent = match packet.payload {
             [] => driver.send(to, packet.priority, &[packet.head]),
@@ -78,4 +90,14 @@ impl Transmitter {
         self.declined = None;
         true
     }
+}
+
+/// Marks the message that a packet is a part of.
+#[inline]
+fn mark_transmitted(tracer: &CallTracer, session: u16, head: &[u8]) {
+    let Some(now) = tracer.begin() else { return };
+    let Ok(header) = Header::parse(head) else { return };
+    let from_caller = header.flags.has(Flags::FROM_CALLER);
+    let event = if from_caller { event::REQUEST_TRANSMITTED } else { event::RESPONSE_TRANSMITTED };
+    tracer.mark_at(now, event, wire_number(header.call.to_wire()), SessionId(u32::from(session)));
 }

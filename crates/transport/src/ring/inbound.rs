@@ -13,6 +13,7 @@ use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
 use super::tagged::overrun;
 use crate::mail::{Patience, Verdict};
+use crate::trace::event;
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
@@ -94,8 +95,12 @@ impl<D: LaneDriver> Outbound<D> {
                 None => return Ok(Flow::Continue),
             },
         };
+        let found = self.tracer.begin();
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+            if let Some(found) = found {
+                self.mark_received(slot, entry, found);
+            }
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {
                 self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
@@ -184,6 +189,16 @@ impl<D: LaneDriver> Outbound<D> {
         Ok(Flow::Continue)
     }
 
+    /// All entries of a record are there when the first is.
+    fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64) {
+        let event = match entry.kind {
+            EntryKind::Request | EntryKind::RequestBlock => event::REQUEST_RECEIVED,
+            EntryKind::Response | EntryKind::ResponseBlock => event::RESPONSE_RECEIVED,
+            _ => return,
+        };
+        self.tracer.mark_at(found, event, entry.call, self.sessions[slot].id);
+    }
+
     #[inline]
     fn deliver_request(
         &mut self,
@@ -199,6 +214,7 @@ impl<D: LaneDriver> Outbound<D> {
         session.unanswered_requests += 1;
         self.counters.requests_received.increment();
         let request = RequestId { session: session.id, token: u64::from(entry.call) };
+        self.tracer.mark_request(event::DISPATCHED, request);
         sink.request(self, request, Service(entry.selector), payload);
         Ok(())
     }

@@ -29,6 +29,7 @@ use outbound::Outbound;
 use session::{SESSIONS_MAX, reason_of};
 
 use crate::mail::Patience;
+use crate::trace::CallTracer;
 use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
 /// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
@@ -252,6 +253,10 @@ impl<D: LaneDriver> Transport for Ring<D> {
         let before = self.outbound.counters.records_sent.get();
         self.outbound.flush();
         self.outbound.counters.records_sent.get() != before
+    }
+
+    fn trace_to(&mut self, tracer: CallTracer) {
+        self.outbound.tracer = tracer;
     }
 
     fn outbox(&mut self) -> &mut dyn Outbox {

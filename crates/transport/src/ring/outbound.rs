@@ -11,6 +11,7 @@ use super::records::RECORD_OVERHEAD;
 use super::session::{Direction, Message, SESSIONS_MAX, Session, Stage, slot_of};
 use super::{RingConfig, RingCounters};
 use crate::mail::Mail;
+use crate::trace::{CallTracer, event};
 use crate::{
     CallId, CallRefused, DownReason, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
     SendProgress, SendRefused, Service, SessionId, Status,
@@ -31,6 +32,7 @@ pub struct Outbound<D: LaneDriver> {
     pub(super) needy: usize,
     pub(super) ahead: Ahead,
     pub(super) mail: Mail,
+    pub tracer: CallTracer,
 }
 
 impl<D: LaneDriver> Outbound<D> {
@@ -46,6 +48,7 @@ impl<D: LaneDriver> Outbound<D> {
             needy: 0,
             ahead: Ahead::default(),
             mail: Mail::new(hello.identity.incarnation),
+            tracer: CallTracer::default(),
         }
     }
 
@@ -163,6 +166,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         let Some(slot) = self.slot_of(request.session) else { return };
         let session = &mut self.sessions[slot];
         session.unanswered_requests -= 1;
+        self.tracer.mark_request(event::REPLIED, request);
         let call = request.token as u32;
         if payload.len() > session.message_bytes_max {
             let selector = Status::AnswerTooLong.to_wire();

@@ -4,10 +4,11 @@
 //! what a turn of the poll loop produces for one peer costs few publications and one doorbell.
 
 use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
-use farcall_protocol::ring::{BatchHeader, EntryHeader, Reservation, WORD_BYTES, padded};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
 use super::session::Batch;
+use crate::trace::event;
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
 pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
@@ -117,6 +118,25 @@ impl<D: LaneDriver> Outbound<D> {
         self.counters.wrap_records_sent.increment();
     }
 
+    /// Marks the messages in the open record, which its entries name.
+    fn mark_transmitted(&mut self, slot: usize, now: u64) {
+        let session = &mut self.sessions[slot];
+        let (id, Batch { offset, used, entries, .. }) = (session.id, session.batch);
+        let record = session.sender.as_mut().expect("open records have a sender").record(offset, used);
+        let mut at = WORD_BYTES;
+        for _ in 0..entries {
+            let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
+            let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
+            at += WORD_BYTES + padded(usize::from(entry.length));
+            let event = match entry.kind {
+                EntryKind::Request | EntryKind::RequestBlock => event::REQUEST_TRANSMITTED,
+                EntryKind::Response | EntryKind::ResponseBlock => event::RESPONSE_TRANSMITTED,
+                _ => continue,
+            };
+            self.tracer.mark_at(now, event, entry.call, id);
+        }
+    }
+
     #[inline]
     pub fn publish(&mut self, slot: usize) {
         let session = &mut self.sessions[slot];
@@ -124,6 +144,10 @@ impl<D: LaneDriver> Outbound<D> {
         if used == 0 {
             return;
         }
+        if let Some(now) = self.tracer.begin() {
+            self.mark_transmitted(slot, now);
+        }
+        let session = &mut self.sessions[slot];
         let sender = session.sender.as_mut().expect("sessions with an open record are up");
         let header = BatchHeader { released_lines: session.consumer.take_credit(), entries, wrap: false };
         sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());

@@ -1,5 +1,7 @@
 //! `farcall perf echo`: round trips, beside the limit of this machine.
 
+use std::path::Path;
+
 use farcall::TransportKind;
 use farcall_lab::bench::Bench;
 use farcall_lab::echo::{EchoLimit, EchoOutcome, EchoTest, REQUEST_BYTES};
@@ -9,7 +11,7 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
 
-use super::{Stage, counted, warnings};
+use super::{Stage, counted, drift, tracing, warnings};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -19,6 +21,7 @@ pub fn run(
     transport: TransportKind,
     sizes: &[Size],
     bench: &Bench,
+    trace_file: Option<&Path>,
     stage: &mut Stage,
 ) -> Result<(), Failure> {
     let Stage { report, progress } = stage;
@@ -27,7 +30,14 @@ pub fn run(
         progress.begin(format_args!("{transport} echo{size}"));
         let outcome = test.run(bench, transport, size).map_err(Failure::run)?;
         progress.step();
-        progress.suspend(|| show(test, &outcome, report))?;
+        progress.suspend(|| {
+            show(test, &outcome, report)?;
+            if test.instruments.trace {
+                let about = format!("echo{size}");
+                tracing::show(&about, outcome.trace.as_ref(), &outcome.traced, trace_file, report)?;
+            }
+            drift::record(&format!("{transport} echo{size}"), &outcome.distances, report)
+        })?;
     }
     Ok(())
 }
@@ -100,7 +110,7 @@ fn record(
     unit: Unit,
     statistic: Statistic,
 ) -> Record {
-    let more: Vec<(&str, Value)> = vec![
+    let mut more: Vec<(&str, Value)> = vec![
         ("size_bytes", outcome.size.0.into()),
         ("request_bytes", REQUEST_BYTES.into()),
         ("clients", test.clients.into()),
@@ -113,7 +123,10 @@ fn record(
         ("implied_in_flight", outcome.little.implied.into()),
         ("warm", outcome.warm.into()),
         ("counters", json!(outcome.counters)),
+        ("server_counters", json!(outcome.server_counters)),
+        ("server_waited", json!(outcome.server_waited)),
     ];
+    more.extend(tracing::field(statistic, outcome.trace.as_ref()));
     Record {
         schema: SCHEMA,
         command: "perf",

@@ -1,13 +1,17 @@
 //! `farcall perf`: clusterperf's tests, on this machine or on a simulated fabric.
 
 mod checks;
+mod drift;
 mod echo;
 mod plans;
 mod simulated;
 mod simulated_echo;
 mod store;
+mod tracing;
 mod vary;
 mod workload;
+
+use std::path::Path;
 
 use farcall::TransportKind;
 use farcall_lab::bench::Bench;
@@ -70,6 +74,7 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     for &test in &tests {
         checks::check(test, perf, &transports)?;
     }
+    tracing::check(perf, &tests, &transports, sizes(perf, PerfTest::Echo).len())?;
     let report = Report::open(perf.output.json.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &plans::parameters(perf, fabric.as_ref())?)?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
@@ -100,10 +105,10 @@ fn run_test(
     let sizes = sizes(perf, test);
     match (test, site) {
         (PerfTest::Echo, Site::Machine(bench)) => {
-            echo::run(&plans::echo(perf, site)?, transport, sizes, bench, stage)
+            echo::run(&plans::echo(perf, site)?, transport, sizes, bench, trace_file(perf), stage)
         }
         (PerfTest::Echo, Site::Fabric(fabric)) => {
-            simulated_echo::run(&plans::echo(perf, site)?, transport, sizes, fabric, stage)
+            simulated_echo::run(&plans::echo(perf, site)?, transport, sizes, fabric, trace_file(perf), stage)
         }
         (PerfTest::EchoWorkload, _) => {
             for plan in plans::workloads(perf, site)? {
@@ -116,6 +121,11 @@ fn run_test(
         }
         (_, Site::Fabric(_)) => unreachable!("stores are not simulated, which was checked"),
     }
+}
+
+/// Where traced calls are to be written.
+fn trace_file(perf: &Perf) -> Option<&Path> {
+    perf.trace.as_ref()?.as_deref()
 }
 
 /// The tests asked for, each once; `echo` when none is.

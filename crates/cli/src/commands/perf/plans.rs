@@ -1,7 +1,7 @@
 //! What the command line asks `farcall perf` to measure, as the lab's plans.
 
 use farcall_lab::echo::EchoTest;
-use farcall_lab::exchange::Buffers;
+use farcall_lab::exchange::{Buffers, Instruments};
 use farcall_lab::published::clusterperf_settings;
 use farcall_lab::simulation::SimulatedFabric;
 use farcall_lab::simulation::UNCHECKED;
@@ -44,6 +44,7 @@ pub fn echo(perf: &Perf, site: Site<'_>) -> Result<EchoTest, Failure> {
         clients: perf.clients.unwrap_or(1) as usize,
         servers: perf.servers.unwrap_or(1) as usize,
         seed: perf.tuning.seed,
+        instruments: Instruments { trace: perf.trace.is_some(), handler: perf.handler },
     })
 }
 

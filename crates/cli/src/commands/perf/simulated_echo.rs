@@ -1,5 +1,7 @@
 //! `farcall perf echo` on a simulated fabric, beside the figures that were published for such a one.
 
+use std::path::Path;
+
 use farcall::TransportKind;
 use farcall_lab::echo::{EchoTest, REQUEST_BYTES, SimulatedEcho};
 use farcall_lab::published::{Published, clusterperf_settings};
@@ -11,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::echo::{buffers_word, header};
 use super::simulated::{run_fields, run_note, simulation_failure};
-use super::{Stage, little_warning};
+use super::{Stage, little_warning, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -21,6 +23,7 @@ pub fn run(
     transport: TransportKind,
     sizes: &[Size],
     fabric: &SimulatedFabric,
+    trace_file: Option<&Path>,
     stage: &mut Stage,
 ) -> Result<(), Failure> {
     let Stage { report, progress } = stage;
@@ -40,7 +43,14 @@ pub fn run(
         progress.begin(format_args!("{transport} echo{size}"));
         let outcome = test.simulate(fabric, transport, size).map_err(simulation_failure)?;
         progress.step();
-        progress.suspend(|| show(test, &outcome, report))?;
+        progress.suspend(|| {
+            show(test, &outcome, report)?;
+            if test.instruments.trace {
+                let about = format!("echo{size}");
+                tracing::show(&about, outcome.trace.as_ref(), &outcome.traced, trace_file, report)?;
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -98,6 +108,7 @@ fn record(
         ("error", json!(published.map(|published| published.error_of(value)))),
     ];
     more.extend(run_fields(&outcome.run));
+    more.extend(tracing::field(statistic, outcome.trace.as_ref()));
     Record {
         schema: SCHEMA,
         command: "perf",

@@ -1,0 +1,38 @@
+//! The reference beside a measurement: how far the cores were apart around every block, for who reads the run later.
+
+use farcall_lab::blocks::Distance;
+use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::run::REFERENCE;
+use serde_json::{Map, json};
+
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Records the distances around the blocks of the measurement that is called `of`.
+pub fn record(of: &str, distances: &[Distance], report: &mut Report) -> Result<(), Failure> {
+    for (block, distance) in distances.iter().enumerate() {
+        for (edge, value) in [("before", distance.before_nanos), ("after", distance.after_nanos)] {
+            let more = json!({
+                "of": of,
+                "block": block,
+                "edge": edge,
+                "block_began_seconds": distance.began.as_secs_f64(),
+                "block_kept": distance.kept,
+            });
+            report.beside(&Record {
+                schema: SCHEMA,
+                command: "perf",
+                test: REFERENCE.to_owned(),
+                transport: "limit".to_owned(),
+                name: "distance".to_owned(),
+                value,
+                unit: Unit::Nanoseconds,
+                statistic: Statistic::TrimmedMean,
+                samples: 1,
+                in_flight: 1,
+                more: more.as_object().cloned().unwrap_or_else(Map::new),
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Traced calls: their parts as a table, as fields of records, and as a file for Perfetto.
+
+use std::path::Path;
+
+use farcall::TransportKind;
+use farcall_lab::record::Statistic;
+use farcall_lab::trace::{Joined, PART_WORDS, PARTS, Part, TraceSummary, perfetto};
+use serde_json::{Value, json};
+
+use crate::arguments::{Perf, PerfTest};
+use crate::failure::Failure;
+use crate::output::Report;
+
+/// Refuses what cannot be traced.
+pub fn check(
+    perf: &Perf,
+    tests: &[PerfTest],
+    transports: &[TransportKind],
+    sizes: usize,
+) -> Result<(), Failure> {
+    let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
+    let echo_only = tests == [PerfTest::Echo];
+    match &perf.trace {
+        Some(_) if !echo_only => usage("--trace is for echo only"),
+        _ if !perf.handler.is_zero() && !echo_only => usage("--handler is for echo only"),
+        Some(Some(_)) if transports.len() * sizes > 1 => {
+            usage("--trace=FILE takes the calls of one measurement; give one --transport and one of --sizes")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints the waterfall of calls, and writes them where the command line says.
+pub fn show(
+    about: &str,
+    trace: Option<&TraceSummary>,
+    traced: &Joined,
+    file: Option<&Path>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let Some(trace) = trace else {
+        return report.line(format_args!("# {about}: no traced call has all its points"));
+    };
+    report.line(format_args!("# {about}: parts of {} traced calls, in nanoseconds", trace.calls))?;
+    report.line(format_args!(
+        "  {:<20} {:>10} {:>10} {:>10} {:>10}",
+        "part", "p50", "mean", "typical", "slow"
+    ))?;
+    for (name, words) in PARTS.iter().zip(PART_WORDS) {
+        report.line(format_args!("  {name:<20} {}  {words}", columns(trace.part(name))))?;
+    }
+    report.line(format_args!(
+        "  {:<20} {}  typical, slow: calls near the median, near the 99th percentile",
+        "call",
+        columns(trace.total)
+    ))?;
+    let occupancy = trace.occupancy;
+    report.line(format_args!(
+        "# {about}: servers had work {:.0} % of the time, clients {:.0} %; stood still although they had: servers {:.1} %, clients {:.1} %",
+        occupancy.server * 100.0,
+        occupancy.client * 100.0,
+        occupancy.standstill.share * 100.0,
+        occupancy.client_standstill.share * 100.0,
+    ))?;
+    if trace.incomplete + trace.disordered > 0 {
+        report.line(format_args!(
+            "# {about}: left out: {} calls that the rings no longer had whole, {} whose points are not in order",
+            trace.incomplete, trace.disordered
+        ))?;
+    }
+    match file {
+        Some(path) => std::fs::write(path, perfetto(&traced.calls).to_string())
+            .map_err(|error| Failure::Run(format!("cannot write to {}: {error}", path.display()))),
+        None => Ok(()),
+    }
+}
+
+fn columns(part: Part) -> String {
+    format!("{:>10.0} {:>10.1} {:>10.1} {:>10.1}", part.p50, part.mean, part.typical, part.slow)
+}
+
+/// The field of records that has the parts: of the row of the median.
+pub fn field(statistic: Statistic, trace: Option<&TraceSummary>) -> Option<(&'static str, Value)> {
+    let trace = trace.filter(|_| statistic == Statistic::P50)?;
+    Some(("trace", json!(trace)))
+}

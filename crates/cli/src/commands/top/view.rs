@@ -1,0 +1,212 @@
+//! The text that `top` shows: for each process a line of its own and a line for each group, then what held it up.
+
+use core::fmt::Write;
+
+use farcall_driver::GroupSnapshot;
+
+use super::sample::Sample;
+
+/// Counters of what goes well: their rates are columns.
+const CALLS: &str = "calls";
+const ANSWERED: &str = "answered";
+const REQUESTS: &str = "requests";
+const UNDER_WAY: &str = "under_way";
+const POLLS: &str = "polls";
+const BUSY_POLLS: &str = "busy_polls";
+const SLEEPS: &str = "sleeps";
+
+/// Counters of what holds calls up, wherever they are counted.
+const STALLS: [&str; 14] = [
+    "ring_full",
+    "backlog",
+    "credit_records_sent",
+    "retransmissions",
+    "resends_sent",
+    "restarts_sent",
+    "busy_sent",
+    "stale",
+    "assembly_full",
+    "send_queue_full",
+    "waited_for_session",
+    "timed_out",
+    "peers_lost",
+    "violations",
+];
+
+/// Levels, which have a value and no rate.
+const LEVELS: [&str; 2] = ["backlog", UNDER_WAY];
+
+/// What happened between two readings.
+pub fn view(before: &[Sample], after: &[Sample]) -> String {
+    let mut text = String::new();
+    for now in after {
+        match before.iter().find(|sample| sample.pid == now.pid) {
+            Some(then) => process(then, now, &mut text),
+            None => line(&mut text, format_args!("process {}: read for the first time", now.pid)),
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, arguments: core::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("a string takes everything");
+}
+
+fn process(then: &Sample, now: &Sample, text: &mut String) {
+    let seconds = (now.at - then.at).as_secs_f64().max(1e-9);
+    let share = |nanos: u64| nanos as f64 / 1e9 / seconds * 100.0;
+    let kernel = match then.schedule.zip(now.schedule) {
+        Some((then, now)) => format!(
+            ": {:.0} % of a core, {:.0} % waiting for one",
+            share(now.ran_nanos.saturating_sub(then.ran_nanos)),
+            share(now.waited_nanos.saturating_sub(then.waited_nanos)),
+        ),
+        None => String::new(),
+    };
+    line(text, format_args!("process {}{kernel}", now.pid));
+    line(
+        text,
+        format_args!(
+            "  {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7} {:>8}",
+            "endpoint", "calls/s", "answers/s", "served/s", "in flight", "turns/s", "busy %", "sleeps/s"
+        ),
+    );
+    let groups: Vec<_> = now
+        .snapshot
+        .groups
+        .iter()
+        .map(|group| Change { then: then.group(&group.label), now: group, seconds })
+        .collect();
+    for change in groups.iter().filter(|change| change.value(POLLS).is_some()) {
+        endpoint(change, text);
+    }
+    let stalls: Vec<_> = groups.iter().flat_map(Change::stalls).collect();
+    let what = if stalls.is_empty() { "none".to_owned() } else { stalls.join(", ") };
+    line(text, format_args!("  stalls: {what}"));
+    if now.snapshot.unlisted_groups > 0 {
+        line(
+            text,
+            format_args!("  {} more groups found no room in the counter file", now.snapshot.unlisted_groups),
+        );
+    }
+}
+
+fn endpoint(change: &Change<'_>, text: &mut String) {
+    let rate = |name| scaled(change.rate(name).unwrap_or(0.0));
+    let turns = change.rate(POLLS).unwrap_or(0.0);
+    let busy = change.rate(BUSY_POLLS).unwrap_or(0.0);
+    let busy = if turns > 0.0 { (busy / turns * 100.0).min(100.0) } else { 0.0 };
+    line(
+        text,
+        format_args!(
+            "  {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {busy:>7.1} {:>8}",
+            change.now.label,
+            rate(CALLS),
+            rate(ANSWERED),
+            rate(REQUESTS),
+            change.value(UNDER_WAY).unwrap_or(0),
+            scaled(turns),
+            rate(SLEEPS),
+        ),
+    );
+}
+
+/// A group at two times.
+struct Change<'a> {
+    then: Option<&'a GroupSnapshot>,
+    now: &'a GroupSnapshot,
+    seconds: f64,
+}
+
+impl Change<'_> {
+    fn value(&self, name: &str) -> Option<u64> {
+        value(self.now, name)
+    }
+
+    /// Per second; since its begin for a group that is new.
+    fn rate(&self, name: &str) -> Option<f64> {
+        let then = self.then.and_then(|group| value(group, name)).unwrap_or(0);
+        Some(value(self.now, name)?.saturating_sub(then) as f64 / self.seconds)
+    }
+
+    /// What held this group up, in words.
+    fn stalls(&self) -> Vec<String> {
+        let stall = |name: &&str| {
+            if LEVELS.contains(name) {
+                let value = self.value(name).filter(|value| *value > 0)?;
+                return Some(format!("{} {name} {value}", self.now.label));
+            }
+            let rate = self.rate(name).filter(|rate| *rate > 0.0)?;
+            Some(format!("{} {name} {}/s", self.now.label, scaled(rate)))
+        };
+        STALLS.iter().filter_map(stall).collect()
+    }
+}
+
+fn value(group: &GroupSnapshot, name: &str) -> Option<u64> {
+    group.counters.iter().find(|counter| counter.name == name).map(|counter| counter.value)
+}
+
+/// A rate in few characters.
+fn scaled(rate: f64) -> String {
+    match rate {
+        many if many >= 1e6 => format!("{:.2}M", many / 1e6),
+        some if some >= 1e3 => format!("{:.1}K", some / 1e3),
+        few => format!("{few:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use farcall_driver::{CounterSnapshot, Snapshot};
+
+    use super::super::sample::Schedule;
+    use super::*;
+
+    fn sample(at: Instant, times: u64) -> Sample {
+        let group = |label: &str, counters: &[(&str, u64)]| GroupSnapshot {
+            label: label.to_owned(),
+            counters: counters
+                .iter()
+                .map(|&(name, value)| CounterSnapshot {
+                    name: name.to_owned(),
+                    unit: String::new(),
+                    doc: String::new(),
+                    value: if LEVELS.contains(&name) { value } else { value * times },
+                })
+                .collect(),
+        };
+        let endpoint = [
+            (CALLS, 4_000_000),
+            (ANSWERED, 4_000_000),
+            (UNDER_WAY, 16),
+            (POLLS, 8_000_000),
+            (BUSY_POLLS, 2_000_000),
+        ];
+        let ring = [("ring_full", 3_000), ("records_sent", 9), ("backlog", 5), ("violations", 0)];
+        let groups = vec![group("ring+shm#0", &endpoint), group("ring ring+shm#0", &ring)];
+        let schedule = Schedule { ran_nanos: 1_500_000_000 * times, waited_nanos: 500_000_000 * times };
+        let snapshot = Snapshot { owner: 7, unlisted_groups: 0, groups };
+        Sample { pid: 7, at, snapshot, schedule: Some(schedule) }
+    }
+
+    #[test]
+    fn rates_levels_and_stalls_are_shown_and_quiet_counters_are_not() {
+        let begin = Instant::now();
+        let text = view(&[sample(begin, 1)], &[sample(begin + Duration::from_secs(2), 2)]);
+        let expected = "\
+process 7: 75 % of a core, 25 % waiting for one
+  endpoint                       calls/s answers/s  served/s in flight   turns/s  busy % sleeps/s
+  ring+shm#0                       2.00M     2.00M         0        16     4.00M    25.0        0
+  stalls: ring ring+shm#0 ring_full 1.5K/s, ring ring+shm#0 backlog 5
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_process_that_is_new_has_no_rates_yet() {
+        assert_eq!(view(&[], &[sample(Instant::now(), 1)]), "process 7: read for the first time\n");
+    }
+}

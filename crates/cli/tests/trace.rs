@@ -1,0 +1,117 @@
+//! Traced calls, and the live view of a process.
+
+use std::process::{Command, Output, Stdio};
+
+use farcall::Node;
+use serde_json::Value;
+
+fn farcall(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_farcall")).args(arguments).output().expect("the program runs")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// A path that is not there, in a folder of this test process.
+fn path(name: &str) -> String {
+    let path = std::env::temp_dir().join(format!("farcall-trace-{}-{name}", std::process::id()));
+    path.to_str().expect("a path of text").to_owned()
+}
+
+#[test]
+fn traced_calls_are_shown_part_by_part_and_written_for_perfetto() {
+    for transport in ["ring+sim", "homa+sim", "ring+shm", "basic+udp"] {
+        let file = path(transport);
+        let trace = format!("--trace={file}");
+        let run = ["perf", "--transport", transport, "--sizes", "100", "--count", "300", "--quiet", &trace];
+        let shown = text(&farcall(&run));
+        for word in ["request_on_its_way", "handler", "typical", "servers had work"] {
+            assert!(shown.contains(word), "{transport}: {shown}");
+        }
+        let written = std::fs::read_to_string(&file).expect("the file was written");
+        std::fs::remove_file(&file).expect("it can be removed");
+        let document: Value = serde_json::from_str(&written).expect("JSON");
+        let events = document["traceEvents"].as_array().expect("a list");
+        let handlers = events.iter().filter(|event| event["ph"] == "X").count();
+        assert!(handlers >= 100, "{transport}: {handlers}");
+        let (begun, ended) = ("b", "e");
+        let count = |phase| events.iter().filter(|event| event["ph"] == phase).count();
+        assert_eq!(count(begun), count(ended), "{transport}");
+    }
+}
+
+#[test]
+fn what_is_traced_is_explained() {
+    let folder = path("run");
+    let run = ["perf", "--transport", "ring+sim", "--sizes", "1K", "--quiet", "--trace", "--handler", "2us"];
+    text(&farcall(&[&run[..], &["--concurrent-ops", "16", "--record", &folder]].concat()));
+    let explained = text(&farcall(&["explain", &folder]));
+    std::fs::remove_dir_all(&folder).expect("the run can be removed");
+    assert!(
+        explained.contains("hypotheses") && explained.contains("1. the handler: it takes 2."),
+        "{explained}"
+    );
+}
+
+#[test]
+fn the_reference_is_kept_with_a_run_and_nowhere_else() {
+    let folder = path("reference");
+    let run = ["perf", "--transport", "ring+shm", "--sizes", "100", "--count", "300", "--quiet"];
+    let objects = text(&farcall(&[&run[..], &["--record", &folder, "--json", "-"]].concat()));
+    let kept = std::fs::read_to_string(format!("{folder}/results.jsonl")).expect("results");
+    let explained = text(&farcall(&["explain", &folder]));
+    std::fs::remove_dir_all(&folder).expect("the run can be removed");
+    assert!(!objects.contains("\"reference\""), "{objects}");
+    let of_reference = kept.lines().filter(|line| line.contains("\"test\":\"reference\"")).count();
+    assert!(of_reference >= 6, "before and after three blocks: {kept}");
+    assert!(!explained.contains("perf reference"), "the reference is no figure: {explained}");
+}
+
+#[test]
+fn what_cannot_be_traced_gets_one_sentence() {
+    let sentence = |arguments: &[&str]| {
+        let output = farcall(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("text").trim_end().to_owned()
+    };
+    let basic = ["perf", "basic", "--transport", "ring+shm", "--trace"];
+    assert_eq!(sentence(&basic), "farcall: --trace is for echo only");
+    let many = ["perf", "--transport", "ring+sim", "--sizes", "1K,2K", "--trace=x.json"];
+    assert!(sentence(&many).starts_with("farcall: --trace=FILE takes the calls of one measurement"));
+}
+
+#[test]
+fn top_prints_once_where_there_is_no_terminal() {
+    let node = Node::alone().expect("a node");
+    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    let process = std::process::id().to_string();
+    let shown = text(&farcall(&["top", &process, "--interval", "0.1"]));
+    assert_eq!(shown.matches("process ").count(), 1, "{shown}");
+    assert!(shown.contains("ring+shm") && shown.contains("stalls: none"), "{shown}");
+    assert!(!shown.contains('\x1b'), "no control characters without a terminal: {shown:?}");
+}
+
+#[test]
+fn top_draws_again_and_again_on_a_terminal() {
+    let node = Node::alone().expect("a node");
+    let _endpoint = node.endpoint("ring+shm").expect("an endpoint");
+    let program = env!("CARGO_BIN_EXE_farcall");
+    let command = format!("{program} top {} --interval 0.1 --count 3", std::process::id());
+    // `script` gives the command a terminal.
+    let output = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("script, which every Linux distribution has");
+    let shown = text(&output);
+    assert_eq!(shown.matches("\x1b[H\x1b[J").count(), 3, "{shown:?}");
+}
+
+#[test]
+fn top_says_in_one_sentence_that_nobody_is_there() {
+    let output = farcall(&["top", "2147483647", "--once"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "farcall: there is no process 2147483647\n");
+}
