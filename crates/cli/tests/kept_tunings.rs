@@ -1,4 +1,5 @@
-//! The tunings that are kept with their journals still say what was found, whatever has become of the search since.
+//! The examples describe what they mean to, and the tunings that are kept with their journals still say what was found,
+//! whatever has become of the search since.
 
 use std::fs;
 use std::path::Path;
@@ -35,4 +36,22 @@ fn kept_journals_come_to_their_reports() {
     }
     assert!(tunings >= 2);
     fs::remove_dir_all(&copies).expect("the copies can go");
+}
+
+#[test]
+fn every_example_describes_a_space() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tuning");
+    let paths =
+        fs::read_dir(&examples).expect("there are some").map(|entry| entry.expect("it can be read").path());
+    let described = paths.filter(|path| {
+        path.extension().is_some_and(|extension| extension == "toml" || extension == "params")
+    });
+    let mut spaces = 0;
+    for path in described {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        let output = command.arg("tune").arg(&path).arg("--dry-run").output().expect("it starts");
+        assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+        spaces += 1;
+    }
+    assert!(spaces >= 10, "{spaces}");
 }
