@@ -47,21 +47,6 @@ impl Buffers {
         buffer
     }
 
-    /// A buffer with all of `bytes` at its start, whatever packets carry: the records of a lane have headers anywhere.
-    pub fn filled_whole(&mut self, bytes: &[u8]) -> Box<[u8]> {
-        let mut buffer = self.take(bytes.len());
-        buffer[..bytes.len()].copy_from_slice(bytes);
-        buffer
-    }
-
-    /// Takes a buffer back that may have more than packets carry.
-    pub fn keep_whole(&mut self, mut buffer: Box<[u8]>) {
-        if let Some(beyond) = buffer.get_mut(self.carried_bytes..) {
-            beyond.fill(0);
-        }
-        self.keep(buffer);
-    }
-
     /// A buffer of at least `length` bytes; among those that are carried are some of earlier packets.
     #[inline]
     fn take(&mut self, length: usize) -> Box<[u8]> {
@@ -101,17 +86,6 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lanes_carry_everything_and_leave_nothing_behind() {
-        let mut buffers = Buffers::default();
-        buffers.carry_at_most(50);
-        let whole = buffers.filled_whole(&[7; 100]);
-        assert_eq!(whole[..100], [7; 100]);
-        buffers.keep_whole(whole);
-        let packet = buffers.filled(100, &[&[8; 100]]);
-        assert_eq!((&packet[..50], &packet[50..100]), (&[8; 50][..], &[0; 50][..]));
-    }
 
     #[test]
     fn what_is_not_carried_is_zero() {

@@ -61,7 +61,7 @@ impl World {
             bytes: if payload.is_empty() {
                 Box::default()
             } else {
-                self.packets.buffers().filled_whole(payload)
+                self.packets.buffers().filled(payload.len(), &[payload])
             },
             cargo: Cargo::Lane(LaneCargo {
                 connection,
@@ -108,7 +108,7 @@ impl World {
             let payload = &bytes[..cargo.payload_bytes as usize];
             self.take_message(cargo.connection, to, cargo.message, payload);
         }
-        self.packets.buffers().keep_whole(bytes);
+        self.packets.buffers().keep(bytes);
     }
 
     fn take_message(&mut self, number: u32, to: usize, message: Message, payload: &[u8]) {

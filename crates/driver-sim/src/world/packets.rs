@@ -109,10 +109,7 @@ impl Packets {
     #[inline]
     pub fn discard(&mut self, number: u32) {
         let packet = self.remove(number);
-        match packet.cargo {
-            Cargo::Lane(_) => self.buffers.keep_whole(packet.bytes),
-            _ => self.buffers.keep(packet.bytes),
-        }
+        self.buffers.keep(packet.bytes);
     }
 
     /// The packet of that number.
