@@ -48,9 +48,9 @@ impl Fabric {
         self.lock().now()
     }
 
-    /// From now on only the first `bytes` bytes of each packet are really carried; the rest arrives as zeros, at the same
+    /// From now on only the first `bytes` bytes of each datagram are really carried; the rest arrives as zeros, at the same
     /// time. It saves the machine's memory bandwidth where long payloads are only timed. Headers must be within these bytes,
-    /// and protocols must not check what they carry. Records of lanes that are longer arrive as zeros from there on too.
+    /// and protocols must not check what they carry. Records and blocks of lanes are always whole.
     pub fn carry_at_most(&self, bytes: usize) {
         self.lock().carry_at_most(bytes);
     }

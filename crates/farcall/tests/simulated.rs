@@ -196,3 +196,61 @@ fn a_process_has_no_simulated_transports_and_a_simulated_host_no_others() {
         echo_server(&node)
     });
 }
+
+/// A host that keeps so many calls under way, each completion starting the next.
+struct Caller {
+    endpoint: Endpoint,
+    peer: Option<farcall::Peer>,
+    in_flight: u64,
+    completed: Rc<Cell<u64>>,
+}
+
+impl Program for Caller {
+    fn turn(&mut self) -> usize {
+        let peer = match self.peer {
+            Some(peer) => peer,
+            None => {
+                let peer = self.endpoint.peer(0).expect("it was started before");
+                for slot in 0..self.in_flight {
+                    self.endpoint.call(peer, ECHO, &[1; 100]).post(slot).expect("within the limit");
+                }
+                *self.peer.insert(peer)
+            }
+        };
+        let completed = Rc::clone(&self.completed);
+        self.endpoint.poll(|context, event| {
+            if let Event::Completed { token, outcome } = event {
+                assert!(outcome.is_ok(), "nothing is lost: {:?}", outcome.as_ref().map(drop));
+                completed.set(completed.get() + 1);
+                context.call(peer, ECHO, &[1; 100]).post(token).expect("within the limit");
+            }
+        })
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.endpoint.next_deadline()
+    }
+}
+
+#[test]
+fn many_calls_under_way_between_two_hosts_never_stand_still() {
+    for &kind in TransportKind::SIMULATED {
+        for in_flight in [1, 3, 4, 8, 64] {
+            println!("{kind}, {in_flight} in flight");
+            let mut cluster = cluster(2, 3);
+            cluster.start(0, move |node| {
+                let endpoint = node.endpoint(kind.name()).expect("a simulated host");
+                endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
+                Box::new(Tasks::new(endpoint, |_| async {}))
+            });
+            let completed = Rc::new(Cell::new(0));
+            let count = Rc::clone(&completed);
+            cluster.start(1, move |node| {
+                let endpoint = node.endpoint(kind.name()).expect("a simulated host");
+                Box::new(Caller { endpoint, peer: None, in_flight, completed: Rc::clone(&count) })
+            });
+            assert_eq!(cluster.run_while(|| completed.get() < 1000), Outcome::Done);
+            assert!(cluster.fabric().now().0 < 100_000_000_000, "a tenth of a second is a long time");
+        }
+    }
+}

@@ -58,11 +58,7 @@ impl World {
             destination,
             priority: 0,
             length: wire_bytes as u32,
-            bytes: if payload.is_empty() {
-                Box::default()
-            } else {
-                self.packets.buffers().filled(payload.len(), &[payload])
-            },
+            bytes: payload.into(),
             cargo: Cargo::Lane(LaneCargo {
                 connection,
                 side: side as u8,
@@ -108,7 +104,6 @@ impl World {
             let payload = &bytes[..cargo.payload_bytes as usize];
             self.take_message(cargo.connection, to, cargo.message, payload);
         }
-        self.packets.buffers().keep(bytes);
     }
 
     fn take_message(&mut self, number: u32, to: usize, message: Message, payload: &[u8]) {

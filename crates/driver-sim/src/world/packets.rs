@@ -59,7 +59,8 @@ pub struct Packet {
     pub priority: u8,
     /// Bytes of payload.
     pub length: u32,
-    /// The payload and what is left of its buffer.
+    /// The payload and what is left of its buffer. That of a datagram comes from [`Buffers`], which may carry a part only; a
+    /// message of a lane is carried whole, because a record has many headers.
     pub bytes: Box<[u8]>,
     /// What it is for.
     pub cargo: Cargo,
@@ -109,7 +110,9 @@ impl Packets {
     #[inline]
     pub fn discard(&mut self, number: u32) {
         let packet = self.remove(number);
-        self.buffers.keep(packet.bytes);
+        if packet.cargo == Cargo::Datagram {
+            self.buffers.keep(packet.bytes);
+        }
     }
 
     /// The packet of that number.
