@@ -153,7 +153,10 @@ fn what(line: &CellLine) -> String {
     match (line.in_flight, line.statistic) {
         (1, None) => "medians".to_owned(),
         (1, Some(PeerStatistic::LeastMean)) => {
-            format!("the peer's {}, farcall's mean: favours the peer", PeerStatistic::LeastMean.words())
+            format!(
+                "the peer's {}, farcall's mean without the extreme tenths",
+                PeerStatistic::LeastMean.words()
+            )
         }
         (1, Some(statistic)) => format!("{}s", statistic.words()),
         (many, _) => format!("requests a second, {many} under way; the peer's in batches of {many}"),
