@@ -59,7 +59,8 @@ pub enum PeerStatistic {
     P50,
     /// The mean of all round trips.
     Mean,
-    /// The least of the means of several series; farcall's counterpart is its mean, which favours the peer.
+    /// The least of the means of several series, so without what disturbed some of them. farcall's counterpart is the mean
+    /// without the shortest and longest tenth, which is not the same and not far from it.
     LeastMean,
 }
 

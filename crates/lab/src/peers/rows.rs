@@ -57,7 +57,7 @@ enum Arm {
 #[derive(Clone, Debug, PartialEq)]
 enum Found {
     /// Medians and means of round trips, in nanoseconds, and the rate.
-    Farcall { p50: f64, mean: f64, per_second: f64 },
+    Farcall { p50: f64, mean: f64, trimmed: f64, per_second: f64 },
     /// One figure and the step in which it was printed.
     Other { value: f64, step: f64 },
     /// Nothing, and why.
@@ -218,7 +218,8 @@ impl CellRun {
                 let result = bench.exchange(&self.exchange(*transport))?;
                 let found = result.latencies.summary().and_then(|summary| {
                     let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
-                    Some(Found::Farcall { p50, mean, per_second: result.calls_per_second })
+                    let trimmed = summary.trimmed_mean_nanos;
+                    Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
                 });
                 found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })?
             }
@@ -316,6 +317,7 @@ impl CellRun {
         let figure = |found: &Found| match (found, statistic) {
             (Found::Farcall { per_second, .. }, _) if rate => Some(*per_second),
             (Found::Farcall { p50, .. }, None | Some(PeerStatistic::P50)) => Some(*p50),
+            (Found::Farcall { trimmed, .. }, Some(PeerStatistic::LeastMean)) => Some(*trimmed),
             (Found::Farcall { mean, .. }, _) => Some(*mean),
             (Found::Other { value, .. }, _) => Some(*value),
             (Found::Nothing(_), _) => None,

@@ -22,14 +22,12 @@ const ALL: &str = "all";
 
 /// The peers that the command line names, installed if that is asked for.
 pub fn choose(compare: &Compare) -> Result<Vec<Peer>, Failure> {
-    let mut families: Vec<&str> = PEERS.iter().map(Peer::family).collect();
-    families.dedup_by(|one, other| one == other);
     let mut known = vec![ALL];
-    families.into_iter().for_each(|family| {
+    for family in PEERS.iter().map(Peer::family) {
         if !known.contains(&family) {
-            known.push(family)
+            known.push(family);
         }
-    });
+    }
     let is_named = |peer: &Peer, name: &str| name == ALL || name == peer.family() || name == peer.name;
     for name in &compare.peers {
         if !PEERS.iter().any(|peer| is_named(peer, name)) {
@@ -155,7 +153,10 @@ fn what(line: &CellLine) -> String {
     match (line.in_flight, line.statistic) {
         (1, None) => "medians".to_owned(),
         (1, Some(PeerStatistic::LeastMean)) => {
-            format!("the peer's {}, farcall's mean: favours the peer", PeerStatistic::LeastMean.words())
+            format!(
+                "the peer's {}, farcall's mean without the extreme tenths",
+                PeerStatistic::LeastMean.words()
+            )
         }
         (1, Some(statistic)) => format!("{}s", statistic.words()),
         (many, _) => format!("requests a second, {many} under way; the peer's in batches of {many}"),
