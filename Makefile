@@ -44,6 +44,7 @@ lint: ## Checks format and lints; warnings count as errors
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked -p farcall -p farcall-driver-verbs --features device-tests --tests -- -D warnings
 	cargo clippy --locked $(FUZZ_TESTS) --all-targets -- -D warnings
 
 .PHONY: docs

@@ -62,6 +62,7 @@ fn converse(pair: &Pair, calls: u64) -> u64 {
                 }
             }
             Event::PeerDown { .. } => gone = true,
+            Event::Sent { .. } | Event::Received { .. } => panic!("{event:?} without messages"),
         });
     }
     answered
