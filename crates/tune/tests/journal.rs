@@ -1,78 +1,17 @@
 //! The journal: whatever is cut off, a tuning goes on to the same end.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+mod common;
 
+use std::fs;
+use std::path::Path;
+
+use common::{Folder, SPACE, experiment, finish, rehearsed};
 use farcall_lab::random::Random;
-use farcall_tune::experiment::{Experiment, ExperimentFile};
 use farcall_tune::journal::{Journal, JournalError};
 use farcall_tune::landscape::Shape;
-use farcall_tune::objective::{Objective, Rehearsal};
-use farcall_tune::plan::Plan;
+use farcall_tune::objective::Rehearsal;
 use farcall_tune::search::Problem;
-use farcall_tune::space::Rows;
 use farcall_tune::tuning::Tuning;
-
-/// A directory of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("farcall-tune-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    fn journal(&self) -> Vec<u8> {
-        fs::read(self.0.join("journal.jsonl")).expect("there is a journal")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-const SPACE: &str = r#"
-    [[parameter]]
-    name = "a"
-    kind = "integer"
-    range = "1..64 *2"
-    default = 8
-    environment = "A"
-    [[parameter]]
-    name = "b"
-    kind = "categorical"
-    values = ["x", "y", "z"]
-    environment = "B"
-    [[parameter]]
-    name = "c"
-    kind = "size"
-    range = "1K..16K *2"
-    environment = "C"
-    [[require]]
-    that = "a > 1 || b != 'z'"
-"#;
-
-fn experiment(text: &str) -> (Problem, Plan) {
-    let file = ExperimentFile::read(text).unwrap_or_else(|error| panic!("{error}"));
-    let Experiment { space, metrics, search, .. } =
-        file.experiment().unwrap_or_else(|error| panic!("{error}"));
-    let rows = Rows::of(&space, 1).expect("there are rows");
-    let problem = Problem::new(space, rows, metrics);
-    let plan = Plan::new(&problem, &search, 3);
-    (problem, plan)
-}
-
-fn rehearsed() -> (Problem, Plan) {
-    let (problem, plan) = experiment(&format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0"));
-    (problem, Plan { budget: 400, ..plan })
-}
-
-fn finish(tuning: &mut Tuning, objective: &mut dyn Objective) {
-    while tuning.step(objective).unwrap_or_else(|error| panic!("{error}")) {}
-}
 
 fn resume<'a>(problem: &'a Problem, path: &Path) -> Tuning<'a> {
     let (journal, begin, lines) = Journal::resume(path).unwrap_or_else(|error| panic!("{error}"));
@@ -114,7 +53,7 @@ fn journals_that_do_not_belong_are_refused() {
     let error = Tuning::begin(&problem, &plan, Some(&folder.0)).err().expect("there is one").to_string();
     assert!(error.contains("go on with --resume"), "{error}");
     let text = String::from_utf8(folder.journal()).expect("it is text");
-    let (other, _) = experiment(&format!("{}[[metric]]\nname = \"m\"", SPACE.replace("\"z\"", "\"w\"")));
+    let (other, ..) = experiment(&format!("{}[[metric]]\nname = \"m\"", SPACE.replace("\"z\"", "\"w\"")));
     let (journal, begin, lines) = Journal::resume(&folder.0).expect("it is whole");
     let error = Tuning::resume(&other, &begin, journal, &lines).err().expect("another space").to_string();
     assert!(error.ends_with("was the experiment changed?"), "{error}");

@@ -1,16 +1,18 @@
 //! A command that runs on from trial to trial.
 
+mod common;
+
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use farcall_tune::experiment::{Experiment, ExperimentFile};
+use common::{Folder, experiment, finish};
+use farcall_tune::experiment::ExperimentFile;
 use farcall_tune::objective::{ObjectivePlan, ResidentObjective};
 use farcall_tune::plan::Plan;
 use farcall_tune::result::{Summary, lines};
 use farcall_tune::search::Problem;
-use farcall_tune::space::{Rows, lint};
+use farcall_tune::space::lint;
 use farcall_tune::tuning::Tuning;
 
 /// Two parameters that the running program is told, and one that only a launch sets.
@@ -45,39 +47,24 @@ fn program(answer: &str) -> String {
     )
 }
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Folder {
-    fn launches(&self) -> usize {
-        fs::read_to_string(self.0.join("launches")).map_or(0, |text| text.lines().count())
-    }
+fn launches(folder: &Folder) -> usize {
+    fs::read_to_string(folder.0.join("launches")).map_or(0, |text| text.lines().count())
 }
 
 fn problem(answer: &str) -> (Problem, ObjectivePlan, Plan) {
-    let file = ExperimentFile::read(&format!("{}{SPACE}", program(answer))).expect("it is right");
-    let Experiment { space, metrics, objective, search } = file.experiment().expect("it makes sense");
-    let rows = Rows::of(&space, 1).expect("there are rows");
-    let problem = Problem::new(space, rows, metrics);
-    let plan = Plan::new(&problem, &search, 3);
+    let (problem, objective, plan) = experiment(&format!("{}{SPACE}", program(answer)));
     (problem, objective.expect("there is one"), Plan { budget: 120, confirm: 3, ..plan })
 }
 
 fn objective(name: &str, plan: ObjectivePlan, stop: Arc<AtomicBool>) -> (ResidentObjective, Folder) {
-    let folder = Folder(std::env::temp_dir().join(format!("farcall-resident-{}-{name}", std::process::id())));
-    let _ = fs::remove_dir_all(&folder.0);
+    let folder = Folder::new(&format!("resident-{name}"));
     let ObjectivePlan::Command(command) = plan else { panic!("it is a command") };
     (ResidentObjective::new(command, &folder.0, stop).expect("it can be prepared"), folder)
 }
 
-fn finish(problem: &Problem, plan: &Plan, objective: &mut ResidentObjective) -> Summary {
+fn summary(problem: &Problem, plan: &Plan, objective: &mut ResidentObjective) -> Summary {
     let mut tuning = Tuning::begin(problem, plan, None).expect("it begins");
-    while tuning.step(objective).unwrap_or_else(|error| panic!("{error}")) {}
+    finish(&mut tuning, objective);
     Summary::new(tuning.session()).expect("there are samples")
 }
 
@@ -87,14 +74,14 @@ fn a_program_runs_on_until_a_launch_is_needed() {
     assert!(lint(&problem.space, &problem.rows, &problem.environments).is_empty(), "what is told reaches it");
     assert_eq!(problem.environments.len(), 28);
     let (mut objective, folder) = objective("runs", objective_plan, Arc::default());
-    let summary = finish(&problem, &plan, &mut objective);
+    let summary = summary(&problem, &plan, &mut objective);
     assert_eq!(
         (summary.failed, summary.metrics[0].best.row["window"].as_str()),
         (0, "1"),
         "{:?}",
         lines(&summary)
     );
-    let launches = folder.launches();
+    let launches = launches(&folder);
     assert!(launches > 1 && launches * 3 < summary.trials * 2, "{launches} for {} trials", summary.trials);
 }
 
@@ -103,7 +90,7 @@ fn one_that_ends_hangs_or_talks_nonsense_is_started_anew() {
     let answer = "case $window in 1) exit 3;; 2) test $session$RING = true1024 && sleep 100; echo time 1000;; 4) echo nothing;; *) echo time $((100 + window));; esac";
     let (problem, objective_plan, plan) = problem(answer);
     let (mut objective, folder) = objective("fails", objective_plan, Arc::default());
-    let summary = finish(&problem, &plan, &mut objective);
+    let summary = summary(&problem, &plan, &mut objective);
     let whys: Vec<&str> = summary.failures.iter().map(|failure| failure.why.as_str()).collect();
     for why in ["it ended instead of answering", "it did not answer within 2s", "metric `time` is missing: "]
     {
@@ -114,7 +101,7 @@ fn one_that_ends_hangs_or_talks_nonsense_is_started_anew() {
         assert!(log.contains("\ntold window="), "{log}");
     }
     assert_eq!(summary.metrics[0].best.row["window"], "8", "what fails cannot win");
-    assert!(folder.launches() > 2);
+    assert!(launches(&folder) > 2);
 }
 
 #[test]

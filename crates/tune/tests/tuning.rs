@@ -1,80 +1,20 @@
 //! Tunings from beginning to end: commands, journals, strategies and what they come to.
 
+mod common;
+
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
+use common::{Folder, SPACE, experiment, finish, rehearsed};
+use farcall_tune::experiment::{ExperimentFile, StrategyName};
 use farcall_tune::journal::Journal;
 use farcall_tune::landscape::Shape;
-use farcall_tune::objective::{CommandObjective, Objective, ObjectivePlan, Rehearsal};
+use farcall_tune::objective::{CommandObjective, ObjectivePlan, Rehearsal};
 use farcall_tune::plan::Plan;
 use farcall_tune::result::{Summary, lines};
 use farcall_tune::search::Problem;
-use farcall_tune::space::Rows;
 use farcall_tune::tuning::{Tuning, TuningError};
-
-/// A directory of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("farcall-tune-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    fn journal(&self) -> Vec<u8> {
-        fs::read(self.0.join("journal.jsonl")).expect("there is a journal")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-const SPACE: &str = r#"
-    [[parameter]]
-    name = "a"
-    kind = "integer"
-    range = "1..64 *2"
-    default = 8
-    environment = "A"
-    [[parameter]]
-    name = "b"
-    kind = "categorical"
-    values = ["x", "y", "z"]
-    environment = "B"
-    [[parameter]]
-    name = "c"
-    kind = "size"
-    range = "1K..16K *2"
-    environment = "C"
-    [[require]]
-    that = "a > 1 || b != 'z'"
-"#;
-
-fn experiment(text: &str) -> (Problem, Option<ObjectivePlan>, Plan) {
-    let file = ExperimentFile::read(text).unwrap_or_else(|error| panic!("{error}"));
-    let Experiment { space, metrics, objective, search } =
-        file.experiment().unwrap_or_else(|error| panic!("{error}"));
-    let rows = Rows::of(&space, 1).expect("there are rows");
-    let problem = Problem::new(space, rows, metrics);
-    let plan = Plan::new(&problem, &search, 3);
-    (problem, objective, plan)
-}
-
-fn rehearsed() -> (Problem, Plan) {
-    let (problem, _, plan) = experiment(&format!("{SPACE}[[metric]]\nname = \"m\"\nindifference = 0.0"));
-    (problem, Plan { budget: 400, ..plan })
-}
-
-fn finish(tuning: &mut Tuning, objective: &mut dyn Objective) {
-    while tuning.step(objective).unwrap_or_else(|error| panic!("{error}")) {}
-}
 
 #[test]
 fn every_strategy_comes_to_a_result() {
