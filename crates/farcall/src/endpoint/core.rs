@@ -118,7 +118,7 @@ impl Core {
     }
 
     pub fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
-        let mut delivered = 0;
+        let mut delivered = self.deliver_sent(on_event);
         // Those that are stored meanwhile wait for the next poll.
         for _ in 0..self.state.stored_events.len() {
             let Some(event) = self.state.stored_events.pop_front() else { break };
@@ -153,6 +153,17 @@ impl Core {
         delivered
     }
 
+    /// The events of sends that ended when they began, up to now.
+    fn deliver_sent(&mut self, on_event: &mut EventSink<'_>) -> usize {
+        let ended = self.state.messages.sent.len();
+        for _ in 0..ended {
+            let Some(token) = self.state.messages.sent.pop_front() else { break };
+            let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
+            on_event(&mut context, Event::Sent { token, outcome: Ok(()) });
+        }
+        ended
+    }
+
     #[inline]
     pub fn turn_and_idle(&mut self) {
         if self.turn(Sinks::default()) > 0 {
@@ -182,8 +193,7 @@ impl Core {
             self.polls_until_clock = 0;
         }
         let state = &self.state;
-        if state.dropped_requests.any() || !state.messages.ended.is_empty() || !state.stored_events.is_empty()
-        {
+        if state.dropped_requests.any() || !state.messages.ended.is_empty() || state.has_stored_events() {
             return Instant::ZERO;
         }
         let deadline = self.state.operations.earliest_deadline();
@@ -195,7 +205,7 @@ impl Core {
         self.transport.prepare_wait();
         // What was published before the announcement would ring no bell.
         let is_idle = self.turn(sinks) == 0 && self.state.messages.ended.is_empty();
-        if is_idle && self.state.stored_events.is_empty() {
+        if is_idle && !self.state.has_stored_events() {
             self.state.counters.sleeps.increment();
             let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
             let mut descriptors = self.transport.wait_descriptors();

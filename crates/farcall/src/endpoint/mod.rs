@@ -360,8 +360,7 @@ impl Endpoint {
     #[inline]
     fn poll_with<'e>(&self, on_event: &mut EventSink<'e>, on_request: Option<&mut RequestSink<'e>>) -> usize {
         let core = &mut *self.core_for_turn();
-        let stored =
-            if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(on_event) };
+        let stored = if core.state.has_stored_events() { core.deliver_stored_events(on_event) } else { 0 };
         stored + core.turn(Sinks { events: Some(on_event), requests: on_request })
     }
 

@@ -74,6 +74,12 @@ impl State {
         }
     }
 
+    /// Whether there are events that nobody took yet.
+    #[inline]
+    pub fn has_stored_events(&self) -> bool {
+        !self.stored_events.is_empty() || !self.messages.sent.is_empty()
+    }
+
     /// A payload in memory that outlives the poll, a spare buffer where it must be copied.
     #[inline]
     pub fn keep(&mut self, payload: &Incoming<'_>) -> Kept {

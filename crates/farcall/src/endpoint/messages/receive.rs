@@ -108,17 +108,25 @@ impl<'e> ReceiveMessage<'e> {
     }
 
     /// Asks for the message now; the future that is returned completes with it.
-    #[inline]
+    ///
+    /// Always inlined: a receive that is given back through memory would be read there before it is whole.
+    #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
-        let Self { endpoint, wanted } = self;
-        let core = &mut *endpoint.core();
+        match self.ask() {
+            Ok(id) => Ok(Receiving { endpoint: self.endpoint, id, fetched: false }),
+            Err(error) => Err(*error),
+        }
+    }
+
+    fn ask(&self) -> Result<CallId, Box<ReceiveError>> {
+        let core = &mut *self.endpoint.core();
         let (id, message) =
-            begin(core.transport.outbox(), &mut core.state, &wanted, Operations::add_receive_future)?;
+            begin(core.transport.outbox(), &mut core.state, &self.wanted, Operations::add_receive_future)?;
         if let Some(message) = message {
             core.state.operations.cancel(id);
             core.state.operations.leave_received(id, message);
         }
-        Ok(Receiving { endpoint, id, fetched: false })
+        Ok(id)
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll.
@@ -194,7 +202,7 @@ impl<'e> Receiving<'e> {
     }
 
     /// Polls the endpoint until the message is there.
-    #[inline]
+    #[inline(always)]
     pub fn wait(mut self) -> Result<Message<'e>, ReceiveError> {
         match self.fetch_short() {
             Some(message) => Ok(message),
@@ -202,6 +210,7 @@ impl<'e> Receiving<'e> {
         }
     }
 
+    #[inline(never)]
     fn wait_for_any(mut self) -> Result<Message<'e>, ReceiveError> {
         let id = self.id;
         self.endpoint.poll_until(|state| state.operations.is_done(id));
@@ -214,7 +223,7 @@ impl<'e> Receiving<'e> {
         self.wait()
     }
 
-    #[inline]
+    #[inline(always)]
     fn fetch_short(&mut self) -> Option<Message<'e>> {
         let (peer, tag, short) = self.endpoint.core().state.operations.fetch_short(self.id)?;
         self.fetched = true;

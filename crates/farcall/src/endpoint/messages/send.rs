@@ -11,7 +11,6 @@ use super::outcome::SendError;
 use super::{Ended, SendCallback};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::{Context, Operation};
-use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
@@ -53,18 +52,23 @@ impl<'e> SendMessage<'e, '_> {
     }
 
     /// Sends the message now; the future that is returned completes with it.
-    #[inline]
+    #[inline(always)]
     pub fn start(self) -> Result<Sending<'e>, SendError> {
+        let Self { endpoint, to, tag, ref payload, .. } = self;
+        {
+            let core = &mut *endpoint.core();
+            if leaves_at_once(core.transport.outbox(), &mut core.state, to, tag, payload) {
+                return Ok(Sending { endpoint, pending: None });
+            }
+        }
+        self.start_slowly()
+    }
+
+    #[inline(never)]
+    fn start_slowly(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        if let (Destinations::One(peer), Outgoing::Slice(bytes)) = (to, &payload)
-            && core.transport.outbox().send_at_once(peer.session, tag, bytes)
-        {
-            core.state.counters.messages.increment();
-            return Ok(Sending { endpoint, pending: None });
-        }
-        let begun = begin(core.transport.outbox(), &mut core.state, to, tag, payload)?;
-        let pending = match begun {
+        let pending = match begin_slowly(core.transport.outbox(), &mut core.state, to, tag, payload)? {
             Begun::Done => None,
             Begun::Pending(parts) => Some(parts.follow(&mut core.state, timeout, Completion::Future(None))),
         };
@@ -203,6 +207,7 @@ impl ContextSend<'_, '_, '_> {
     }
 
     /// Sends the message; its end is an event with this token, in a later poll.
+    #[inline]
     pub fn post(self, token: u64) -> Result<Option<Operation>, SendError> {
         post(self.context, self.to, self.tag, self.payload, self.timeout, token)
     }
@@ -227,6 +232,7 @@ fn then(
     }
 }
 
+#[inline(always)]
 fn post(
     context: &mut Context<'_>,
     to: Destinations<'_>,
@@ -237,7 +243,7 @@ fn post(
 ) -> Result<Option<Operation>, SendError> {
     match begin(context.outbox, context.state, to, tag, payload)? {
         Begun::Done => {
-            context.state.stored_events.push_back(StoredEvent::Sent { token, outcome: Ok(()) });
+            context.state.messages.sent.push_back(token);
             Ok(None)
         }
         Begun::Pending(parts) => {
@@ -274,8 +280,36 @@ impl Parts {
 }
 
 /// Hands a message to the transport, which most often is the end of it.
-#[inline]
+#[inline(always)]
 fn begin(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    to: Destinations<'_>,
+    tag: Tag,
+    payload: Outgoing<'_>,
+) -> Result<Begun, SendError> {
+    if leaves_at_once(outbox, state, to, tag, &payload) {
+        return Ok(Begun::Done);
+    }
+    begin_slowly(outbox, state, to, tag, payload)
+}
+
+/// Sends a message to one peer if that is its end; otherwise nothing has happened.
+#[inline(always)]
+fn leaves_at_once(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    to: Destinations<'_>,
+    tag: Tag,
+    payload: &Outgoing<'_>,
+) -> bool {
+    let (Destinations::One(peer), Outgoing::Slice(bytes)) = (to, payload) else { return false };
+    let has_left = outbox.send_at_once(peer.session, tag, bytes);
+    state.counters.messages.add(u64::from(has_left));
+    has_left
+}
+
+fn begin_slowly(
     outbox: &mut dyn Outbox,
     state: &mut State,
     to: Destinations<'_>,
@@ -284,11 +318,6 @@ fn begin(
 ) -> Result<Begun, SendError> {
     let id = state.operations.next_id().ok_or(SendError::TooMany { operations_max: OPERATIONS_MAX })?;
     match to {
-        Destinations::One(peer) if matches!(payload, Outgoing::Slice(bytes) if outbox.send_at_once(peer.session, tag, bytes)) =>
-        {
-            state.counters.messages.increment();
-            Ok(Begun::Done)
-        }
         Destinations::One(peer) => match outbox.send(peer.session, MessageId(id.0), tag, payload) {
             Ok(progress) => {
                 state.counters.messages.increment();
