@@ -147,8 +147,9 @@ impl<P: Policy> Outbound<P> {
         payload: Outgoing<'_>,
     ) -> Result<SendProgress, SendRefused> {
         let offer = self.agreed(session).unwrap_or(self.calls.sessions().config().offer);
-        let (bytes, bytes_max) = (payload.len(), offer.message_bytes_max as usize - TRAILER_BYTES);
-        if bytes > bytes_max {
+        let (bytes, bytes_max) = (payload.len(), offer.message_bytes_max as usize);
+        if bytes + TRAILER_BYTES > bytes_max {
+            let bytes_max = bytes_max.saturating_sub(TRAILER_BYTES);
             return Err(SendRefused::TooLong { bytes, bytes_max });
         }
         let must_wait = self.mail.channels.get(&session).is_some_and(|channel| !channel.waiting.is_empty());
@@ -164,7 +165,8 @@ impl<P: Policy> Outbound<P> {
         Ok(SendProgress::Pending)
     }
 
-    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down.
+    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down, or
+    /// ends because the message waited for it and is over its limit.
     fn transmit<'p>(
         &mut self,
         session: SessionId,
@@ -201,7 +203,12 @@ impl<P: Policy> Outbound<P> {
         match made {
             Ok(()) => {}
             Err(CallError::TooMany { .. }) => return Err(Some(payload)),
-            Err(CallError::Down | CallError::TooLong { .. }) => return Err(None),
+            Err(CallError::TooLong { bytes, bytes_max }) => {
+                let reason = EndReason::WaitingCallTooLong { bytes, bytes_max };
+                self.calls.end_because(to_protocol(session), reason);
+                return Err(None);
+            }
+            Err(CallError::Down) => return Err(None),
         }
         let channel = self.mail.channels.entry(session).or_default();
         channel.next_number = number.wrapping_add(1);
