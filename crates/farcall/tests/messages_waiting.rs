@@ -1,14 +1,16 @@
-//! Messages that wait at their sender for their session.
+//! Messages that wait at their sender: for their session, and for the calls that have all the room.
 
 mod common;
 
 use common::{LONG, Pair, settings, transports};
-use farcall::{DownReason, Endpoint, SendError, SendRefused, Tag};
+use farcall::{Cancellation, DownReason, Endpoint, SendError, SendRefused, Service, Tag};
 
+const ECHO: Service = Service(1);
 const TAG: Tag = Tag(7);
 
-/// Lets messages come.
+/// Answers calls, and lets messages come.
 fn serve(endpoint: &Endpoint) {
+    endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));
     endpoint.on_message(|_, _| {});
 }
 
@@ -62,5 +64,29 @@ fn a_session_without_room_for_a_tag_refuses_messages() {
         let refused = pair.client.send(pair.server, TAG, b"").wait();
         let too_long = SendRefused::TooLong { bytes: 0, bytes_max: 0 };
         assert_eq!(refused, Err(SendError::NotSent(too_long)), "{kind}");
+    }
+}
+
+#[test]
+fn a_message_goes_when_a_call_has_been_answered() {
+    for pair in pairs_with_two_calls(&[]) {
+        let calls =
+            [1, 2].map(|_| pair.client.call(pair.server, ECHO, b"").within(LONG).start().expect("room"));
+        let sent = pair.client.send(pair.server, TAG, b"waits").within(LONG).wait();
+        assert_eq!(sent, Ok(()));
+        calls.into_iter().for_each(|call| drop(call.wait().expect("an answer")));
+    }
+}
+
+#[test]
+fn a_message_goes_when_a_call_was_given_up() {
+    for pair in pairs_with_two_calls(&[]) {
+        let post = |token| pair.client.call(pair.server, ECHO, b"").within(LONG).post(token).expect("room");
+        pair.client.wait_for(pair.server).expect("the server is there");
+        let calls = [post(1), post(2)];
+        let sending = pair.client.send(pair.server, TAG, b"waits").within(LONG).start().expect("room");
+        let cancelled = calls.map(|call| pair.client.cancel(call));
+        assert_eq!(cancelled, [Cancellation::Cancelled; 2]);
+        assert_eq!(sending.wait(), Ok(()));
     }
 }

@@ -44,6 +44,9 @@ pub struct Mailbox {
     window_lines: u32,
     /// Ended sessions of which messages may be left, oldest first.
     heirless: VecDeque<(Source, SessionId)>,
+    /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that would send
+    /// them.
+    starved: Vec<SessionId>,
     scratch: Vec<u8>,
 }
 
@@ -101,6 +104,7 @@ impl Mailbox {
             channels: HashMap::new(),
             window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
             heirless: VecDeque::new(),
+            starved: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -113,6 +117,12 @@ impl Mailbox {
             before - channel.waiting.len()
         };
         self.channels.values_mut().map(waiting).sum()
+    }
+
+    /// Whether messages wait for calls to end.
+    #[inline]
+    pub fn any_starved(&self) -> bool {
+        !self.starved.is_empty()
     }
 
     pub fn cancel_receive(&mut self, receive: MessageId) -> bool {
@@ -202,7 +212,12 @@ impl<P: Policy> Outbound<P> {
         };
         match made {
             Ok(()) => {}
-            Err(CallError::TooMany { .. }) => return Err(Some(payload)),
+            Err(CallError::TooMany { .. }) => {
+                if !self.mail.starved.contains(&session) {
+                    self.mail.starved.push(session);
+                }
+                return Err(Some(payload));
+            }
             Err(CallError::TooLong { bytes, bytes_max }) => {
                 let reason = EndReason::WaitingCallTooLong { bytes, bytes_max };
                 self.calls.end_because(to_protocol(session), reason);
@@ -227,8 +242,26 @@ impl<P: Policy> Outbound<P> {
         sink.sent(self, send, Ok(()));
     }
 
+    /// Whether a message could go that waits for a call to end.
+    pub fn can_feed(&self) -> bool {
+        self.mail.starved.iter().any(|&session| self.calls.has_free_call(to_protocol(session)))
+    }
+
+    /// Sends messages that waited for a call to end, however it ended.
+    #[cold]
+    pub fn feed_starved(&mut self) {
+        let starved = core::mem::take(&mut self.mail.starved);
+        for session in starved {
+            if self.calls.has_free_call(to_protocol(session)) {
+                self.send_waiting(session);
+            } else if self.calls.is_open(to_protocol(session)) {
+                self.mail.starved.push(session);
+            }
+        }
+    }
+
     /// Sends messages that wait, oldest first.
-    pub fn send_waiting(&mut self, session: SessionId) {
+    fn send_waiting(&mut self, session: SessionId) {
         while let Some(WaitingSend { send, tag, payload }) =
             self.mail.channels.get_mut(&session).and_then(|channel| channel.waiting.pop_front())
         {
