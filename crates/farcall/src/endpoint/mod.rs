@@ -284,6 +284,14 @@ impl Endpoint {
 
     /// When a poll must come at the latest although nothing arrives; a time that is past asks for one at once.
     pub fn next_deadline(&self) -> Option<Instant> {
+        if !self.core().state.stored_events.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.next_deadline_of_turns()
+    }
+
+    /// As [`Endpoint::next_deadline`], for who takes no events: those that are kept are no reason to poll.
+    pub(crate) fn next_deadline_of_turns(&self) -> Option<Instant> {
         let deadline = self.core().next_deadline();
         (deadline != Instant::NEVER).then_some(deadline)
     }
@@ -350,7 +358,7 @@ impl Endpoint {
         let done = self.poll_with(&mut on_event, Some(&mut on_request));
         let core = &mut *self.core();
         if done == 0 {
-            core.idle(Sinks { events: None, requests: Some(&mut on_request) });
+            core.idle(Sinks { events: None, requests: Some(&mut on_request) }, true);
         } else {
             core.idler.busy();
         }
@@ -389,7 +397,7 @@ impl Endpoint {
         let done = self.poll(&mut on_event);
         let core = &mut *self.core();
         if done == 0 {
-            core.idle(Sinks::default());
+            core.idle(Sinks::default(), true);
         } else {
             core.idler.busy();
         }
