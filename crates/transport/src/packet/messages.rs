@@ -14,6 +14,8 @@ use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
 
 use super::outbound::{Lent, Outbound, to_protocol};
+use crate::heirless::Heirless;
+use crate::mail::WaitingSend;
 use crate::payload::WaitingPayload;
 use crate::{
     DownReason, Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, SendOutcome,
@@ -32,9 +34,6 @@ pub const TRAILER_BYTES: usize = 8;
 /// Messages up to this many bytes are put together in memory that is used again.
 const SCRATCH_BYTES_MAX: usize = 2048;
 
-/// The most ended sessions of which unexpected messages are kept.
-const HEIRLESS_MAX: usize = 64;
-
 /// All messages of a packet transport.
 pub struct Mailbox {
     matching: Matching<Held>,
@@ -42,8 +41,7 @@ pub struct Mailbox {
     channels: HashMap<SessionId, Channel>,
     /// What a peer's unexpected messages may count.
     window_lines: u32,
-    /// Ended sessions of which messages may be left, oldest first.
-    heirless: VecDeque<(Source, SessionId)>,
+    heirless: Heirless,
     /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that would send
     /// them.
     starved: Vec<SessionId>,
@@ -74,12 +72,6 @@ struct Withheld {
     lines: u32,
 }
 
-struct WaitingSend {
-    send: MessageId,
-    tag: Tag,
-    payload: WaitingPayload,
-}
-
 /// The messages of one session.
 #[derive(Default)]
 struct Channel {
@@ -103,7 +95,7 @@ impl Mailbox {
             hands_on: false,
             channels: HashMap::new(),
             window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
-            heirless: VecDeque::new(),
+            heirless: Heirless::default(),
             starved: Vec::new(),
             scratch: Vec::new(),
         }
@@ -137,12 +129,7 @@ impl Mailbox {
     /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
     fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
         let Some(channel) = self.channels.remove(&session) else { return Vec::new() };
-        self.heirless.push_back((channel.source, session));
-        if self.heirless.len() > HEIRLESS_MAX
-            && let Some((source, oldest)) = self.heirless.pop_front()
-        {
-            self.matching.forget(source, |message| message.session == oldest);
-        }
+        self.heirless.add(&mut self.matching, channel.source, session, |message| message.session);
         let under_way = channel.under_way.into_iter().map(|(send, _)| send);
         under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
     }
