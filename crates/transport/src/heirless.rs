@@ -34,3 +34,24 @@ impl Heirless {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use farcall_protocol::matching::{Pattern, Tag};
+
+    use super::*;
+
+    #[test]
+    fn the_messages_of_the_session_that_ended_first_are_forgotten_first() {
+        let (mut matching, mut heirless) = (Matching::new(1), Heirless::default());
+        let source = Source::new(3, 0);
+        let ended = (0..=HEIRLESS_MAX as u32).map(SessionId);
+        for session in ended.clone() {
+            matching.keep(source, Tag(9), session);
+            heirless.add(&mut matching, source, session, |&session| session);
+        }
+        const ANY: Pattern = Pattern { source: None, tag: None };
+        let left: Vec<_> = core::iter::from_fn(|| matching.take(ANY)).map(|kept| kept.message).collect();
+        assert_eq!(left, ended.skip(1).collect::<Vec<_>>());
+    }
+}

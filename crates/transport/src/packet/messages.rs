@@ -5,16 +5,13 @@
 //! long as what nobody expects stays within a bound, and beyond it when the message is received: so a sender that is too
 //! fast runs out of calls, of which messages take half at most, and keeps the rest.
 
-use std::collections::{HashMap, VecDeque};
-
-use farcall_protocol::Identity;
 use farcall_protocol::calls::{CallError, Payload, Policy, Received};
-use farcall_protocol::matching::{Matching, Pattern, Sequencer, Source, Tag, WINDOW_LINE_BYTES, lines};
+use farcall_protocol::matching::{Pattern, Tag, lines};
 use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
 
+use super::mailbox::{Early, Held, Withheld};
 use super::outbound::{Lent, Outbound, to_protocol};
-use crate::heirless::Heirless;
 use crate::mail::WaitingSend;
 use crate::payload::WaitingPayload;
 use crate::{
@@ -33,107 +30,6 @@ pub const TRAILER_BYTES: usize = 8;
 
 /// Messages up to this many bytes are put together in memory that is used again.
 const SCRATCH_BYTES_MAX: usize = 2048;
-
-/// All messages of a packet transport.
-pub struct Mailbox {
-    matching: Matching<Held>,
-    pub hands_on: bool,
-    channels: HashMap<SessionId, Channel>,
-    /// What a peer's unexpected messages may count.
-    window_lines: u32,
-    heirless: Heirless,
-    /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that would send
-    /// them.
-    starved: Vec<SessionId>,
-    scratch: Vec<u8>,
-}
-
-/// A message that nobody expected.
-#[derive(Debug)]
-struct Held {
-    session: SessionId,
-    payload: Kept,
-    lines: u32,
-    number: u32,
-}
-
-/// A message that came before those in front of it.
-struct Early {
-    tag: Tag,
-    request: CallKey,
-    number: u32,
-    payload: Kept,
-}
-
-/// A message whose answer waits until it is received.
-struct Withheld {
-    number: u32,
-    request: CallKey,
-    lines: u32,
-}
-
-/// The messages of one session.
-#[derive(Default)]
-struct Channel {
-    /// Whose messages come here; not known while the session is opening.
-    source: Source,
-    next_number: u32,
-    /// Messages that were not answered yet, with what they count.
-    under_way: VecDeque<(MessageId, u32)>,
-    under_way_lines: u32,
-    waiting: VecDeque<WaitingSend>,
-    sequencer: Sequencer<Early>,
-    /// What the unexpected messages count that were answered.
-    held_lines: u32,
-    withheld: VecDeque<Withheld>,
-}
-
-impl Mailbox {
-    pub fn new(seed: u64, unexpected_bytes: usize) -> Self {
-        Self {
-            matching: Matching::new(seed),
-            hands_on: false,
-            channels: HashMap::new(),
-            window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
-            heirless: Heirless::default(),
-            starved: Vec::new(),
-            scratch: Vec::new(),
-        }
-    }
-
-    /// Takes back sends that wait.
-    pub fn cancel_send(&mut self, send: MessageId) -> usize {
-        let waiting = |channel: &mut Channel| {
-            let before = channel.waiting.len();
-            channel.waiting.retain(|waiting| waiting.send != send);
-            before - channel.waiting.len()
-        };
-        self.channels.values_mut().map(waiting).sum()
-    }
-
-    /// Whether messages wait for calls to end.
-    #[inline]
-    pub fn any_starved(&self) -> bool {
-        !self.starved.is_empty()
-    }
-
-    pub fn cancel_receive(&mut self, receive: MessageId) -> bool {
-        self.matching.withdraw(receive.0)
-    }
-
-    /// A session is up: from now on its messages have a source.
-    pub fn session_up(&mut self, session: SessionId, peer: Identity) {
-        self.channels.entry(session).or_default().source = Source::new(peer.rank, peer.endpoint);
-    }
-
-    /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
-    fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
-        let Some(channel) = self.channels.remove(&session) else { return Vec::new() };
-        self.heirless.add(&mut self.matching, channel.source, session, |message| message.session);
-        let under_way = channel.under_way.into_iter().map(|(send, _)| send);
-        under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
-    }
-}
 
 impl<P: Policy> Outbound<P> {
     pub fn send_message(

@@ -9,6 +9,7 @@
 
 mod config;
 mod counters;
+mod mailbox;
 mod messages;
 mod outbound;
 mod transmit;
