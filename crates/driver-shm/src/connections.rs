@@ -61,9 +61,15 @@ impl Connection {
             _ => self.is_being_set_up().then_some(self.deadline),
         }
     }
+
+    /// Whether something may come of its socket. One that is not connected is always reported as hung up.
+    fn is_listened_to(&self) -> bool {
+        !matches!(self.phase, Phase::Calling { .. })
+    }
 }
 
 /// Whether a connection stays in the table.
+#[must_use]
 enum Step {
     Stay,
     Forget,
@@ -107,21 +113,18 @@ impl Connections {
             PollFd::from_borrowed_fd(self.shared.command_signal(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
         ];
-        for connection in &self.table {
-            let interest = match connection.phase {
-                Phase::Calling { .. } => PollFlags::empty(),
-                _ => PollFlags::IN,
-            };
-            descriptors.push(PollFd::from_borrowed_fd(connection.socket.as_fd(), interest));
-        }
+        let listened_to = || self.table.iter().filter(|connection| connection.is_listened_to());
+        descriptors.extend(
+            listened_to()
+                .map(|connection| PollFd::from_borrowed_fd(connection.socket.as_fd(), PollFlags::IN)),
+        );
         let timeout = self.table.iter().filter_map(Connection::wake_up_at).min().map(|at| {
             let span = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
         });
         // An interrupted wait reports nothing, and the loop comes round again.
         let _interrupted = poll(&mut descriptors, timeout.as_ref());
-        let lanes =
-            self.table.iter().zip(&descriptors[2..]).map(|(entry, poll)| (entry.lane, poll.revents()));
+        let lanes = listened_to().zip(&descriptors[2..]).map(|(entry, poll)| (entry.lane, poll.revents()));
         Ready { listener: !descriptors[1].revents().is_empty(), lanes: lanes.collect() }
     }
 
@@ -132,8 +135,10 @@ impl Connections {
                 Command::SetWelcome(welcome) => self.welcome = welcome,
                 Command::Connect { lane, name, hello, within } => self.call(lane, name, hello, within),
                 Command::Close(lane) => {
-                    if let Some(index) = self.table.iter().position(|connection| connection.lane == lane) {
-                        self.fail(index, LaneFault::Closed);
+                    if let Some(index) = self.table.iter().position(|connection| connection.lane == lane)
+                        && let Step::Forget = self.fail(index, LaneFault::Closed)
+                    {
+                        self.table.swap_remove(index);
                     }
                 }
                 Command::Stop => {
@@ -296,6 +301,8 @@ impl Connections {
         match (&connection.phase, &fault) {
             (Phase::Up, _) => send_goodbye(&connection.socket),
             (_, LaneFault::Unacceptable { why }) => send_refusal(&connection.socket, why),
+            // The peer may have taken our offer, and the lane is up for it.
+            (Phase::Offered { .. }, _) => send_goodbye(&connection.socket),
             _ => {}
         }
         if !matches!(connection.phase, Phase::Called) {

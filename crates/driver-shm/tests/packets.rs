@@ -205,7 +205,7 @@ fn both_may_call_at_once_and_a_driver_may_call_itself() {
 #[test]
 fn a_full_queue_refuses_and_says_so() {
     let config = ShmDatagramConfig { slots_per_peer: 16, queue_packets: 2, ..ShmDatagramConfig::default() };
-    let (mut near, _far, to) = pair(config.clone(), config);
+    let (mut near, mut far, to) = pair(config.clone(), config);
     let refusal = loop {
         if let Err(refusal) = near.send(to, 0, &[b"more"]) {
             break refusal;
@@ -213,4 +213,11 @@ fn a_full_queue_refuses_and_says_so() {
     };
     assert!(matches!(refusal, SendError::QueueFull(_)));
     assert_eq!((near.counters().packets_kept.get(), near.counters().queue_full.get()), (3, 1));
+    near.flush();
+    assert!(near.is_backed_up(), "the peer has not made room");
+    until("nothing waits once the peer has made room", || {
+        receive(&mut far, 1).into_iter().for_each(|packet| far.release(packet));
+        near.flush();
+        (!near.is_backed_up()).then_some(())
+    });
 }

@@ -101,6 +101,11 @@ impl Datagram for UdpDriver {
     }
 
     #[inline]
+    fn is_backed_up(&self) -> bool {
+        self.transmitter.is_backed_up()
+    }
+
+    #[inline]
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         self.receiver.receive(&self.socket, &mut self.peers, &self.counters, packets)
     }

@@ -54,6 +54,12 @@ impl Transmitter {
         self.queue.room()
     }
 
+    /// Whether packets wait.
+    #[inline]
+    pub fn is_backed_up(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Queues a packet, or sends it when it is long.
     #[inline]
     pub fn send(

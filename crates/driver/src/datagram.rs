@@ -74,6 +74,12 @@ pub trait Datagram: Send {
     /// Hands all queued packets to the fabric, as far as it takes them now; the rest stays queued.
     fn flush(&mut self);
 
+    /// Whether packets wait here for another flush, because the fabric did not take them in the last one. Costs next to
+    /// nothing: it is asked in every turn.
+    fn is_backed_up(&self) -> bool {
+        false
+    }
+
     /// Appends packets that have arrived to `packets`, at most a burst, and returns how many.
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{LONG, pattern};
 use farcall::bootstrap::{Bootstrap, LocalRanks};
 use farcall::parameters::Settings;
-use farcall::{Endpoint, Event, Node, Service, TransportKind};
+use farcall::{AnySource, Endpoint, Event, Node, Service, Tag, TransportKind};
 
 const ECHO: Service = Service(1);
 
@@ -50,5 +50,32 @@ fn answers_given_before_a_rank_leaves_arrive() {
                 });
             }
         }
+    }
+}
+
+#[test]
+fn messages_of_a_rank_that_has_left_say_whom_they_are_from() {
+    for &kind in TransportKind::ALL {
+        println!("{kind}");
+        let ranks = LocalRanks::new(2);
+        let sender = endpoint(&ranks, 1, kind);
+        let receiver = endpoint(&ranks, 0, kind);
+        let peer = sender.peer(0).expect("the receiver is known");
+        let first = sender.send(peer, Tag(1), b"first").within(LONG).start().expect("room");
+        let second = sender.send(peer, Tag(2), b"second").within(LONG).start().expect("room");
+        let posted = receiver.receive(AnySource, Tag(1)).within(LONG).start().expect("room");
+        while receiver.receives_under_way() > 0 || sender.sends_under_way() > 0 {
+            sender.turn();
+            receiver.turn();
+        }
+        assert_eq!((first.wait(), second.wait()), (Ok(()), Ok(())));
+        assert_eq!(posted.wait().expect("it is here").peer().rank(), 1);
+        drop(sender);
+        let mut is_down = false;
+        while !is_down {
+            receiver.poll(|_, event| is_down |= matches!(event, Event::PeerDown { .. }));
+        }
+        let late = receiver.receive(AnySource, Tag(2)).within(LONG).wait().expect("it was kept");
+        assert_eq!((late.peer().rank(), late.peer().endpoint()), (1, 0), "{kind}");
     }
 }

@@ -3,6 +3,7 @@
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes both out
 //! of the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
 
+mod heirless;
 mod library;
 mod mail;
 mod message;

@@ -8,13 +8,11 @@ use std::collections::VecDeque;
 
 use farcall_protocol::matching::{Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag};
 
+use crate::heirless::Heirless;
 use crate::payload::WaitingPayload;
 use crate::{
     DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId,
 };
-
-/// The most ended sessions of which unexpected messages are kept.
-const HEIRLESS_MAX: usize = 64;
 
 /// The receives and unexpected messages of one transport, and the ends of sends that the sink does not know yet.
 pub struct Mail {
@@ -22,8 +20,7 @@ pub struct Mail {
     /// Whether messages that nobody expects go to the sink.
     pub hands_on: bool,
     pub ended_sends: Vec<(MessageId, SendOutcome)>,
-    /// Ended sessions of which messages may be left, oldest first.
-    heirless: VecDeque<(Source, SessionId)>,
+    heirless: Heirless,
 }
 
 /// A message that nobody expected.
@@ -126,7 +123,7 @@ impl Mail {
             matching: Matching::new(seed),
             hands_on: false,
             ended_sends: Vec::new(),
-            heirless: VecDeque::new(),
+            heirless: Heirless::default(),
         }
     }
 
@@ -200,15 +197,7 @@ impl Mail {
     pub fn part(&mut self, from: &mut Correspondent, session: SessionId, reason: &DownReason) {
         let sends = core::mem::take(&mut from.sends);
         self.ended_sends.extend(sends.into_iter().map(|waiting| (waiting.send, Err(reason.clone()))));
-        if self.matching.unexpected() == 0 {
-            return self.heirless.clear();
-        }
-        self.heirless.push_back((from.source, session));
-        if self.heirless.len() > HEIRLESS_MAX
-            && let Some((source, oldest)) = self.heirless.pop_front()
-        {
-            self.matching.forget(source, |message| message.session == oldest);
-        }
+        self.heirless.add(&mut self.matching, from.source, session, |message| message.session);
     }
 }
 

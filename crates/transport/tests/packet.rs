@@ -2,10 +2,15 @@
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig};
-use farcall_driver::{CounterFile, Datagram};
+use farcall_driver::{
+    Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError,
+};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
@@ -272,4 +277,88 @@ fn all_calls_complete_once_with_the_right_bytes_over_a_fabric_that_breaks_packet
     assert_eq!(pair.ends[1].log.served, calls, "each request ran once");
     assert!(pair.ends.iter().all(|end| end.log.downs.is_empty()));
     assert!(pair.ends[1].transport.counters().checksum_errors.get() > u64::from(calls) / 20);
+}
+
+/// A driver over a fabric that takes nothing as long as it is `stuck`.
+struct Stuck {
+    inner: UdpDriver,
+    stuck: Arc<AtomicBool>,
+    queued: bool,
+}
+
+impl Datagram for Stuck {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn limits(&self) -> DatagramLimits {
+        self.inner.limits()
+    }
+
+    fn address(&self) -> Address {
+        self.inner.address()
+    }
+
+    fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
+        self.inner.resolve(address)
+    }
+
+    fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
+        self.queued = true;
+        self.inner.send(to, priority, parts)
+    }
+
+    fn send_room(&self) -> usize {
+        self.inner.send_room()
+    }
+
+    fn flush(&mut self) {
+        if !self.stuck.load(Ordering::Relaxed) {
+            self.inner.flush();
+            self.queued = false;
+        }
+    }
+
+    fn is_backed_up(&self) -> bool {
+        self.queued
+    }
+
+    fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
+        self.inner.receive(packets)
+    }
+
+    fn release(&mut self, packet: Packet) {
+        self.inner.release(packet);
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        self.inner.wait_descriptors()
+    }
+}
+
+#[test]
+fn what_the_fabric_did_not_take_leaves_when_it_does_and_not_when_a_timer_says_so() {
+    let stuck = [false, false].map(|stuck| Arc::new(AtomicBool::new(stuck)));
+    let drivers = stuck.each_ref().map(|stuck| {
+        let stuck = Arc::clone(stuck);
+        Stuck { inner: udp(1500), stuck, queued: false }
+    });
+    let mut pair = Pair::new(drivers);
+    let session = pair.connect();
+    pair.answer_to(session, ECHO, b"up");
+    // From here on no time passes, so that no timer comes.
+    let now = pair.clock.now();
+    let turn = |pair: &mut Pair<Stuck>| {
+        for end in &mut pair.ends {
+            end.transport.poll(now, &mut end.log);
+        }
+    };
+    (0..10).for_each(|_| turn(&mut pair));
+    stuck[0].store(true, Ordering::Relaxed);
+    pair.call(session, 2, ECHO, b"waits in the driver");
+    (0..10).for_each(|_| turn(&mut pair));
+    assert!(pair.ends[0].log.responses.is_empty());
+    stuck[0].store(false, Ordering::Relaxed);
+    (0..10).for_each(|_| turn(&mut pair));
+    assert!(pair.ends[0].log.responses.contains_key(&2), "it still waits");
 }

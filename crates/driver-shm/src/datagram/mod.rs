@@ -167,6 +167,11 @@ impl Datagram for ShmDatagram {
     }
 
     #[inline]
+    fn is_backed_up(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
+    #[inline]
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         self.receive_packets(packets)
     }

@@ -238,6 +238,11 @@ impl Datagram for VerbsDatagram {
     }
 
     #[inline]
+    fn is_backed_up(&self) -> bool {
+        self.sending.is_backed_up()
+    }
+
+    #[inline]
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         let before = packets.len();
         let mut bytes = 0;

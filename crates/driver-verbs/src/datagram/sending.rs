@@ -92,6 +92,12 @@ impl Sending {
         (self.queue_max - waiting).min(self.entries.len() - used)
     }
 
+    /// Whether packets wait that the card does not have.
+    #[inline]
+    pub fn is_backed_up(&self) -> bool {
+        self.queued > self.posted
+    }
+
     /// How many packets were ever queued.
     pub fn queued(&self) -> u64 {
         self.queued

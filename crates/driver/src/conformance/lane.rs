@@ -28,6 +28,7 @@ macro_rules! lane_conformance {
         $crate::lane_conformance!(
             @module $name, $factory, hello_and_welcome_arrive, the_longest_hello_and_welcome_arrive,
             a_wrong_address_is_refused, nobody_is_there, closing_is_seen_on_both_sides, a_dropped_driver_is_seen,
+            a_lane_closed_before_it_is_up_leaves_nothing,
             ends_of_a_closed_lane_do_no_harm, lanes_are_taken_once, lane_numbers_are_not_used_again,
             a_driver_has_many_lanes, nothing_is_there_before_publication, records_of_all_lengths_pass,
             records_pass_at_every_offset, a_record_can_be_looked_at_again, both_directions_are_apart,

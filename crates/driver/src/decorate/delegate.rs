@@ -34,6 +34,11 @@ macro_rules! delegate_datagram {
         fn send_room(&self) -> usize {
             self.$inner.send_room()
         }
+
+        #[inline]
+        fn is_backed_up(&self) -> bool {
+            self.$inner.is_backed_up()
+        }
     };
     (@flush $inner:ident) => {
         #[inline]
@@ -184,6 +189,10 @@ impl<D: Datagram + ?Sized> Datagram for Box<D> {
 
     fn flush(&mut self) {
         (**self).flush();
+    }
+
+    fn is_backed_up(&self) -> bool {
+        (**self).is_backed_up()
     }
 
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {

@@ -36,9 +36,8 @@ impl Core {
     /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
     #[inline]
     pub fn turn(&mut self, mut sinks: Sinks<'_, '_>) -> usize {
-        if self.polls_until_clock == 0 {
-            self.read_clock(sinks.events.as_deref_mut());
-        }
+        let expired =
+            if self.polls_until_clock == 0 { self.read_clock(sinks.events.as_deref_mut()) } else { 0 };
         self.polls_until_clock -= 1;
         let now = self.state.now;
         if self.state.dropped_requests.any() {
@@ -46,26 +45,29 @@ impl Core {
         }
         let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
         let mut turn = Turn { state: &mut self.state, sinks };
-        let done = ended + self.transport.poll(now, &mut turn);
+        let done = expired + ended + self.transport.poll(now, &mut turn);
+        let done = done + core::mem::take(&mut self.state.sessions_changed);
         if done > 0 {
             self.state.counters.busy_polls.increment();
         }
         done
     }
 
+    /// Says how many operations ended because their deadline has passed.
     #[inline(never)]
-    fn read_clock(&mut self, events: Option<&mut EventSink<'_>>) {
+    fn read_clock(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
         self.settle_deadlines();
         let now = self.state.now;
         let polls = self.transport.polls_per_clock_reading();
         self.state.counters.polls.add(u64::from(polls));
         self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
         self.polls_until_clock = polls;
-        if self.state.operations.earliest_deadline() <= now {
-            let outbox = self.transport.outbox();
-            let sinks = Sinks { events, requests: None };
-            Turn { state: &mut self.state, sinks }.expire(outbox);
+        if self.state.operations.earliest_deadline() > now {
+            return 0;
         }
+        let outbox = self.transport.outbox();
+        let sinks = Sinks { events, requests: None };
+        Turn { state: &mut self.state, sinks }.expire(outbox)
     }
 
     /// Reads the clock, which gives the operations that were added since the last reading their true deadlines.
@@ -120,7 +122,7 @@ impl Core {
     pub fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
         let mut delivered = self.deliver_sent(on_event);
         // Those that are stored meanwhile wait for the next poll.
-        for _ in 0..self.state.stored_events.len() {
+        for _ in 0..self.state.stored_events.others() {
             let Some(event) = self.state.stored_events.pop_front() else { break };
             let outbox = self.transport.outbox();
             let mut context = Context { outbox, state: &mut self.state };
@@ -155,9 +157,9 @@ impl Core {
 
     /// The events of sends that ended when they began, up to now.
     fn deliver_sent(&mut self, on_event: &mut EventSink<'_>) -> usize {
-        let ended = self.state.messages.sent.len();
+        let ended = self.state.stored_events.sent_at_once.len();
         for _ in 0..ended {
-            let Some(token) = self.state.messages.sent.pop_front() else { break };
+            let Some(token) = self.state.stored_events.sent_at_once.pop_front() else { break };
             let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
             on_event(&mut context, Event::Sent { token, outcome: Ok(()) });
         }
@@ -169,22 +171,24 @@ impl Core {
         if self.turn(Sinks::default()) > 0 {
             self.idler.busy();
         } else {
-            self.idle(Sinks::default());
+            self.idle(Sinks::default(), false);
         }
     }
 
-    /// Does what the idle policy says; `sinks` take what happens just before a sleep.
+    /// Does what the idle policy says; `sinks` take what happens just before a sleep. Who `heeds_events` wants to be told
+    /// of those that are stored meanwhile, at once.
     #[inline]
-    pub fn idle(&mut self, sinks: Sinks<'_, '_>) {
+    pub fn idle(&mut self, sinks: Sinks<'_, '_>, heeds_events: bool) {
         match self.idler.idle(self.state.now) {
             Step::Poll => {}
             Step::Yield => std::thread::yield_now(),
             Step::Sleep if self.stays_awake => std::thread::yield_now(),
-            Step::Sleep => self.sleep(sinks),
+            Step::Sleep => self.sleep(sinks, heeds_events),
         }
     }
 
-    /// The earliest time at which a poll is due although nothing arrives; [`Instant::NEVER`] if none is.
+    /// The earliest time at which a poll is due although nothing arrives, stored events aside; [`Instant::NEVER`] if none
+    /// is.
     ///
     /// Who asks is about to wait. Deadlines are settled before that, or the wait would be added to them.
     pub fn next_deadline(&mut self) -> Instant {
@@ -192,8 +196,7 @@ impl Core {
             self.settle_deadlines();
             self.polls_until_clock = 0;
         }
-        let state = &self.state;
-        if state.dropped_requests.any() || !state.messages.ended.is_empty() || state.has_stored_events() {
+        if self.state.dropped_requests.any() || !self.state.messages.ended.is_empty() {
             return Instant::ZERO;
         }
         let deadline = self.state.operations.earliest_deadline();
@@ -201,11 +204,12 @@ impl Core {
     }
 
     /// Blocks until a peer rings, a deadline comes or [`SLEEP_MAX`] is over.
-    fn sleep(&mut self, sinks: Sinks<'_, '_>) {
+    fn sleep(&mut self, sinks: Sinks<'_, '_>, heeds_events: bool) {
         self.transport.prepare_wait();
         // What was published before the announcement would ring no bell.
         let is_idle = self.turn(sinks) == 0 && self.state.messages.ended.is_empty();
-        if is_idle && !self.state.has_stored_events() {
+        let may_sleep = !heeds_events || self.state.stored_events.is_empty();
+        if is_idle && may_sleep {
             self.state.counters.sleeps.increment();
             let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
             let mut descriptors = self.transport.wait_descriptors();

@@ -1,5 +1,7 @@
 //! What a poll reports to whoever asked for events.
 
+use std::collections::VecDeque;
+
 use farcall_transport::{DownReason, Kept};
 
 use super::messages::{KeptMessage, ReceiveError, ReceiveOutcome, SendError};
@@ -31,6 +33,8 @@ pub enum Event<'a> {
         outcome: &'a ReceiveOutcome<'a>,
     },
     /// A session ended. Its calls have been completed with the same reason.
+    ///
+    /// Of an endpoint that is turned or waited on, and not asked for events, the last 1024 such ends are kept at most.
     PeerDown {
         /// The peer.
         peer: Peer,
@@ -40,9 +44,85 @@ pub enum Event<'a> {
 }
 
 /// An event that waits for somebody to ask for it.
+#[derive(Debug)]
 pub enum StoredEvent {
     Completed { token: u64, outcome: Result<Kept, CallError> },
     Sent { token: u64, outcome: Result<(), SendError> },
     Received { token: u64, outcome: Result<KeptMessage, ReceiveError> },
     PeerDown { peer: Peer, reason: DownReason },
+}
+
+/// With so many events waiting an end of a session displaces an older one: who never asks for events is told of sessions
+/// all the same, unlike of operations, of which only those that were posted become events.
+const KEPT_WITH_SESSIONS_MAX: usize = 1024;
+
+/// Events that happened while nobody took them, oldest first.
+#[derive(Debug, Default)]
+pub struct StoredEvents {
+    events: VecDeque<StoredEvent>,
+    /// The tokens of sends that ended well when they began: most do, and an event is many times as long.
+    pub sent_at_once: VecDeque<u64>,
+}
+
+impl StoredEvents {
+    pub fn push_back(&mut self, event: StoredEvent) {
+        let is_session = |event: &StoredEvent| matches!(event, StoredEvent::PeerDown { .. });
+        if self.events.len() >= KEPT_WITH_SESSIONS_MAX
+            && is_session(&event)
+            && let Some(oldest) = self.events.iter().position(is_session)
+        {
+            self.events.remove(oldest);
+        }
+        self.events.push_back(event);
+    }
+
+    pub fn pop_front(&mut self) -> Option<StoredEvent> {
+        self.events.pop_front()
+    }
+
+    /// How many there are beside the sends that ended at once.
+    pub fn others(&self) -> usize {
+        self.events.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.sent_at_once.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_transport::SessionId;
+
+    use super::*;
+
+    fn down(session: u32) -> StoredEvent {
+        let peer = Peer { session: SessionId(session), rank: 0, endpoint: 0 };
+        StoredEvent::PeerDown { peer, reason: DownReason::Closed }
+    }
+
+    /// The sessions and tokens of what is kept.
+    fn numbers(mut events: StoredEvents) -> Vec<(bool, u64)> {
+        let number = |event| match event {
+            StoredEvent::PeerDown { peer, .. } => (true, u64::from(peer.session.0)),
+            StoredEvent::Sent { token, .. } => (false, token),
+            other => panic!("nothing else was stored: {other:?}"),
+        };
+        core::iter::from_fn(|| events.pop_front()).map(number).collect()
+    }
+
+    #[test]
+    fn only_ends_of_sessions_are_displaced_and_only_by_such() {
+        let mut events = StoredEvents::default();
+        let tokens = KEPT_WITH_SESSIONS_MAX as u64 - 2;
+        (1..=2).for_each(|session| events.push_back(down(session)));
+        (0..tokens).for_each(|token| events.push_back(StoredEvent::Sent { token, outcome: Ok(()) }));
+        (3..=100).for_each(|session| events.push_back(down(session)));
+        assert_eq!(events.others(), KEPT_WITH_SESSIONS_MAX);
+        events.push_back(StoredEvent::Sent { token: tokens, outcome: Ok(()) });
+        let sends = (0..tokens).map(|token| (false, token));
+        let expected: Vec<_> = sends.chain([(true, 99), (true, 100), (false, tokens)]).collect();
+        assert_eq!(numbers(events), expected);
+    }
 }

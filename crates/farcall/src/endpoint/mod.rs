@@ -284,6 +284,14 @@ impl Endpoint {
 
     /// When a poll must come at the latest although nothing arrives; a time that is past asks for one at once.
     pub fn next_deadline(&self) -> Option<Instant> {
+        if !self.core().state.stored_events.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        self.next_deadline_of_turns()
+    }
+
+    /// As [`Endpoint::next_deadline`], for who takes no events: those that are kept are no reason to poll.
+    pub(crate) fn next_deadline_of_turns(&self) -> Option<Instant> {
         let deadline = self.core().next_deadline();
         (deadline != Instant::NEVER).then_some(deadline)
     }
@@ -350,7 +358,7 @@ impl Endpoint {
         let done = self.poll_with(&mut on_event, Some(&mut on_request));
         let core = &mut *self.core();
         if done == 0 {
-            core.idle(Sinks { events: None, requests: Some(&mut on_request) });
+            core.idle(Sinks { events: None, requests: Some(&mut on_request) }, true);
         } else {
             core.idler.busy();
         }
@@ -360,7 +368,8 @@ impl Endpoint {
     #[inline]
     fn poll_with<'e>(&self, on_event: &mut EventSink<'e>, on_request: Option<&mut RequestSink<'e>>) -> usize {
         let core = &mut *self.core_for_turn();
-        let stored = if core.state.has_stored_events() { core.deliver_stored_events(on_event) } else { 0 };
+        let stored =
+            if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(on_event) };
         stored + core.turn(Sinks { events: Some(on_event), requests: on_request })
     }
 
@@ -388,7 +397,7 @@ impl Endpoint {
         let done = self.poll(&mut on_event);
         let core = &mut *self.core();
         if done == 0 {
-            core.idle(Sinks::default());
+            core.idle(Sinks::default(), true);
         } else {
             core.idler.busy();
         }

@@ -43,10 +43,11 @@ pub struct Sessions {
     live: Vec<(Peer, SessionState)>,
     /// Where in `live` the last search ended: traffic comes in runs.
     last_found: usize,
-    ended: Vec<(SessionId, DownReason)>,
+    ended: Vec<(Peer, DownReason)>,
 }
 
-/// How many ended sessions are remembered, so that a later call can say why it fails.
+/// How many ended sessions are remembered, so that a later call can say why it fails, and a message that is received later
+/// whom it is from: transports keep messages of as many.
 const ENDED_MAX: usize = 64;
 
 impl Sessions {
@@ -73,13 +74,13 @@ impl Sessions {
         if self.ended.len() == ENDED_MAX {
             self.ended.remove(0);
         }
-        self.ended.push((session, reason.clone()));
+        self.ended.push((peer, reason.clone()));
         peer
     }
 
     /// Why a session ended, if that was not too long ago.
     pub fn reason_of(&self, session: SessionId) -> Option<&DownReason> {
-        self.ended.iter().rev().find(|(ended, _)| *ended == session).map(|(_, reason)| reason)
+        self.ended.iter().rev().find(|(peer, _)| peer.session == session).map(|(_, reason)| reason)
     }
 
     /// The live session to an endpoint; one that is up rather than one that is opening.
@@ -100,7 +101,7 @@ impl Sessions {
         self.live.iter().find(|(peer, _)| peer.session == session).map(|(_, state)| state)
     }
 
-    /// The peer that a session leads to.
+    /// The peer that a session leads to, or led to until not too long ago.
     #[inline]
     pub fn peer_of(&mut self, session: SessionId) -> Peer {
         if let Some((peer, _)) = self.live.get(self.last_found)
@@ -113,7 +114,13 @@ impl Sessions {
                 self.last_found = place;
                 self.live[place].0
             }
-            None => Peer { session, rank: u32::MAX, endpoint: u32::MAX },
+            None => self.ended_peer(session),
         }
+    }
+
+    #[cold]
+    fn ended_peer(&self, session: SessionId) -> Peer {
+        let known = self.ended.iter().rev().find(|(peer, _)| peer.session == session);
+        known.map_or(Peer { session, rank: u32::MAX, endpoint: u32::MAX }, |(peer, _)| *peer)
     }
 }

@@ -1,6 +1,5 @@
 //! What an endpoint knows besides its transport, and what it does with what the transport reports.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use core::time::Duration;
@@ -15,7 +14,7 @@ use farcall_transport::{
 use super::context::Context;
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
-use super::event::{Event, StoredEvent};
+use super::event::{Event, StoredEvent, StoredEvents};
 use super::messages::{Cancellation, Messages, SendError};
 use super::operations::{Completion, Kind, Operations};
 use super::outcome::{CallError, Outcome, outcome_of};
@@ -42,7 +41,9 @@ pub struct State {
     pub messages: Messages,
     pub counters: EndpointCounters,
     /// Events that happened while nobody took them.
-    pub stored_events: VecDeque<StoredEvent>,
+    pub stored_events: StoredEvents,
+    /// Sessions that came up or ended in this turn: transports count what arrived, and not these.
+    pub sessions_changed: usize,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
     pub now: Instant,
@@ -65,19 +66,14 @@ impl State {
             handlers: Vec::new(),
             sessions: Sessions::default(),
             counters,
-            stored_events: VecDeque::new(),
+            stored_events: StoredEvents::default(),
+            sessions_changed: 0,
             dropped_requests: Arc::default(),
             now,
             call_timeout,
             tracer,
             spare_buffers: Vec::new(),
         }
-    }
-
-    /// Whether there are events that nobody took yet.
-    #[inline]
-    pub fn has_stored_events(&self) -> bool {
-        !self.stored_events.is_empty() || !self.messages.sent.is_empty()
     }
 
     /// A payload in memory that outlives the poll, a spare buffer where it must be copied.
@@ -184,9 +180,10 @@ impl Turn<'_, '_> {
         Cancellation::Cancelled
     }
 
-    /// Ends the operations whose deadline has passed.
-    pub fn expire(&mut self, outbox: &mut dyn Outbox) {
-        for id in self.state.operations.expired(self.state.now) {
+    /// Ends the operations whose deadline has passed; says how many there were.
+    pub fn expire(&mut self, outbox: &mut dyn Outbox) -> usize {
+        let expired = self.state.operations.expired(self.state.now);
+        for &id in &expired {
             match self.state.operations.kind_of(id) {
                 Some(Kind::Call) => self.fail_call(outbox, id, CallError::TimedOut),
                 Some(Kind::Send) => self.expire_send(outbox, id),
@@ -194,6 +191,7 @@ impl Turn<'_, '_> {
                 None => {}
             }
         }
+        expired.len()
     }
 }
 
@@ -260,11 +258,13 @@ impl Sink for Turn<'_, '_> {
 
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
         self.state.sessions.up(session, peer);
+        self.state.sessions_changed += 1;
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
+        self.state.sessions_changed += 1;
         for id in self.state.operations.of_session(session) {
             match self.state.operations.kind_of(id) {
                 Some(Kind::Call) => self.fail_call(outbox, id, CallError::PeerDown(reason.clone())),

@@ -35,6 +35,6 @@ impl Program for Tasks {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.endpoint.next_deadline()
+        self.endpoint.next_deadline_of_turns()
     }
 }

@@ -262,6 +262,11 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         start_sending::<B, P>(reference, &mut caller.request, &mut caller.upkeep, &self.route.cut, ready);
     }
 
+    /// Whether another call is taken, most likely: numbers of a slot may be used up.
+    pub(super) fn has_free_slot(&self) -> bool {
+        !self.free.is_empty() || self.callers.len() < usize::from(self.route.calls_max)
+    }
+
     /// A slot for the next call. One whose numbers are used up is not used again.
     #[inline]
     fn free_slot(&mut self) -> Result<u16, CallError> {

@@ -134,14 +134,21 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         payload: Payload<'_, B>,
     ) -> Result<(), CallError> {
         let channel = channel_of(&mut self.channels, session).ok_or(CallError::Down)?;
+        channel.call(call, service, payload, &mut self.ready)?;
         self.counters.calls += 1;
-        channel.call(call, service, payload, &mut self.ready)
+        Ok(())
     }
 
     /// Whether calls can be made in a session: it is opening or up.
     pub fn is_open(&self, session: SessionId) -> bool {
         let channel = self.channels.get(session.index()).and_then(Option::as_deref);
         channel.is_some_and(|channel| channel.id == session)
+    }
+
+    /// Whether a session is open and has room for one more call.
+    pub fn has_free_call(&self, session: SessionId) -> bool {
+        let channel = self.channels.get(session.index()).and_then(Option::as_deref);
+        channel.is_some_and(|channel| channel.id == session && channel.has_free_slot())
     }
 
     /// Whether all bytes of a call's request were sent once, or the call is over.

@@ -295,6 +295,8 @@ impl<L: Library> Transport for LibraryTransport<L> {
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {
+        // What counts as sent leaves before the good-bye.
+        self.outbound.send_batches();
         self.outbound.sessions.close(to_protocol(session));
     }
 

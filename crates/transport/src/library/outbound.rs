@@ -30,6 +30,8 @@ pub struct Outbound<L: Library> {
     pub counters: LibraryCounters,
     /// By the index of the session's number; of sessions that are over what is left is never looked at.
     pub(super) channels: Vec<Option<Channel>>,
+    /// Sessions that are over and gave their place to others before their end could be reported.
+    displaced: Vec<Channel>,
     address: Address,
     loans: HeapLoans,
     pub(super) head: Head,
@@ -63,6 +65,7 @@ impl<L: Library> Outbound<L> {
             sessions,
             counters,
             channels: Vec::new(),
+            displaced: Vec::new(),
             address,
             loans: HeapLoans::new(config.loan_bytes_max),
             head: Head::new(),
@@ -100,13 +103,25 @@ impl<L: Library> Outbound<L> {
         held
     }
 
-    /// Makes room for a session.
+    /// Makes room for a session. The last one of its place may be over before its end is reported.
     pub fn add_channel(&mut self, id: SessionId) -> &mut Channel {
         let offer = self.sessions.config().offer;
         if self.channels.len() <= id.index() {
             self.channels.resize_with(id.index() + 1, || None);
         }
-        self.channels[id.index()].insert(Channel::new(id, offer))
+        let place = &mut self.channels[id.index()];
+        self.displaced.extend(place.take());
+        place.insert(Channel::new(id, offer))
+    }
+
+    /// Takes out the channel of a session whose end is reported now.
+    fn take_channel(&mut self, id: SessionId) -> Option<Channel> {
+        let place = self.channels.get_mut(id.index())?;
+        let in_place = place.take_if(|channel| channel.id == id);
+        in_place.or_else(|| {
+            let displaced = self.displaced.iter().position(|channel| channel.id == id)?;
+            Some(self.displaced.swap_remove(displaced))
+        })
     }
 
     /// Remembers a destination, so that it can be forgotten when no session leads there.
@@ -175,10 +190,7 @@ impl<L: Library> Outbound<L> {
                         self.go_on(held, Patience::Never, sink);
                     }
                     let reason = self.reason_of(id, reason);
-                    // Another session may have its place already.
-                    if let Some(place @ Some(_)) = self.channels.get_mut(id.index())
-                        && let Some(mut channel) = place.take_if(|channel| channel.id == id)
-                    {
+                    if let Some(mut channel) = self.take_channel(id) {
                         self.mail.part(&mut channel.tagged.mail, crate::SessionId(id.0), &reason);
                         self.report_sends(sink);
                     }

@@ -383,7 +383,8 @@ impl<L: Library> Outbound<L> {
         sink: &mut dyn Sink,
     ) -> Result<Verdict, &'static str> {
         // Of a session that is over nothing is taken any more.
-        let Some(Some(channel)) = self.channels.get_mut(id.index()) else { return Ok(Verdict::Kept) };
+        let channel = self.channels.get_mut(id.index()).and_then(Option::as_mut);
+        let Some(channel) = channel.filter(|channel| channel.id == id) else { return Ok(Verdict::Kept) };
         let bytes = payload.as_slice().len();
         let envelope = Envelope { session: crate::SessionId(id.0), tag, bytes };
         let counted = lines(bytes).min(lines_max(self.unexpected_lines));

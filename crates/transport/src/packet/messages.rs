@@ -5,15 +5,14 @@
 //! long as what nobody expects stays within a bound, and beyond it when the message is received: so a sender that is too
 //! fast runs out of calls, of which messages take half at most, and keeps the rest.
 
-use std::collections::{HashMap, VecDeque};
-
-use farcall_protocol::Identity;
 use farcall_protocol::calls::{CallError, Payload, Policy, Received};
-use farcall_protocol::matching::{Matching, Pattern, Sequencer, Source, Tag, WINDOW_LINE_BYTES, lines};
+use farcall_protocol::matching::{Pattern, Tag, lines};
 use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
 
+use super::mailbox::{Early, Held, Withheld};
 use super::outbound::{Lent, Outbound, to_protocol};
+use crate::mail::WaitingSend;
 use crate::payload::WaitingPayload;
 use crate::{
     DownReason, Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, SendOutcome,
@@ -32,112 +31,6 @@ pub const TRAILER_BYTES: usize = 8;
 /// Messages up to this many bytes are put together in memory that is used again.
 const SCRATCH_BYTES_MAX: usize = 2048;
 
-/// The most ended sessions of which unexpected messages are kept.
-const HEIRLESS_MAX: usize = 64;
-
-/// All messages of a packet transport.
-pub struct Mailbox {
-    matching: Matching<Held>,
-    pub hands_on: bool,
-    channels: HashMap<SessionId, Channel>,
-    /// What a peer's unexpected messages may count.
-    window_lines: u32,
-    /// Ended sessions of which messages may be left, oldest first.
-    heirless: VecDeque<(Source, SessionId)>,
-    scratch: Vec<u8>,
-}
-
-/// A message that nobody expected.
-#[derive(Debug)]
-struct Held {
-    session: SessionId,
-    payload: Kept,
-    lines: u32,
-    number: u32,
-}
-
-/// A message that came before those in front of it.
-struct Early {
-    tag: Tag,
-    request: CallKey,
-    number: u32,
-    payload: Kept,
-}
-
-/// A message whose answer waits until it is received.
-struct Withheld {
-    number: u32,
-    request: CallKey,
-    lines: u32,
-}
-
-struct WaitingSend {
-    send: MessageId,
-    tag: Tag,
-    payload: WaitingPayload,
-}
-
-/// The messages of one session.
-#[derive(Default)]
-struct Channel {
-    /// Whose messages come here; not known while the session is opening.
-    source: Source,
-    next_number: u32,
-    /// Messages that were not answered yet, with what they count.
-    under_way: VecDeque<(MessageId, u32)>,
-    under_way_lines: u32,
-    waiting: VecDeque<WaitingSend>,
-    sequencer: Sequencer<Early>,
-    /// What the unexpected messages count that were answered.
-    held_lines: u32,
-    withheld: VecDeque<Withheld>,
-}
-
-impl Mailbox {
-    pub fn new(seed: u64, unexpected_bytes: usize) -> Self {
-        Self {
-            matching: Matching::new(seed),
-            hands_on: false,
-            channels: HashMap::new(),
-            window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
-            heirless: VecDeque::new(),
-            scratch: Vec::new(),
-        }
-    }
-
-    /// Takes back sends that wait.
-    pub fn cancel_send(&mut self, send: MessageId) -> usize {
-        let waiting = |channel: &mut Channel| {
-            let before = channel.waiting.len();
-            channel.waiting.retain(|waiting| waiting.send != send);
-            before - channel.waiting.len()
-        };
-        self.channels.values_mut().map(waiting).sum()
-    }
-
-    pub fn cancel_receive(&mut self, receive: MessageId) -> bool {
-        self.matching.withdraw(receive.0)
-    }
-
-    /// A session is up: from now on its messages have a source.
-    pub fn session_up(&mut self, session: SessionId, peer: Identity) {
-        self.channels.entry(session).or_default().source = Source::new(peer.rank, peer.endpoint);
-    }
-
-    /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
-    fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
-        let Some(channel) = self.channels.remove(&session) else { return Vec::new() };
-        self.heirless.push_back((channel.source, session));
-        if self.heirless.len() > HEIRLESS_MAX
-            && let Some((source, oldest)) = self.heirless.pop_front()
-        {
-            self.matching.forget(source, |message| message.session == oldest);
-        }
-        let under_way = channel.under_way.into_iter().map(|(send, _)| send);
-        under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
-    }
-}
-
 impl<P: Policy> Outbound<P> {
     pub fn send_message(
         &mut self,
@@ -147,8 +40,9 @@ impl<P: Policy> Outbound<P> {
         payload: Outgoing<'_>,
     ) -> Result<SendProgress, SendRefused> {
         let offer = self.agreed(session).unwrap_or(self.calls.sessions().config().offer);
-        let (bytes, bytes_max) = (payload.len(), offer.message_bytes_max as usize - TRAILER_BYTES);
-        if bytes > bytes_max {
+        let (bytes, bytes_max) = (payload.len(), offer.message_bytes_max as usize);
+        if bytes + TRAILER_BYTES > bytes_max {
+            let bytes_max = bytes_max.saturating_sub(TRAILER_BYTES);
             return Err(SendRefused::TooLong { bytes, bytes_max });
         }
         let must_wait = self.mail.channels.get(&session).is_some_and(|channel| !channel.waiting.is_empty());
@@ -164,7 +58,8 @@ impl<P: Policy> Outbound<P> {
         Ok(SendProgress::Pending)
     }
 
-    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down.
+    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down, or
+    /// ends because the message waited for it and is over its limit.
     fn transmit<'p>(
         &mut self,
         session: SessionId,
@@ -200,8 +95,18 @@ impl<P: Policy> Outbound<P> {
         };
         match made {
             Ok(()) => {}
-            Err(CallError::TooMany { .. }) => return Err(Some(payload)),
-            Err(CallError::Down | CallError::TooLong { .. }) => return Err(None),
+            Err(CallError::TooMany { .. }) => {
+                if !self.mail.starved.contains(&session) {
+                    self.mail.starved.push(session);
+                }
+                return Err(Some(payload));
+            }
+            Err(CallError::TooLong { bytes, bytes_max }) => {
+                let reason = EndReason::WaitingCallTooLong { bytes, bytes_max };
+                self.calls.end_because(to_protocol(session), reason);
+                return Err(None);
+            }
+            Err(CallError::Down) => return Err(None),
         }
         let channel = self.mail.channels.entry(session).or_default();
         channel.next_number = number.wrapping_add(1);
@@ -220,8 +125,26 @@ impl<P: Policy> Outbound<P> {
         sink.sent(self, send, Ok(()));
     }
 
+    /// Whether a message could go that waits for a call to end.
+    pub fn can_feed(&self) -> bool {
+        self.mail.starved.iter().any(|&session| self.calls.has_free_call(to_protocol(session)))
+    }
+
+    /// Sends messages that waited for a call to end, however it ended.
+    #[cold]
+    pub fn feed_starved(&mut self) {
+        let starved = core::mem::take(&mut self.mail.starved);
+        for session in starved {
+            if self.calls.has_free_call(to_protocol(session)) {
+                self.send_waiting(session);
+            } else if self.calls.is_open(to_protocol(session)) {
+                self.mail.starved.push(session);
+            }
+        }
+    }
+
     /// Sends messages that wait, oldest first.
-    pub fn send_waiting(&mut self, session: SessionId) {
+    fn send_waiting(&mut self, session: SessionId) {
         while let Some(WaitingSend { send, tag, payload }) =
             self.mail.channels.get_mut(&session).and_then(|channel| channel.waiting.pop_front())
         {

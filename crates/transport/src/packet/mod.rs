@@ -9,6 +9,7 @@
 
 mod config;
 mod counters;
+mod mailbox;
 mod messages;
 mod outbound;
 mod transmit;
@@ -168,6 +169,9 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
         self.outbound.report_sessions(sink);
+        if self.outbound.mail.any_starved() {
+            self.outbound.feed_starved();
+        }
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         if received > 0 {
             self.counters.follow(&self.outbound.calls);
@@ -185,7 +189,8 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        if self.transmitter.is_blocked() || self.outbound.calls.wants_transmit() {
+        let can_send = self.outbound.calls.wants_transmit() || self.outbound.can_feed();
+        if can_send || self.transmitter.is_blocked() {
             return Some(Instant::ZERO);
         }
         self.outbound.calls.next_deadline()

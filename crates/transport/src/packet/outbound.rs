@@ -9,7 +9,8 @@ use farcall_protocol::wire::{CallKey, Flags, Header, Offer, Opcode};
 use farcall_protocol::{Identity, Instant};
 
 use super::PacketConfig;
-use super::messages::{MESSAGES, Mailbox, TAKEN};
+use super::mailbox::Mailbox;
+use super::messages::{MESSAGES, TAKEN};
 use crate::trace::{CallTracer, event, wire_number};
 use crate::{
     CallId, CallRefused, Incoming, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,

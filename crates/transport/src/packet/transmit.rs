@@ -32,7 +32,7 @@ impl Transmitter {
         self.tracer = tracer;
     }
 
-    /// Fills the driver's queue and hands it to the fabric.
+    /// Fills the driver's queue and hands it to the fabric, with what it did not take the last time.
     #[inline]
     pub fn transmit<B: AsRef<[u8]>, P: Policy, D: Datagram>(
         &mut self,
@@ -40,7 +40,7 @@ impl Transmitter {
         driver: &mut D,
         now: Instant,
     ) {
-        if !calls.wants_transmit() && self.declined.is_none() {
+        if !calls.wants_transmit() && self.declined.is_none() && !driver.is_backed_up() {
             return;
         }
         if self.send_declined(driver) {

@@ -51,8 +51,15 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Tells the peer which of its blocks are not read here any more.
     fn send_block_returns(&mut self, slot: usize) {
-        while self.sessions[slot].borrowed_blocks > 0 && self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
-            let Some(block) = self.driver.due_return(self.sessions[slot].lane) else { return };
+        while self.sessions[slot].borrowed_blocks > 0 {
+            let session = &mut self.sessions[slot];
+            let due = session.returning.take().or_else(|| self.driver.due_return(session.lane));
+            let Some(block) = due else { return };
+            // Only now, or as long as a block is held each flush would open a record, and publish it empty.
+            if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
+                self.sessions[slot].returning = Some(block);
+                return;
+            }
             let length = DESCRIPTOR_BYTES as u16;
             let header = EntryHeader { kind: EntryKind::BlockReturn, call: 0, selector: 0, length };
             self.append(slot, header, &encode_descriptor(block));

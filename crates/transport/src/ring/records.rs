@@ -144,6 +144,11 @@ impl<D: LaneDriver> Outbound<D> {
         if used == 0 {
             return;
         }
+        // It was opened for a message for which there was no block memory.
+        if entries == 0 && !session.consumer.credit_is_due() {
+            session.batch = Batch { listed, ..Batch::default() };
+            return;
+        }
         if let Some(now) = self.tracer.begin() {
             self.mark_transmitted(slot, now);
         }

@@ -124,6 +124,8 @@ pub struct Session<S> {
     pub unanswered_requests: usize,
     /// The peer's blocks that we hold or whose return is due.
     pub borrowed_blocks: usize,
+    /// One of those that is due and for which there was no room.
+    pub returning: Option<BlockDescriptor>,
     pub calls_max: usize,
     pub message_bytes_max: usize,
     /// Payloads up to this travel inside the ring.
@@ -147,6 +149,7 @@ impl<S> Session<S> {
             unanswered_calls: 0,
             unanswered_requests: 0,
             borrowed_blocks: 0,
+            returning: None,
             calls_max: 0,
             message_bytes_max: 0,
             inline_bytes: 0,

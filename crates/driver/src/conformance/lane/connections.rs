@@ -4,9 +4,10 @@ use std::collections::HashSet;
 
 use super::records::{read, write};
 use super::{WITHIN, connect, next_down, next_event, pair};
-use crate::conformance::made;
+use crate::conformance::{made, until};
 use crate::{
-    Address, AddressError, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneReceiver, LaneSender,
+    Address, AddressError, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver,
+    LaneSender,
 };
 
 /// The hello reaches who is called, the welcome who calls.
@@ -59,6 +60,50 @@ pub fn closing_is_seen_on_both_sides<L: LaneDriver>(make: impl Fn(usize) -> Vec<
     assert_eq!(next_down(&mut a, at_a.lane), LaneFault::Closed);
     assert_eq!(next_down(&mut b, at_b.lane), LaneFault::PeerClosed);
     assert_eq!((a.poll_event(), b.poll_event()), (None, None), "a lane goes down once");
+}
+
+/// A lane can be closed at any moment of its setting up. Its peer sees nothing of it or also its end, and it takes nobody's
+/// place.
+pub fn a_lane_closed_before_it_is_up_leaves_nothing<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    const LANES: usize = 500;
+    let [mut a, mut b] = made(make);
+    let mut open_at_b = HashSet::new();
+    for number in 0..LANES {
+        let lane = a.connect(&b.address(), b"", WITHIN).expect("an address of this kind");
+        // Each time a little later, so that it happens at different stages.
+        (0..number).for_each(|_| core::hint::spin_loop());
+        a.close(lane);
+        until("the lane is closed", || match a.poll_event()? {
+            LaneEvent::Connected { lane: connected, .. } => {
+                assert_eq!(connected, lane);
+                None
+            }
+            LaneEvent::Down { lane: down, fault } => {
+                assert_eq!((down, fault), (lane, LaneFault::Closed));
+                Some(())
+            }
+            accepted @ LaneEvent::Accepted { .. } => panic!("nobody called: {accepted:?}"),
+        });
+        follow(&mut b, &mut open_at_b);
+    }
+    let _last = a.connect(&b.address(), b"last", WITHIN).expect("an address of this kind");
+    until("only the last lane is up", || {
+        follow(&mut b, &mut open_at_b);
+        (open_at_b.len() == 1 && open_at_b.iter().all(|(_, hello)| hello == b"last")).then_some(())
+    });
+    assert!(matches!(next_event(&mut a), LaneEvent::Connected { .. }));
+    assert_eq!(a.poll_event(), None, "a lane goes down once");
+}
+
+/// Takes note of the lanes that came up at who is called and went down again.
+fn follow<L: LaneDriver>(driver: &mut L, open: &mut HashSet<(LaneId, Vec<u8>)>) {
+    while let Some(event) = driver.poll_event() {
+        match event {
+            LaneEvent::Accepted { lane, hello } => assert!(open.insert((lane, hello))),
+            LaneEvent::Down { lane, .. } => open.retain(|(other, _)| *other != lane),
+            LaneEvent::Connected { .. } => panic!("nobody was called"),
+        }
+    }
 }
 
 /// A driver that goes away takes its lanes down at its peers.

@@ -37,20 +37,12 @@ pub struct Messages {
     pub handler: Option<MessageHandler>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
     pub ended: VecDeque<Ended>,
-    /// The tokens of sends that ended well when they began, and whose events wait for the next poll.
-    pub sent: VecDeque<u64>,
     /// The first failures of sends of which other parts are still under way.
     pub failed_parts: HashMap<CallId, SendError>,
 }
 
 impl Messages {
     pub fn new(timeout: Duration) -> Self {
-        Self {
-            timeout,
-            handler: None,
-            ended: VecDeque::new(),
-            sent: VecDeque::new(),
-            failed_parts: HashMap::new(),
-        }
+        Self { timeout, handler: None, ended: VecDeque::new(), failed_parts: HashMap::new() }
     }
 }

@@ -243,7 +243,7 @@ fn post(
 ) -> Result<Option<Operation>, SendError> {
     match begin(context.outbox, context.state, to, tag, payload)? {
         Begun::Done => {
-            context.state.messages.sent.push_back(token);
+            context.state.stored_events.sent_at_once.push_back(token);
             Ok(None)
         }
         Begun::Pending(parts) => {

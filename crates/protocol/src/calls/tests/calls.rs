@@ -113,6 +113,7 @@ fn one_call_too_many_is_refused_until_another_completes<P: Tested>() {
     }
     let refused = world.nodes[0].calls.call(session, 4, HELD, Payload::Slice(&[]));
     assert_eq!(refused, Err(CallError::TooMany { calls_max: 4 }));
+    assert_eq!(world.nodes[0].calls.counters().calls, 4, "what was refused is no call");
     world.run_until(LIMIT, |world| world.nodes[1].held.len() == 4);
     world.release_held(1);
     world.run_until(LIMIT, |world| world.nodes[0].completed.len() == 4);

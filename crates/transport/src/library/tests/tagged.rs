@@ -144,6 +144,35 @@ fn the_end_of_a_session_ends_its_sends_and_leaves_what_has_arrived() {
 }
 
 #[test]
+fn what_waits_for_a_session_ends_with_it_although_the_next_one_has_its_place() {
+    let mut world = World::new(CONFIG, CONFIG);
+    assert_eq!(world.send(0, 1, b"waits"), Ok(SendProgress::Pending));
+    let (first, now) = (world.session, world.now);
+    world.caller.transport.close(first, now);
+    let to = world.server.transport.address();
+    world.session = world.caller.transport.connect(&to, now).expect("there is room");
+    assert_eq!(world.session.0 as u16, first.0 as u16, "the same place");
+    assert_eq!(world.send(1, 2, b"arrives"), Ok(SendProgress::Pending));
+    world.turn();
+    assert_eq!(world.caller.log.down, [(first, DownReason::Closed)]);
+    let sent = [(MessageId(0), Err(DownReason::Closed)), (MessageId(1), Ok(()))];
+    assert_eq!(world.caller.log.sent, sent);
+    assert!(matches!(world.post_at_server(0, Some(2)), ReceiveProgress::Arrived(..)));
+}
+
+#[test]
+fn what_was_sent_before_a_session_is_closed_leaves_although_the_next_one_has_its_place() {
+    let mut world = World::with_mail();
+    assert_eq!(world.send(0, 1, b"in a batch"), Ok(SendProgress::Done));
+    let (first, now) = (world.session, world.now);
+    world.caller.transport.close(first, now);
+    let to = world.server.transport.address();
+    world.session = world.caller.transport.connect(&to, now).expect("there is room");
+    world.turn();
+    assert!(matches!(world.post_at_server(0, Some(1)), ReceiveProgress::Arrived(..)));
+}
+
+#[test]
 fn a_peer_whose_messages_break_a_rule_loses_its_session() {
     let one = |number| TaggedPacket::One { number, tag: Tag(1) };
     let (overrun, number) =

@@ -1,0 +1,128 @@
+//! Endpoints that are turned or waited on sleep when there is nothing to do, and not when there was.
+
+mod common;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use common::counters::sum_of;
+use common::life::alone;
+use common::{LONG, Pair, settings, transports, transports_without_launcher};
+use farcall::bootstrap::Bootstrap;
+use farcall::parameters::Settings;
+use farcall::simulated::{Cluster, Outcome, Profile, Tasks};
+use farcall::{Event, Node, Service, TransportKind};
+
+const SILENT: Service = Service(1);
+
+/// More turns than the idle policy lets pass before it sleeps.
+const TURNS_MAX: usize = 10_000;
+
+#[test]
+fn an_endpoint_that_is_turned_sleeps_again_after_a_peer_left() {
+    let _alone = alone();
+    let settings = settings(&["endpoint.idle=block", "endpoint.spin_time=0us"]);
+    for kind in transports().filter(|kind| !TransportKind::LIBRARIES.contains(kind)) {
+        println!("over {kind}");
+        let node = Node::new(Bootstrap::alone(), settings.clone());
+        let server = node.endpoint_with(kind, &settings).expect("an endpoint");
+        let client = node.endpoint_with(kind, &settings).expect("an endpoint");
+        let called = client.peer_endpoint(0, 0).expect("it is here");
+        let answer = client.call(called, SILENT, b"").within(LONG).start().expect("room");
+        while client.calls_under_way() > 0 {
+            server.turn();
+            client.turn();
+        }
+        drop(answer);
+        let label = format!("{kind}#0");
+        drop(client);
+        while sum_of(&label, "peers_lost") == 0 {
+            server.turn();
+        }
+        let before = sum_of(&label, "sleeps");
+        let slept = (0..TURNS_MAX).any(|_| {
+            server.turn();
+            sum_of(&label, "sleeps") > before
+        });
+        assert!(slept, "{kind}: it polls for ever");
+        let mut told = 0;
+        server.poll(|_, event| told += usize::from(matches!(event, Event::PeerDown { .. })));
+        assert_eq!(told, 1, "{kind}: whoever asks is told all the same");
+    }
+}
+
+#[test]
+fn a_turn_that_ends_a_call_or_a_session_says_that_it_did_something() {
+    let _alone = alone();
+    let settings = settings(&["endpoint.peer_timeout=200ms"]);
+    for kind in transports() {
+        println!("over {kind}");
+        let pair = Pair::new(kind, settings.clone(), |server| {
+            let mut unanswered = Vec::new();
+            server.serve(SILENT, move |_, reply| unanswered.push(reply.defer().0));
+        });
+        let client = &pair.client;
+        client.wait_for(pair.server).expect("the server is there");
+        let call = client.call(pair.server, SILENT, b"").within(Duration::from_millis(1));
+        call.post(1).expect("room");
+        let mut ends = 0;
+        while ends == 0 {
+            let done = client.poll(|_, event| ends += usize::from(matches!(event, Event::Completed { .. })));
+            assert!(ends == 0 || done > 0, "a deadline passed in a turn that did nothing");
+        }
+        client.close(pair.server);
+        let mut downs = 0;
+        while downs == 0 {
+            let done = client.poll(|_, event| downs += usize::from(matches!(event, Event::PeerDown { .. })));
+            assert!(downs == 0 || done > 0, "a session ended in a turn that did nothing");
+        }
+    }
+}
+
+#[test]
+fn a_turn_in_which_a_session_comes_up_says_that_it_did_something() {
+    let _alone = alone();
+    for kind in transports_without_launcher() {
+        println!("over {kind}");
+        let node = Node::new(Bootstrap::alone(), settings(&[]));
+        let caller = node.endpoint(kind.name()).expect("an endpoint");
+        let called = node.endpoint(kind.name()).expect("an endpoint");
+        caller.peer_endpoint(0, 1).expect("it is here");
+        while called.session_with(0).is_none() {
+            caller.poll(|_, _| {});
+            let done = called.poll(|_, _| {});
+            assert!(called.session_with(0).is_none() || done > 0, "it came up in a turn that did nothing");
+        }
+    }
+}
+
+#[test]
+fn a_simulated_host_that_takes_no_events_comes_to_rest_after_a_peer_left() {
+    let profile = Profile::load("ideal").expect("an embedded profile");
+    let settings = Settings::load([]).expect("defaults");
+    let mut cluster = Cluster::new(profile, 2, 1, settings).expect("it has places");
+    let closed = Rc::new(Cell::new(false));
+    for rank in 0..2 {
+        let closed = Rc::clone(&closed);
+        cluster.start(rank, move |node| {
+            let endpoint = node.endpoint("basic+sim").expect("a simulated host");
+            let closed = Rc::clone(&closed);
+            Box::new(Tasks::new(endpoint, move |endpoint| async move {
+                if rank == 1 {
+                    let peer = endpoint.peer(0).expect("it was started before");
+                    endpoint.call(peer, SILENT, b"").await.expect_err("nobody serves it");
+                    endpoint.close(peer);
+                    closed.set(true);
+                }
+            }))
+        });
+    }
+    let mut steps = 0;
+    let outcome = cluster.run_while(|| {
+        steps += 1;
+        steps < 1_000_000
+    });
+    assert!(closed.get());
+    assert_eq!(outcome, Outcome::Quiet, "hosts that have nothing to do take turns for ever");
+}

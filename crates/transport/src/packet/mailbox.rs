@@ -1,0 +1,112 @@
+//! What a packet transport keeps of messages: those that nobody expected, and for each session what is under way or waits.
+
+use std::collections::{HashMap, VecDeque};
+
+use farcall_protocol::Identity;
+use farcall_protocol::matching::{Matching, Sequencer, Source, Tag, WINDOW_LINE_BYTES};
+use farcall_protocol::wire::CallKey;
+
+use crate::heirless::Heirless;
+use crate::mail::WaitingSend;
+use crate::{Kept, MessageId, SessionId};
+
+/// All messages of a packet transport.
+pub struct Mailbox {
+    pub matching: Matching<Held>,
+    pub hands_on: bool,
+    pub channels: HashMap<SessionId, Channel>,
+    /// What a peer's unexpected messages may count.
+    pub window_lines: u32,
+    heirless: Heirless,
+    /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that would send
+    /// them.
+    pub starved: Vec<SessionId>,
+    pub scratch: Vec<u8>,
+}
+
+/// A message that nobody expected.
+#[derive(Debug)]
+pub struct Held {
+    pub session: SessionId,
+    pub payload: Kept,
+    pub lines: u32,
+    pub number: u32,
+}
+
+/// A message that came before those in front of it.
+pub struct Early {
+    pub tag: Tag,
+    pub request: CallKey,
+    pub number: u32,
+    pub payload: Kept,
+}
+
+/// A message whose answer waits until it is received.
+pub struct Withheld {
+    pub number: u32,
+    pub request: CallKey,
+    pub lines: u32,
+}
+
+/// The messages of one session.
+#[derive(Default)]
+pub struct Channel {
+    /// Whose messages come here; not known while the session is opening.
+    pub source: Source,
+    pub next_number: u32,
+    /// Messages that were not answered yet, with what they count.
+    pub under_way: VecDeque<(MessageId, u32)>,
+    pub under_way_lines: u32,
+    pub waiting: VecDeque<WaitingSend>,
+    pub sequencer: Sequencer<Early>,
+    /// What the unexpected messages count that were answered.
+    pub held_lines: u32,
+    pub withheld: VecDeque<Withheld>,
+}
+
+impl Mailbox {
+    pub fn new(seed: u64, unexpected_bytes: usize) -> Self {
+        Self {
+            matching: Matching::new(seed),
+            hands_on: false,
+            channels: HashMap::new(),
+            window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
+            heirless: Heirless::default(),
+            starved: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes back sends that wait.
+    pub fn cancel_send(&mut self, send: MessageId) -> usize {
+        let waiting = |channel: &mut Channel| {
+            let before = channel.waiting.len();
+            channel.waiting.retain(|waiting| waiting.send != send);
+            before - channel.waiting.len()
+        };
+        self.channels.values_mut().map(waiting).sum()
+    }
+
+    /// Whether messages wait for calls to end.
+    #[inline]
+    pub fn any_starved(&self) -> bool {
+        !self.starved.is_empty()
+    }
+
+    pub fn cancel_receive(&mut self, receive: MessageId) -> bool {
+        self.matching.withdraw(receive.0)
+    }
+
+    /// A session is up: from now on its messages have a source.
+    pub fn session_up(&mut self, session: SessionId, peer: Identity) {
+        self.channels.entry(session).or_default().source = Source::new(peer.rank, peer.endpoint);
+    }
+
+    /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
+    pub fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
+        let Some(channel) = self.channels.remove(&session) else { return Vec::new() };
+        self.heirless.add(&mut self.matching, channel.source, session, |message| message.session);
+        let under_way = channel.under_way.into_iter().map(|(send, _)| send);
+        under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
+    }
+}
