@@ -4,8 +4,11 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::farcall;
+use farcall_kv::wire::shard_of;
+use farcall_kv::{Name, TableId};
 use serde_json::Value;
 
 /// A store's shard, ended when the test is over.
@@ -19,24 +22,52 @@ impl Drop for Shard {
     }
 }
 
+impl Shard {
+    /// Starts a shard, and gives what it says when it serves; nothing if it cannot.
+    fn serve(at: &str, more: &[&str]) -> Option<(Self, String)> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        command.args(["kv", "serve", "--at", at, "--memory", "16M"]).args(more);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shard = Self(command.spawn().expect("the program runs"));
+        let mut lines = BufReader::new(shard.0.stdout.take().expect("it is piped")).lines();
+        lines.next().map(|line| (shard, line.expect("lines are text")))
+    }
+
+    /// Starts shard 0 of a store, at a place that is free.
+    fn serve_first(more: &[&str]) -> (Self, String, String) {
+        // The port may be another's: then the next one is tried.
+        static ATTEMPTS: AtomicU32 = AtomicU32::new(0);
+        (0..100)
+            .find_map(|_| {
+                let attempt = ATTEMPTS.fetch_add(1, Ordering::Relaxed);
+                let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + attempt * 331) % 20_000);
+                Self::serve(&at, more).map(|(shard, line)| (shard, at, line))
+            })
+            .expect("a free port")
+    }
+}
+
+#[test]
+fn shards_that_start_one_after_the_other_pass_requests_on_while_others_are_absent() {
+    let of_eight = |shard| ["--shards", "8", "--shard", shard, "--transport", "basic+udp"];
+    let (_first, at, _) = Shard::serve_first(&of_eight("0"));
+    let (_second, line) = Shard::serve(&at, &of_eight("1")).expect("it finds shard 0");
+    assert_eq!(line, format!("shard 1 of 8 serves at {at} over basic+udp"));
+    let table = TableId::of("default").expect("short");
+    let of_second = |key: &String| {
+        let name = Name::new(table, key.as_bytes()).expect("a good key");
+        shard_of(name.hash(), 8) == 1
+    };
+    let key = (0..).map(|number| format!("key {number}")).find(of_second).expect("some are");
+    // The slots of this host that are looked at first are those of shard 0.
+    let put = farcall(&["kv", "put", &key, "v", "--slots", "only", "--at", &at]);
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+}
+
 #[test]
 fn a_store_is_used_from_a_shell() {
-    // The port may be another's: then the next one is tried.
-    let (shard, at) = (0..100)
-        .find_map(|attempt| {
-            let at = format!("127.0.0.1:{}", 20_000 + (std::process::id() + attempt * 331) % 20_000);
-            let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
-            command.args(["kv", "serve", "--at", &at, "--memory", "16M"]);
-            command.stdout(Stdio::piped()).stderr(Stdio::null());
-            let mut shard = Shard(command.spawn().expect("the program runs"));
-            let mut lines = BufReader::new(shard.0.stdout.take().expect("it is piped")).lines();
-            lines.next().map(|line| {
-                let line = line.expect("lines are text");
-                assert_eq!(line, format!("shard 0 of 1 serves at {at} over ring+shm"));
-                (shard, at)
-            })
-        })
-        .expect("a free port");
+    let (shard, at, line) = Shard::serve_first(&[]);
+    assert_eq!(line, format!("shard 0 of 1 serves at {at} over ring+shm"));
     let kv = |arguments: &[&str]| {
         let output = farcall(&[&["kv"], arguments, &["--at", &at]].concat());
         (
