@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 21] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
@@ -61,6 +61,10 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (
             &["perf", "echoWorkload", "--load", "1.5"],
             "farcall: --load: `1.5` is not a part of a link's rate, such as 0.8",
+        ),
+        (
+            &["perf", "echoWorkload", "--transport", "ring+shm", "--nodes", "1", "--link-gbps", "10"],
+            "farcall: --nodes: a workload needs at least 2",
         ),
         (
             &["compare", "--peers", "netpype"],
