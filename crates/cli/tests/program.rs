@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 21] = [
+    let cases: [(&[&str], &str); 23] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
@@ -65,6 +65,14 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (
             &["perf", "echoWorkload", "--transport", "ring+shm", "--nodes", "1", "--link-gbps", "10"],
             "farcall: --nodes: a workload needs at least 2",
+        ),
+        (
+            &["msgrate", "--raw", "waitany"],
+            "farcall: --raw: there is no library below ring+shm; choose --transport ucx or mpi",
+        ),
+        (
+            &["msgrate", "--transport", "mpi,ucx", "--raw", "test,testany"],
+            "farcall: --raw: ucx has no loop of `testany`; choose from waitany, test",
         ),
         (
             &["compare", "--peers", "netpype"],
