@@ -134,8 +134,7 @@ fn echo_prints_the_rows_of_clusterperf() {
 }
 
 #[test]
-fn records_have_the_documented_fields() {
-    let documentation = include_str!("../../../docs/results.md");
+fn records_say_what_was_measured() {
     let found = records(&[
         "perf",
         "--transport",
@@ -155,12 +154,6 @@ fn records_have_the_documented_fields() {
         assert_eq!(record["schema"], "farcall.result.v1");
         assert_eq!((&record["command"], &record["transport"]), (&"perf".into(), &"ring+shm".into()));
         assert!(record["value"].as_f64().is_some_and(|value| value > 0.0));
-        for field in record.keys() {
-            assert!(
-                documentation.contains(&format!("`{field}`")),
-                "docs/results.md does not say what `{field}` is"
-            );
-        }
     }
     assert_eq!((&found[0]["name"], &found[0]["samples"]), (&"echo100".into(), &600.into()));
     assert!(
@@ -172,7 +165,6 @@ fn records_have_the_documented_fields() {
 
 #[test]
 fn a_simulated_fabric_stands_beside_what_was_published_for_it() {
-    let documentation = include_str!("../../../docs/results.md");
     let arguments =
         ["perf", "--transport", "basic+sim,homa+sim", "--fabric", "connectx2-qdr", "--sizes", "100,10K"];
     let found = records(&[&arguments[..], &["--count", "300", "--json", "-"]].concat());
@@ -181,12 +173,6 @@ fn a_simulated_fabric_stands_beside_what_was_published_for_it() {
         let figure = |field: &str| record[field].as_f64().unwrap_or_else(|| panic!("{field} in {record}"));
         let error = figure("value") / figure("published") - 1.0;
         assert!((figure("error") - error).abs() < 1e-9, "{record}");
-        for field in record.as_object().expect("a record is an object").keys() {
-            assert!(
-                documentation.contains(&format!("`{field}`")),
-                "docs/results.md does not say what `{field}` is"
-            );
-        }
     }
     let medians: Vec<_> = found.iter().filter(|record| record["statistic"] == "p50").collect();
     assert_eq!(medians[0]["published"], 3_900.0);
@@ -213,7 +199,6 @@ fn a_simulation_is_the_same_every_time_and_follows_its_profile() {
 
 #[test]
 fn a_workload_tells_slowdowns_by_length_on_this_machine_and_on_a_simulated_fabric() {
-    let documentation = include_str!("../../../docs/results.md");
     let on_machine =
         ["--transport", "basic+shm,homa+udp", "--link-gbps", "1", "--clients", "1", "--servers", "2"];
     let simulated = ["--transport", "homa+sim", "--nodes", "4"];
@@ -226,12 +211,6 @@ fn a_workload_tells_slowdowns_by_length_on_this_machine_and_on_a_simulated_fabri
             assert_eq!((&slowdown["unit"], &slowdown["statistic"]), (&"1".into(), &"p50".into()));
             assert!(slowdown["value"].as_f64() >= Some(0.9), "{slowdown}");
             assert!(slowdown["samples"].as_u64() >= Some(800), "{slowdown}");
-        }
-        for field in found.iter().flat_map(|record| record.as_object().expect("an object").keys()) {
-            assert!(
-                documentation.contains(&format!("`{field}`")),
-                "docs/results.md does not say what `{field}` is"
-            );
         }
     }
 }
@@ -297,7 +276,6 @@ fn ways_to_push_are_compared_on_one_simulated_fabric() {
 
 #[test]
 fn a_comparison_has_a_record_for_each_row() {
-    let documentation = include_str!("../../../docs/results.md");
     let found =
         records(&["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.1", "--json", "-"]);
     for record in &found {
@@ -305,12 +283,6 @@ fn a_comparison_has_a_record_for_each_row() {
             ["undecided", "-"].contains(&record["verdict"].as_str().expect("a word")),
             "one block decides nothing"
         );
-        for field in record.as_object().expect("a record is an object").keys() {
-            assert!(
-                documentation.contains(&format!("`{field}`")),
-                "docs/results.md does not say what `{field}` is"
-            );
-        }
     }
 }
 
@@ -347,14 +319,6 @@ fn a_call_reads_as_many_objects_as_fit_into_its_answer() {
 fn a_daemon_counts_what_its_clients_got() {
     let arguments = ["--ranks", "2", "--queue-depth", "3", "--seconds", "0.3", "--runs", "2", "--json", "-"];
     let found = records(&[&["benchkv"], &arguments[..]].concat());
-    let documentation = include_str!("../../../docs/results.md");
-    let fields = found.iter().flat_map(|record| record.as_object().expect("an object").keys());
-    for field in fields {
-        assert!(
-            documentation.contains(&format!("`{field}`")),
-            "docs/results.md does not say what `{field}` is"
-        );
-    }
     let runs: Vec<_> = found.iter().filter(|record| record["name"] == "rps").collect();
     assert_eq!(runs.len(), 2);
     for record in runs {

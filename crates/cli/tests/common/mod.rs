@@ -26,10 +26,17 @@ pub fn sentence(arguments: &[&str], status: i32) -> String {
     text.trim_end().to_owned()
 }
 
-/// The records that a command writes with `--json -`.
+/// What a command writes with `--json -`. Whatever it is, the documentation names its fields.
 pub fn records(arguments: &[&str]) -> Vec<Value> {
+    let documentation = include_str!("../../../../docs/results.md");
     let output = farcall(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("JSON is text");
-    text.lines().map(|line| serde_json::from_str(line).expect("every line is JSON")).collect()
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("every line is JSON")).collect();
+    for field in records.iter().flat_map(|record| record.as_object().expect("an object").keys()) {
+        let is_documented = documentation.contains(&format!("`{field}`"));
+        assert!(is_documented, "docs/results.md does not say what `{field}` of {arguments:?} is");
+    }
+    records
 }
