@@ -410,7 +410,7 @@ impl From<BuffersArgument> for Buffers {
 
 /// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking, and a process
 /// that gets no core for a second is slow, not dead. Of one that ended its parent knows at once.
-const MEASURED: [&str; 2] = ["endpoint.idle=spin", "endpoint.peer_timeout=20s"];
+pub const MEASURED: [&str; 2] = ["endpoint.idle=spin", "endpoint.peer_timeout=20s"];
 
 /// What assignments to the values of a simulated fabric begin with.
 pub const FABRIC: &str = "fabric.";

@@ -149,6 +149,29 @@ fn folders_that_are_no_runs_get_one_sentence() {
 }
 
 #[test]
+fn a_run_has_the_parameters_that_were_in_force() {
+    let folder = Folder::new("parameters");
+    let workload = ["perf", "echoWorkload", "--transport", "homa+sim", "--fabric", "connectx2-qdr"];
+    let short = ["--workload", "W2", "--nodes", "2", "--load", "0.1", "--count", "50", "--quiet"];
+    text(&farcall(&[&workload[..], &short, &["--record", &folder.at("workload")]].concat()));
+    let echo = record(&folder, "echo", &["--fabric", "connectx2-qdr"]);
+    let parameters = |path: &str| {
+        let run = std::fs::read_to_string(PathBuf::from(path).join("run.json")).expect("a run");
+        let run: Value = serde_json::from_str(&run).expect("JSON");
+        run["parameters"].as_array().expect("a list").clone()
+    };
+    // Echo is configured like the system whose figures stand beside it; a workload is not.
+    let published = Value::from("homa.rtt_bytes=32000");
+    assert!(parameters(&echo).contains(&published));
+    assert!(!parameters(&folder.at("workload")).contains(&published));
+    let mixed = ["perf", "echo", "--transport", "ring+shm,ring+sim", "--record", &folder.at("mixed")];
+    assert_eq!(
+        sentence(&mixed, 2),
+        "farcall: --record: echo over ring+shm and echo over ring+sim do not have the same parameters; record each in a run of its own"
+    );
+}
+
+#[test]
 fn what_every_measuring_command_records_can_be_read_explained_and_reported() {
     let folder = Folder::new("commands");
     let benchkv = ["benchkv", "--ranks", "1", "--clients", "1", "--seconds", "0.2", "--runs", "1", "--quiet"];

@@ -106,7 +106,7 @@ fn shuffles_are_varied_too() {
 
 #[test]
 fn what_cannot_be_varied_is_refused_in_one_sentence() {
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 9] = [
         (
             &["--vary", "homa.overcomit=1/2"],
             "--vary: unknown parameter `homa.overcomit`; did you mean `homa.overcommit`?",
@@ -123,6 +123,10 @@ fn what_cannot_be_varied_is_refused_in_one_sentence() {
             "--guard: `echo9` is not measured; the rows are echo100, echo10K",
         ),
         (&["--vary", "homa.overcommit=1/2", "--guard", "echo100:p50=1"], "is not ROW:FIGURE=PERCENT%"),
+        (
+            &["--vary", "homa.overcommit=1/2", "--trace"],
+            "--trace is for one configuration, and --vary measures several",
+        ),
         (&["--guard", "echo100:p50=1%"], "--vary"),
     ];
     for (arguments, sentence) in cases {
@@ -135,6 +139,18 @@ fn what_cannot_be_varied_is_refused_in_one_sentence() {
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{arguments:?}: {text}");
         assert!(text.contains(sentence), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn the_handler_takes_its_time_while_something_is_varied() {
+    let arguments = ["perf", "echo", "--transport", "ring+shm", "--sizes", "100", "--count", "60"];
+    let varied = ["--blocks", "2", "--vary", "ring.inline_bytes=200", "--handler", "200us", "--json", "-"];
+    let text = text_of(&farcall(&[&arguments[..], &varied].concat()));
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("every line is JSON"));
+    let is_mean =
+        |record: &Value| record["name"].as_str().is_some_and(|name| name.starts_with("echo100.mean.run"));
+    let means: Vec<f64> = records.filter(is_mean).filter_map(|record| record["value"].as_f64()).collect();
+    assert!(!means.is_empty() && means.iter().all(|mean| *mean >= 200_000.0), "{means:?} ns");
 }
 
 #[test]

@@ -6,6 +6,12 @@ pub struct Random {
     state: u64,
 }
 
+/// The seed of one of many sequences that are to be unrelated, and all decided by `seed`.
+pub(crate) fn seed_of_stream(seed: u64, stream: u64) -> u64 {
+    // Seeds that are one apart give unrelated draws.
+    seed.wrapping_mul(0x1_0000_0001).wrapping_add(stream)
+}
+
 impl Random {
     /// The generator of a seed.
     pub fn new(seed: u64) -> Self {

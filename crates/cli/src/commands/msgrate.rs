@@ -19,6 +19,7 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     if !msgrate.raw.is_empty() && msgrate.threads > 1 {
         return Err(Failure::Usage("the loops of --raw have one thread: leave --threads out".to_owned()));
     }
+    check_raw(msgrate)?;
     let mut report = Report::open(msgrate.output.json.as_ref())?;
     let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
     let progress = Progress::new(rows.len() * msgrate.runs as usize, msgrate.output.quiet);
@@ -58,7 +59,7 @@ fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = Messa
     });
     cells.flat_map(move |(transport, size, in_flight)| {
         let modes = msgrate.mode.iter().map(|&mode| (mode, None));
-        let raws = msgrate.raw.iter().filter(move |&&raw| has(transport, raw));
+        let raws = msgrate.raw.iter();
         // A raw loop is that of futures: slots that are complete are used again.
         modes.chain(raws.map(|&raw| (Mode::Futures, Some(raw)))).map(move |(mode, raw)| MessageRate {
             transport: transport.name().to_owned(),
@@ -74,12 +75,27 @@ fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = Messa
     })
 }
 
-/// Whether the library of a transport finds completions in that way.
-fn has(transport: TransportKind, raw: Raw) -> bool {
+/// Refuses raw loops that the library of a transport does not have.
+fn check_raw(msgrate: &Msgrate) -> Result<(), Failure> {
+    for &transport in &msgrate.transport {
+        let has = raws_of(transport);
+        let Some(raw) = msgrate.raw.iter().find(|raw| !has.contains(raw)) else { continue };
+        let has: Vec<String> = has.iter().map(Raw::to_string).collect();
+        let sentence = match &*has {
+            [] => format!("--raw: there is no library below {transport}; choose --transport ucx or mpi"),
+            has => format!("--raw: {transport} has no loop of `{raw}`; choose from {}", has.join(", ")),
+        };
+        return Err(Failure::Usage(sentence));
+    }
+    Ok(())
+}
+
+/// The ways in which the library of a transport finds completions.
+fn raws_of(transport: TransportKind) -> &'static [Raw] {
     match transport {
-        TransportKind::Mpi => true,
-        TransportKind::Ucx => raw != Raw::TestAny,
-        _ => false,
+        TransportKind::Mpi => &[Raw::WaitAny, Raw::TestAny, Raw::Test],
+        TransportKind::Ucx => &[Raw::WaitAny, Raw::Test],
+        _ => &[],
     }
 }
 

@@ -163,9 +163,11 @@ impl Endpoint {
         Ok(peer)
     }
 
-    /// The endpoint of number 0 in the process of that rank, if there is a session with it already, whoever opened it.
+    /// The endpoint of number 0 in the process of that rank, if a session with it is up, whoever opened it.
     pub fn session_with(&self, rank: u32) -> Option<Peer> {
-        self.core().state.sessions.find(rank, 0)
+        let sessions = &self.core().state.sessions;
+        let peer = sessions.find(rank, 0)?;
+        (sessions.state_of(peer.session) == Some(&SessionState::Up)).then_some(peer)
     }
 
     /// Polls until the session to `peer` is up.

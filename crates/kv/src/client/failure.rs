@@ -96,7 +96,15 @@ pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
     }
 }
 
-/// The failure of a call.
+/// The failure of a call that was refused when it was to begin: whatever the reason, the shard has not seen it.
+pub fn not_sent<E: FromCode>(error: CallError) -> Failure<E> {
+    match error {
+        CallError::PeerDown(_) => Failure::NoAnswer(CallError::NotSent(CallRefused::Down)),
+        error => no_answer(error),
+    }
+}
+
+/// The failure of a call that was sent.
 pub fn no_answer<E: FromCode>(error: CallError) -> Failure<E> {
     match error {
         CallError::Refused { code } => {

@@ -4,10 +4,10 @@ use core::future::{Future, IntoFuture};
 use core::pin::Pin;
 use core::time::Duration;
 
-use farcall::{CallError, Context, Payload, Service};
+use farcall::{CallError, Context, Payload, Pending, Service};
 
 use super::Client;
-use super::failure::{Failure, FromCode, no_answer};
+use super::failure::{Failure, FromCode, no_answer, not_sent};
 
 /// How often an operation is tried again over a new session.
 const REPEATS_MAX: usize = 3;
@@ -27,7 +27,8 @@ pub type Decode<T, E> = fn(Payload) -> Result<T, Failure<E>>;
 /// An operation that is about to be asked for. Nothing is sent before one of `wait`, `then` or `.await`.
 ///
 /// When the session to the shard has ended, `wait` and `.await` connect again. They repeat what only reads; a write
-/// they repeat only when it was never sent, and otherwise say that it has no answer.
+/// they repeat only when it was never sent, and otherwise say that it has no answer. `then` repeats nothing: when it
+/// finds that the session has ended it says so at once, and the next operation connects again.
 #[must_use = "an operation is sent by `wait`, `then` or `.await`"]
 pub struct Operation<'c, T, E> {
     pub(super) client: &'c Client<'c>,
@@ -50,7 +51,7 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
     pub fn wait(self) -> Result<T, Failure<E>> {
         let mut repeats = 0;
         loop {
-            let outcome = self.call().and_then(|call| call.wait().map_err(no_answer));
+            let outcome = self.start().and_then(|pending| pending.wait().map_err(no_answer));
             match outcome.and_then(|response| (self.decode)(response.take())) {
                 Err(failure) if self.goes_on(&failure, &mut repeats) => {}
                 outcome => return outcome,
@@ -58,7 +59,8 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         }
     }
 
-    /// Asks; `callback` gets the outcome, once, during a later poll. It is asked once only.
+    /// Asks; `callback` gets the outcome, once, during a later poll. It is asked once only. An error is that nothing was
+    /// sent, and then there is no callback.
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<T, Failure<E>>) + Send + 'static,
@@ -68,19 +70,22 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         E: 'static,
     {
         let decode = self.decode;
-        let call = self.call()?;
-        let started = call.then(move |context, outcome| {
+        let started = self.call()?.then(move |context, outcome| {
             let outcome = outcome.as_ref().map(|answer| answer.take());
             callback(context, outcome.map_err(|error: &CallError| no_answer(error.clone())).and_then(decode));
         });
-        started.map(drop).map_err(no_answer)
+        started.map(drop).map_err(|error| {
+            let failure = not_sent(error);
+            self.forget_if_down(&failure);
+            failure
+        })
     }
 
     async fn done(self) -> Result<T, Failure<E>> {
         let mut repeats = 0;
         loop {
-            let outcome = match self.call() {
-                Ok(call) => call.await.map_err(no_answer),
+            let outcome = match self.start() {
+                Ok(pending) => pending.await.map_err(no_answer),
                 Err(failure) => Err(failure),
             };
             match outcome.and_then(|response| (self.decode)(response.take())) {
@@ -99,12 +104,25 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         })
     }
 
+    /// Sends the request, or says why nothing was sent.
+    fn start(&self) -> Result<Pending<'c>, Failure<E>> {
+        self.call()?.start().map_err(not_sent)
+    }
+
+    /// After a failure that tells of the session's end the next call connects again; says whether it was one.
+    fn forget_if_down(&self, failure: &Failure<E>) -> bool {
+        let is_down = failure.session_is_down();
+        if is_down {
+            self.client.forget(self.shard);
+        }
+        is_down
+    }
+
     /// Whether to try again after a failure.
     fn goes_on(&self, failure: &Failure<E>, repeats: &mut usize) -> bool {
-        if !failure.session_is_down() {
+        if !self.forget_if_down(failure) {
             return false;
         }
-        self.client.forget(self.shard);
         let safe = self.repeat == Repeat::Always || failure.was_not_sent();
         *repeats += 1;
         safe && *repeats <= REPEATS_MAX

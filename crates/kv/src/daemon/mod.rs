@@ -10,11 +10,12 @@ mod counters;
 mod host;
 mod message;
 mod observe;
+mod shards;
 
 use core::time::Duration;
 use std::io;
 
-use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Peer, Reply, Request, Service};
+use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Reply, Request};
 use farcall_driver::CounterFile;
 use farcall_driver_shm::slots::{Responder, SlotAddress, SlotServer};
 
@@ -28,6 +29,7 @@ pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
 
 use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, decode_request, service_of};
+use self::shards::Shards;
 use crate::shard::{Answer, Shard};
 use crate::wire::{Code, shard_of};
 
@@ -52,35 +54,32 @@ pub struct Daemon<'e> {
     counters: DaemonCounters,
 }
 
-/// The shards, whose numbers are their ranks.
-struct Shards {
-    own: u32,
-    /// The session to each other one, once they have met.
-    peers: Vec<Option<Peer>>,
-}
-
 impl<'e> Daemon<'e> {
     /// The daemon of shard `own` of `shards`. Shard n is endpoint 0 of rank n. It asks those that it has met.
     pub fn new(endpoint: &'e Endpoint, shard: Shard, (own, shards): (u32, u32), slots: SlotServer) -> Self {
-        let peers = vec![None; shards as usize];
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
-        Self { endpoint, shard, shards: Shards { own, peers }, slots, turns: 0, idle_turns: 0, counters }
+        let shards = Shards::new(own, shards);
+        Self { endpoint, shard, shards, slots, turns: 0, idle_turns: 0, counters }
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the sessions
     /// are up.
     pub fn meet_all(&mut self) -> Result<(), ConnectError> {
         for rank in self.shards.others() {
-            self.shards.peers[rank as usize] = Some(self.endpoint.peer(rank)?);
+            self.shards.met(self.endpoint.peer(rank)?);
         }
         Ok(())
     }
 
     /// Opens sessions to those of the other shards that are known already, which may take `within` to find out for each.
-    /// Those that start later do the same, so that any two have met when both run.
+    /// Those that start later do the same, so that any two have met when both run. Sessions that are up by then are kept
+    /// alive meanwhile, as long as one look is shorter than `endpoint.peer_timeout`.
     pub fn meet_present(&mut self, within: Duration) {
         for rank in self.shards.others() {
-            self.shards.peers[rank as usize] = self.endpoint.peer_within(rank, within).ok();
+            if let Ok(peer) = self.endpoint.peer_within(rank, within) {
+                self.shards.met(peer);
+            }
+            self.poll_network(false, &mut NobodyObserves);
         }
     }
 
@@ -105,7 +104,8 @@ impl<'e> Daemon<'e> {
         self.slots.attached()
     }
 
-    /// One turn of the loop; never blocks. Tells the observer when each phase ends and what it found.
+    /// One turn of the loop. Never blocks, but for the look at the directory for a shard that was lost, of a millisecond at
+    /// most and rarely. Tells the observer when each phase ends and what it found.
     #[inline]
     pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();
@@ -158,7 +158,7 @@ impl<'e> Daemon<'e> {
             Event::Completed { token, outcome } => {
                 pass_back(slots, SlotAddress::from_bits(token), outcome, counters);
             }
-            Event::PeerDown { peer, .. } => shards.forget(peer),
+            Event::PeerDown { peer, .. } => shards.lost(peer),
             Event::Sent { .. } | Event::Received { .. } => {
                 unreachable!("a daemon neither sends nor receives messages")
             }
@@ -182,7 +182,7 @@ impl<'e> Daemon<'e> {
                     return responder.respond(Code::Malformed as u8, &[]);
                 };
                 let owner = shard_of(parsed.name().hash(), shards.count());
-                if owner == shards.own {
+                if owner == shards.own() {
                     local += 1;
                     shard.answer_object(parsed, SlotAnswer { responder, response_bytes_max, counters });
                 } else {
@@ -206,41 +206,8 @@ impl<'e> Daemon<'e> {
         self.counters.detached.add(attendance.detached as u64);
         self.counters.refused.add(attendance.refused as u64);
         self.shard.update_counters();
+        self.shards.look_for_lost(self.endpoint);
         attendance.attached + attendance.detached + attendance.refused
-    }
-}
-
-impl Shards {
-    #[inline]
-    fn count(&self) -> u32 {
-        self.peers.len() as u32
-    }
-
-    /// Sends a request to the shard that has the object; says whether that could be done.
-    #[inline]
-    fn pass_on(
-        &mut self,
-        endpoint: &Endpoint,
-        owner: u32,
-        service: Service,
-        message: &[u8],
-        address: SlotAddress,
-    ) -> bool {
-        let peer = &mut self.peers[owner as usize];
-        // A shard that was restarted has opened a session to us.
-        let Some(peer) = peer.or_else(|| endpoint.session_with(owner)) else { return false };
-        self.peers[owner as usize] = Some(peer);
-        endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
-    }
-
-    /// The ranks of the other shards.
-    fn others(&self) -> impl Iterator<Item = u32> + use<> {
-        let own = self.own;
-        (0..self.count()).filter(move |rank| *rank != own)
-    }
-
-    fn forget(&mut self, down: Peer) {
-        self.peers.iter_mut().filter(|peer| **peer == Some(down)).for_each(|peer| *peer = None);
     }
 }
 

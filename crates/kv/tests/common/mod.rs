@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,8 +26,7 @@ pub struct Shards {
     pub kind: TransportKind,
     pub settings: Settings,
     address: HostPort,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    running: Vec<Option<Running>>,
     _rendezvous: Rendezvous,
 }
 
@@ -42,12 +41,21 @@ impl Shards {
             kind,
             settings: settings(assignments),
             address: rendezvous.address().into(),
-            stop: Arc::default(),
-            threads: Vec::new(),
+            running: Vec::new(),
             _rendezvous: rendezvous,
         };
-        this.threads = (0..shards).map(|rank| this.start_shard(rank)).collect();
+        this.running = (0..shards).map(|rank| Some(this.start_shard(rank))).collect();
         this
+    }
+
+    /// Ends a shard, with all that it has.
+    pub fn end(&mut self, shard: u32) {
+        self.running[shard as usize] = None;
+    }
+
+    /// Starts a shard that was ended again, with nothing, and waits until it can be found.
+    pub fn start_again(&mut self, shard: u32) {
+        self.running[shard as usize] = Some(self.start_shard(shard));
     }
 
     /// An endpoint of the rank after the shards' and `client` others.
@@ -59,28 +67,47 @@ impl Shards {
         endpoint(&self.address, rank, self.size, self.kind, &self.settings)
     }
 
-    fn start_shard(&self, rank: u32) -> JoinHandle<()> {
+    fn start_shard(&self, rank: u32) -> Running {
         let (address, size, kind, settings) =
             (self.address.clone(), self.size, self.kind, self.settings.clone());
-        let (shards, stop) = (self.shards, Arc::clone(&self.stop));
-        std::thread::spawn(move || {
+        let shards = self.shards;
+        let (published, is_published) = mpsc::channel();
+        let running = Running::start(move |stop| {
             let endpoint = endpoint(&address, rank, size, kind, &settings);
+            published.send(()).expect("somebody waits");
             let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), rank, shards);
             shard.create_table(TABLE).expect("the first");
             while !stop.load(Ordering::Relaxed) {
                 endpoint.poll_requests_idle(|request, reply| shard.handle(request, reply), |_, _| ());
             }
-        })
+        });
+        is_published.recv().expect("it starts");
+        running
     }
 }
 
-impl Drop for Shards {
+/// A thread that serves; told to stop, and waited for, when dropped.
+struct Running {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(serve: impl FnOnce(&AtomicBool) + Send + 'static) -> Self {
+        let stop = Arc::<AtomicBool>::default();
+        let thread = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || serve(&stop)
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let outcome = thread.join();
-            assert!(outcome.is_ok() || std::thread::panicking(), "a shard panicked");
-        }
+        let outcome = self.thread.take().map(JoinHandle::join);
+        assert!(matches!(outcome, Some(Ok(()))) || std::thread::panicking(), "a shard panicked");
     }
 }
 

@@ -159,14 +159,15 @@ impl EchoTest {
             .ok_or_else(|| BenchError::NeverSteady { what: what(), blocks: BLOCKS_MAX })
     }
 
-    /// Measures one transport and size once, by itself.
+    /// Measures one transport and size once, by itself, and traces nothing.
     pub fn once(
         &self,
         bench: &Bench,
         transport: TransportKind,
         size: Size,
     ) -> Result<ExchangeResult, BenchError> {
-        bench.exchange(&self.exchange(transport, size, 1))
+        let instruments = Instruments { trace: false, ..self.instruments };
+        bench.exchange_with(&self.exchange(transport, size, 1), instruments)
     }
 
     /// One of `parts` equal parts of the test.

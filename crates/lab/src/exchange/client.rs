@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use farcall::{CallError, Clock, Context, Endpoint, Event, Instant, Outcome, Peer};
 
-use super::requests::Requests;
+use super::requests::{Requests, Stream};
 use super::{Exchange, Job, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::{Warmup, WarmupDetector};
@@ -39,12 +39,18 @@ pub(super) struct Run {
 }
 
 /// Calls until latencies are steady, and at least as often as the exchange asks for.
-pub(super) fn warm_up(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<Warmup, ClientError> {
+pub(super) fn warm_up(
+    endpoint: &Endpoint,
+    peers: &[Peer],
+    job: &Job,
+    rank: u32,
+) -> Result<Warmup, ClientError> {
     let mut detector = WarmupDetector::new();
     let mut outcome = None;
     let begin = endpoint.clock().now();
     // Calls are timed here in any case: there is nothing else to tell whether they are steady.
-    let closed_loop = ClosedLoop::new(&job.exchange, peers, Timing::EachCall, endpoint.clock());
+    let requests = Requests::new(&job.exchange, peers, Stream::warming_up(rank));
+    let closed_loop = ClosedLoop::new(&job.exchange, requests, Timing::EachCall, endpoint.clock());
     closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
         outcome = outcome.or_else(|| nanos.and_then(|nanos| detector.observe(nanos)));
         (outcome.is_some() && calls >= job.exchange.warmup_calls) || now - begin >= WARMUP_MAX
@@ -53,10 +59,11 @@ pub(super) fn warm_up(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<
 }
 
 /// Makes the calls that count.
-pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job) -> Result<Run, ClientError> {
+pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job, rank: u32) -> Result<Run, ClientError> {
     let mut latencies = Latencies::new();
+    let requests = Requests::new(&job.exchange, peers, Stream::measured(rank));
     let begun = endpoint.clock().now();
-    let closed_loop = ClosedLoop::new(&job.exchange, peers, job.exchange.timing, endpoint.clock());
+    let closed_loop = ClosedLoop::new(&job.exchange, requests, job.exchange.timing, endpoint.clock());
     let (calls, ended) = closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
         if let Some(nanos) = nanos {
             latencies.record(nanos);
@@ -123,11 +130,11 @@ pub(super) struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    /// The loop of an exchange with these servers, before its first call.
-    pub(super) fn new(exchange: &Exchange, peers: &[Peer], timing: Timing, clock: Clock) -> Self {
+    /// The loop of an exchange, before its first call.
+    pub(super) fn new(exchange: &Exchange, requests: Requests, timing: Timing, clock: Clock) -> Self {
         let now = clock.now();
         Self {
-            requests: Requests::new(exchange, peers),
+            requests,
             timing,
             clock,
             now,

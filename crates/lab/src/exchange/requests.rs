@@ -4,7 +4,8 @@ use farcall::{Loan, LoanError, Outgoing, Peer, Service};
 
 use super::payload::Receiver;
 use super::store::StoreRequests;
-use super::{ECHO, Exchange, Workload};
+use super::{ECHO, Exchange, StoreWork, Workload};
+use crate::random::seed_of_stream;
 
 /// The next request, and whether an answer is one.
 pub(super) enum Requests {
@@ -14,9 +15,31 @@ pub(super) enum Requests {
     Store(Box<StoreRequests>),
 }
 
+/// Which random requests they are: each client draws others, and for the measurement others than for its warm-up, so that
+/// what is measured is not in a cache because it was asked for a moment ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stream(u64);
+
+impl Stream {
+    /// The requests of a rank before the measurement.
+    pub(super) fn warming_up(rank: u32) -> Self {
+        Self(2 * u64::from(rank))
+    }
+
+    /// The requests of a rank that count.
+    pub(super) fn measured(rank: u32) -> Self {
+        Self(2 * u64::from(rank) + 1)
+    }
+
+    /// The seed of these requests, from that of the exchange.
+    pub(super) fn seed(self, seed: u64) -> u64 {
+        seed_of_stream(seed, self.0)
+    }
+}
+
 impl Requests {
     /// The requests of an exchange with these servers.
-    pub(super) fn new(exchange: &Exchange, peers: &[Peer]) -> Self {
+    pub(super) fn new(exchange: &Exchange, peers: &[Peer], stream: Stream) -> Self {
         let receiver = Receiver::new(exchange.buffers, exchange.response_bytes);
         match exchange.workload {
             Workload::Echo => Self::Echo {
@@ -27,6 +50,7 @@ impl Requests {
                 response_bytes: exchange.response_bytes,
             },
             Workload::Store(work) => {
+                let work = StoreWork { seed: stream.seed(work.seed), ..work };
                 Self::Store(Box::new(StoreRequests::new(work, exchange.response_bytes, peers, receiver)))
             }
         }

@@ -11,6 +11,7 @@ use farcall::{Endpoint, Event, Instant, Node, Peer};
 use super::client::ClosedLoop;
 use super::counters::OwnCounters;
 use super::report::ClientReport;
+use super::requests::{Requests, Stream};
 use super::server::{serve_echo, serve_ready};
 use super::worker::OVERHEAD_MAX;
 use super::{Exchange, ExchangeResult, Instruments, READY, Timing};
@@ -155,11 +156,12 @@ impl Client {
         let ranks = 0..self.exchange.servers as u32;
         self.peers =
             ranks.map(|rank| self.endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
-        Ok(Phase::WarmingUp(self.started(Timing::EachCall)?))
+        Ok(Phase::WarmingUp(self.started(Timing::EachCall, Stream::warming_up(self.rank))?))
     }
 
-    fn started(&self, timing: Timing) -> Result<ClosedLoop, String> {
-        let mut closed_loop = ClosedLoop::new(&self.exchange, &self.peers, timing, self.endpoint.clock());
+    fn started(&self, timing: Timing, stream: Stream) -> Result<ClosedLoop, String> {
+        let requests = Requests::new(&self.exchange, &self.peers, stream);
+        let mut closed_loop = ClosedLoop::new(&self.exchange, requests, timing, self.endpoint.clock());
         closed_loop.start(&self.endpoint).map_err(sentence)?;
         Ok(closed_loop)
     }
@@ -200,7 +202,7 @@ impl Client {
         self.findings.borrow_mut().counters_before.get_or_insert_with(|| OwnCounters::read().of_all_hosts());
         let begun = self.endpoint.clock().now();
         self.endpoint.tracer().switch(self.findings.borrow().instruments.trace);
-        let closed_loop = self.started(self.exchange.timing)?;
+        let closed_loop = self.started(self.exchange.timing, Stream::measured(self.rank))?;
         Ok((done, Phase::Measuring { closed_loop, latencies: LatencyHistogram::new(), begun }))
     }
 

@@ -179,3 +179,50 @@ impl StoreRequests {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::super::requests::{Requests, Stream};
+    use super::super::{Buffers, Timing, Workload};
+    use super::*;
+
+    /// The first keys that are asked for.
+    fn keys(stream: Stream) -> Vec<[u8; KEY_BYTES]> {
+        let work = StoreWork { access: StoreAccess::Read, objects: 1_000_000, seed: 7 };
+        let exchange = Exchange {
+            transport: "ring+shm".to_owned(),
+            settings: Vec::new(),
+            workload: Workload::Store(work),
+            request_bytes: 0,
+            response_bytes: 100,
+            buffers: Buffers::Read,
+            timing: Timing::EachCall,
+            in_flight: 1,
+            clients: 2,
+            servers: 1,
+            warmup_calls: 100,
+            calls: 100,
+            lasting: Duration::from_secs(1),
+        };
+        let Requests::Store(mut requests) = Requests::new(&exchange, &[], stream) else {
+            unreachable!("the workload is a store's")
+        };
+        (0..100).map(|_| requests.random_key()).collect()
+    }
+
+    #[test]
+    fn no_client_measures_the_keys_of_its_warm_up_or_of_another_client() {
+        let streams = [1, 2].map(|rank| [Stream::warming_up(rank), Stream::measured(rank)]).concat();
+        for (number, &stream) in streams.iter().enumerate() {
+            let own = keys(stream);
+            assert_eq!(own, keys(stream), "the same seed asks for the same");
+            for &other in &streams[..number] {
+                let others = keys(other);
+                let shared = own.iter().filter(|key| others.contains(key)).count();
+                assert!(shared < 5, "{shared} of 100 keys of {stream:?} and {other:?} are the same");
+            }
+        }
+    }
+}

@@ -57,7 +57,7 @@ fn take_part(job: &Job) -> Report<Found> {
         endpoint.tracer().switch(job.instruments.trace);
         serve(&endpoint, job, shard, within).map_err(sentence)?
     } else {
-        call(&endpoint, job, within)?
+        call(&endpoint, node.rank(), job, within)?
     };
     if job.instruments.trace {
         endpoint.tracer().switch(false);
@@ -68,18 +68,18 @@ fn take_part(job: &Job) -> Report<Found> {
     Ok(found)
 }
 
-fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, String> {
+fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<Found, String> {
     let servers = 0..job.exchange.servers as u32;
     let peers: Vec<Peer> =
         servers.map(|rank| endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
     for &peer in &peers {
         endpoint.wait_for(peer).map_err(sentence)?;
     }
-    let warmup = warm_up(endpoint, &peers, job).map_err(sentence)?;
+    let warmup = warm_up(endpoint, &peers, job, rank).map_err(sentence)?;
     endpoint.call(peers[0], READY, b"").within(within).wait().map_err(sentence)?;
     let before = OwnCounters::read();
     endpoint.tracer().switch(job.instruments.trace);
-    let run = measure(endpoint, &peers, job).map_err(sentence)?;
+    let run = measure(endpoint, &peers, job, rank).map_err(sentence)?;
     endpoint.tracer().switch(false);
     let counters = OwnCounters::read().since(&before);
     for &peer in &peers {

@@ -5,8 +5,11 @@
 //! all of these. A cause adds to some of them; without it the bound is another, and the ratio of the two is its gain.
 //! That is a prediction, not a proof: only a second run, with the cause changed, confirms it.
 
+mod causes;
+
 use serde_json::Value;
 
+use self::causes::{Cause, causes};
 use super::{Figure, RecordedRun};
 use crate::analysis::finding::{Finding, Section};
 use crate::trace::{PARTS, TraceSummary};
@@ -92,6 +95,15 @@ impl Anatomy {
         System { under_way, alone_seconds, server_seconds, client_seconds }
     }
 
+    /// The time of a typical call.
+    fn total_seconds(&self) -> f64 {
+        self.trace.total.typical / 1e9
+    }
+
+    fn handler_seconds(&self) -> f64 {
+        self.trace.part("handler").p50 / 1e9
+    }
+
     fn way_seconds(&self) -> f64 {
         let way = |name| self.trace.part(name).least;
         (way("request_on_its_way") + way("response_on_its_way")) / 1e9
@@ -116,22 +128,16 @@ impl System {
         1.0 / times.into_iter().fold(1e-9, f64::max)
     }
 
+    /// How many times the rate of this one another one has at most.
+    fn gain(self, changed: Self) -> f64 {
+        changed.bound() / self.bound()
+    }
+
     /// Without some time of the server.
     fn without_server(self, seconds: f64) -> Self {
         let (alone_seconds, server_seconds) = (self.alone_seconds - seconds, self.server_seconds - seconds);
         Self { alone_seconds, server_seconds, ..self }
     }
-}
-
-/// What may limit, and what is known about it.
-struct Cause {
-    rule: &'static str,
-    words: String,
-    /// How many times the rate without it.
-    gain: f64,
-    /// The part of a call's time, or of the calls in flight, that would be won; decides between equal gains.
-    share: f64,
-    next: String,
 }
 
 /// What may limit each traced measurement of the runs, the likeliest first.
@@ -170,138 +176,4 @@ fn ranked(cell: &Anatomy, run: &str) -> Vec<Finding> {
         Finding::new(Section::Hypothesis, cause.rule, &about, sentence).with(figures)
     };
     causes.iter().enumerate().map(hypothesis).chain(next).collect()
-}
-
-fn causes(cell: &Anatomy) -> Vec<Cause> {
-    let system = cell.system();
-    let bound = system.bound();
-    let gain = |changed: System| changed.bound() / bound;
-    let total_seconds = cell.trace.total.typical / 1e9;
-    let handler = cell.trace.part("handler").p50 / 1e9;
-    let own = (system.server_seconds - handler).max(0.0);
-    let occupancy = cell.trace.occupancy;
-    let micros = |seconds: f64| format!("{:.2} us", seconds * 1e6);
-    let percent = |share: f64| format!("{:.0} %", share * 100.0);
-    let mut causes = vec![
-        Cause {
-            rule: "handler",
-            words: format!(
-                "the handler: it takes {} of the {} for which a call needs the server",
-                micros(handler),
-                micros(system.server_seconds)
-            ),
-            gain: gain(system.without_server(handler)),
-            share: handler / total_seconds,
-            next: "a handler that does nothing: when the rate grows as predicted, look into it with a profiler; \
-                   with an injected one, run it again with `--handler 0ns`"
-                .to_owned(),
-        },
-        Cause {
-            rule: "server_work",
-            words: format!(
-                "the server's poll loop: beside the handler it works {} on a call, and has work {} of the time",
-                micros(own),
-                percent(occupancy.server)
-            ),
-            gain: gain(system.without_server(own)),
-            share: own / total_seconds,
-            next: "a second server: run it again with `--servers 2`, on a core of its own".to_owned(),
-        },
-        Cause {
-            rule: "client_work",
-            words: format!(
-                "the client: it works {} on a call, and has work {} of the time",
-                micros(system.client_seconds),
-                percent(occupancy.client)
-            ),
-            gain: gain(System {
-                alone_seconds: system.alone_seconds - system.client_seconds,
-                client_seconds: 0.0,
-                ..system
-            }),
-            share: system.client_seconds / total_seconds,
-            next: "a second client: run it again with `--clients 2`, on a core of its own".to_owned(),
-        },
-        Cause {
-            rule: "way",
-            words: format!(
-                "the way between the two: at least {} there and back of the {} of a call alone",
-                micros(cell.way_seconds()),
-                micros(system.alone_seconds)
-            ),
-            gain: gain(System { alone_seconds: system.alone_seconds - cell.way_seconds(), ..system }),
-            share: cell.way_seconds() / total_seconds,
-            next: "the distance alone: `farcall compare --limit` measures that of the cores; on a simulated fabric \
-                   run it again with another `--set fabric.link.propagation_ns`"
-                .to_owned(),
-        },
-        Cause {
-            rule: "standstill",
-            words: format!(
-                "a server that does not run: it stood still {} of the traced time although it had work, {} times, {} at the \
-                 longest{}; its core may be shared",
-                percent(occupancy.standstill.share),
-                occupancy.standstill.times,
-                micros(occupancy.standstill.longest_nanos / 1e9),
-                match cell.server_waited {
-                    Some(waited) => format!(", and by the kernel's account waited {} for a core", percent(waited)),
-                    None => String::new(),
-                }
-            ),
-            gain: 1.0 / (1.0 - occupancy.standstill.share).max(0.01),
-            share: occupancy.standstill.share,
-            next: "the server alone on its core: see what else runs there (`ps -eLo psr,pcpu,comm`), and run it again \
-                   without"
-                .to_owned(),
-        },
-    ];
-    let still = occupancy.client_standstill;
-    causes.push(Cause {
-        rule: "client_standstill",
-        words: format!(
-            "a client that does not run: it stood still {} of the traced time although it had work, {} times, {} at the longest",
-            percent(still.share),
-            still.times,
-            micros(still.longest_nanos / 1e9)
-        ),
-        gain: 1.0 / (1.0 - still.share).max(0.01),
-        share: still.share,
-        next: "the client alone on its core: see what else runs there (`ps -eLo psr,pcpu,comm`), and run it again without"
-            .to_owned(),
-    });
-    causes.push(held_back(cell, system));
-    causes
-}
-
-/// Operations are held back either by the window, or by a ring that has no room for it.
-fn held_back(cell: &Anatomy, system: System) -> Cause {
-    let enough = System { under_way: f64::INFINITY, ..system };
-    if cell.is_short_of_room() {
-        let asked = System { under_way: cell.in_flight, ..system };
-        return Cause {
-            rule: "ring_room",
-            words: format!(
-                "room in the rings: {:.0} % of messages had to wait for it, so that about {:.1} calls are on their way instead of {}",
-                cell.waiting * 100.0,
-                system.under_way,
-                cell.in_flight
-            ),
-            gain: asked.bound() / system.bound(),
-            share: 1.0 - system.under_way / cell.in_flight,
-            next: "larger rings: run it again with twice the `--set ring.ring_bytes`, on a simulated fabric `--set fabric.lanes.ring_bytes`"
-                .to_owned(),
-        };
-    }
-    Cause {
-        rule: "window",
-        words: format!(
-            "the window: with {} in flight the server has work {:.0} % of the time and the client {:.0} %",
-            cell.in_flight,
-            cell.trace.occupancy.server * 100.0,
-            cell.trace.occupancy.client * 100.0
-        ),
-        gain: enough.bound() / system.bound(),
-        share: 0.0,
-        next: format!("more in flight: run it again with `--concurrent-ops {}`", cell.in_flight * 2.0),
-    }
 }

@@ -18,6 +18,7 @@ mod simulated;
 
 use core::time::Duration;
 
+use farcall::parameters::PARAMETERS;
 use farcall::{Service, TransportKind};
 use serde::{Deserialize, Serialize};
 
@@ -155,8 +156,9 @@ impl WorkloadTest {
     /// The parameters for it: messages may be as long as the mix has them.
     fn settings(&self) -> Vec<String> {
         let bytes_max = self.mix.bytes_max().next_power_of_two();
-        let longest = ["basic", "homa", "ring"].map(|group| format!("{group}.message_bytes_max={bytes_max}"));
-        longest.into_iter().chain(self.assignments.iter().cloned()).collect()
+        let limits = PARAMETERS.iter().filter(|parameter| parameter.name.ends_with(".message_bytes_max"));
+        let longest = limits.map(|parameter| format!("{}={bytes_max}", parameter.name));
+        longest.chain(self.assignments.iter().cloned()).collect()
     }
 
     fn plan(&self, transport: TransportKind) -> Plan {
@@ -259,8 +261,11 @@ mod tests {
         let short =
             WorkloadTest { lasting: Duration::from_millis(2), ..test(Roles::Everyone(2), Reply::Ack) };
         assert_eq!(short.plan(TransportKind::HomaSim).window, Duration::from_millis(2));
-        assert_eq!(plan.settings[1], "homa.message_bytes_max=1024");
-        assert_eq!(plan.settings[3], "homa.overcommit=4", "what the user says comes last");
+        for group in ["ring", "basic", "homa", "ucx", "mpi"] {
+            assert!(plan.settings.contains(&format!("{group}.message_bytes_max=1024")), "{group}");
+        }
+        let last = plan.settings.last().map(String::as_str);
+        assert_eq!(last, Some("homa.overcommit=4"), "what the user says comes last");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::{Arrival, Arrivals};
 use super::{CALL_WITHIN, MESSAGE, OUTSTANDING_MAX, Plan, SenderError};
+use crate::random::seed_of_stream;
 
 /// What a sender has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -62,8 +63,7 @@ impl OpenLoop {
         clock: Clock,
     ) -> Self {
         let begun = clock.now();
-        // Seeds that are one apart give unrelated draws.
-        let seed = plan.seed.wrapping_mul(0x1_0000_0001).wrapping_add(u64::from(rank));
+        let seed = seed_of_stream(plan.seed, u64::from(rank));
         let mut arrivals = Arrivals::new(&plan.classes, peers.len(), plan.mean_gap_nanos, seed, begun);
         let next = arrivals.next();
         Self {

@@ -59,9 +59,9 @@ fn show_runs(
 }
 
 fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {
-    let mut tuning = arguments.tuning.settings.clone();
-    tuning.extend(arguments.ring_size.map(|size| format!("ring.ring_bytes={size}")));
-    let (settings, _) = crate::arguments::Tuning { settings: tuning, ..arguments.tuning.clone() }.load()?;
+    // What is said by name, or varied, comes after it.
+    let ring_size = arguments.ring_size.map(|size| format!("ring.ring_bytes={size}"));
+    let (settings, _) = arguments.tuning.load_with(ring_size.as_deref().as_slice())?;
     Ok(BenchKv {
         transport: arguments.transport.name().to_owned(),
         settings,
@@ -88,4 +88,22 @@ fn header(bench: &BenchKv, distance_nanos: f64) -> String {
         bench.read_ratio,
         bench.distribution
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    #[test]
+    fn the_size_of_rings_by_option_comes_before_what_is_set_by_name() {
+        let line = ["farcall", "benchkv", "--ring-size", "64K", "--set", "ring.ring_bytes=128K"];
+        let Command::Benchkv(arguments) = Arguments::parse_from(line).command else {
+            panic!("{line:?} is benchkv")
+        };
+        let settings = plan(&arguments).expect("it is a plan").settings;
+        assert_eq!(settings[settings.len() - 2..], ["ring.ring_bytes=64K", "ring.ring_bytes=128K"]);
+    }
 }

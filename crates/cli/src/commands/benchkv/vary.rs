@@ -6,6 +6,7 @@ use farcall_lab::benchkv::{BenchKv, ClassResult, run as run_bench};
 
 use super::plan;
 use crate::arguments::benchkv::BenchKvArguments;
+use crate::arguments::load_settings;
 use crate::commands::vary::{self, Metric, Subject, rate, time};
 use crate::failure::Failure;
 use crate::output::Report;
@@ -47,7 +48,7 @@ impl Subject for VariedStore<'_> {
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
-        Ok(self.arguments.tuning.load()?.1)
+        load_settings(&plan(self.arguments)?.settings)
     }
 
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {

@@ -1,7 +1,7 @@
 //! What `farcall perf` refuses before anything runs.
 
 use farcall::TransportKind;
-use farcall::parameters::Settings;
+use farcall::parameters::{PARAMETERS, Settings, Value};
 use farcall_kv::VALUE_BYTES_MAX;
 use farcall_lab::units::Size;
 
@@ -14,7 +14,7 @@ pub fn check(test: PerfTest, perf: &Perf, transports: &[TransportKind]) -> Resul
     let sizes = sizes(perf, test);
     match test {
         PerfTest::Echo => check_sizes(sizes, transports, &perf.tuning.load()?.1),
-        PerfTest::EchoWorkload => check_links(perf, transports),
+        PerfTest::EchoWorkload => check_workload(perf, transports),
         PerfTest::Basic
         | PerfTest::ReadDist
         | PerfTest::WriteDist
@@ -27,8 +27,11 @@ pub fn check(test: PerfTest, perf: &Perf, transports: &[TransportKind]) -> Resul
     }
 }
 
-/// Asks for the links' rate where only the user knows it.
-fn check_links(perf: &Perf, transports: &[TransportKind]) -> Result<(), Failure> {
+/// Refuses workloads that nobody takes part in, and asks for the links' rate where only the user knows it.
+fn check_workload(perf: &Perf, transports: &[TransportKind]) -> Result<(), Failure> {
+    if perf.nodes == Some(1) {
+        return Err(Failure::Usage("--nodes: a workload needs at least 2".to_owned()));
+    }
     let real = transports.iter().find(|transport| !transport.is_simulated());
     match (real, perf.link_gbps) {
         (Some(transport), None) => Err(Failure::Usage(format!(
@@ -61,18 +64,15 @@ fn check_sizes(sizes: &[Size], transports: &[TransportKind], settings: &Settings
     for (transport, &size) in
         transports.iter().flat_map(|transport| sizes.iter().map(move |size| (transport, size)))
     {
-        let (group, bytes_max) = match transport.name().split('+').next() {
-            Some(group @ "ring") => (group, settings.ring.message_bytes_max),
-            Some(group @ "basic") => (group, settings.basic.message_bytes_max),
-            Some(group @ "homa") => (group, settings.homa.message_bytes_max),
-            Some(group @ "ucx") => (group, settings.ucx.message_bytes_max),
-            Some(group @ "mpi") => (group, settings.mpi.message_bytes_max),
-            _ => continue,
-        };
-        if size.0 > bytes_max {
+        let group = transport.name().split('+').next().unwrap_or_default();
+        let name = format!("{group}.message_bytes_max");
+        let limit = PARAMETERS.iter().find(|parameter| parameter.name == name);
+        if let Some(Value::Size(bytes_max)) = limit.map(|limit| limit.value(settings))
+            && size.0 as u64 > bytes_max
+        {
             return Err(Failure::Usage(format!(
-                "--sizes: {size} is longer than the {} that {transport} carries; add --set {group}.message_bytes_max={size}",
-                Size(bytes_max),
+                "--sizes: {size} is longer than the {} that {transport} carries; add --set {name}={size}",
+                Size(bytes_max as usize),
             )));
         }
     }

@@ -76,7 +76,8 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     }
     tracing::check(perf, &tests, &transports, sizes(perf, PerfTest::Echo).len())?;
     let report = Report::open(perf.output.json.as_ref())?;
-    let report = report.keep(&perf.recording, &perf.tuning, &plans::parameters(perf, fabric.as_ref())?)?;
+    let parameters = plans::parameters(perf, &tests, &transports, fabric.as_ref())?;
+    let report = report.keep(&perf.recording, &perf.tuning, &parameters)?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
     let bench = transports.iter().any(is_real).then(Bench::new).transpose().map_err(Failure::run)?;
     let sites = Sites { bench, fabric };

@@ -1,5 +1,7 @@
 //! What the command line asks `farcall perf` to measure, as the lab's plans.
 
+use clap::ValueEnum;
+use farcall::TransportKind;
 use farcall_lab::echo::EchoTest;
 use farcall_lab::exchange::{Buffers, Instruments};
 use farcall_lab::published::clusterperf_settings;
@@ -9,7 +11,7 @@ use farcall_lab::store::StoreTest;
 use farcall_lab::workload::{Reply, Roles, WorkloadTest};
 
 use super::Site;
-use crate::arguments::Perf;
+use crate::arguments::{Perf, PerfTest};
 use crate::failure::Failure;
 
 /// Calls of each client unless the command line says otherwise.
@@ -26,13 +28,11 @@ const NODES_SIMULATED: u64 = 16;
 
 /// The plan of `echo`.
 pub fn echo(perf: &Perf, site: Site<'_>) -> Result<EchoTest, Failure> {
-    let (calls, defaults) = match site {
-        Site::Machine(_) => (CALLS, Vec::new()),
-        Site::Fabric(fabric) => {
-            (CALLS_SIMULATED, [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat())
-        }
+    let (calls, fabric) = match site {
+        Site::Machine(_) => (CALLS, None),
+        Site::Fabric(fabric) => (CALLS_SIMULATED, Some(fabric)),
     };
-    let (assignments, settings) = perf.tuning.load_with(&defaults)?;
+    let (assignments, settings) = perf.tuning.load_with(&defaults(PerfTest::Echo, fabric))?;
     Ok(EchoTest {
         assignments,
         settings,
@@ -67,11 +67,11 @@ pub fn store(perf: &Perf) -> Result<StoreTest, Failure> {
 /// The plans of `echoWorkload`, one for each load.
 pub fn workloads(perf: &Perf, site: Site<'_>) -> Result<Vec<WorkloadTest>, Failure> {
     let gbps = perf.link_gbps.unwrap_or_default() as f64;
-    let (messages, link_bits_per_second, defaults): (_, _, &[&str]) = match site {
-        Site::Machine(_) => (CALLS, gbps * 1e9, &[]),
-        Site::Fabric(fabric) => (MESSAGES_SIMULATED, fabric.link_bits_per_second(), &UNCHECKED),
+    let (messages, link_bits_per_second, fabric) = match site {
+        Site::Machine(_) => (CALLS, gbps * 1e9, None),
+        Site::Fabric(fabric) => (MESSAGES_SIMULATED, fabric.link_bits_per_second(), Some(fabric)),
     };
-    let (assignments, _) = perf.tuning.load_with(defaults)?;
+    let (assignments, _) = perf.tuning.load_with(&defaults(PerfTest::EchoWorkload, fabric))?;
     let plan = |&load: &f64| WorkloadTest {
         assignments: assignments.clone(),
         mix: perf.workload.clone(),
@@ -101,11 +101,41 @@ fn roles(perf: &Perf, site: Site<'_>) -> Roles {
     }
 }
 
-/// The assignments that take effect, for the record: those of the simulated fabric when there is one.
-pub fn parameters(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<Vec<String>, Failure> {
-    let defaults = match fabric {
-        Some(fabric) => [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat(),
-        None => Vec::new(),
+/// The assignments that take effect, for the record. A run has one list of them, so what is recorded has the same ones.
+pub fn parameters(
+    perf: &Perf,
+    tests: &[PerfTest],
+    transports: &[TransportKind],
+    fabric: Option<&SimulatedFabric>,
+) -> Result<Vec<String>, Failure> {
+    let measured =
+        || tests.iter().flat_map(|test| transports.iter().map(move |transport| (*test, *transport)));
+    let of = |(test, transport): (PerfTest, TransportKind)| {
+        defaults(test, fabric.filter(|_| transport.is_simulated()))
     };
-    Ok(perf.tuning.load_with(&defaults)?.0)
+    let words = |(test, transport): (PerfTest, TransportKind)| {
+        let test = test.to_possible_value().expect("every test has a name");
+        format!("{} over {transport}", test.get_name())
+    };
+    let Some(first) = measured().next() else { return Ok(perf.tuning.load()?.0) };
+    let other = measured().find(|&other| of(other) != of(first));
+    match other.filter(|_| perf.recording.record.is_some()) {
+        Some(other) => Err(Failure::Usage(format!(
+            "--record: {} and {} do not have the same parameters; record each in a run of its own",
+            words(first),
+            words(other)
+        ))),
+        None => Ok(perf.tuning.load_with(&of(first))?.0),
+    }
+}
+
+/// What the command line's assignments come after.
+fn defaults(test: PerfTest, fabric: Option<&SimulatedFabric>) -> Vec<&'static str> {
+    match (test, fabric) {
+        (_, None) => Vec::new(),
+        (PerfTest::Echo, Some(fabric)) => {
+            [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat()
+        }
+        (_, Some(_)) => UNCHECKED.to_vec(),
+    }
 }

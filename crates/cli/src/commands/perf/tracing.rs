@@ -22,6 +22,9 @@ pub fn check(
     let echo_only = tests == [PerfTest::Echo];
     match &perf.trace {
         Some(_) if !echo_only => usage("--trace is for echo only"),
+        Some(_) if !perf.varying.vary.is_empty() => {
+            usage("--trace is for one configuration, and --vary measures several; leave one of them out")
+        }
         _ if !perf.handler.is_zero() && !echo_only => usage("--handler is for echo only"),
         Some(Some(_)) if transports.len() * sizes > 1 => {
             usage("--trace=FILE takes the calls of one measurement; give one --transport and one of --sizes")

@@ -18,11 +18,8 @@ use farcall_tune::space::Rows;
 
 use super::directory::Directory;
 use super::measure::Interrupt;
-use crate::arguments::{Tune, TuneLandscape, TuneStrategy};
+use crate::arguments::{MEASURED, Tune, TuneLandscape, TuneStrategy};
 use crate::failure::Failure;
-
-/// What exchanges have unless the space says otherwise, as in all measurements.
-const MEASURED: &str = "endpoint.idle=spin";
 
 /// A description that makes sense.
 pub struct Loaded {
@@ -112,7 +109,8 @@ impl Loaded {
             }
             ObjectivePlan::Exchange(exchanges) => {
                 let bench = Arc::new(Bench::new().map_err(Failure::run)?);
-                let settings = vec![MEASURED.to_owned()];
+                // The space comes after them.
+                let settings = MEASURED.map(str::to_owned).to_vec();
                 let exchange =
                     ExchangeObjective::new(exchanges, Arc::clone(&bench), settings, interrupt.flag());
                 Ok(Box::new(Watched::new(exchange, bench)))

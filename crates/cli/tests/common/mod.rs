@@ -1,0 +1,42 @@
+//! How tests run the program.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+/// The tests of this file run in threads, and measurements need the cores for themselves.
+static CORES: Mutex<()> = Mutex::new(());
+
+/// Runs the program to its end.
+pub fn farcall(arguments: &[&str]) -> Output {
+    let _cores = CORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.args(arguments).output().expect("the program runs")
+}
+
+/// The one line that a failing command leaves on standard error.
+pub fn sentence(arguments: &[&str], status: i32) -> String {
+    let output = farcall(arguments);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+    let text = String::from_utf8(output.stderr).expect("messages are text");
+    assert_eq!(text.lines().count(), 1, "{arguments:?}: {text}");
+    text.trim_end().to_owned()
+}
+
+/// What a command writes with `--json -`. Whatever it is, the documentation names its fields.
+pub fn records(arguments: &[&str]) -> Vec<Value> {
+    let documentation = include_str!("../../../../docs/results.md");
+    let output = farcall(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("JSON is text");
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("every line is JSON")).collect();
+    for field in records.iter().flat_map(|record| record.as_object().expect("an object").keys()) {
+        let is_documented = documentation.contains(&format!("`{field}`"));
+        assert!(is_documented, "docs/results.md does not say what `{field}` of {arguments:?} is");
+    }
+    records
+}

@@ -1,0 +1,114 @@
+//! The way of a daemon to the other shards.
+//!
+//! Sessions are opened when a daemon starts, to those that are there, and again when one has ended: two daemons that
+//! could not hear each other for a while both live on, and nobody else would bring them together. A look at the
+//! directory blocks, so there is one at a time, short, and the longer a shard is gone the rarer.
+
+use core::time::Duration;
+
+use farcall::{Endpoint, Instant, Peer, Service};
+use farcall_driver_shm::slots::SlotAddress;
+
+/// A look at the directory takes no longer. Whoever serves it answers at once when the shard has ever been there.
+const LOOK_WITHIN: Duration = Duration::from_millis(1);
+
+/// The time between the first two looks for a shard; each further look doubles it.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// The longest time between two looks.
+const LOOK_AGAIN_MAX: Duration = Duration::from_secs(5);
+
+/// The shards, whose numbers are their ranks.
+pub struct Shards {
+    own: u32,
+    /// The session to each other one, once they have met.
+    peers: Vec<Option<Peer>>,
+    /// Those whose session has ended, until there is another.
+    lost: Vec<Lost>,
+}
+
+/// A shard that a daemon looks for.
+struct Lost {
+    rank: u32,
+    look_at: Instant,
+    look_again_after: Duration,
+}
+
+impl Shards {
+    /// `count` shards, of which `own` is the daemon's own.
+    pub fn new(own: u32, count: u32) -> Self {
+        Self { own, peers: vec![None; count as usize], lost: Vec::new() }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn count(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
+    /// The daemon's own shard.
+    #[inline]
+    pub fn own(&self) -> u32 {
+        self.own
+    }
+
+    /// The ranks of the other shards.
+    pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
+        let own = self.own;
+        (0..self.count()).filter(move |rank| *rank != own)
+    }
+
+    /// From now on requests for a shard go over this session.
+    pub fn met(&mut self, peer: Peer) {
+        self.peers[peer.rank() as usize] = Some(peer);
+    }
+
+    /// Sends a request to the shard that has the object; says whether that could be done.
+    #[inline]
+    pub fn pass_on(
+        &mut self,
+        endpoint: &Endpoint,
+        owner: u32,
+        service: Service,
+        message: &[u8],
+        address: SlotAddress,
+    ) -> bool {
+        let peer = &mut self.peers[owner as usize];
+        // A shard that was restarted has opened a session to us, or we to one that we had lost.
+        let Some(peer) = peer.or_else(|| endpoint.session_with(owner)) else { return false };
+        self.peers[owner as usize] = Some(peer);
+        endpoint.call(peer, service, message).post(address.to_bits()).is_ok()
+    }
+
+    /// A session has ended. If it led to a shard, and no newer one does, that is looked for.
+    pub fn lost(&mut self, down: Peer) {
+        let is_shard = down.rank() != self.own && down.rank() < self.count();
+        if !is_shard || self.peers[down.rank() as usize].is_some_and(|peer| peer != down) {
+            return;
+        }
+        self.peers[down.rank() as usize] = None;
+        if self.lost.iter().all(|lost| lost.rank != down.rank()) {
+            let rank = down.rank();
+            self.lost.push(Lost { rank, look_at: Instant::ZERO, look_again_after: LOOK_AGAIN_AFTER });
+        }
+    }
+
+    /// Opens a session to one of the shards that were lost, if it is time to. Requests take it when it is up: until then
+    /// it may lead to a process that is no more.
+    pub fn look_for_lost(&mut self, endpoint: &Endpoint) {
+        if self.lost.is_empty() {
+            return;
+        }
+        let now = endpoint.clock().now();
+        let Some(place) = self.lost.iter().position(|lost| lost.look_at <= now) else { return };
+        let lost = &mut self.lost[place];
+        if endpoint.session_with(lost.rank).is_some() {
+            self.lost.swap_remove(place);
+            return;
+        }
+        lost.look_at = now + lost.look_again_after;
+        lost.look_again_after = (2 * lost.look_again_after).min(LOOK_AGAIN_MAX);
+        // One that is not there is looked for again, like one whose session does not come up.
+        let _ = endpoint.peer_within(lost.rank, LOOK_WITHIN);
+    }
+}
