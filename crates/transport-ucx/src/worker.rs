@@ -132,11 +132,7 @@ impl WorkerBox {
 }
 
 #[expect(unsafe_code, reason = "calls of UCX")]
-fn create_context(
-    api: &Api,
-    features: u64,
-    variables: &[(&CStr, &CStr)],
-) -> Result<*mut Context, UcxError> {
+fn create_context(api: &Api, features: u64, variables: &[(&CStr, &CStr)]) -> Result<*mut Context, UcxError> {
     let mut config = null_mut();
     // SAFETY: null stands for no prefix and no file.
     let status = unsafe { (api.ucp_config_read)(null(), null(), &mut config) };
