@@ -6,7 +6,8 @@
 //! `farcall-transport`; this crate makes a [`Library`](farcall_transport::Library) of UCX.
 //!
 //! - A message is an *active message*, because its head then arrives with it and its handler decides where a long
-//!   payload is fetched to. Tags would need a receive posted before the length is known.
+//!   payload is fetched to. Tags would need a receive posted before the length is known. What is short has its head in front
+//!   of it and is copied as it comes: UCX is quickest with a message that has no header and is not left to its receiver.
 //! - Tagged messages are matched by the layer above, which sends many short ones as one message. [`raw`] has UCX's own, to
 //!   measure against.
 //! - Nothing is looked for: arrivals, completed sends and failed endpoints are queued by callbacks, which UCX runs

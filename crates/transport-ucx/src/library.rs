@@ -60,7 +60,7 @@ pub enum UcxError {
 
 /// A payload that is being fetched.
 struct Fetch {
-    head: HeadBytes,
+    head: Option<Box<HeadBytes>>,
     memory: Vec<u8>,
     /// Held for the callback.
     ticket: Rc<Ticket>,
@@ -168,8 +168,8 @@ impl Ucx {
             && fetched_bytes == Some(fetch.memory.len())
         {
             let Fetch { head, memory, .. } = fetch;
-            let body = Body::Fetched(memory.into());
-            self.shared.with(|shared| shared.arrivals.push_back(UcxArrival { head, body }));
+            let arrival = UcxArrival::new(head, Body::Fetched(memory.into()));
+            self.shared.with(|shared| shared.arrivals.extend(arrival));
         }
     }
 }
@@ -223,6 +223,15 @@ impl Library for Ucx {
     }
 
     #[inline]
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let Some(endpoint) = self.peers.endpoint(to) else { return message.clear() };
+        match self.sends.send_composed(self.worker.api, &self.shared, (to, endpoint), message) {
+            Sent::Accepted => {}
+            Sent::Failed => self.failed.push(to),
+        }
+    }
+
+    #[inline]
     fn progress(&mut self) -> usize {
         let done = self.worker.progress();
         if done > 0 {
@@ -238,12 +247,14 @@ impl Library for Ucx {
 
     #[inline]
     fn release(&mut self, arrival: UcxArrival) {
-        if let Body::InPlace { data, .. } = arrival.body {
+        match arrival.body {
             // SAFETY: the data came from this worker and is released once, because the arrival is consumed.
             #[expect(unsafe_code, reason = "a call of UCX")]
-            unsafe {
+            Body::InPlace { data, .. } => unsafe {
                 (self.worker.api.ucp_am_data_release)(self.worker.worker, data.as_ptr().cast());
-            }
+            },
+            Body::Copied(buffer) => self.shared.with(|shared| shared.keep(buffer)),
+            Body::Empty | Body::Fetched(_) => {}
         }
     }
 

@@ -85,7 +85,7 @@ impl WorkerBox {
                 | UCP_AM_HANDLER_PARAM_FIELD_CB
                 | UCP_AM_HANDLER_PARAM_FIELD_ARG,
             id: MESSAGE_ID,
-            flags: UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA,
+            flags: UCP_AM_FLAG_WHOLE_MSG,
             callback: Some(on_message),
             argument: shared.cast::<c_void>(),
         };
