@@ -8,10 +8,12 @@
 mod input;
 mod kv;
 mod lanes;
+mod library;
 pub mod mutate;
 mod parameters;
 mod records;
 mod ring;
+mod sink;
 
 /// Reads some bytes and panics when an invariant does not hold. The kept inputs of each target are in the folder of its
 /// name under `seeds`.
@@ -35,6 +37,11 @@ pub fn homa(bytes: &[u8]) {
 /// Rings written by a hostile peer, against a ring transport that also has an honest one.
 pub fn ring(bytes: &[u8]) {
     ring::run(bytes);
+}
+
+/// Messages of a library written by a hostile peer, against a library transport that also has an honest one.
+pub fn library(bytes: &[u8]) {
+    library::run(bytes);
 }
 
 /// Offers over the socket by which shared-memory lanes are set up.

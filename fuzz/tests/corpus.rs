@@ -90,6 +90,7 @@ tests!(
     basic,
     homa,
     ring,
+    library,
     shm_offer,
     shm_ring,
     rendezvous,

@@ -1,6 +1,4 @@
-//! MPI as a library of messages.
-//!
-//! A message of MPI's is the length of the head in one byte, the head, and the payload.
+//! MPI as a library of messages, all of which travel composed: the length of the head in one byte, the head, and the payload.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +9,9 @@ use std::time::Instant as WallTime;
 
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_protocol::Instant;
-use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Incoming, Library, Outgoing};
+use farcall_transport::{
+    Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Library, Outgoing, compose, split_composed,
+};
 
 use crate::api::{MPI_SUCCESS, MpiStatus, Started, started};
 use crate::sends::{Operation, Progress, Queue, Spares};
@@ -144,7 +144,7 @@ impl Mpi {
         #[expect(unsafe_code, reason = "a call of MPI")]
         let counted = unsafe { (functions.get_count)(&status, byte, &mut count) };
         // What is longer than any message may be is cut off; MPI then calls it an error, and it is dropped.
-        let room = 1 + ARRIVAL_HEAD_BYTES_MAX + self.payload_bytes_max;
+        let room = COMPOSED_FRONT_BYTES_MAX + self.payload_bytes_max;
         let length = if counted == MPI_SUCCESS { (count as usize).min(room) } else { 0 };
         let (mut memory, mut request) = (self.spares.take(), 0);
         memory.resize(length, 0);
@@ -160,6 +160,30 @@ impl Mpi {
         true
     }
 
+    /// Gives a message to MPI.
+    fn transmit(&mut self, to: Destination, memory: Vec<u8>) {
+        let Some(&(rank, tag)) = self.destinations.get(to.0 as usize) else { return };
+        let (start, length) = (memory.as_ptr().cast(), memory.len() as c_int);
+        let (mpi, mut request) = (self.mpi, 0);
+        // SAFETY: the memory holds `length` bytes and is kept, untouched, in the operation.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            let isend = mpi.opened.functions.isend;
+            isend(start, length, mpi.opened.byte, rank as c_int, tag, mpi.communicator, &mut request)
+        };
+        if code != MPI_SUCCESS {
+            return self.lost.push(to);
+        }
+        match Operation::new(request, memory).test(mpi) {
+            Progress::Pending(send) => match self.sends.iter_mut().find(|queue| queue.rank == rank) {
+                Some(queue) => queue.operations.push_back(send),
+                None => self.sends.push(Queue { rank, operations: VecDeque::from([send]) }),
+            },
+            Progress::Done(memory) => self.spares.keep(memory),
+            Progress::Failed => self.lost.push(to),
+        }
+    }
+
     /// Hands a message on if it is there; returns whether it was.
     fn look_at_receive(&mut self, receive: Operation) -> bool {
         match receive.test(self.mpi) {
@@ -168,8 +192,8 @@ impl Mpi {
                 false
             }
             Progress::Done(bytes) => {
-                let head_bytes = bytes.first().map_or(usize::MAX, |&length| usize::from(length));
-                if head_bytes < bytes.len() {
+                if let Some((head, _)) = split_composed(&bytes) {
+                    let head_bytes = head.len();
                     self.arrivals.push_back(MpiArrival { bytes, head_bytes });
                 }
                 true
@@ -188,7 +212,7 @@ impl Library for Mpi {
 
     fn payload_bytes_max(&self) -> usize {
         // MPI counts with 32 bits and a sign.
-        self.payload_bytes_max.min(i32::MAX as usize - ARRIVAL_HEAD_BYTES_MAX - 1)
+        self.payload_bytes_max.min(i32::MAX as usize - COMPOSED_FRONT_BYTES_MAX)
     }
 
     fn address(&self) -> Address {
@@ -219,30 +243,15 @@ impl Library for Mpi {
     fn forget(&mut self, _: Destination) {}
 
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
-        let Some(&(rank, tag)) = self.destinations.get(to.0 as usize) else { return };
-        let mut memory = self.spares.take();
-        memory.push(head.len() as u8);
-        memory.extend_from_slice(head);
-        memory.extend_from_slice(payload.as_slice());
-        let (start, length) = (memory.as_ptr().cast(), memory.len() as c_int);
-        let (mpi, mut request) = (self.mpi, 0);
-        // SAFETY: the memory holds `length` bytes and is kept, untouched, in the operation.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code = unsafe {
-            let isend = mpi.opened.functions.isend;
-            isend(start, length, mpi.opened.byte, rank as c_int, tag, mpi.communicator, &mut request)
-        };
-        if code != MPI_SUCCESS {
-            return self.lost.push(to);
-        }
-        match Operation::new(request, memory).test(mpi) {
-            Progress::Pending(send) => match self.sends.iter_mut().find(|queue| queue.rank == rank) {
-                Some(queue) => queue.operations.push_back(send),
-                None => self.sends.push(Queue { rank, operations: VecDeque::from([send]) }),
-            },
-            Progress::Done(memory) => self.spares.keep(memory),
-            Progress::Failed => self.lost.push(to),
-        }
+        let mut message = self.spares.take();
+        compose(&mut message, head);
+        message.extend_from_slice(payload.as_slice());
+        self.transmit(to, message);
+    }
+
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let message = core::mem::replace(message, self.spares.take());
+        self.transmit(to, message);
     }
 
     fn progress(&mut self) -> usize {

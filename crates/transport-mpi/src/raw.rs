@@ -8,6 +8,13 @@ use core::ffi::c_int;
 use crate::api::{Handle, MPI_SUCCESS, MpiStatus, Opened, opened, start_for_one_thread};
 use crate::library::MpiError;
 
+/// The completions after which MPI gets a turn of its own.
+///
+/// What completes requests lets MPI work only when it finds none that is complete. While it always finds one, a send that waits
+/// for room waits on, and others overtake it. Open MPI 4.1 numbers the messages to a rank with 16 bits: when so many of them
+/// are ahead that the numbers come round, it takes a wrong one for the next, and messages with one tag change places.
+const COMPLETIONS_PER_TURN: u32 = 4096;
+
 /// How slots that have completed are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawCompletion {
@@ -30,6 +37,8 @@ pub struct RawMpi {
     completion: RawCompletion,
     /// Where the next look at all slots goes on.
     next: usize,
+    /// Completions since MPI had its last turn.
+    completions: u32,
 }
 
 impl RawMpi {
@@ -46,6 +55,7 @@ impl RawMpi {
             requests: vec![0; slots],
             completion,
             next: 0,
+            completions: 0,
         })
     }
 
@@ -114,6 +124,11 @@ impl RawMpi {
         }?;
         self.under_way[slot] = false;
         self.next = slot + 1;
+        self.completions += 1;
+        if self.completions == COMPLETIONS_PER_TURN {
+            self.completions = 0;
+            self.progress();
+        }
         Some(slot)
     }
 

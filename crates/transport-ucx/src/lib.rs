@@ -6,16 +6,18 @@
 //! `farcall-transport`; this crate makes a [`Library`](farcall_transport::Library) of UCX.
 //!
 //! - A message is an *active message*, because its head then arrives with it and its handler decides where a long
-//!   payload is fetched to. Tags would need a receive posted before the length is known.
+//!   payload is fetched to. Tags would need a receive posted before the length is known. What is short has its head in front
+//!   of it and is copied as it comes: UCX is quickest with a message that has no header and is not left to its receiver.
 //! - Tagged messages are matched by the layer above, which sends many short ones as one message. [`raw`] has UCX's own, to
 //!   measure against.
 //! - Nothing is looked for: arrivals, completed sends and failed endpoints are queued by callbacks, which UCX runs
 //!   inside `ucp_worker_progress`, and are taken from these queues afterwards, when UCX is not running.
 //! - An endpoint is a worker of its own, used by one thread at a time; two of them share nothing.
 //! - Endpoints ask for UCX's handling of errors unless told otherwise, so that a dead peer is reported as soon as UCX knows
-//!   and messages to it can be given up. It costs the shared memory: version 1.13 has no error handling there and takes TCP
-//!   even within a machine. Without it, the silence of a peer is noticed by the layer above, and a worker that has messages
-//!   for a dead peer is left to the end of the process, because UCX cannot end it.
+//!   and messages to it can be given up. Over shared memory UCX can do this too, but offers it only when it is told
+//!   (`worker.rs`); left to itself it takes TCP even within a machine. Its own look at whether a process still runs comes
+//!   every 20 seconds (`UCX_KEEPALIVE_INTERVAL`), so that the layer above mostly notices the silence first. Without the
+//!   handling a worker that has messages for a dead peer is left to the end of the process, because UCX cannot end it.
 //!
 //! UCX writes its own messages, such as those about dead peers, to the standard output; `UCX_LOG_FILE=stderr` sends them
 //! elsewhere.

@@ -27,8 +27,7 @@ pub struct UcxConfig {
     pub payload_bytes_max: usize,
     /// Whether its user may block until something arrives. Waking sleepers costs a little even while none sleeps.
     pub may_sleep: bool,
-    /// Whether UCX is to notice dead peers and to report them. It then uses only what it can notice them over: version 1.13
-    /// does without shared memory.
+    /// Whether UCX is to notice dead peers, to report them, and to let go of what is on its way to them.
     pub error_handling: bool,
 }
 
@@ -61,7 +60,7 @@ pub enum UcxError {
 
 /// A payload that is being fetched.
 struct Fetch {
-    head: HeadBytes,
+    head: Option<Box<HeadBytes>>,
     memory: Vec<u8>,
     /// Held for the callback.
     ticket: Rc<Ticket>,
@@ -91,7 +90,7 @@ unsafe impl Send for Ucx {}
 impl Ucx {
     /// A new worker.
     pub fn new(config: &UcxConfig) -> Result<Self, UcxError> {
-        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep))?;
+        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep, config.error_handling))?;
         let shared = SharedBox::new(worker.api, config.payload_bytes_max);
         worker.listen(shared.for_callbacks())?;
         let address = worker.address()?;
@@ -169,8 +168,8 @@ impl Ucx {
             && fetched_bytes == Some(fetch.memory.len())
         {
             let Fetch { head, memory, .. } = fetch;
-            let body = Body::Fetched(memory.into());
-            self.shared.with(|shared| shared.arrivals.push_back(UcxArrival { head, body }));
+            let arrival = UcxArrival::new(head, Body::Fetched(memory.into()));
+            self.shared.with(|shared| shared.arrivals.extend(arrival));
         }
     }
 }
@@ -224,6 +223,15 @@ impl Library for Ucx {
     }
 
     #[inline]
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let Some(endpoint) = self.peers.endpoint(to) else { return message.clear() };
+        match self.sends.send_composed(self.worker.api, &self.shared, (to, endpoint), message) {
+            Sent::Accepted => {}
+            Sent::Failed => self.failed.push(to),
+        }
+    }
+
+    #[inline]
     fn progress(&mut self) -> usize {
         let done = self.worker.progress();
         if done > 0 {
@@ -239,12 +247,14 @@ impl Library for Ucx {
 
     #[inline]
     fn release(&mut self, arrival: UcxArrival) {
-        if let Body::InPlace { data, .. } = arrival.body {
+        match arrival.body {
             // SAFETY: the data came from this worker and is released once, because the arrival is consumed.
             #[expect(unsafe_code, reason = "a call of UCX")]
-            unsafe {
+            Body::InPlace { data, .. } => unsafe {
                 (self.worker.api.ucp_am_data_release)(self.worker.worker, data.as_ptr().cast());
-            }
+            },
+            Body::Copied(buffer) => self.shared.with(|shared| shared.keep(buffer)),
+            Body::Empty | Body::Fetched(_) => {}
         }
     }
 

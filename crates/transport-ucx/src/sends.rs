@@ -8,7 +8,7 @@ use core::ptr::null_mut;
 use std::rc::Rc;
 
 use farcall_driver::{Destination, Loan};
-use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload};
+use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload, compose};
 
 use crate::api::Api;
 use crate::ffi::*;
@@ -17,6 +17,10 @@ use crate::worker::MESSAGE_ID;
 
 /// The most memory for copies that is kept for the next sends, in bytes.
 const KEPT_BYTES_MAX: usize = 32 << 20;
+
+/// The longest slice that is composed with its head, in bytes. Longer ones are worth keeping by their receiver, who then
+/// has them without a head in front.
+const COMPOSED_BYTES_MAX: usize = 4 << 10;
 
 /// Whatever must not be dropped before UCX is done.
 #[expect(dead_code, reason = "held, not used")]
@@ -27,13 +31,22 @@ enum Owner {
 
 /// One message on its way out.
 struct Slot {
+    /// The head of a message that travels apart from it, and its length; 0 for a composed one.
     head: [u8; ARRIVAL_HEAD_BYTES_MAX],
+    head_bytes: usize,
     copy: Vec<u8>,
     /// What keeps a payload alive that is sent without a copy.
     owner: Option<Owner>,
     ticket: Rc<Ticket>,
     /// Where it goes; `None` while the slot is vacant.
     to: Option<Destination>,
+}
+
+impl Slot {
+    fn set_head(&mut self, head: &[u8]) {
+        self.head[..head.len()].copy_from_slice(head);
+        self.head_bytes = head.len();
+    }
 }
 
 /// All messages on their way out.
@@ -66,51 +79,91 @@ impl Sends {
     }
 
     /// Gives a message to UCX. The `endpoint` must be that of the destination, and of the worker whose callbacks use
-    /// `shared`.
+    /// `shared`. A short slice goes composed with its head, for which UCX has a shorter way.
     #[inline]
     pub fn send(
         &mut self,
         api: &Api,
         shared: &SharedBox,
-        (to, endpoint): (Destination, *mut Endpoint),
+        to: (Destination, *mut Endpoint),
         head: &[u8],
         payload: Outgoing<'_>,
     ) -> Sent {
         let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
         let slot = &mut *self.slots[number as usize];
-        slot.to = Some(to);
-        slot.head[..head.len()].copy_from_slice(head);
-        let (data, length) = match payload {
+        let before = slot.copy.capacity();
+        slot.head_bytes = 0;
+        let place = match payload {
+            Outgoing::Slice(bytes) if bytes.len() <= COMPOSED_BYTES_MAX => {
+                compose(&mut slot.copy, head);
+                slot.copy.extend_from_slice(bytes);
+                (slot.copy.as_ptr(), slot.copy.len())
+            }
             Outgoing::Slice(bytes) => {
-                let before = slot.copy.capacity();
+                slot.set_head(head);
                 slot.copy.clear();
                 slot.copy.extend_from_slice(bytes);
-                self.kept_bytes += slot.copy.capacity() - before;
                 (slot.copy.as_ptr(), slot.copy.len())
             }
             Outgoing::Loan(loan) => {
+                slot.set_head(head);
                 let place = (loan.as_ptr(), loan.len());
                 slot.owner = Some(Owner::Loan(loan));
                 place
             }
             Outgoing::Shared(payload) => {
+                slot.set_head(head);
                 let place = (payload.as_ptr(), payload.len());
                 slot.owner = Some(Owner::Shared(payload));
                 place
             }
         };
+        self.kept_bytes += slot.copy.capacity() - before;
+        self.hand_over(api, to, number, place)
+    }
+
+    /// Gives a composed message to UCX, and an empty buffer for it to the caller. The rest is as for `send`.
+    #[inline]
+    pub fn send_composed(
+        &mut self,
+        api: &Api,
+        shared: &SharedBox,
+        to: (Destination, *mut Endpoint),
+        message: &mut Vec<u8>,
+    ) -> Sent {
+        let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
+        let slot = &mut *self.slots[number as usize];
+        core::mem::swap(&mut slot.copy, message);
+        message.clear();
+        slot.head_bytes = 0;
+        self.kept_bytes = self.kept_bytes + slot.copy.capacity() - message.capacity();
+        let place = (slot.copy.as_ptr(), slot.copy.len());
+        self.hand_over(api, to, number, place)
+    }
+
+    /// Gives the message of a slot to UCX; the slot owns the bytes at `data`.
+    #[inline]
+    fn hand_over(
+        &mut self,
+        api: &Api,
+        (to, endpoint): (Destination, *mut Endpoint),
+        number: u32,
+        (data, length): (*const u8, usize),
+    ) -> Sent {
+        let slot = &mut *self.slots[number as usize];
+        slot.to = Some(to);
         let param = RequestParam {
             op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
             callback: OperationCallback { send: Some(on_sent) },
             user_data: Rc::as_ptr(&slot.ticket).cast_mut().cast(),
             ..no_param()
         };
-        let head_start = slot.head.as_ptr().cast();
+        let (head, head_bytes) = (slot.head.as_ptr().cast(), slot.head_bytes);
         // SAFETY: the endpoint lives. Head and payload stay in the slot, and the slot where it is, until UCX returns null,
         // an error, or calls `on_sent` with it; then `finish` runs, and not before.
         #[expect(unsafe_code, reason = "a call of UCX")]
         let request = unsafe {
-            (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head_start, head.len(), data.cast(), length, &param)
+            (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head, head_bytes, data.cast(), length, &param)
         };
         if request.is_null() {
             self.finish(number);
@@ -141,6 +194,7 @@ impl Sends {
         let number = u32::try_from(self.slots.len()).expect("sessions bound what is under way");
         self.slots.push(Box::new(Slot {
             head: [0; ARRIVAL_HEAD_BYTES_MAX],
+            head_bytes: 0,
             copy: Vec::new(),
             owner: None,
             ticket: shared.ticket(number),

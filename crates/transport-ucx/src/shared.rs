@@ -11,12 +11,21 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use farcall_driver::Destination;
-use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Incoming, Payload};
+use farcall_transport::{
+    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Payload, split_composed,
+};
 
 use crate::api::Api;
 use crate::ffi::*;
 
-/// The head of a message, copied out of UCX's memory.
+/// The longest message that is copied even if UCX would leave it here, in bytes: a copy costs less than giving it back.
+const COPIED_BYTES_MAX: usize = 256;
+
+/// The most buffers that are kept for the next arrivals, and the most bytes of each.
+const SPARES_MAX: usize = 64;
+const SPARE_BYTES_MAX: usize = 16 << 10;
+
+/// The head of a message that travelled apart from its payload, copied out of UCX's memory.
 #[derive(Clone, Copy)]
 pub struct HeadBytes {
     bytes: [u8; ARRIVAL_HEAD_BYTES_MAX],
@@ -30,25 +39,24 @@ impl HeadBytes {
         copy.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(Self { bytes: copy, length: bytes.len() as u8 })
     }
-
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
 }
 
 /// A message that has arrived.
 pub struct UcxArrival {
-    pub head: HeadBytes,
+    /// `None` when it is composed: then the head is in front of the payload.
+    pub head: Option<Box<HeadBytes>>,
     pub body: Body,
 }
 
-/// Where its payload is.
+/// Where its bytes are.
 pub enum Body {
-    /// Nowhere: it is empty.
+    /// Nowhere: there are none.
     Empty,
     /// In UCX's memory, which is ours to read until it is released.
     InPlace { data: NonNull<u8>, length: usize },
-    /// In memory of our own.
+    /// Copied, into memory that is used again.
+    Copied(Vec<u8>),
+    /// In memory that can be kept.
     Fetched(Payload),
 }
 
@@ -57,29 +65,51 @@ pub enum Body {
 #[expect(unsafe_code, reason = "UCX's memory is known by a pointer")]
 unsafe impl Send for UcxArrival {}
 
-impl Arrival for UcxArrival {
-    fn head(&self) -> &[u8] {
-        self.head.as_bytes()
+impl UcxArrival {
+    /// An arrival, unless it is composed and has no head.
+    pub fn new(head: Option<Box<HeadBytes>>, body: Body) -> Option<Self> {
+        let this = Self { head, body };
+        (this.head.is_some() || split_composed(this.bytes()).is_some()).then_some(this)
     }
 
     #[inline]
-    fn payload(&self) -> Incoming<'_> {
+    fn bytes(&self) -> &[u8] {
         match &self.body {
-            Body::Empty => Incoming::Borrowed(&[]),
+            Body::Empty => &[],
             #[expect(unsafe_code, reason = "the payload is in UCX's memory")]
             Body::InPlace { data, length } => {
                 // SAFETY: UCX promised the data to the callback that made this arrival, until it is released, which
                 // consumes the arrival.
-                Incoming::Borrowed(unsafe { core::slice::from_raw_parts(data.as_ptr(), *length) })
+                unsafe { core::slice::from_raw_parts(data.as_ptr(), *length) }
             }
-            Body::Fetched(payload) => Incoming::Owned(payload.clone()),
+            Body::Copied(bytes) => bytes,
+            Body::Fetched(payload) => payload,
         }
     }
 }
 
-/// A long payload that its sender keeps until it is fetched.
+impl Arrival for UcxArrival {
+    #[inline]
+    fn head(&self) -> &[u8] {
+        match &self.head {
+            Some(head) => &head.bytes[..usize::from(head.length)],
+            None => split_composed(self.bytes()).map_or(&[], |(head, _)| head),
+        }
+    }
+
+    #[inline]
+    fn payload(&self) -> Incoming<'_> {
+        match (&self.head, &self.body) {
+            (Some(_), Body::Fetched(payload)) => Incoming::Owned(payload.clone()),
+            (Some(_), _) => Incoming::Borrowed(self.bytes()),
+            (None, _) => Incoming::Borrowed(split_composed(self.bytes()).map_or(&[], |(_, payload)| payload)),
+        }
+    }
+}
+
+/// A long message that its sender keeps until it is fetched.
 pub struct Announced {
-    pub head: HeadBytes,
+    pub head: Option<Box<HeadBytes>>,
     /// What UCX wants to see again.
     pub descriptor: NonNull<c_void>,
     pub length: usize,
@@ -98,6 +128,8 @@ pub struct Shared {
     /// To give requests back, which only their callbacks may do.
     pub api: &'static Api,
     pub arrivals: VecDeque<UcxArrival>,
+    /// Empty buffers for the next arrivals.
+    pub spares: Vec<Vec<u8>>,
     pub announced: Vec<Announced>,
     /// Fetches that have ended, by number, and how many bytes came; `None` for those that failed.
     pub fetched: Vec<(u32, Option<usize>)>,
@@ -110,6 +142,30 @@ pub struct Shared {
     pub payload_bytes_max: usize,
 }
 
+impl Shared {
+    /// A copy of a message that is UCX's only for the moment.
+    #[inline]
+    fn copy(&mut self, bytes: &[u8]) -> Body {
+        let mut copy = self.spares.pop().unwrap_or_default();
+        copy.extend_from_slice(bytes);
+        Body::Copied(copy)
+    }
+
+    /// Keeps a buffer, or lets go of it.
+    #[inline]
+    pub fn keep(&mut self, mut buffer: Vec<u8>) {
+        if self.spares.len() < SPARES_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
+            buffer.clear();
+            self.spares.push(buffer);
+        }
+    }
+
+    #[inline]
+    fn arrive(&mut self, head: Option<Box<HeadBytes>>, body: Body) {
+        self.arrivals.extend(UcxArrival::new(head, body));
+    }
+}
+
 /// The one owner of a [`Shared`], which stays where it is.
 pub struct SharedBox(Box<UnsafeCell<Shared>>);
 
@@ -118,6 +174,7 @@ impl SharedBox {
         Self(Box::new(UnsafeCell::new(Shared {
             api,
             arrivals: VecDeque::new(),
+            spares: Vec::new(),
             announced: Vec::new(),
             fetched: Vec::new(),
             sent: Vec::new(),
@@ -170,17 +227,19 @@ pub unsafe extern "C" fn on_message(
     // SAFETY: promised by the caller.
     let (shared, attributes) = unsafe { (&mut *argument.cast::<Shared>(), (*param).recv_attr) };
     let head = match header_length {
-        0 => &[],
+        0 => None,
         // SAFETY: UCX gives a header of that length for the time of the callback.
-        _ => unsafe { core::slice::from_raw_parts(header.cast::<u8>(), header_length) },
+        _ => match HeadBytes::copy(unsafe { core::slice::from_raw_parts(header.cast(), header_length) }) {
+            Some(head) => Some(Box::new(head)),
+            // What no correct peer sends is dropped here: UCX takes the data back.
+            None => return UCS_OK,
+        },
     };
-    // What no correct peer sends is dropped here: UCX takes the data back.
-    let Some(head) = HeadBytes::copy(head) else { return UCS_OK };
-    if length > shared.payload_bytes_max {
+    if length > shared.payload_bytes_max + COMPOSED_FRONT_BYTES_MAX {
         return UCS_OK;
     }
     let Some(data) = NonNull::new(data).filter(|_| length > 0) else {
-        shared.arrivals.push_back(UcxArrival { head, body: Body::Empty });
+        shared.arrive(head, Body::Empty);
         return UCS_OK;
     };
     if attributes & UCP_AM_RECV_ATTR_FLAG_RNDV != 0 {
@@ -188,12 +247,18 @@ pub unsafe extern "C" fn on_message(
         return UCS_INPROGRESS;
     }
     let data = data.cast::<u8>();
-    if attributes & UCP_AM_RECV_ATTR_FLAG_DATA != 0 {
-        shared.arrivals.push_back(UcxArrival { head, body: Body::InPlace { data, length } });
-        return UCS_INPROGRESS;
-    }
     // SAFETY: UCX gives data of that length for the time of the callback.
-    let copy = unsafe { core::slice::from_raw_parts(data.as_ptr(), length) }.to_vec();
-    shared.arrivals.push_back(UcxArrival { head, body: Body::Fetched(copy.into()) });
-    UCS_OK
+    let bytes = unsafe { core::slice::from_raw_parts(data.as_ptr(), length) };
+    if attributes & UCP_AM_RECV_ATTR_FLAG_DATA == 0 || length <= COPIED_BYTES_MAX {
+        let body = shared.copy(bytes);
+        shared.arrive(head, body);
+        return UCS_OK;
+    }
+    match UcxArrival::new(head, Body::InPlace { data, length }) {
+        Some(arrival) => {
+            shared.arrivals.push_back(arrival);
+            UCS_INPROGRESS
+        }
+        None => UCS_OK,
+    }
 }

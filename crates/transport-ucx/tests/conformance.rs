@@ -1,5 +1,4 @@
-//! UCX against the contract of libraries: with and without the ability to wake sleepers, and without error handling, which
-//! is how version 1.13 uses shared memory.
+//! UCX against the contract of libraries: with and without the ability to wake sleepers and the handling of errors.
 
 use farcall_transport::{Presence, library_conformance};
 use farcall_transport_ucx::{Ucx, UcxConfig, presence};

@@ -54,7 +54,6 @@ fn declarations_agree_with_the_headers() {
         "UCP_AM_HANDLER_PARAM_FIELD_CB" => UCP_AM_HANDLER_PARAM_FIELD_CB;
         "UCP_AM_HANDLER_PARAM_FIELD_ARG" => UCP_AM_HANDLER_PARAM_FIELD_ARG;
         "UCP_AM_FLAG_WHOLE_MSG" => UCP_AM_FLAG_WHOLE_MSG;
-        "UCP_AM_FLAG_PERSISTENT_DATA" => UCP_AM_FLAG_PERSISTENT_DATA;
         "UCP_AM_RECV_ATTR_FLAG_DATA" => UCP_AM_RECV_ATTR_FLAG_DATA;
         "UCP_AM_RECV_ATTR_FLAG_RNDV" => UCP_AM_RECV_ATTR_FLAG_RNDV;
         "offsetof(ucp_am_recv_param_t, recv_attr)" => offset_of!(ReceiveParam, recv_attr);

@@ -17,8 +17,12 @@ pub mod trace;
 pub use farcall_protocol::matching::{Source, Tag};
 #[cfg(feature = "conformance")]
 pub use library::conformance;
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub use library::post;
 pub use library::{
-    ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, LibraryConfig, LibraryCounters, LibraryTransport, Presence,
+    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig, LibraryCounters,
+    LibraryTransport, Presence, compose, split_composed,
 };
 pub use message::{Envelope, MessageId, Origin, ReceiveProgress, SendOutcome, SendProgress, SendRefused};
 pub(crate) use outcome::down_reason;

@@ -5,7 +5,6 @@
 //! well formed, and nothing is reported of a session that has ended. At the end the honest peer must be served.
 
 mod hostile;
-mod sink;
 
 use core::time::Duration;
 
@@ -18,8 +17,8 @@ use farcall_transport::{
 
 use crate::input::Input;
 use crate::lanes::{Hub, MemoryLanes};
+use crate::sink::{ECHO, HonestSink, TargetSink};
 use hostile::Hostile;
-use sink::{ECHO, HonestSink, TargetSink};
 
 /// Small, so that a few records wrap it.
 const RING_BYTES: usize = 4096;

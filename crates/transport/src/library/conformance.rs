@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use farcall_driver::{Address, Destination, HeapLoans};
 
-use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library};
+use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, compose};
 use crate::{Incoming, Outgoing, Payload};
 
 /// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging test.
@@ -98,6 +98,29 @@ pub fn short_messages_keep_their_order<L: Library>(make: impl Fn() -> [L; 2]) {
     }
 }
 
+/// Messages that are given away composed arrive like others and in order with them, and leave empty memory behind.
+pub fn composed_messages_arrive_in_order_among_others<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    let mut message = Vec::new();
+    for (round, length) in LENGTHS.into_iter().filter(|&length| length <= 8000).enumerate() {
+        let (head, bytes) =
+            (pattern(round, round % (ARRIVAL_HEAD_BYTES_MAX + 1)), pattern(round + 1, length));
+        for _ in 0..3 {
+            compose(&mut message, &head);
+            message.extend_from_slice(&bytes);
+            two.libraries[0].send_composed(two.ways[0], &mut message);
+            assert!(message.is_empty());
+            two.send(0, b"apart", Outgoing::Slice(&bytes));
+        }
+        for _ in 0..3 {
+            for expected in [&head[..], b"apart"] {
+                let seen = two.receive(1, |there, payload| (there == expected, payload.as_slice() == bytes));
+                assert_eq!(seen, (true, true), "{length} bytes");
+            }
+        }
+    }
+}
+
 /// What a slice held when it was sent arrives, whatever is written there afterwards.
 pub fn slices_are_copied_before_send_returns<L: Library>(make: impl Fn() -> [L; 2]) {
     let mut two = Two::new(make);
@@ -179,6 +202,7 @@ macro_rules! library_conformance {
             $crate::library_conformance!(@cases $make;
                 messages_of_all_lengths_arrive_whole,
                 short_messages_keep_their_order,
+                composed_messages_arrive_in_order_among_others,
                 slices_are_copied_before_send_returns,
                 payloads_can_be_kept,
                 addresses_are_resolved_again_after_they_were_forgotten,

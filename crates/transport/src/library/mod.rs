@@ -13,6 +13,9 @@ mod channel;
 pub mod conformance;
 mod counters;
 mod outbound;
+#[cfg(any(test, feature = "conformance"))]
+#[doc(hidden)]
+pub mod post;
 mod seam;
 mod tagged;
 #[cfg(test)]
@@ -30,7 +33,9 @@ use farcall_protocol::{Identity, Instant};
 
 pub use counters::LibraryCounters;
 use outbound::{Outbound, to_protocol};
-pub use seam::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, Presence};
+pub use seam::{
+    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose, split_composed,
+};
 use tagged::Rest;
 
 use crate::mail::Patience;
@@ -44,6 +49,10 @@ const NOBODY: PeerAddress = PeerAddress(u32::MAX);
 
 /// The most messages that one poll hands to the sink, so that the library gets its turns.
 const ARRIVALS_PER_POLL: usize = 64;
+
+/// The polls after which the library gets its turn although there is something left to be dealt with. To look for more before
+/// that would take lines from the caches of peers that are about to write there.
+const POLLS_PER_PROGRESS: u32 = 8;
 
 /// How a library transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +74,8 @@ pub struct LibraryTransport<L: Library> {
     outbound: Outbound<L>,
     /// The time of the last poll.
     now: Instant,
+    /// Polls since the library was last let work.
+    polls_without_progress: u32,
 }
 
 impl<L: Library> LibraryTransport<L> {
@@ -90,7 +101,18 @@ impl<L: Library> LibraryTransport<L> {
         let sessions = Sessions::new(session, Protocol::Library, identity, seed)?;
         let counters = LibraryCounters::new(counters, label);
         let outbound = Outbound::new(library, sessions, counters, config, seed);
-        Ok(Self { outbound, now: Instant::ZERO })
+        Ok(Self { outbound, now: Instant::ZERO, polls_without_progress: 0 })
+    }
+
+    /// Lets the library work, unless there is something left from the last poll to be dealt with first.
+    #[inline]
+    fn progress(&mut self) -> usize {
+        self.polls_without_progress += 1;
+        if self.outbound.held.is_some() && self.polls_without_progress < POLLS_PER_PROGRESS {
+            return 0;
+        }
+        self.polls_without_progress = 0;
+        self.outbound.library.progress()
     }
 
     /// Takes in what has arrived, at most [`ARRIVALS_PER_POLL`] messages.
@@ -307,7 +329,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         if self.outbound.mail.hands_on {
             self.outbound.hand_on_kept(sink);
         }
-        let progressed = self.outbound.library.progress();
+        let progressed = self.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.outbound.library.next_loss() {
             self.outbound.counters.peers_lost.increment();
@@ -315,7 +337,9 @@ impl<L: Library> Transport for LibraryTransport<L> {
         }
         let timers_due = self.outbound.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
         self.outbound.sessions.handle_timeout(now);
-        self.outbound.report_sessions(sink);
+        if self.outbound.sessions.has_events() {
+            self.outbound.report_sessions(sink);
+        }
         self.outbound.transmit_session_packets();
         // A handshake that its acceptor gives up is no event.
         self.outbound.forget_unused_destinations(timers_due);
@@ -334,6 +358,11 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn outbox(&mut self) -> &mut dyn Outbox {
         &mut self.outbound
+    }
+
+    /// Nothing is sent again here, and the times of sessions are of another order.
+    fn polls_per_clock_reading(&self) -> u32 {
+        16
     }
 
     fn next_deadline(&self) -> Option<Instant> {

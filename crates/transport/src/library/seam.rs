@@ -14,6 +14,29 @@ use crate::{Incoming, Outgoing};
 /// The longest head of a message, in bytes.
 pub const ARRIVAL_HEAD_BYTES_MAX: usize = 64;
 
+/// The most bytes in front of the payload of a composed message.
+pub const COMPOSED_FRONT_BYTES_MAX: usize = 1 + ARRIVAL_HEAD_BYTES_MAX;
+
+/// Begins a composed message, one whose head and payload lie together: the length of the head in one byte, the head, and
+/// what the caller appends as payload. What was in `message` is gone.
+///
+/// # Panics
+/// With a head longer than [`ARRIVAL_HEAD_BYTES_MAX`].
+#[inline]
+pub fn compose(message: &mut Vec<u8>, head: &[u8]) {
+    assert!(head.len() <= ARRIVAL_HEAD_BYTES_MAX, "heads are short");
+    message.clear();
+    message.push(head.len() as u8);
+    message.extend_from_slice(head);
+}
+
+/// Head and payload of a composed message; `None` when it ends within its head.
+#[inline]
+pub fn split_composed(message: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&head_bytes, rest) = message.split_first()?;
+    rest.split_at_checked(usize::from(head_bytes))
+}
+
 /// A message that has arrived, until it is given back with [`Library::release`].
 pub trait Arrival {
     /// The head, as it was sent.
@@ -48,6 +71,10 @@ pub trait Library: Send {
     /// Sends a message. What the library cannot take at once waits in it. After a failure the message is dropped and the
     /// destination is reported as lost.
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
+
+    /// Sends a composed message (see [`compose`]) without a copy of it. Takes the memory, and leaves an empty vector there,
+    /// perhaps one that was used before.
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>);
 
     /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was to do.
     fn progress(&mut self) -> usize;

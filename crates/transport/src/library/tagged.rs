@@ -5,19 +5,24 @@
 //! anything is matched.
 
 use farcall_driver::Destination;
-use farcall_protocol::matching::{ReceiveWindow, SendWindow, Sequencer, Source, Tag, lines, lines_max};
+use farcall_protocol::matching::{
+    ReceiveWindow, SendWindow, Sequencer, Source, Tag, WINDOW_LINE_BYTES, lines, lines_max,
+};
 use farcall_protocol::session::{Link, SessionId};
-use farcall_protocol::wire::{BATCH_ENTRY_BYTES, Batch, TaggedPacket, put_entry, put_tagged};
+use farcall_protocol::wire::{BATCH_ENTRY_BYTES, Batch, HEADER_BYTES, TaggedPacket, put_entry, put_tagged};
 
 use super::outbound::{Outbound, to_protocol};
-use super::seam::Library;
+use super::seam::{Library, compose};
 use crate::mail::{Claimed, Correspondent, Patience, Verdict, WaitingSend};
 use crate::{
     Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress, SendRefused, Sink,
 };
 
-/// The longest batch, in bytes: with its head it fits the buffers of 8 KiB in which UCX copies what is short.
+/// The longest batch with its head, in bytes: it fits the buffers of 8 KiB in which UCX copies what is short.
 const BATCH_BYTES_MAX: usize = 7 << 10;
+
+/// What is in front of the messages of a batch.
+const FRONT_BYTES: usize = 1 + HEADER_BYTES;
 
 /// The longest message that is copied into a batch, in bytes.
 const SHORT_BYTES_MAX: usize = 2 << 10;
@@ -30,11 +35,13 @@ pub struct Tagged {
     pub mail: Correspondent,
     /// How much the peer has room for; 0 until it has said so.
     lines_of_peer: u32,
-    /// Messages that leave with the next flush.
+    /// Messages that leave with the next flush, composed with room for their head; empty when there are none.
     batch: Vec<u8>,
     batch_bytes_max: usize,
     packets_sent: u32,
     sequencer: Sequencer<Early>,
+    /// The payloads of packets that came before those in front of them, in bytes.
+    early_bytes: usize,
 }
 
 /// A packet that came before those in front of it.
@@ -67,6 +74,13 @@ impl Tagged {
         (self.lines_of_peer > 0 && self.mail.send_window.admits(counted)).then_some(counted)
     }
 
+    /// The packet whose turn it is, if it has come.
+    fn pop(&mut self) -> Option<Early> {
+        let early = self.sequencer.pop()?;
+        self.early_bytes -= early.payload.len();
+        Some(early)
+    }
+
     fn next_number(&mut self) -> u32 {
         let number = self.packets_sent;
         self.packets_sent = number.wrapping_add(1);
@@ -79,7 +93,7 @@ impl<L: Library> Outbound<L> {
     pub fn open_mail(&mut self, link: &Link, id: SessionId, source: Source) {
         let limit = self.unexpected_lines;
         let Some(channel) = self.channel(id) else { return };
-        let batch_bytes_max = BATCH_BYTES_MAX.min(channel.message_bytes_max());
+        let batch_bytes_max = BATCH_BYTES_MAX.min(FRONT_BYTES + channel.message_bytes_max());
         let tagged = &mut channel.tagged;
         tagged.mail.source = source;
         tagged.mail.receive_window = ReceiveWindow::new(limit);
@@ -151,7 +165,8 @@ impl<L: Library> Outbound<L> {
         let entry_bytes = BATCH_ENTRY_BYTES + payload.len().next_multiple_of(BATCH_ENTRY_BYTES);
         let Some(channel) = self.channel(id) else { return false };
         let tagged = &mut channel.tagged;
-        let is_short = payload.len() <= SHORT_BYTES_MAX && entry_bytes <= tagged.batch_bytes_max;
+        let is_short =
+            payload.len() <= SHORT_BYTES_MAX && FRONT_BYTES + entry_bytes <= tagged.batch_bytes_max;
         let Some(counted) = tagged.admitted(payload.len()).filter(|_| is_short) else { return false };
         if tagged.batch.len() + entry_bytes > tagged.batch_bytes_max {
             self.send_batch(id);
@@ -159,6 +174,9 @@ impl<L: Library> Outbound<L> {
         let Some(channel) = self.channel(id) else { return false };
         let tagged = &mut channel.tagged;
         let is_first = tagged.batch.is_empty();
+        if is_first {
+            compose(&mut tagged.batch, &[0; HEADER_BYTES]);
+        }
         put_entry(&mut tagged.batch, tag, payload);
         tagged.mail.send_window.send(counted);
         if is_first {
@@ -170,11 +188,12 @@ impl<L: Library> Outbound<L> {
     fn send_batch(&mut self, id: SessionId) {
         let Some(channel) = self.channel(id) else { return };
         let Some(link) = channel.link.filter(|_| !channel.tagged.batch.is_empty()) else { return };
-        let mut batch = core::mem::take(&mut channel.tagged.batch);
         let number = channel.tagged.next_number();
-        self.transmit_tagged(&link, TaggedPacket::Batch { number }, Outgoing::Slice(&batch));
+        let mut batch = core::mem::take(&mut channel.tagged.batch);
+        put_tagged(&mut self.head, link.remote, TaggedPacket::Batch { number });
+        batch[1..=HEADER_BYTES].copy_from_slice(self.head.as_bytes());
+        self.library.send_composed(Destination(link.to.0), &mut batch);
         self.counters.batches_sent.increment();
-        batch.clear();
         if let Some(channel) = self.channel(id) {
             channel.tagged.batch = batch;
         }
@@ -299,10 +318,17 @@ impl<L: Library> Outbound<L> {
     /// Keeps a packet until those in front of it have come.
     #[cold]
     fn put_aside(&mut self, id: SessionId, number: u32, early: Early) {
-        // Every packet has a message at least, and a message counts a line at least.
-        let ahead_max = self.unexpected_lines as usize;
+        let limit = self.unexpected_lines as usize;
         let Some(channel) = self.channel(id) else { return };
-        if channel.tagged.sequencer.insert(number, ahead_max, early).is_err() {
+        // What is ahead is within the window of its sender. Messages have no more bytes than their lines, batches included, but
+        // for one that may be longer than the window and then has most of it for itself; each counts a line at least.
+        let bytes_max = limit * WINDOW_LINE_BYTES + channel.message_bytes_max();
+        let tagged = &mut channel.tagged;
+        tagged.early_bytes += early.payload.len();
+        if tagged.early_bytes > bytes_max {
+            return self.violated(id, OVERRUN);
+        }
+        if tagged.sequencer.insert(number, limit, early).is_err() {
             self.violated(id, "a message with a wrong number");
         }
     }
@@ -335,7 +361,7 @@ impl<L: Library> Outbound<L> {
 
     fn deliver_early(&mut self, id: SessionId, sink: &mut dyn Sink) -> Result<Option<Rest>, &'static str> {
         while let Some(Early { contents, payload }) =
-            self.channel(id).and_then(|channel| channel.tagged.sequencer.pop())
+            self.channel(id).and_then(|channel| channel.tagged.pop())
         {
             // They lie here already, so that nothing is won by leaving them.
             self.read(Rest { id, contents, at: 0 }, &payload.as_incoming(), Patience::Never, sink)?;

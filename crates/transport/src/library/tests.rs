@@ -1,129 +1,19 @@
-//! Calls and tagged messages over a library that exists in this file only: mailboxes that one thread can look into, and cut off.
+//! Calls and tagged messages over a library of mailboxes, which can be looked into and cut off.
 
 mod tagged;
 
 use core::time::Duration;
-use std::collections::VecDeque;
-use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard};
 
-use farcall_driver::{Address, AddressError, CounterFile, Destination};
+use farcall_driver::{CounterFile, Destination};
 use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, put_whole};
 use farcall_protocol::{Identity, Instant};
 
-use super::{Arrival, Library, LibraryConfig, LibraryTransport};
+use super::post::{Counter, Letter, Post};
+use super::{LibraryConfig, LibraryTransport};
 use crate::{
     CallId, CallRefused, DownReason, Envelope, Incoming, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
     Service, SessionId, Sink, Status, Transport,
 };
-
-/// A message in a mailbox.
-#[derive(Clone)]
-struct Letter {
-    head: Vec<u8>,
-    payload: Vec<u8>,
-}
-
-impl Arrival for Letter {
-    fn head(&self) -> &[u8] {
-        &self.head
-    }
-
-    fn payload(&self) -> Incoming<'_> {
-        Incoming::Borrowed(&self.payload)
-    }
-}
-
-#[derive(Default)]
-struct Mailbox {
-    letters: VecDeque<Letter>,
-    /// Destinations, by their numbers, that its owner has not forgotten.
-    known: Vec<u8>,
-    lost: VecDeque<Destination>,
-    is_deaf: bool,
-}
-
-/// Mailboxes by address, which is one byte.
-#[derive(Clone, Default)]
-struct Post(Arc<Mutex<Vec<Mailbox>>>);
-
-impl Post {
-    fn boxes(&self) -> MutexGuard<'_, Vec<Mailbox>> {
-        self.0.lock().expect("one thread")
-    }
-
-    fn open(&self) -> Counter {
-        let mut boxes = self.boxes();
-        boxes.push(Mailbox::default());
-        Counter { post: self.clone(), own: boxes.len() - 1 }
-    }
-}
-
-/// One instance of the library.
-struct Counter {
-    post: Post,
-    own: usize,
-}
-
-impl Library for Counter {
-    type Arrival = Letter;
-
-    fn name(&self) -> &'static str {
-        "post"
-    }
-
-    fn payload_bytes_max(&self) -> usize {
-        1 << 20
-    }
-
-    fn address(&self) -> Address {
-        Address::new([self.own as u8]).expect("short")
-    }
-
-    fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
-        let &[to] = to.as_bytes() else { return Err(AddressError::WrongKind { driver: "post" }) };
-        self.post.boxes()[self.own].known.push(to);
-        Ok(Destination(u32::from(to)))
-    }
-
-    fn forget(&mut self, to: Destination) {
-        self.post.boxes()[self.own].known.retain(|&known| u32::from(known) != to.0);
-    }
-
-    fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
-        let letter = Letter { head: head.to_vec(), payload: payload.as_slice().to_vec() };
-        let mailbox = &mut self.post.boxes()[to.0 as usize];
-        if !mailbox.is_deaf {
-            mailbox.letters.push_back(letter);
-        }
-    }
-
-    fn progress(&mut self) -> usize {
-        0
-    }
-
-    fn next_arrival(&mut self) -> Option<Letter> {
-        self.post.boxes()[self.own].letters.pop_front()
-    }
-
-    fn release(&mut self, _: Letter) {}
-
-    fn next_loss(&mut self) -> Option<Destination> {
-        self.post.boxes()[self.own].lost.pop_front()
-    }
-
-    fn next_deadline(&self, _: Instant) -> Option<Instant> {
-        None
-    }
-
-    fn prepare_wait(&mut self) {}
-
-    fn finish_wait(&mut self) {}
-
-    fn wait_descriptors(&self) -> Vec<RawFd> {
-        Vec::new()
-    }
-}
 
 /// What one side was told; answers every request with its payload.
 #[derive(Default)]

@@ -207,6 +207,21 @@ fn a_peer_that_sends_more_than_it_may_loses_its_session() {
 }
 
 #[test]
+fn what_comes_before_its_turn_is_kept_within_the_window_and_one_long_message_only() {
+    // The window has 640 bytes and a message at most 1000, so that two of these may be ahead, and the third may not.
+    let mut world = World::new(CONFIG, LibraryConfig { unexpected_bytes: 640, ..CONFIG });
+    world.turn();
+    for number in 1..4 {
+        assert!(world.server.log.down.is_empty(), "message {number}");
+        let packet = TaggedPacket::One { number, tag: Tag(1) };
+        world.put_packet_into_servers_mailbox(packet, &[0; 800]);
+        world.turn();
+    }
+    let what = "more messages, or more credit for them, than there can be";
+    assert_eq!(world.server.log.down, [(world.server.log.up[0], DownReason::Violation { what })]);
+}
+
+#[test]
 fn a_handler_gets_what_waited_and_what_comes() {
     let mut world = World::with_mail();
     assert_eq!(world.send(0, 1, b"before"), Ok(SendProgress::Done));

@@ -1,0 +1,137 @@
+//! A library for tests, in memory: mailboxes that one thread can look into, write to and cut off.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use farcall_driver::{Address, AddressError, Destination};
+use farcall_protocol::Instant;
+
+use super::{Arrival, Library, split_composed};
+use crate::{Incoming, Outgoing};
+
+/// A message in a mailbox.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    /// The head, whatever was written there.
+    pub head: Vec<u8>,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+impl Arrival for Letter {
+    fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    fn payload(&self) -> Incoming<'_> {
+        Incoming::Borrowed(&self.payload)
+    }
+}
+
+/// What one instance has got and has not read.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    /// Letters, oldest first.
+    pub letters: VecDeque<Letter>,
+    /// Destinations, by their numbers, that its owner has not forgotten.
+    pub known: Vec<u8>,
+    /// Destinations that the owner will find dead.
+    pub lost: VecDeque<Destination>,
+    /// Whether nothing reaches it any more.
+    pub is_deaf: bool,
+}
+
+/// Mailboxes by address, which is one byte.
+#[derive(Clone, Debug, Default)]
+pub struct Post(Arc<Mutex<Vec<Mailbox>>>);
+
+impl Post {
+    /// The mailboxes.
+    ///
+    /// # Panics
+    /// When another thread panicked with them.
+    pub fn boxes(&self) -> MutexGuard<'_, Vec<Mailbox>> {
+        self.0.lock().expect("one thread")
+    }
+
+    /// A new instance, which has the next mailbox.
+    pub fn open(&self) -> Counter {
+        let mut boxes = self.boxes();
+        boxes.push(Mailbox::default());
+        Counter { post: self.clone(), own: boxes.len() - 1 }
+    }
+}
+
+/// One instance of the library.
+#[derive(Debug)]
+pub struct Counter {
+    post: Post,
+    own: usize,
+}
+
+impl Library for Counter {
+    type Arrival = Letter;
+
+    fn name(&self) -> &'static str {
+        "post"
+    }
+
+    fn payload_bytes_max(&self) -> usize {
+        1 << 20
+    }
+
+    fn address(&self) -> Address {
+        Address::new([self.own as u8]).expect("short")
+    }
+
+    fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        let &[to] = to.as_bytes() else { return Err(AddressError::WrongKind { driver: "post" }) };
+        self.post.boxes()[self.own].known.push(to);
+        Ok(Destination(u32::from(to)))
+    }
+
+    fn forget(&mut self, to: Destination) {
+        self.post.boxes()[self.own].known.retain(|&known| u32::from(known) != to.0);
+    }
+
+    fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        let letter = Letter { head: head.to_vec(), payload: payload.as_slice().to_vec() };
+        let mailbox = &mut self.post.boxes()[to.0 as usize];
+        if !mailbox.is_deaf {
+            mailbox.letters.push_back(letter);
+        }
+    }
+
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let (head, payload) = split_composed(message).expect("it was composed");
+        self.send(to, head, Outgoing::Slice(payload));
+        message.clear();
+    }
+
+    fn progress(&mut self) -> usize {
+        0
+    }
+
+    fn next_arrival(&mut self) -> Option<Letter> {
+        self.post.boxes()[self.own].letters.pop_front()
+    }
+
+    fn release(&mut self, _: Letter) {}
+
+    fn next_loss(&mut self) -> Option<Destination> {
+        self.post.boxes()[self.own].lost.pop_front()
+    }
+
+    fn next_deadline(&self, _: Instant) -> Option<Instant> {
+        None
+    }
+
+    fn prepare_wait(&mut self) {}
+
+    fn finish_wait(&mut self) {}
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        Vec::new()
+    }
+}

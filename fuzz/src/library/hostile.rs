@@ -1,0 +1,185 @@
+//! The hostile peer: puts letters into its victim's mailbox, and reads what the victim sends it.
+//!
+//! Most of them are nearly right, because nearly right gets further: they name the session, and their numbers are the next
+//! ones or close to these.
+
+use farcall_protocol::matching::{lines, lines_max};
+use farcall_protocol::wire::{
+    Batch, CallKey, Flags, Head, Header, MessagePacket, Protocol, TaggedPacket, WireSession, put_entry,
+    put_tagged, put_whole,
+};
+use farcall_transport::post::{Counter, Letter, Post};
+use farcall_transport::{CallId, LibraryTransport, Outgoing, Service, SessionId, Transport};
+
+use super::WINDOW_LINES;
+use crate::input::Input;
+
+/// The mailboxes of victim and hostile peer.
+const VICTIM: usize = 0;
+const OWN: usize = 2;
+
+/// The most messages of a batch that is made on purpose.
+const ENTRIES_MAX: u8 = 12;
+
+pub struct Hostile {
+    post: Post,
+    /// Brought the session up, and keeps it so by not saying good-bye.
+    _lured: LibraryTransport<Counter>,
+    /// The session's number at the victim.
+    session: WireSession,
+    /// Packets with messages that it has sent.
+    sent: u32,
+    /// Lines of messages that the victim has sent, and that it was told were consumed.
+    lines_sent: u32,
+    lines_released: u32,
+    packets_read: u32,
+    calls: Vec<CallKey>,
+    pub responses_read: usize,
+}
+
+impl Hostile {
+    /// Takes the session of `lured` over, which is up.
+    pub fn new(post: Post, mut lured: LibraryTransport<Counter>, session: SessionId) -> Self {
+        // A call that never arrives says by which number the victim knows the session.
+        let call = lured.outbox().call(session, CallId(0), Service(0), Outgoing::Slice(b""));
+        call.expect("the session is up");
+        let letter = post.boxes()[VICTIM].letters.pop_back().expect("it was sent");
+        let header = Header::parse(&letter.head).expect("it is well formed");
+        Self {
+            post,
+            _lured: lured,
+            session: header.session,
+            sent: 0,
+            lines_sent: 0,
+            lines_released: 0,
+            packets_read: 0,
+            calls: Vec::new(),
+            responses_read: 0,
+        }
+    }
+
+    fn put(&mut self, head: &[u8], payload: Vec<u8>) {
+        let letter = Letter { head: head.to_vec(), payload };
+        self.post.boxes()[VICTIM].letters.push_back(letter);
+    }
+
+    /// A message, a batch of them, or credit.
+    pub fn send_tagged(&mut self, input: &mut Input<'_>) {
+        let shape = input.u8();
+        let number = match shape >> 4 {
+            0 => input.u64() as u32,
+            1..=3 => self.sent.wrapping_add(u32::from(input.u8() % 50)),
+            _ => self.sent,
+        };
+        let (packet, payload) = match shape % 8 {
+            0 => (self.credit(input), Vec::new()),
+            1..=3 => {
+                let tag = farcall_transport::Tag(u32::from(input.u8() % 16));
+                let length = usize::from(input.u16() % if shape & 8 == 0 { 100 } else { 2100 });
+                (TaggedPacket::One { number, tag }, vec![3; length])
+            }
+            _ => (TaggedPacket::Batch { number }, batch(input)),
+        };
+        self.sent = self.sent.max(number.wrapping_add(1).min(self.sent.wrapping_add(1)));
+        let mut head = Head::new();
+        put_tagged(&mut head, self.session, packet);
+        self.put(head.as_bytes(), payload);
+    }
+
+    /// Says that all was consumed, or a part, or anything.
+    fn credit(&mut self, input: &mut Input<'_>) -> TaggedPacket {
+        let limit = if input.u8() == 0 { u32::from(input.u16()).max(1) } else { WINDOW_LINES };
+        let consumed = match input.u8() % 4 {
+            0 => input.u64() as u32,
+            1 => self.lines_released + (self.lines_sent - self.lines_released) / 2,
+            _ => self.lines_sent,
+        };
+        // What is more than was sent ends the session, and what is less than before as well.
+        self.lines_released = self.lines_released.max(consumed.min(self.lines_sent));
+        TaggedPacket::Credit { consumed, limit }
+    }
+
+    /// A request, or an answer to a call that was made or was not.
+    pub fn send_call(&mut self, input: &mut Input<'_>) {
+        let shape = input.u8();
+        let length = usize::from(input.u16() % 2100);
+        let mut head = Head::new();
+        if shape % 2 == 0 {
+            let call = CallKey::from_wire(u64::from(shape));
+            put_whole(&mut head, Flags::FROM_CALLER, self.session, call, u16::from(shape >> 1));
+        } else {
+            let call = self.calls.pop().unwrap_or(CallKey::from_wire(u64::from(shape)));
+            put_whole(&mut head, Flags::NONE, self.session, call, u16::from(shape >> 5));
+        }
+        self.put(head.as_bytes(), vec![4; length]);
+    }
+
+    /// Sends anything.
+    pub fn scribble(&mut self, input: &mut Input<'_>) {
+        let (head_bytes, bytes) = (usize::from(input.u8() % 65), usize::from(input.u8()));
+        let head = input.bytes(head_bytes).to_vec();
+        let payload = input.bytes(bytes).to_vec();
+        self.put(&head, payload);
+    }
+
+    /// Reads all that the victim has sent.
+    pub fn read_all(&mut self) {
+        loop {
+            let Some(letter) = self.post.boxes()[OWN].letters.pop_front() else { return };
+            self.read(&letter);
+        }
+    }
+
+    fn read(&mut self, letter: &Letter) {
+        let header = Header::parse(&letter.head).expect("the victim sends headers that are in order");
+        if header.opcode.is_of_session() {
+            return;
+        }
+        let tagged = TaggedPacket::parse(&header, &letter.head).expect("farcall sends what it can read");
+        match tagged {
+            Some(TaggedPacket::One { number, .. }) => {
+                self.count(number);
+                self.lines_sent += lines(letter.payload.len()).min(lines_max(WINDOW_LINES));
+            }
+            Some(TaggedPacket::Batch { number }) => {
+                self.count(number);
+                for entry in Batch::new(&letter.payload) {
+                    let (_, message) = entry.expect("a batch of whole messages");
+                    self.lines_sent += lines(message.len()).min(lines_max(WINDOW_LINES));
+                }
+            }
+            Some(TaggedPacket::Credit { consumed, limit }) => {
+                assert!(limit == WINDOW_LINES && consumed <= self.sent * WINDOW_LINES, "credit for nothing");
+            }
+            None if header.flags.has(Flags::FROM_CALLER) => {
+                let packet = MessagePacket::parse(&header, &letter.head, Protocol::Library);
+                assert!(packet.is_ok(), "a request is well formed");
+                self.calls.push(header.call);
+            }
+            None => self.responses_read += 1,
+        }
+        let unread = self.lines_sent - self.lines_released;
+        assert!(unread <= WINDOW_LINES, "{unread} lines are under way, {WINDOW_LINES} were offered");
+    }
+
+    fn count(&mut self, number: u32) {
+        assert_eq!(number, self.packets_read, "packets are numbered one after the other");
+        self.packets_read += 1;
+    }
+}
+
+/// Some messages, perhaps with an end that is missing or too much.
+fn batch(input: &mut Input<'_>) -> Vec<u8> {
+    let mut batch = Vec::new();
+    for _ in 0..input.u8() % ENTRIES_MAX {
+        let shape = input.u8();
+        let length = usize::from(shape >> 4) * if shape & 8 == 0 { 1 } else { 30 };
+        put_entry(&mut batch, farcall_transport::Tag(u32::from(shape % 8)), &vec![2; length]);
+    }
+    match input.u8() {
+        0 => batch.truncate(usize::from(input.u16())),
+        1 => batch.extend_from_slice(input.bytes(20)),
+        _ => {}
+    }
+    batch
+}
