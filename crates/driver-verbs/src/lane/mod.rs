@@ -4,6 +4,7 @@
 //! they may be used again.
 
 mod conductor;
+mod connection;
 mod connections;
 mod ends;
 mod handshake;
