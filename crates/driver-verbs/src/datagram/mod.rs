@@ -75,8 +75,14 @@ impl VerbsDatagram {
         let bounds = [config.receive_buffers, config.receive_queue_packets, config.burst_packets];
         let receiving = Receiving::new(&device, receives, bounds, mtu_bytes, config.huge_pages)?;
         let signal_period = config.signal_period.min(queue_packets / 2).max(1);
-        let bounds = [queue_packets, config.burst_packets, signal_period];
-        let sending = Sending::new(&device, sends, bounds, mtu_bytes, config.huge_pages)?;
+        let bounds = sending::Bounds {
+            queue_max: queue_packets,
+            burst: config.burst_packets,
+            signal_period,
+            inline_bytes: pair.inline_bytes,
+            mtu_bytes,
+        };
+        let sending = Sending::new(&device, sends, bounds, config.huge_pages)?;
         let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets: config.burst_packets };
         let counters = VerbsDatagramCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
         let (peers, retired) = (Peers::new(LEARNED_PEERS_MAX), VecDeque::new());

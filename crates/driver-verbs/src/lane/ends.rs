@@ -46,13 +46,35 @@ pub struct VerbsSender {
     signal_period: u64,
     /// Writes handed to the card.
     posted: u64,
+    /// The next write of which the card is to report that it is done.
+    next_signal: u64,
+    /// A request for each piece, written once but for what differs between writes.
+    requests: [sys::ibv_send_wr; PIECES_MAX],
+    parts: [sys::ibv_sge; PIECES_MAX],
 }
+
+// SAFETY: the pointers in the requests lead to the parts beside them and to each other, and are rewritten before use.
+unsafe impl Send for VerbsSender {}
 
 impl VerbsSender {
     pub(super) fn new(link: Arc<Link>, signal_period: usize) -> Self {
         let ring_bytes = link.peer.ring_bytes as usize;
         let signal_period = signal_period.clamp(1, WRITES_MAX / 2) as u64;
-        Self { link, ring_bytes, pieces: Default::default(), waiting: 0, signal_period, posted: 0 }
+        let mut request = sys::ibv_send_wr::new();
+        (request.opcode, request.num_sge) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, 1);
+        request.wr.rdma = sys::ibv_rdma_target { remote_addr: 0, rkey: link.peer.ring_key };
+        let part = sys::ibv_sge { lkey: link.staging.local_key(), ..sys::ibv_sge::default() };
+        Self {
+            link,
+            ring_bytes,
+            pieces: Default::default(),
+            waiting: 0,
+            signal_period,
+            posted: 0,
+            next_signal: signal_period,
+            requests: [request; PIECES_MAX],
+            parts: [part; PIECES_MAX],
+        }
     }
 
     #[inline]
@@ -78,38 +100,44 @@ impl VerbsSender {
 
     /// Hands the waiting pieces to the card.
     fn post(&mut self) {
-        let mut parts = [sys::ibv_sge::default(); PIECES_MAX];
-        let mut requests = [sys::ibv_send_wr::new(); PIECES_MAX];
-        for (index, piece) in self.pieces[..self.waiting].iter().enumerate() {
-            self.posted += 1;
-            parts[index] = self.link.staging.part(piece.offset, piece.bytes);
-            let request = &mut requests[index];
-            request.wr_id = self.posted;
-            request.opcode = sys::IBV_WR_RDMA_WRITE_WITH_IMM;
-            request.imm_data = piece.lines.to_be();
-            request.num_sge = 1;
-            if self.posted.is_multiple_of(self.signal_period) {
-                request.send_flags |= sys::IBV_SEND_SIGNALED;
-            }
-            if piece.bytes <= self.link.inline_bytes() {
-                request.send_flags |= sys::IBV_SEND_INLINE;
-            }
-            request.wr.rdma = sys::ibv_rdma_target {
-                remote_addr: self.link.peer.ring_address.wrapping_add(piece.offset as u64),
-                rkey: self.link.peer.ring_key,
-            };
+        let waiting = core::mem::take(&mut self.waiting);
+        for index in 0..waiting {
+            self.describe(index);
         }
-        for index in 0..self.waiting {
-            requests[index].sg_list = &raw mut parts[index];
-            if index + 1 < self.waiting {
-                requests[index].next = &raw mut requests[index + 1];
+        let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
+        let mut next = core::ptr::null_mut();
+        for index in (0..waiting).rev() {
+            // SAFETY: both have a place for each waiting piece.
+            unsafe {
+                let request = requests.add(index);
+                (*request).sg_list = parts.add(index);
+                (*request).next = next;
+                next = request;
             }
         }
-        self.waiting = 0;
         // SAFETY: the chain lives for the call, and its parts lie in the staging memory. A record is not written again
         // before the peer has said that it is read, and so has arrived; should the card send it once more after that,
         // because the acknowledgement was lost, then the peer's card drops it as a duplicate.
-        unsafe { self.link.write(requests.as_mut_ptr()) };
+        unsafe { self.link.write(next) };
+    }
+
+    /// Writes what the request for a waiting piece does not share with others.
+    #[inline]
+    fn describe(&mut self, index: usize) {
+        let Piece { offset, bytes, lines, .. } = self.pieces[index];
+        self.posted += 1;
+        let part = &mut self.parts[index];
+        part.addr = self.link.staging.at(offset, bytes).as_ptr().addr() as u64;
+        part.length = bytes as u32;
+        let request = &mut self.requests[index];
+        request.wr_id = self.posted;
+        request.imm_data = lines.to_be();
+        request.wr.rdma.remote_addr = self.link.peer.ring_address.wrapping_add(offset as u64);
+        request.send_flags = if bytes <= self.link.inline_bytes() { sys::IBV_SEND_INLINE } else { 0 };
+        if self.posted == self.next_signal {
+            self.next_signal += self.signal_period;
+            request.send_flags |= sys::IBV_SEND_SIGNALED;
+        }
     }
 }
 
