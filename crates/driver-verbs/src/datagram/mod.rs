@@ -83,7 +83,9 @@ impl VerbsDatagram {
             mtu_bytes,
         };
         let sending = Sending::new(&device, sends, bounds, config.huge_pages)?;
-        let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets: config.burst_packets };
+        let burst_packets = config.burst_packets;
+        // Every packet of InfiniBand and RoCE has an invariant CRC of 32 bits, from card to card.
+        let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: true };
         let counters = VerbsDatagramCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
         let (peers, retired) = (Peers::new(LEARNED_PEERS_MAX), VecDeque::new());
         let (is_dead, receives_until_look) = (false, RECEIVES_PER_LOOK);
