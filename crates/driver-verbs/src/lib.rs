@@ -16,6 +16,7 @@ mod fuzz;
 mod gid;
 mod inventory;
 mod lane;
+mod pair;
 mod queues;
 mod region;
 mod status;

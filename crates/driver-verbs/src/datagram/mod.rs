@@ -29,7 +29,8 @@ use crate::device::Device;
 use crate::error::VerbsError;
 use crate::events::{self, DeviceEvent};
 use crate::gid::Gid;
-use crate::queues::{AddressHandle, CompletionChannel, CompletionQueue, Depths, QueuePair};
+use crate::pair::{Depths, QueuePair};
+use crate::queues::{AddressHandle, CompletionChannel, CompletionQueue};
 use crate::region::pinned_bytes;
 use crate::sys;
 
@@ -59,7 +60,7 @@ impl VerbsDatagram {
     /// Opens a device and makes all memory and queues that the driver will ever need.
     pub fn open(config: &VerbsDatagramConfig) -> Result<Self, VerbsError> {
         let device = Device::open(&config.device)?;
-        check(config, &device)?;
+        config.check(&device)?;
         events::listen(&device)?;
         let mtu_bytes = config.mtu_bytes.unwrap_or(device.port.mtu_bytes());
         let queue_packets = config.send_queue_packets;
@@ -303,26 +304,3 @@ fn place_of(arrival: &Arrival<'_>) -> Place {
         if completion.wc_flags & sys::IBV_WC_GRH != 0 { Gid::source_of(header) } else { Gid::default() };
     Place { gid, lid: completion.slid, number: completion.src_qp }
 }
-
-fn check(config: &VerbsDatagramConfig, device: &Device) -> Result<(), VerbsError> {
-    let depth_max = usize::try_from(device.attributes.max_qp_wr.min(device.attributes.max_cqe)).unwrap_or(0);
-    let in_range = |parameter, value, least, most| {
-        if (least..=most).contains(&value) {
-            return Ok(());
-        }
-        Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
-    };
-    let mtu_max = device.port.mtu_bytes();
-    in_range("mtu_bytes", config.mtu_bytes.unwrap_or(mtu_max), MTU_BYTES_MIN, mtu_max)?;
-    in_range("send_queue_packets", config.send_queue_packets, 1, depth_max)?;
-    in_range("receive_buffers", config.receive_buffers, 1, PACKETS_MAX)?;
-    in_range("receive_queue_packets", config.receive_queue_packets, 1, depth_max)?;
-    in_range("burst_packets", config.burst_packets, 1, BURST_PACKETS_MAX)
-}
-
-/// The shortest MTU of a link.
-const MTU_BYTES_MIN: usize = 256;
-/// The most receive buffers that a configuration can ask for.
-const PACKETS_MAX: usize = 1 << 16;
-/// The most packets of a burst that a configuration can ask for.
-const BURST_PACKETS_MAX: usize = 1024;

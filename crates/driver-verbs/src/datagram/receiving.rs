@@ -13,7 +13,8 @@ use crate::counters::VerbsDatagramCounters;
 use crate::device::Device;
 use crate::error::VerbsError;
 use crate::gid::GRH_BYTES;
-use crate::queues::{CompletionQueue, QueuePair};
+use crate::pair::QueuePair;
+use crate::queues::CompletionQueue;
 use crate::region::Region;
 use crate::sys;
 

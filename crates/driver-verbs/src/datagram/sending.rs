@@ -11,7 +11,8 @@ use farcall_driver::SendQueueFull;
 use crate::counters::VerbsDatagramCounters;
 use crate::device::Device;
 use crate::error::VerbsError;
-use crate::queues::{CompletionQueue, QueuePair};
+use crate::pair::QueuePair;
+use crate::queues::CompletionQueue;
 use crate::region::Region;
 use crate::sys;
 

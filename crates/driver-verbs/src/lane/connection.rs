@@ -11,8 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use super::conductor::{Notice, Shared};
+use super::half::Half;
 use super::handshake::{COOKIE_BYTES, MESSAGE_BYTES_MAX, Message, Offer};
-use super::link::{Half, Link};
+use super::link::Link;
 use super::place::Place;
 
 /// How long a peer that connected to us may take for its call and for being ready.

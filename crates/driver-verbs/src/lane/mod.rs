@@ -6,11 +6,13 @@
 mod conductor;
 mod connection;
 mod connections;
-mod ends;
+mod half;
 mod handshake;
 mod link;
 mod place;
+mod receiver;
 mod receives;
+mod sender;
 
 /// What strangers' bytes reach.
 pub mod fuzz {
@@ -28,17 +30,18 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
-    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, CounterFile,
-    HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
-    Returns,
+    Address, AddressError, Block, BlockDescriptor, BlockMemory, CounterFile, HELLO_BYTES_MAX, LaneDriver,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome, Returns,
 };
 
 use conductor::{Command, Conductor, Notice, Terms};
-pub use ends::{VerbsReceiver, VerbsSender};
-use handshake::{BLOCK_BYTES_MAX, COOKIE_BYTES, RING_BYTES_MAX, RING_BYTES_MIN};
+use handshake::COOKIE_BYTES;
+pub use handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
 use link::Link;
 use place::{NAME, Place, address_of, parse};
+pub use receiver::VerbsReceiver;
 use receives::Receives;
+pub use sender::VerbsSender;
 
 use crate::config::VerbsLaneConfig;
 use crate::counters::VerbsLaneCounters;
@@ -83,7 +86,7 @@ impl VerbsLanes {
     /// Opens a device, pins the memory for blocks, and starts the driver's listening thread.
     pub fn open(config: &VerbsLaneConfig) -> Result<Self, VerbsError> {
         let device = Device::open(&config.device)?;
-        check(config, &device)?;
+        config.check(&device)?;
         events::listen(&device)?;
         let channel = CompletionChannel::new(&device)?;
         let receives = Arc::new(Receives::new(&device, config.receives)?);
@@ -327,23 +330,3 @@ fn listen(local: Option<IpAddr>) -> Result<(TcpListener, Place), VerbsError> {
     let socket = listener.local_addr().map_err(system)?;
     Ok((listener, Place { socket, cookie }))
 }
-
-fn check(config: &VerbsLaneConfig, device: &Device) -> Result<(), VerbsError> {
-    let in_range = |parameter, value: usize, least, most, power_of_two: bool| {
-        if (least..=most).contains(&value) && (!power_of_two || value.is_power_of_two()) {
-            return Ok(());
-        }
-        Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
-    };
-    let limit = |value| usize::try_from(value).unwrap_or(0);
-    let receives_max = limit(device.attributes.max_srq_wr.min(device.attributes.max_cqe / 2));
-    in_range("ring_bytes", config.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX, true)?;
-    in_range("block_bytes", config.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, true)?;
-    in_range("mtu_bytes", config.mtu_bytes.unwrap_or(MTU_BYTES_MIN), MTU_BYTES_MIN, MTU_BYTES_MAX, true)?;
-    in_range("receives", config.receives, 1, receives_max, false)
-}
-
-/// The shortest MTU of a link.
-const MTU_BYTES_MIN: usize = 256;
-/// The longest one.
-const MTU_BYTES_MAX: usize = 4096;

@@ -1,30 +1,22 @@
-//! The two ends of a lane.
+//! The writing end of a lane.
 //!
 //! Records are written in place into a staging ring, which mirrors the peer's. What was published since the last doorbell
 //! lies there in one piece, or two at the end of the ring, and leaves with one write each, which announces itself: its
 //! immediate value says how many lines further the ring is now full. So the reader learns of records from its completion
 //! queue, after all of their bytes are there, and needs no flag that the network must write last.
 
-use core::cell::{Cell, RefCell};
-use core::sync::atomic::{Ordering, compiler_fence};
 use std::sync::Arc;
 
-use farcall_driver::{LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES};
 
-use super::link::{BROKEN_QUEUE, Link, WRITES_MAX};
+use super::link::{Link, WRITES_MAX};
 use crate::sys;
 
 /// Marks the first word of a record as one of ours: its upper half. The lower half is the record's length.
-const MARK: u64 = 0xfa2c_a11e;
+pub const MARK: u64 = 0xfa2c_a11e;
 
 /// Records lie in at most so many pieces between two doorbells: before the end of the ring, and after it.
 const PIECES_MAX: usize = 2;
-
-/// Completions that one look takes.
-const ARRIVALS_MAX: usize = 16;
-
-/// Looks that find nothing before the writes are looked after: a broken connection is noticed even when nothing is sent.
-const LOOKS_PER_REAP: u32 = 256;
 
 /// Published records that lie one after the other, not handed to the card yet.
 #[derive(Clone, Copy, Default)]
@@ -105,20 +97,16 @@ impl VerbsSender {
             self.describe(index);
         }
         let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
-        let mut next = core::ptr::null_mut();
-        for index in (0..waiting).rev() {
-            // SAFETY: both have a place for each waiting piece.
-            unsafe {
-                let request = requests.add(index);
-                (*request).sg_list = parts.add(index);
-                (*request).next = next;
-                next = request;
-            }
+        // SAFETY: both have two places; the second request is never followed by another.
+        unsafe {
+            (*requests).sg_list = parts;
+            (*requests).next = if waiting < PIECES_MAX { core::ptr::null_mut() } else { requests.add(1) };
+            (*requests.add(1)).sg_list = parts.add(1);
         }
         // SAFETY: the chain lives for the call, and its parts lie in the staging memory. A record is not written again
         // before the peer has said that it is read, and so has arrived; should the card send it once more after that,
         // because the acknowledgement was lost, then the peer's card drops it as a duplicate.
-        unsafe { self.link.write(next) };
+        unsafe { self.link.write(requests) };
     }
 
     /// Writes what the request for a waiting piece does not share with others.
@@ -200,94 +188,5 @@ impl LaneSender for VerbsSender {
         }
         self.post();
         true
-    }
-}
-
-/// The reading end: the ring in our own memory.
-pub struct VerbsReceiver {
-    link: Arc<Link>,
-    ring_bytes: usize,
-    /// How full the ring was ever made, in lines, modulo the ring: where the next record will be.
-    end_line: Cell<usize>,
-    empty_looks: Cell<u32>,
-    /// Kept, because a look that finds nothing should not have to clear it first.
-    arrivals: RefCell<[sys::ibv_wc; ARRIVALS_MAX]>,
-}
-
-impl VerbsReceiver {
-    pub(super) fn new(link: Arc<Link>, ring_bytes: usize) -> Self {
-        let arrivals = RefCell::new([sys::ibv_wc::new(); ARRIVALS_MAX]);
-        Self { link, ring_bytes, end_line: Cell::new(0), empty_looks: Cell::new(0), arrivals }
-    }
-
-    /// Learns of what has been written.
-    fn look(&self) -> Result<(), LaneFault> {
-        let mut arrivals = self.arrivals.borrow_mut();
-        let Some(completions) = self.link.arrivals.poll(&mut *arrivals) else {
-            self.link.fail(BROKEN_QUEUE);
-            return Ok(());
-        };
-        if completions.is_empty() {
-            self.note_empty_look();
-            return Ok(());
-        }
-        let ring_lines = self.ring_bytes / RECORD_ALIGN;
-        for completion in completions {
-            if completion.status != sys::IBV_WC_SUCCESS {
-                self.link.fail(completion.status);
-                continue;
-            }
-            let lines = u32::from_be(completion.imm_data) as usize;
-            if completion.opcode != sys::IBV_WC_RECV_RDMA_WITH_IMM || lines > ring_lines {
-                return Err(LaneFault::Corrupt { what: "an announcement that no correct peer makes" });
-            }
-            self.end_line.set((self.end_line.get() + lines) & (ring_lines - 1));
-        }
-        self.link.receives.used(completions.len());
-        // The card wrote the records before it reported them; the compiler must not read them earlier.
-        compiler_fence(Ordering::Acquire);
-        Ok(())
-    }
-
-    fn note_empty_look(&self) {
-        let looks = self.empty_looks.get() + 1;
-        if looks == LOOKS_PER_REAP {
-            self.link.reap();
-        }
-        self.empty_looks.set(looks % LOOKS_PER_REAP);
-    }
-}
-
-impl LaneReceiver for VerbsReceiver {
-    #[inline]
-    fn ring_bytes(&self) -> usize {
-        self.ring_bytes
-    }
-
-    #[inline]
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
-        assert!(
-            offset < self.ring_bytes && offset.is_multiple_of(RECORD_ALIGN),
-            "an offset outside the ring"
-        );
-        if offset / RECORD_ALIGN == self.end_line.get() {
-            self.look()?;
-            if offset / RECORD_ALIGN == self.end_line.get() {
-                return Ok(None);
-            }
-        }
-        let word = self.link.ring.at(offset, RECORD_HEADER_BYTES).cast::<u64>();
-        // SAFETY: inside the ring and aligned. Read once, because a hostile peer may be writing it.
-        let word = u64::from_le(unsafe { word.read_volatile() });
-        let length = word as u32 as usize;
-        if word >> 32 != MARK || length < RECORD_HEADER_BYTES || length > self.ring_bytes - offset {
-            return Err(LaneFault::Corrupt { what: "a record that leaves the ring or is none" });
-        }
-        let payload_bytes = length - RECORD_HEADER_BYTES;
-        let start = self.link.ring.at(offset + RECORD_HEADER_BYTES, payload_bytes);
-        // SAFETY: inside the ring, which the link keeps. A correct peer does not write to a published record; what a
-        // hostile one could change is documented at `Record`.
-        let bytes = unsafe { core::slice::from_raw_parts(start.as_ptr(), payload_bytes) };
-        Ok(Some(Record::new(bytes)))
     }
 }
