@@ -253,11 +253,9 @@ impl Datagram for VerbsDatagram {
         let mut bytes = 0;
         for index in 0..self.receiving.collect(&self.counters) {
             let Some(arrival) = self.receiving.arrival(index, &self.counters) else { continue };
-            let (buffer, payload_bytes) = (arrival.buffer, arrival.payload_bytes);
-            let place = place_of(&arrival);
-            bytes += payload_bytes as u64;
-            let source = self.source(place);
-            packets.push(self.receiving.lend(buffer, payload_bytes, source));
+            let (place, packet) = (place_of(&arrival), arrival.packet);
+            bytes += packet.bytes();
+            packets.push(packet.lend(self.source(place)));
         }
         let received = packets.len() - before;
         if received > 0 {

@@ -59,10 +59,32 @@ unsafe impl Send for Receiving {}
 
 /// A packet that has arrived, before its sender is known by number.
 pub struct Arrival<'a> {
-    pub buffer: u32,
-    pub payload_bytes: usize,
+    pub packet: Arrived,
     pub header: &'a [u8; GRH_BYTES],
     pub completion: &'a sys::ibv_wc,
+}
+
+/// The place of a packet that has arrived; only [`Receiving::arrival`] makes one.
+pub struct Arrived {
+    payload: NonNull<u8>,
+    payload_bytes: u32,
+    buffer: u32,
+}
+
+impl Arrived {
+    /// How long it is.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.payload_bytes)
+    }
+
+    /// Lends it as a packet from `source`.
+    #[inline]
+    pub fn lend(self, source: Destination) -> Packet {
+        // SAFETY: the bytes are those of a buffer that is out, initialised, and unchanged until it is put back; the memory
+        // stays mapped while packets are out, because dropping `Receiving` then leaks it.
+        unsafe { Packet::from_raw(self.payload, self.payload_bytes, source, self.buffer) }
+    }
 }
 
 impl Receiving {
@@ -180,28 +202,14 @@ impl Receiving {
             return None;
         };
         self.uses[buffer as usize] = Use::Out;
-        prefetch(self.payload(buffer), payload_bytes);
-        // SAFETY: inside the region (`header_at`). The buffer is not with the card any more, so nobody writes there; bytes
+        let at = header_at(buffer as usize, self.stride_bytes);
+        let header = self.region.at(at, GRH_BYTES + self.mtu_bytes);
+        // SAFETY: inside the region, as just checked. The buffer is not with the card any more, so nobody writes there; bytes
         // that the card did not write are zeros or left over.
-        let header = unsafe {
-            self.region.at(header_at(buffer as usize, self.stride_bytes), GRH_BYTES).cast().as_ref()
-        };
-        Some(Arrival { buffer, payload_bytes, header, completion: &self.completions[index] })
-    }
-
-    /// Lends an arrival as a packet from `source`.
-    ///
-    /// # Panics
-    /// When the buffer is not that of an arrival.
-    #[inline]
-    pub fn lend(&self, buffer: u32, payload_bytes: usize, source: Destination) -> Packet {
-        assert!(
-            self.uses[buffer as usize] == Use::Out && payload_bytes <= self.mtu_bytes,
-            "only an arrival is lent"
-        );
-        // SAFETY: the bytes are those of the buffer, initialised, and unchanged while it is out; the memory stays mapped
-        // while packets are out, because dropping this then leaks it.
-        unsafe { Packet::from_raw(self.payload(buffer), payload_bytes as u32, source, buffer) }
+        let (payload, header) = unsafe { (header.add(GRH_BYTES), header.cast().as_ref()) };
+        prefetch(payload, payload_bytes);
+        let packet = Arrived { payload, payload_bytes: payload_bytes as u32, buffer };
+        Some(Arrival { packet, header, completion: &self.completions[index] })
     }
 
     /// Makes the buffer of a packet or of a useless arrival free.
@@ -242,11 +250,6 @@ impl Receiving {
     #[cfg(all(test, feature = "device-tests"))]
     pub fn buffers_out(&self) -> usize {
         self.uses.iter().filter(|place| **place == Use::Out).count()
-    }
-
-    #[inline]
-    fn payload(&self, buffer: u32) -> NonNull<u8> {
-        self.region.at(buffer as usize * self.stride_bytes + LINE_BYTES, self.mtu_bytes)
     }
 }
 

@@ -55,6 +55,14 @@ pub struct Sending {
 // use.
 unsafe impl Send for Sending {}
 
+/// Requests that lead to each other, and what their packets are together.
+struct Chain {
+    first: *mut sys::ibv_send_wr,
+    packets: u64,
+    bytes: u64,
+    inlined: u64,
+}
+
 /// Bounds of a [`Sending`].
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -176,17 +184,18 @@ impl Sending {
         let chain = self.chain(count);
         // SAFETY: the chain and its parts live for the call. Slots stay as they are until a completion covers them; the
         // region and the handles outlive the queue pair or are kept until the queue is idle (see `VerbsDatagram`).
-        let (result, bad) = unsafe { sys::post_send(pair.raw(), chain) };
+        let (result, bad) = unsafe { sys::post_send(pair.raw(), chain.first) };
         counters.doorbells.increment();
         if result == 0 {
-            self.note_posted(counters, count);
+            self.note_posted(counters, &chain);
             return count;
         }
         let is_bad = |index: &usize| {
             core::ptr::eq(bad, &raw const self.requests[self.slot(self.posted + *index as u64)])
         };
         let taken = (0..count).find(is_bad).unwrap_or(0);
-        self.note_posted(counters, taken);
+        let chain = self.chain(taken);
+        self.note_posted(counters, &chain);
         if result != libc::ENOMEM {
             // The card will never take this one. Its slot is freed by the next report.
             counters.packets_unsendable.increment();
@@ -198,37 +207,34 @@ impl Sending {
 
     /// Links the requests of the oldest `count` packets, from the last to the first.
     #[inline]
-    fn chain(&mut self, count: usize) -> *mut sys::ibv_send_wr {
+    fn chain(&mut self, count: usize) -> Chain {
         let mask = self.requests.len() - 1;
         let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
-        let first = self.posted as usize;
-        let mut next = core::ptr::null_mut();
-        for sequence in (first..first + count).rev() {
+        let mut chain = Chain { first: core::ptr::null_mut(), packets: count as u64, bytes: 0, inlined: 0 };
+        let mut sequence = self.posted as usize + count;
+        while sequence > self.posted as usize {
+            sequence -= 1;
             let slot = sequence & mask;
             // SAFETY: a slot is a place in both.
             unsafe {
-                let request = requests.add(slot);
-                (*request).sg_list = parts.add(slot);
-                (*request).next = next;
-                next = request;
+                let (request, part) = (requests.add(slot), parts.add(slot));
+                (*request).sg_list = part;
+                (*request).next = chain.first;
+                chain.first = request;
+                chain.bytes += u64::from((*part).length);
+                chain.inlined += u64::from((*request).send_flags & sys::IBV_SEND_INLINE != 0);
             }
         }
-        next
+        chain
     }
 
-    /// The card took the oldest `count` packets.
+    /// The card took the packets of a chain.
     #[inline]
-    fn note_posted(&mut self, counters: &VerbsDatagramCounters, count: usize) {
-        let (mut bytes, mut inlined) = (0, 0);
-        for sequence in self.posted..self.posted + count as u64 {
-            let length = self.parts[self.slot(sequence)].length;
-            bytes += u64::from(length);
-            inlined += u64::from(length as usize <= self.inline_bytes);
-        }
-        self.posted += count as u64;
-        counters.packets_sent.add(count as u64);
-        counters.bytes_sent.add(bytes);
-        counters.packets_inlined.add(inlined);
+    fn note_posted(&mut self, counters: &VerbsDatagramCounters, chain: &Chain) {
+        self.posted += chain.packets;
+        counters.packets_sent.add(chain.packets);
+        counters.bytes_sent.add(chain.bytes);
+        counters.packets_inlined.add(chain.inlined);
     }
 
     /// Takes the card's reports.

@@ -8,6 +8,7 @@ mod connection;
 mod connections;
 mod half;
 mod handshake;
+mod landing;
 mod link;
 mod place;
 mod receiver;
@@ -31,12 +32,13 @@ use std::sync::Arc;
 
 use farcall_driver::{
     Address, AddressError, Block, BlockDescriptor, BlockMemory, CounterFile, HELLO_BYTES_MAX, LaneDriver,
-    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome, Returns,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
 };
 
 use conductor::{Command, Conductor, Notice, Terms};
 use handshake::COOKIE_BYTES;
 pub use handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
+use landing::{Arrivals, Landing};
 use link::Link;
 use place::{NAME, Place, address_of, parse};
 pub use receiver::VerbsReceiver;
@@ -63,8 +65,7 @@ pub struct VerbsLanes {
     blocks: Arc<BlockMemory<Region>>,
     block_home: Arc<dyn LoanHome>,
     /// Where what peers lend us is read to.
-    landing: Arc<BlockMemory<Region>>,
-    landing_home: Arc<dyn LoanHome>,
+    landing: Landing,
     channel: Arc<CompletionChannel>,
     alarm: Arc<AtomicBool>,
     counters: VerbsLaneCounters,
@@ -75,11 +76,7 @@ struct LaneState {
     link: Arc<Link>,
     /// Until the transport takes them.
     ends: Option<(VerbsSender, VerbsReceiver)>,
-    returns: Arc<Returns>,
-    /// The block that is on its way.
-    landing: Option<(BlockDescriptor, Loan)>,
-    /// Reads started so far.
-    reads: u64,
+    arrivals: Arrivals,
 }
 
 impl VerbsLanes {
@@ -92,7 +89,7 @@ impl VerbsLanes {
         let receives = Arc::new(Receives::new(&device, config.receives)?);
         let region = |access| Region::new(&device, config.block_bytes, access, config.huge_pages);
         let blocks = Arc::new(BlockMemory::new(region(sys::IBV_ACCESS_REMOTE_READ)?));
-        let landing = Arc::new(BlockMemory::new(region(0)?));
+        let landing = Landing::new(region(0)?);
         let (listener, place) = listen(config.device.local)?;
         let alarm = Arc::new(AtomicBool::new(false));
         let counters = VerbsLaneCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
@@ -107,7 +104,6 @@ impl VerbsLanes {
         };
         let conductor = Conductor::start(terms, listener)?;
         let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
-        let landing_home: Arc<dyn LoanHome> = Arc::clone(&landing) as _;
         counters.pinned_bytes.set(pinned_bytes());
         Ok(Self {
             conductor,
@@ -117,7 +113,6 @@ impl VerbsLanes {
             blocks,
             block_home,
             landing,
-            landing_home,
             channel,
             alarm,
             counters,
@@ -133,16 +128,13 @@ impl VerbsLanes {
         let sender = VerbsSender::new(Arc::clone(&link), self.config.signal_period);
         let receiver = VerbsReceiver::new(Arc::clone(&link), self.config.ring_bytes);
         let ends = Some((sender, receiver));
-        let state = LaneState { link, ends, returns: Arc::default(), landing: None, reads: 0 };
-        self.lanes.insert(lane, state);
+        self.lanes.insert(lane, LaneState { link, ends, arrivals: Arrivals::default() });
         self.counters.pinned_bytes.set(pinned_bytes());
     }
 
     fn lane_down(&mut self, lane: LaneId) {
-        if let Some(LaneState { link, landing, .. }) = self.lanes.remove(&lane) {
-            if let Some((_, loan)) = landing {
-                link.park(loan);
-            }
+        if let Some(LaneState { link, arrivals, .. }) = self.lanes.remove(&lane) {
+            arrivals.end(&link);
             self.counters.lanes_failed.add(u64::from(link.failure().is_some()));
         }
         // The conductor has ended the queue pair: nobody reads what was lent through it.
@@ -246,44 +238,11 @@ impl LaneDriver for VerbsLanes {
 
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
-        if let Some((_, loan)) = state.landing.take_if(|(landing, _)| *landing == block) {
-            state.link.reap();
-            if !state.link.has_read(state.reads) {
-                state.landing = Some((block, loan));
-                return Ok(None);
-            }
-            self.counters.blocks_read.increment();
-            self.counters.bytes_read.add(block.length);
-            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&state.returns))));
-        }
-        let end = block.offset.checked_add(block.length);
-        if end.is_none_or(|end| end > state.link.peer.blocks_bytes) || state.landing.is_some() {
-            return Err(LaneFault::Corrupt {
-                what: "a block outside the peer's memory, or another one in between",
-            });
-        }
-        let length = usize::try_from(block.length).unwrap_or(usize::MAX);
-        let mut loan = match self.landing.loan(&self.landing_home, length) {
-            Ok(loan) => loan,
-            Err(LoanError::Exhausted) => {
-                self.counters.landings_delayed.increment();
-                return Ok(None);
-            }
-            Err(LoanError::TooLong { .. }) => {
-                return Err(LaneFault::Corrupt { what: "a block longer than any that this side takes" });
-            }
-        };
-        if length == 0 {
-            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&state.returns))));
-        }
-        state.reads += 1;
-        state.link.read(block.offset, &mut loan, self.landing.memory().local_key(), state.reads);
-        state.landing = Some((block, loan));
-        Ok(None)
+        state.arrivals.borrow(block, &state.link, &self.landing, &self.counters)
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
-        self.lanes.get(&lane)?.returns.next()
+        self.lanes.get(&lane)?.arrivals.next_return()
     }
 
     fn prepare_wait(&mut self) {
@@ -307,9 +266,7 @@ impl Drop for VerbsLanes {
     fn drop(&mut self) {
         // A read that is under way writes to its loan until the conductor has ended the queue pair.
         for state in core::mem::take(&mut self.lanes).into_values() {
-            if let Some((_, loan)) = state.landing {
-                state.link.park(loan);
-            }
+            state.arrivals.end(&state.link);
         }
     }
 }
