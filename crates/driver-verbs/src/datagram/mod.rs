@@ -284,7 +284,12 @@ impl Datagram for VerbsDatagram {
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        vec![self.channel.descriptor(), events::descriptor(&self.device)]
+        let mut descriptors = vec![self.channel.descriptor()];
+        // That of a device that is gone is readable for ever.
+        if !self.is_dead {
+            descriptors.push(events::descriptor(&self.device));
+        }
+        descriptors
     }
 }
 

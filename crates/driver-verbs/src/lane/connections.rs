@@ -34,12 +34,21 @@ pub struct Connections {
     table: Vec<Connection>,
     /// Lanes that are over and may still be held by their ends.
     over: Vec<Arc<Link>>,
+    /// The device has reported its end, after which its descriptor is readable for ever.
+    device_is_gone: bool,
 }
 
 impl Connections {
     /// No connections yet.
     pub fn new(shared: Arc<Shared>, listener: TcpListener) -> Self {
-        Self { shared, listener, welcome: Vec::new(), table: Vec::new(), over: Vec::new() }
+        Self {
+            shared,
+            listener,
+            welcome: Vec::new(),
+            table: Vec::new(),
+            over: Vec::new(),
+            device_is_gone: false,
+        }
     }
 
     /// Runs until told to stop.
@@ -61,7 +70,6 @@ impl Connections {
     fn wait(&self) -> Ready {
         let mut descriptors = vec![
             PollFd::from_borrowed_fd(self.shared.command_signal(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.shared.terms.device.events(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
         ];
         for connection in &self.table {
@@ -70,6 +78,9 @@ impl Connections {
                 _ => PollFlags::IN,
             };
             descriptors.push(PollFd::from_borrowed_fd(connection.stream.as_fd(), interest));
+        }
+        if !self.device_is_gone {
+            descriptors.push(PollFd::from_borrowed_fd(self.shared.terms.device.events(), PollFlags::IN));
         }
         let deadlines = self.table.iter().filter(|connection| connection.is_being_set_up());
         let burial = (!self.over.is_empty()).then(|| Instant::now() + BURIAL_EVERY);
@@ -81,8 +92,8 @@ impl Connections {
         // An interrupted wait reports nothing, and the loop comes round again.
         let _interrupted = poll(&mut descriptors, timeout.as_ref());
         let ready = |poll: &PollFd<'_>| !poll.revents().is_empty();
-        let lanes = self.table.iter().zip(&descriptors[3..]).filter(|(_, poll)| ready(poll));
-        Ready { listener: ready(&descriptors[2]), lanes: lanes.map(|(entry, _)| entry.lane).collect() }
+        let lanes = self.table.iter().zip(&descriptors[2..]).filter(|(_, poll)| ready(poll));
+        Ready { listener: ready(&descriptors[1]), lanes: lanes.map(|(entry, _)| entry.lane).collect() }
     }
 
     /// Carries out the driver's commands; says whether to go on.
@@ -182,6 +193,7 @@ impl Connections {
                 DeviceEvent::PortDown => self.shared.notify(Notice::Port(false)),
                 DeviceEvent::PortUp => self.shared.notify(Notice::Port(true)),
                 DeviceEvent::DeviceGone => {
+                    self.device_is_gone = true;
                     let why = "the device failed or was removed";
                     let mut index = 0;
                     while let Some(connection) = self.table.get(index) {
