@@ -35,6 +35,11 @@ bench: build ## Measures farcall against the limits of this machine
 bench-rdma: build ## Measures RDMA beside perftest, in a virtual machine with Soft-RoCE devices
 	scripts/bench-rdma
 
+.PHONY: vary-rdma
+vary-rdma: build ## Measures what the parameters of the verbs drivers change, in the same virtual machine
+	scripts/rdma-vm --huge-pages 256 --timeout 3000 $(FARCALL) perf echo --transport ring+verbs,basic+verbs --sizes 100,8K \
+		--count 40000 --figure trimmed --blocks 5 --vary verbs.signal_period,verbs.mtu,verbs.inline_bytes,verbs.huge_pages
+
 .PHONY: test
 test: lint docs test-fuzz model test-workspace test-rdma-if-possible ## Checks and tests everything
 

@@ -27,6 +27,7 @@ impl SimDatagram {
             mtu_bytes: profile.nic.mtu_bytes,
             priorities: PRIORITIES as u8,
             burst_packets: profile.host.burst_packets,
+            checks_packets: false,
         };
         Self { host, limits, lent: Lent::default(), returned: Vec::new() }
     }

@@ -46,7 +46,7 @@ impl UdpDriver {
         Ok(Self {
             receiver: receiver.map_err(explain)?,
             transmitter: Transmitter::new(queue_packets, burst_packets, config.copy_bytes_max, mtu_bytes),
-            limits: DatagramLimits { mtu_bytes, priorities: 1, burst_packets },
+            limits: DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: false },
             peers: Peers::new(LEARNED_PEERS_MAX),
             counters: UdpCounters::new(CounterFile::process(), &format!("udp {}", socket.local)),
             socket,

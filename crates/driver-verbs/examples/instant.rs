@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "the other side of a C interface")]
 #![allow(clippy::missing_safety_doc, missing_docs, reason = "the functions of libibverbs, under its names")]
 
-#[path = "../src/sys/types.rs"]
+#[path = "../src/sys/types/mod.rs"]
 mod types;
 
 use core::ffi::{c_char, c_int, c_uint, c_void};

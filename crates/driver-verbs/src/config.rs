@@ -2,6 +2,21 @@
 
 use core::net::IpAddr;
 
+use farcall_driver::BLOCK_BYTES_MIN;
+
+use crate::device::Device;
+use crate::error::VerbsError;
+use crate::lane::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
+
+/// The shortest MTU of a link.
+const MTU_BYTES_MIN: usize = 256;
+/// The longest one.
+const MTU_BYTES_MAX: usize = 4096;
+/// The most receive buffers that a configuration can ask for.
+const PACKETS_MAX: usize = 1 << 16;
+/// The most packets of a burst that a configuration can ask for.
+const BURST_PACKETS_MAX: usize = 1024;
+
 /// Which device, port and address to use. What is `None` is chosen by how peers reach this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceChoice {
@@ -54,6 +69,20 @@ impl Default for VerbsDatagramConfig {
     }
 }
 
+impl VerbsDatagramConfig {
+    /// Whether the device can do this.
+    pub(crate) fn check(&self, device: &Device) -> Result<(), VerbsError> {
+        let depth_max = limit(device.attributes.max_qp_wr.min(device.attributes.max_cqe));
+        let mtu_max = device.port.mtu_bytes();
+        let range = |parameter, value, least, most| in_range(device, parameter, value, least, most, false);
+        range("mtu_bytes", self.mtu_bytes.unwrap_or(mtu_max), MTU_BYTES_MIN, mtu_max)?;
+        range("send_queue_packets", self.send_queue_packets, 1, depth_max)?;
+        range("receive_buffers", self.receive_buffers, 1, PACKETS_MAX)?;
+        range("receive_queue_packets", self.receive_queue_packets, 1, depth_max)?;
+        range("burst_packets", self.burst_packets, 1, BURST_PACKETS_MAX)
+    }
+}
+
 /// The configuration of [`VerbsLanes`](crate::VerbsLanes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerbsLaneConfig {
@@ -89,4 +118,35 @@ impl Default for VerbsLaneConfig {
             huge_pages: true,
         }
     }
+}
+
+impl VerbsLaneConfig {
+    /// Whether the device can do this.
+    pub(crate) fn check(&self, device: &Device) -> Result<(), VerbsError> {
+        let receives_max = limit(device.attributes.max_srq_wr.min(device.attributes.max_cqe / 2));
+        let mtu_bytes = self.mtu_bytes.unwrap_or(MTU_BYTES_MIN);
+        in_range(device, "ring_bytes", self.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX, true)?;
+        in_range(device, "block_bytes", self.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, true)?;
+        in_range(device, "mtu_bytes", mtu_bytes, MTU_BYTES_MIN, MTU_BYTES_MAX, true)?;
+        in_range(device, "receives", self.receives, 1, receives_max, false)
+    }
+}
+
+fn in_range(
+    device: &Device,
+    parameter: &'static str,
+    value: usize,
+    least: usize,
+    most: usize,
+    power_of_two: bool,
+) -> Result<(), VerbsError> {
+    if (least..=most).contains(&value) && (!power_of_two || value.is_power_of_two()) {
+        return Ok(());
+    }
+    Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
+}
+
+/// A limit of a device; one that makes no sense allows nothing.
+fn limit(value: i32) -> usize {
+    usize::try_from(value).unwrap_or(0)
 }

@@ -18,6 +18,8 @@ farcall_driver::declare_counters! {
         completion_errors: "completions" => "Requests that the card could not carry out",
         restarts: "times" => "The queue pair was set up anew after a failure; packets with the card were lost",
         buffers_exhausted: "times" => "Receives that found the card without buffers because the caller holds them all",
+        port_losses: "times" => "The port lost its link",
+        port_recoveries: "times" => "The port got its link again",
         peers_replaced: "peers" => "Peers known only from their packets that made room for others",
         pinned_bytes: "bytes" => "Memory that the whole process has registered with RDMA devices now",
     }

@@ -1,5 +1,6 @@
 //! What a device reports on its own account: failed queue pairs, ports, its end.
 
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::device::Device;
@@ -24,11 +25,17 @@ pub enum DeviceEvent {
     DeviceGone,
 }
 
+/// What becomes readable when the device reports something.
+pub fn descriptor(device: &Device) -> RawFd {
+    // SAFETY: the context lives as long as the device.
+    unsafe { (*device.context).async_fd }
+}
+
 /// Makes the device's reports readable without waiting.
 pub fn listen(device: &Device) -> Result<(), VerbsError> {
+    let descriptor = descriptor(device);
     // SAFETY: an open descriptor of the live context; only its flags change.
     let result = unsafe {
-        let descriptor = (*device.context).async_fd;
         let flags = libc::fcntl(descriptor, libc::F_GETFL);
         libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK)
     };

@@ -6,6 +6,7 @@
 //! where there is none.
 #![allow(unsafe_code, reason = "a driver: calls of libibverbs and registered memory, each with its proof")]
 
+mod choice;
 mod config;
 mod counters;
 mod datagram;
@@ -16,6 +17,7 @@ mod fuzz;
 mod gid;
 mod inventory;
 mod lane;
+mod pair;
 mod queues;
 mod region;
 mod status;

@@ -1,4 +1,4 @@
-//! Queues of a device, owned: completion queues with their channel, queue pairs, shared receive queues, address handles.
+//! Queues of a device, owned: completion queues with their channel, shared receive queues; and address handles.
 //!
 //! Each holds what it was made from, so that all are destroyed in an order that libibverbs accepts.
 
@@ -96,6 +96,11 @@ impl CompletionQueue {
         Ok(Arc::new(Self { device: Arc::clone(device), queue, _channel: channel.cloned() }))
     }
 
+    /// The same queue for calls that make others.
+    pub fn raw(&self) -> *mut sys::ibv_cq {
+        self.queue
+    }
+
     /// Completions that are there, in the first entries of `completions`; `None` when the queue is broken.
     #[inline]
     pub fn poll<'a>(&self, completions: &'a mut [sys::ibv_wc]) -> Option<&'a [sys::ibv_wc]> {
@@ -121,119 +126,6 @@ impl Drop for CompletionQueue {
     fn drop(&mut self) {
         // SAFETY: live, and without queue pairs, which would hold it; its events are acknowledged as they are read.
         unsafe { (self.device.library.ibv_destroy_cq)(self.queue) };
-    }
-}
-
-/// Sizes of a queue pair.
-#[derive(Clone, Copy, Debug)]
-pub struct Depths {
-    /// Requests in the send queue.
-    pub send: usize,
-    /// Requests in the receive queue; 0 with a shared one.
-    pub receive: usize,
-    /// Bytes that a request may carry itself.
-    pub inline_bytes: usize,
-}
-
-/// A queue pair.
-pub struct QueuePair {
-    device: Arc<Device>,
-    pair: *mut sys::ibv_qp,
-    _queues: [Arc<CompletionQueue>; 2],
-    _shared: Option<Arc<SharedReceives>>,
-    /// Bytes that a request may carry itself.
-    pub inline_bytes: usize,
-}
-
-// SAFETY: libibverbs' objects may be used from any thread, and it locks what it shares between them.
-unsafe impl Send for QueuePair {}
-// SAFETY: as above.
-unsafe impl Sync for QueuePair {}
-
-impl QueuePair {
-    /// A queue pair of a kind (`IBV_QPT_…`). When the device has no room for so much inline data, there is none.
-    pub fn new(
-        device: &Arc<Device>,
-        kind: c_int,
-        depths: Depths,
-        send: &Arc<CompletionQueue>,
-        receive: &Arc<CompletionQueue>,
-        shared: Option<&Arc<SharedReceives>>,
-    ) -> Result<Self, VerbsError> {
-        let mut attempt = Self::create(device, kind, depths, send, receive, shared);
-        if attempt.is_err() && depths.inline_bytes > 0 {
-            let depths = Depths { inline_bytes: 0, ..depths };
-            attempt = Self::create(device, kind, depths, send, receive, shared);
-        }
-        attempt
-    }
-
-    fn create(
-        device: &Arc<Device>,
-        kind: c_int,
-        depths: Depths,
-        send: &Arc<CompletionQueue>,
-        receive: &Arc<CompletionQueue>,
-        shared: Option<&Arc<SharedReceives>>,
-    ) -> Result<Self, VerbsError> {
-        let mut attributes = sys::ibv_qp_init_attr {
-            qp_context: core::ptr::null_mut(),
-            send_cq: send.queue,
-            recv_cq: receive.queue,
-            srq: shared.map_or(core::ptr::null_mut(), |shared| shared.queue),
-            cap: sys::ibv_qp_cap {
-                max_send_wr: depths.send as u32,
-                max_recv_wr: depths.receive as u32,
-                max_send_sge: 1,
-                max_recv_sge: 1,
-                max_inline_data: depths.inline_bytes as u32,
-            },
-            qp_type: kind,
-            sq_sig_all: 0,
-        };
-        // SAFETY: a live domain and live queues; the library writes the sizes that it gave to the attributes.
-        let pair = unsafe { (device.library.ibv_create_qp)(device.domain, &raw mut attributes) };
-        if pair.is_null() {
-            return Err(VerbsError::last("create a queue pair"));
-        }
-        Ok(Self {
-            device: Arc::clone(device),
-            pair,
-            _queues: [Arc::clone(send), Arc::clone(receive)],
-            _shared: shared.cloned(),
-            inline_bytes: depths.inline_bytes,
-        })
-    }
-
-    /// Its number, by which peers name it.
-    pub fn number(&self) -> u32 {
-        // SAFETY: the pair lives as long as this.
-        unsafe { (*self.pair).qp_num }
-    }
-
-    /// Changes its state and those attributes that `mask` names.
-    pub fn modify(
-        &self,
-        what: &'static str,
-        mut attributes: sys::ibv_qp_attr,
-        mask: c_int,
-    ) -> Result<(), VerbsError> {
-        // SAFETY: the pair lives as long as this; the library reads the attributes.
-        let result = unsafe { (self.device.library.ibv_modify_qp)(self.pair, &raw mut attributes, mask) };
-        if result == 0 { Ok(()) } else { Err(VerbsError::number(what, result)) }
-    }
-
-    /// The same pair for calls of the data path.
-    #[inline]
-    pub fn raw(&self) -> *mut sys::ibv_qp {
-        self.pair
-    }
-}
-
-impl Drop for QueuePair {
-    fn drop(&mut self) {
-        // SAFETY: live, and used by nobody else, since its methods borrow it.
-        unsafe { (self.device.library.ibv_destroy_qp)(self.pair) };
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use farcall_driver::conformance::until;
-use farcall_driver::{Address, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
+use farcall_driver::{Address, Datagram, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
 use farcall_driver_verbs::{
     DeviceChoice, VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes, VerbsReceiver,
     VerbsSender, devices,
@@ -231,6 +231,25 @@ fn a_cable_that_comes_back_is_no_end() {
     });
     at_a.send(2);
     assert_eq!(at_b.received(), 2);
+}
+
+#[test]
+fn datagrams_count_the_losses_of_their_port_while_they_are_received() {
+    let _alone = alone();
+    let device = DeviceChoice { device: Some("rxe0".into()), ..DeviceChoice::default() };
+    let config = VerbsDatagramConfig { device, ..VerbsDatagramConfig::default() };
+    let mut driver = VerbsDatagram::open(&config).expect("the virtual machine has this device");
+    let mut packets = Vec::new();
+    run("ip", &["link", "set", "rdma0", "down"]);
+    until("the loss is counted", || {
+        driver.receive(&mut packets);
+        (driver.counters().port_losses.get() > 0).then_some(())
+    });
+    run("ip", &["link", "set", "rdma0", "up"]);
+    until("so is the recovery, by one who is about to sleep", || {
+        driver.prepare_wait();
+        (driver.counters().port_recoveries.get() > 0).then_some(())
+    });
 }
 
 /// Set in the child process that may pin little memory.

@@ -24,6 +24,9 @@ pub struct DatagramLimits {
     pub priorities: u8,
     /// The most packets that one `receive` hands out and one `flush` hands over at a time.
     pub burst_packets: usize,
+    /// Whether the fabric checks each packet from end to end, at least as well as a sum of 32 bits would, and drops those
+    /// that are damaged. Protocols then need no checksum of their own.
+    pub checks_packets: bool,
 }
 
 /// The queue of packets that await transmission is full: flush, poll, and try again later.

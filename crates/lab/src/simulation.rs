@@ -87,7 +87,7 @@ impl SimulatedFabric {
     /// Hosts on this fabric, on which nothing runs yet.
     pub(crate) fn cluster(&self, hosts: usize, settings: &Settings) -> Result<Cluster, SimulationError> {
         let cluster = Cluster::new(self.profile.clone(), hosts as u32, self.seed, settings.clone())?;
-        if !settings.basic.checksum && !settings.homa.checksum {
+        if [settings.basic.checksum, settings.homa.checksum] == [Some(false); 2] {
             cluster.fabric().carry_at_most(CARRIED_BYTES);
         }
         Ok(cluster)

@@ -28,7 +28,7 @@ fn udp() -> UdpDriver {
 
 fn transport(rank: u32, checksum: bool) -> PacketTransport<UdpDriver, BasicPolicy> {
     let identity = Identity { incarnation: 1 + u64::from(rank), rank, endpoint: 0 };
-    let config = PacketConfig { checksum, ..PacketConfig::default() };
+    let config = PacketConfig { checksum: Some(checksum), ..PacketConfig::default() };
     let made = PacketTransport::new(udp(), BasicPolicy, identity, 1, &config, CounterFile::process(), "echo");
     made.expect("the default configuration is valid")
 }

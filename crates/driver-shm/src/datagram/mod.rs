@@ -140,7 +140,7 @@ impl Datagram for ShmDatagram {
 
     fn limits(&self) -> DatagramLimits {
         let (mtu_bytes, burst_packets) = (self.layout.mtu_bytes, self.burst_packets);
-        DatagramLimits { mtu_bytes, priorities: 1, burst_packets }
+        DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: false }
     }
 
     fn address(&self) -> Address {

@@ -2,11 +2,11 @@
 
 mod address;
 mod receiving;
+mod route;
 mod sending;
 #[cfg(all(test, feature = "device-tests"))]
 mod tests;
 
-use core::cell::{Cell, OnceCell};
 use core::fmt;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -20,14 +20,17 @@ use farcall_driver::{
 pub use address::NAME;
 use address::{Place, address_of, parse};
 use receiving::{Arrival, Receiving};
-use sending::{QUEUE_KEY, Sending, Way};
+use route::Route;
+use sending::{QUEUE_KEY, Sending};
 
 use crate::config::VerbsDatagramConfig;
 use crate::counters::VerbsDatagramCounters;
 use crate::device::Device;
 use crate::error::VerbsError;
+use crate::events::{self, DeviceEvent};
 use crate::gid::Gid;
-use crate::queues::{AddressHandle, CompletionChannel, CompletionQueue, Depths, QueuePair};
+use crate::pair::{Depths, QueuePair};
+use crate::queues::{AddressHandle, CompletionChannel, CompletionQueue};
 use crate::region::pinned_bytes;
 use crate::sys;
 
@@ -44,50 +47,21 @@ pub struct VerbsDatagram {
     channel: Arc<CompletionChannel>,
     /// The device does not let the queue pair be used any more: packets are lost, as on a network that is down.
     is_dead: bool,
+    receives_until_look: u32,
     limits: DatagramLimits,
     counters: VerbsDatagramCounters,
     device: Arc<Device>,
 }
 
-/// Without a way to a peer, only one of so many packets looks for one: the others would wait for the network as long.
-const PACKETS_PER_ATTEMPT: u32 = 64;
-
-/// How to send to a peer.
-struct Route {
-    place: Place,
-    /// Made when it is first needed and the network knows a way.
-    handle: OnceCell<AddressHandle>,
-    /// How often it was needed and not there.
-    missed: Cell<u32>,
-}
-
-impl Route {
-    fn to(place: Place) -> Self {
-        Self { place, handle: OnceCell::new(), missed: Cell::new(0) }
-    }
-
-    #[inline]
-    fn way(&self, device: &Arc<Device>) -> Option<Way> {
-        let handle = self.handle.get().or_else(|| self.find(device))?;
-        Some(Way { handle: handle.raw(), number: self.place.number })
-    }
-
-    #[cold]
-    fn find(&self, device: &Arc<Device>) -> Option<&AddressHandle> {
-        let missed = self.missed.replace(self.missed.get().wrapping_add(1));
-        if !missed.is_multiple_of(PACKETS_PER_ATTEMPT) {
-            return None;
-        }
-        let handle = AddressHandle::new(device, self.place.gid, self.place.lid).ok()?;
-        Some(self.handle.get_or_init(|| handle))
-    }
-}
+/// Receives between two looks at what the device reports: a look is a system call.
+const RECEIVES_PER_LOOK: u32 = 1 << 16;
 
 impl VerbsDatagram {
     /// Opens a device and makes all memory and queues that the driver will ever need.
     pub fn open(config: &VerbsDatagramConfig) -> Result<Self, VerbsError> {
         let device = Device::open(&config.device)?;
-        check(config, &device)?;
+        config.check(&device)?;
+        events::listen(&device)?;
         let mtu_bytes = config.mtu_bytes.unwrap_or(device.port.mtu_bytes());
         let queue_packets = config.send_queue_packets;
         let channel = CompletionChannel::new(&device)?;
@@ -102,14 +76,33 @@ impl VerbsDatagram {
         let bounds = [config.receive_buffers, config.receive_queue_packets, config.burst_packets];
         let receiving = Receiving::new(&device, receives, bounds, mtu_bytes, config.huge_pages)?;
         let signal_period = config.signal_period.min(queue_packets / 2).max(1);
-        let bounds = [queue_packets, config.burst_packets, signal_period];
-        let sending = Sending::new(&device, sends, bounds, mtu_bytes, config.huge_pages)?;
-        let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets: config.burst_packets };
+        let bounds = sending::Bounds {
+            queue_max: queue_packets,
+            burst: config.burst_packets,
+            signal_period,
+            inline_bytes: pair.inline_bytes,
+            mtu_bytes,
+        };
+        let sending = Sending::new(&device, sends, bounds, config.huge_pages)?;
+        let burst_packets = config.burst_packets;
+        // Every packet of InfiniBand and RoCE has an invariant CRC of 32 bits, from card to card.
+        let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: true };
         let counters = VerbsDatagramCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
         let (peers, retired) = (Peers::new(LEARNED_PEERS_MAX), VecDeque::new());
-        let is_dead = false;
-        let mut this =
-            Self { pair, sending, receiving, peers, retired, channel, is_dead, limits, counters, device };
+        let (is_dead, receives_until_look) = (false, RECEIVES_PER_LOOK);
+        let mut this = Self {
+            pair,
+            sending,
+            receiving,
+            peers,
+            retired,
+            channel,
+            is_dead,
+            receives_until_look,
+            limits,
+            counters,
+            device,
+        };
         this.start()?;
         Ok(this)
     }
@@ -145,6 +138,20 @@ impl VerbsDatagram {
             self.sending.forget();
             self.receiving.take_all_back();
             self.is_dead = self.start().is_err();
+        }
+    }
+
+    /// Learns what the device reports on its own account.
+    #[cold]
+    fn take_device_events(&mut self) {
+        self.receives_until_look = RECEIVES_PER_LOOK;
+        while let Some(event) = events::next_event(&self.device) {
+            match event {
+                DeviceEvent::PortDown => self.counters.port_losses.increment(),
+                DeviceEvent::PortUp => self.counters.port_recoveries.increment(),
+                DeviceEvent::DeviceGone => self.is_dead = true,
+                DeviceEvent::PairFailed { .. } => self.restart(),
+            }
         }
     }
 
@@ -199,10 +206,9 @@ impl Datagram for VerbsDatagram {
         let place = self.canonical(place);
         let to = self.peers.resolve(place, || Route::to(place));
         // Without a way, packets to it are lost and counted. Looked for now, because it takes long.
-        let _way = self.peers.way(to).and_then(|route| {
-            route.missed.set(0);
-            route.way(&self.device)
-        });
+        if let Some(route) = self.peers.way(to) {
+            route.look(&self.device);
+        }
         Ok(to)
     }
 
@@ -244,15 +250,17 @@ impl Datagram for VerbsDatagram {
 
     #[inline]
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
+        self.receives_until_look -= 1;
+        if self.receives_until_look == 0 {
+            self.take_device_events();
+        }
         let before = packets.len();
         let mut bytes = 0;
         for index in 0..self.receiving.collect(&self.counters) {
             let Some(arrival) = self.receiving.arrival(index, &self.counters) else { continue };
-            let (buffer, payload_bytes) = (arrival.buffer, arrival.payload_bytes);
-            let place = place_of(&arrival);
-            bytes += payload_bytes as u64;
-            let source = self.source(place);
-            packets.push(self.receiving.lend(buffer, payload_bytes, source));
+            let (place, packet) = (place_of(&arrival), arrival.packet);
+            bytes += packet.bytes();
+            packets.push(packet.lend(self.source(place)));
         }
         let received = packets.len() - before;
         if received > 0 {
@@ -275,12 +283,18 @@ impl Datagram for VerbsDatagram {
     }
 
     fn prepare_wait(&mut self) {
+        self.take_device_events();
         self.channel.drain();
         self.receiving.arm();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        vec![self.channel.descriptor()]
+        let mut descriptors = vec![self.channel.descriptor()];
+        // That of a device that is gone is readable for ever.
+        if !self.is_dead {
+            descriptors.push(events::descriptor(&self.device));
+        }
+        descriptors
     }
 }
 
@@ -298,26 +312,3 @@ fn place_of(arrival: &Arrival<'_>) -> Place {
         if completion.wc_flags & sys::IBV_WC_GRH != 0 { Gid::source_of(header) } else { Gid::default() };
     Place { gid, lid: completion.slid, number: completion.src_qp }
 }
-
-fn check(config: &VerbsDatagramConfig, device: &Device) -> Result<(), VerbsError> {
-    let depth_max = usize::try_from(device.attributes.max_qp_wr.min(device.attributes.max_cqe)).unwrap_or(0);
-    let in_range = |parameter, value, least, most| {
-        if (least..=most).contains(&value) {
-            return Ok(());
-        }
-        Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
-    };
-    let mtu_max = device.port.mtu_bytes();
-    in_range("mtu_bytes", config.mtu_bytes.unwrap_or(mtu_max), MTU_BYTES_MIN, mtu_max)?;
-    in_range("send_queue_packets", config.send_queue_packets, 1, depth_max)?;
-    in_range("receive_buffers", config.receive_buffers, 1, PACKETS_MAX)?;
-    in_range("receive_queue_packets", config.receive_queue_packets, 1, depth_max)?;
-    in_range("burst_packets", config.burst_packets, 1, BURST_PACKETS_MAX)
-}
-
-/// The shortest MTU of a link.
-const MTU_BYTES_MIN: usize = 256;
-/// The most receive buffers that a configuration can ask for.
-const PACKETS_MAX: usize = 1 << 16;
-/// The most packets of a burst that a configuration can ask for.
-const BURST_PACKETS_MAX: usize = 1024;

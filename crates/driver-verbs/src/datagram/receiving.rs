@@ -2,7 +2,7 @@
 //!
 //! A buffer is free, with the card, or out as a packet. Free ones go to the card in batches, so that one doorbell serves
 //! many; a packet's buffer is free when it is released. The payload of every packet begins a cache line, right behind the
-//! room for its route header.
+//! room for its route header. Each buffer has a receive of its own, which is written once.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::counters::VerbsDatagramCounters;
 use crate::device::Device;
 use crate::error::VerbsError;
 use crate::gid::GRH_BYTES;
-use crate::queues::{CompletionQueue, QueuePair};
+use crate::pair::QueuePair;
+use crate::queues::CompletionQueue;
 use crate::region::Region;
 use crate::sys;
 
@@ -36,24 +37,54 @@ enum Use {
 pub struct Receiving {
     region: Region,
     queue: Arc<CompletionQueue>,
+    /// The receives of the buffers, and the memory that they are into.
+    requests: Box<[sys::ibv_recv_wr]>,
+    parts: Box<[sys::ibv_sge]>,
     completions: Box<[sys::ibv_wc]>,
     uses: Vec<Use>,
     /// Free buffers; the one used last is used next. Never grows beyond its first length.
     free: Vec<u32>,
     with_card: usize,
     with_card_max: usize,
+    /// Receives that one call hands to the card.
+    batch: usize,
     /// The card could not carry a receive out, and takes no packets any more.
     failed: bool,
     stride_bytes: usize,
     mtu_bytes: usize,
 }
 
+// SAFETY: the pointers in the receives lead to the parts beside them and to each other, and are rewritten before use.
+unsafe impl Send for Receiving {}
+
 /// A packet that has arrived, before its sender is known by number.
 pub struct Arrival<'a> {
-    pub buffer: u32,
-    pub payload_bytes: usize,
+    pub packet: Arrived,
     pub header: &'a [u8; GRH_BYTES],
-    pub completion: sys::ibv_wc,
+    pub completion: &'a sys::ibv_wc,
+}
+
+/// The place of a packet that has arrived; only [`Receiving::arrival`] makes one.
+pub struct Arrived {
+    payload: NonNull<u8>,
+    payload_bytes: u32,
+    buffer: u32,
+}
+
+impl Arrived {
+    /// How long it is.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.payload_bytes)
+    }
+
+    /// Lends it as a packet from `source`.
+    #[inline]
+    pub fn lend(self, source: Destination) -> Packet {
+        // SAFETY: the bytes are those of a buffer that is out, initialised, and unchanged until it is put back; the memory
+        // stays mapped while packets are out, because dropping `Receiving` then leaks it.
+        unsafe { Packet::from_raw(self.payload, self.payload_bytes, source, self.buffer) }
+    }
 }
 
 impl Receiving {
@@ -66,14 +97,20 @@ impl Receiving {
         huge_pages: bool,
     ) -> Result<Self, VerbsError> {
         let stride_bytes = LINE_BYTES + mtu_bytes.next_multiple_of(LINE_BYTES);
+        let region = Region::new(device, buffers * stride_bytes, 0, huge_pages)?;
+        let request = |buffer| sys::ibv_recv_wr { wr_id: buffer, num_sge: 1, ..sys::ibv_recv_wr::new() };
+        let part = |buffer| region.part(header_at(buffer, stride_bytes), GRH_BYTES + mtu_bytes);
         Ok(Self {
-            region: Region::new(device, buffers * stride_bytes, 0, huge_pages)?,
+            requests: (0..buffers as u64).map(request).collect(),
+            parts: (0..buffers).map(part).collect(),
+            region,
             queue,
             completions: vec![sys::ibv_wc::new(); burst_packets].into_boxed_slice(),
             uses: vec![Use::Free; buffers],
             free: (0..buffers as u32).rev().collect(),
             with_card: 0,
             with_card_max,
+            batch: BATCH.min(with_card_max),
             failed: false,
             stride_bytes,
             mtu_bytes,
@@ -81,9 +118,17 @@ impl Receiving {
     }
 
     /// Hands free buffers to the card while a batch of them is due.
+    #[inline]
     pub fn refill(&mut self, pair: &QueuePair, counters: &VerbsDatagramCounters) {
-        while self.with_card_max - self.with_card >= BATCH.min(self.with_card_max) && !self.free.is_empty() {
-            let count = BATCH.min(self.with_card_max).min(self.free.len());
+        if self.with_card_max - self.with_card >= self.batch {
+            self.refill_due(pair, counters);
+        }
+    }
+
+    #[inline(never)]
+    fn refill_due(&mut self, pair: &QueuePair, counters: &VerbsDatagramCounters) {
+        while self.with_card_max - self.with_card >= self.batch && !self.free.is_empty() {
+            let count = self.batch.min(self.free.len());
             if self.post(pair, count) < count {
                 return;
             }
@@ -96,28 +141,35 @@ impl Receiving {
 
     /// Hands the `count` buffers that were used last to the card; returns how many it took.
     fn post(&mut self, pair: &QueuePair, count: usize) -> usize {
-        let mut parts = [sys::ibv_sge::default(); BATCH];
-        let mut requests = [sys::ibv_recv_wr::new(); BATCH];
-        for (index, buffer) in self.free.iter().rev().take(count).enumerate() {
-            parts[index] = self.region.part(self.header_at(*buffer), GRH_BYTES + self.mtu_bytes);
-            requests[index].wr_id = u64::from(*buffer);
-            requests[index].num_sge = 1;
-        }
-        for index in 0..count {
-            requests[index].sg_list = &raw mut parts[index];
-            requests[index].next =
-                if index + 1 < count { &raw mut requests[index + 1] } else { core::ptr::null_mut() };
-        }
+        let first = self.free.len() - count;
+        let chain = self.chain(first);
         // SAFETY: the chain lives for the call. Each buffer is free, so nobody reads it, and stays with the card until
         // its completion; the region outlives the queue pair (see `VerbsDatagram`).
-        let (result, bad) = unsafe { sys::post_recv(pair.raw(), requests.as_mut_ptr()) };
-        let refused_at = || (0..count).find(|index| core::ptr::eq(bad, &raw const requests[*index]));
-        let taken = if result == 0 { count } else { refused_at().unwrap_or(0) };
+        let (result, bad) = unsafe { sys::post_recv(pair.raw(), chain) };
+        let is_bad = |buffer: &u32| core::ptr::eq(bad, &raw const self.requests[*buffer as usize]);
+        let refused = || self.free[first..].iter().rev().position(is_bad);
+        let taken = if result == 0 { count } else { refused().unwrap_or(0) };
         for buffer in self.free.drain(self.free.len() - taken..) {
             self.uses[buffer as usize] = Use::WithCard;
         }
         self.with_card += taken;
         taken
+    }
+
+    /// Links the receives of the free buffers from place `first` on; the one used last comes first.
+    fn chain(&mut self, first: usize) -> *mut sys::ibv_recv_wr {
+        let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
+        let mut next = core::ptr::null_mut();
+        for &buffer in &self.free[first..] {
+            // SAFETY: a buffer is a place in both.
+            unsafe {
+                let request = requests.add(buffer as usize);
+                (*request).sg_list = parts.add(buffer as usize);
+                (*request).next = next;
+                next = request;
+            }
+        }
+        next
     }
 
     /// Takes up to a burst of packets from the card; says how many there are to look at with [`Receiving::arrival`].
@@ -136,12 +188,12 @@ impl Receiving {
     /// Packet `index` of the last collection; `None` when it is of no use, and its buffer is free again.
     #[inline]
     pub fn arrival(&mut self, index: usize, counters: &VerbsDatagramCounters) -> Option<Arrival<'_>> {
-        let completion = self.completions[index];
-        let buffer = completion.wr_id as u32;
+        let sys::ibv_wc { wr_id, status, byte_len, .. } = self.completions[index];
+        let buffer = wr_id as u32;
         assert_eq!(self.uses[buffer as usize], Use::WithCard, "the card gives back what it was given");
         self.with_card -= 1;
-        let payload_bytes = (completion.byte_len as usize).checked_sub(GRH_BYTES);
-        let usable = completion.status == sys::IBV_WC_SUCCESS;
+        let payload_bytes = (byte_len as usize).checked_sub(GRH_BYTES);
+        let usable = status == sys::IBV_WC_SUCCESS;
         let Some(payload_bytes) = payload_bytes.filter(|bytes| usable && *bytes <= self.mtu_bytes) else {
             self.failed |= !usable;
             let counter = if usable { counters.packets_malformed } else { counters.completion_errors };
@@ -150,26 +202,14 @@ impl Receiving {
             return None;
         };
         self.uses[buffer as usize] = Use::Out;
-        prefetch(self.payload(buffer), payload_bytes);
-        // SAFETY: inside the region (`header_at`). The buffer is not with the card any more, so nobody writes there; bytes
+        let at = header_at(buffer as usize, self.stride_bytes);
+        let header = self.region.at(at, GRH_BYTES + self.mtu_bytes);
+        // SAFETY: inside the region, as just checked. The buffer is not with the card any more, so nobody writes there; bytes
         // that the card did not write are zeros or left over.
-        let header = unsafe { self.region.at(self.header_at(buffer), GRH_BYTES).cast().as_ref() };
-        Some(Arrival { buffer, payload_bytes, header, completion })
-    }
-
-    /// Lends an arrival as a packet from `source`.
-    ///
-    /// # Panics
-    /// When the buffer is not that of an arrival.
-    #[inline]
-    pub fn lend(&self, buffer: u32, payload_bytes: usize, source: Destination) -> Packet {
-        assert!(
-            self.uses[buffer as usize] == Use::Out && payload_bytes <= self.mtu_bytes,
-            "only an arrival is lent"
-        );
-        // SAFETY: the bytes are those of the buffer, initialised, and unchanged while it is out; the memory stays mapped
-        // while packets are out, because dropping this then leaks it.
-        unsafe { Packet::from_raw(self.payload(buffer), payload_bytes as u32, source, buffer) }
+        let (payload, header) = unsafe { (header.add(GRH_BYTES), header.cast().as_ref()) };
+        prefetch(payload, payload_bytes);
+        let packet = Arrived { payload, payload_bytes: payload_bytes as u32, buffer };
+        Some(Arrival { packet, header, completion: &self.completions[index] })
     }
 
     /// Makes the buffer of a packet or of a useless arrival free.
@@ -211,16 +251,6 @@ impl Receiving {
     pub fn buffers_out(&self) -> usize {
         self.uses.iter().filter(|place| **place == Use::Out).count()
     }
-
-    #[inline]
-    fn header_at(&self, buffer: u32) -> usize {
-        buffer as usize * self.stride_bytes + LINE_BYTES - GRH_BYTES
-    }
-
-    #[inline]
-    fn payload(&self, buffer: u32) -> NonNull<u8> {
-        self.region.at(buffer as usize * self.stride_bytes + LINE_BYTES, self.mtu_bytes)
-    }
 }
 
 impl Drop for Receiving {
@@ -231,10 +261,18 @@ impl Drop for Receiving {
     }
 }
 
+/// Where the route header of a buffer's packet lies in the region.
+#[inline]
+fn header_at(buffer: usize, stride_bytes: usize) -> usize {
+    buffer * stride_bytes + LINE_BYTES - GRH_BYTES
+}
+
 /// Starts to fetch the first lines of a packet: the card wrote them past the cache, or into its last level.
 #[inline]
 fn prefetch(payload: NonNull<u8>, bytes: usize) {
-    for at in (0..bytes.min(PREFETCH_LINES * LINE_BYTES)).step_by(LINE_BYTES) {
+    let end = bytes.min(PREFETCH_LINES * LINE_BYTES);
+    let mut at = 0;
+    while at < end {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch of any address is harmless.
         unsafe {
@@ -242,6 +280,7 @@ fn prefetch(payload: NonNull<u8>, bytes: usize) {
             _mm_prefetch::<_MM_HINT_T0>(payload.as_ptr().wrapping_add(at).cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (payload, at);
+        let _ = payload;
+        at += LINE_BYTES;
     }
 }

@@ -1,7 +1,8 @@
 //! Sending: packets are gathered into registered slots, wait for a flush, and leave with one doorbell.
 //!
 //! The slots form a ring in the order of sending. A packet is queued, then with the card, then gone; the card reports only
-//! every so many packets, and one report frees all slots before it.
+//! every so many packets, and one report frees all slots before it. Each slot has a request of its own, which is written
+//! once but for what differs from packet to packet.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use farcall_driver::SendQueueFull;
 use crate::counters::VerbsDatagramCounters;
 use crate::device::Device;
 use crate::error::VerbsError;
-use crate::queues::{CompletionQueue, QueuePair};
+use crate::pair::QueuePair;
+use crate::queues::CompletionQueue;
 use crate::region::Region;
 use crate::sys;
 
@@ -27,60 +29,84 @@ pub struct Way {
     pub number: u32,
 }
 
-/// A queued packet.
-#[derive(Clone, Copy)]
-struct Entry {
-    way: Way,
-    bytes: u32,
-}
-
 /// The sending half of a driver.
 pub struct Sending {
     region: Region,
     queue: Arc<CompletionQueue>,
-    entries: Box<[Entry]>,
+    /// The requests of the slots and the memory that they send: as many as slots, a power of two.
+    requests: Box<[sys::ibv_send_wr]>,
+    parts: Box<[sys::ibv_sge]>,
     slot_bytes: usize,
     queue_max: usize,
     burst: usize,
     signal_period: u64,
+    inline_bytes: usize,
     /// Packets ever queued, handed to the card, and reported gone.
     queued: u64,
     posted: u64,
     gone: u64,
+    /// The next packet of which the card is to report that it is gone.
+    next_signal: u64,
     /// The card could not carry a request out, and takes no more.
     failed: bool,
-    requests: Box<[sys::ibv_send_wr]>,
-    parts: Box<[sys::ibv_sge]>,
 }
 
-// SAFETY: the pointers in the requests lead to the parts beside them and to handles, and are rewritten before use.
+// SAFETY: the pointers in the requests lead to the parts beside them, to each other and to handles, and are rewritten before
+// use.
 unsafe impl Send for Sending {}
 
+/// Requests that lead to each other, and what their packets are together.
+struct Chain {
+    first: *mut sys::ibv_send_wr,
+    packets: u64,
+    bytes: u64,
+    inlined: u64,
+}
+
+/// Bounds of a [`Sending`].
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Packets that wait, beside as many that the card may have.
+    pub queue_max: usize,
+    /// Packets that one doorbell sends.
+    pub burst: usize,
+    /// Packets of which one is reported when it has left.
+    pub signal_period: usize,
+    /// Bytes that a request may carry itself.
+    pub inline_bytes: usize,
+    /// Bytes of a packet.
+    pub mtu_bytes: usize,
+}
+
 impl Sending {
-    /// A queue of `queue_max` packets, beside as many that the card may have.
+    /// An empty queue.
     pub fn new(
         device: &Arc<Device>,
         queue: Arc<CompletionQueue>,
-        [queue_max, burst, signal_period]: [usize; 3],
-        mtu_bytes: usize,
+        bounds: Bounds,
         huge_pages: bool,
     ) -> Result<Self, VerbsError> {
-        let nowhere = Entry { way: Way { handle: core::ptr::null_mut(), number: 0 }, bytes: 0 };
-        let slots = 2 * queue_max;
+        let Bounds { queue_max, burst, signal_period, inline_bytes, mtu_bytes } = bounds;
+        let slots = (2 * queue_max).next_power_of_two();
+        let region = Region::new(device, slots * mtu_bytes, 0, huge_pages)?;
+        let mut request = sys::ibv_send_wr::new();
+        (request.opcode, request.num_sge) = (sys::IBV_WR_SEND, 1);
+        let parts = (0..slots).map(|slot| region.part(slot * mtu_bytes, mtu_bytes)).collect();
         Ok(Self {
-            region: Region::new(device, slots * mtu_bytes, 0, huge_pages)?,
+            region,
             queue,
-            entries: vec![nowhere; slots].into_boxed_slice(),
+            requests: vec![request; slots].into_boxed_slice(),
+            parts,
             slot_bytes: mtu_bytes,
             queue_max,
             burst,
             signal_period: signal_period as u64,
+            inline_bytes,
             queued: 0,
             posted: 0,
             gone: 0,
+            next_signal: signal_period as u64 - 1,
             failed: false,
-            requests: vec![sys::ibv_send_wr::new(); burst].into_boxed_slice(),
-            parts: vec![sys::ibv_sge::default(); burst].into_boxed_slice(),
         })
     }
 
@@ -89,7 +115,7 @@ impl Sending {
     pub fn room(&self) -> usize {
         let waiting = (self.queued - self.posted) as usize;
         let used = (self.queued - self.gone) as usize;
-        (self.queue_max - waiting).min(self.entries.len() - used)
+        (self.queue_max - waiting).min(2 * self.queue_max - used)
     }
 
     /// Whether packets wait that the card does not have.
@@ -115,6 +141,7 @@ impl Sending {
             return Err(SendQueueFull);
         }
         let slot = self.slot(self.queued);
+        self.describe(slot, way, bytes);
         let mut at = self.region.at(slot * self.slot_bytes, bytes);
         for part in parts {
             // SAFETY: the parts together have `bytes` bytes, which lie within the slot. It is not with the card (`room`),
@@ -124,9 +151,22 @@ impl Sending {
                 at = at.add(part.len());
             }
         }
-        self.entries[slot] = Entry { way, bytes: bytes as u32 };
         self.queued += 1;
         Ok(())
+    }
+
+    /// Writes what the request of the next packet does not share with others.
+    #[inline]
+    fn describe(&mut self, slot: usize, way: Way, bytes: usize) {
+        self.parts[slot].length = bytes as u32;
+        let request = &mut self.requests[slot];
+        request.wr_id = self.queued;
+        request.send_flags = if bytes <= self.inline_bytes { sys::IBV_SEND_INLINE } else { 0 };
+        if self.queued == self.next_signal {
+            self.next_signal += self.signal_period;
+            request.send_flags |= sys::IBV_SEND_SIGNALED;
+        }
+        request.wr.ud = sys::ibv_ud_target { ah: way.handle, remote_qpn: way.number, remote_qkey: QUEUE_KEY };
     }
 
     /// Hands the queue to the card, as far as it takes it.
@@ -147,21 +187,21 @@ impl Sending {
 
     /// Hands the oldest `count` packets to the card with one doorbell; returns how many are settled.
     fn post(&mut self, pair: &QueuePair, counters: &VerbsDatagramCounters, count: usize) -> usize {
-        let bytes = self.load(pair.inline_bytes, counters, count);
+        let chain = self.chain(count);
         // SAFETY: the chain and its parts live for the call. Slots stay as they are until a completion covers them; the
         // region and the handles outlive the queue pair or are kept until the queue is idle (see `VerbsDatagram`).
-        let (result, bad) = unsafe { sys::post_send(pair.raw(), self.requests.as_mut_ptr()) };
+        let (result, bad) = unsafe { sys::post_send(pair.raw(), chain.first) };
         counters.doorbells.increment();
         if result == 0 {
-            self.posted += count as u64;
-            counters.packets_sent.add(count as u64);
-            counters.bytes_sent.add(bytes);
+            self.note_posted(counters, &chain);
             return count;
         }
-        let refused = (0..count).find(|index| core::ptr::eq(bad, &raw const self.requests[*index]));
-        let taken = refused.unwrap_or(0);
-        self.posted += taken as u64;
-        counters.packets_sent.add(taken as u64);
+        let is_bad = |index: &usize| {
+            core::ptr::eq(bad, &raw const self.requests[self.slot(self.posted + *index as u64)])
+        };
+        let taken = (0..count).find(is_bad).unwrap_or(0);
+        let chain = self.chain(taken);
+        self.note_posted(counters, &chain);
         if result != libc::ENOMEM {
             // The card will never take this one. Its slot is freed by the next report.
             counters.packets_unsendable.increment();
@@ -171,34 +211,36 @@ impl Sending {
         taken
     }
 
-    /// Describes the oldest `count` packets; returns their bytes.
-    fn load(&mut self, inline_bytes: usize, counters: &VerbsDatagramCounters, count: usize) -> u64 {
-        let (mut total, mut inlined) = (0, 0);
-        for index in 0..count {
-            let sequence = self.posted + index as u64;
-            let slot = self.slot(sequence);
-            let Entry { way, bytes } = self.entries[slot];
-            self.parts[index] = self.region.part(slot * self.slot_bytes, bytes as usize);
-            let is_inline = bytes as usize <= inline_bytes;
-            let is_signalled = (sequence + 1).is_multiple_of(self.signal_period);
-            let request = &mut self.requests[index];
-            request.wr_id = sequence;
-            request.opcode = sys::IBV_WR_SEND;
-            request.num_sge = 1;
-            request.send_flags = if is_inline { sys::IBV_SEND_INLINE } else { 0 }
-                | if is_signalled { sys::IBV_SEND_SIGNALED } else { 0 };
-            request.wr.ud =
-                sys::ibv_ud_target { ah: way.handle, remote_qpn: way.number, remote_qkey: QUEUE_KEY };
-            total += u64::from(bytes);
-            inlined += u64::from(is_inline);
+    /// Links the requests of the oldest `count` packets, from the last to the first.
+    #[inline]
+    fn chain(&mut self, count: usize) -> Chain {
+        let mask = self.requests.len() - 1;
+        let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
+        let mut chain = Chain { first: core::ptr::null_mut(), packets: count as u64, bytes: 0, inlined: 0 };
+        let mut sequence = self.posted as usize + count;
+        while sequence > self.posted as usize {
+            sequence -= 1;
+            let slot = sequence & mask;
+            // SAFETY: a slot is a place in both.
+            unsafe {
+                let (request, part) = (requests.add(slot), parts.add(slot));
+                (*request).sg_list = part;
+                (*request).next = chain.first;
+                chain.first = request;
+                chain.bytes += u64::from((*part).length);
+                chain.inlined += u64::from((*request).send_flags & sys::IBV_SEND_INLINE != 0);
+            }
         }
-        for index in 0..count {
-            self.requests[index].sg_list = &raw mut self.parts[index];
-            self.requests[index].next =
-                if index + 1 < count { &raw mut self.requests[index + 1] } else { core::ptr::null_mut() };
-        }
-        counters.packets_inlined.add(inlined);
-        total
+        chain
+    }
+
+    /// The card took the packets of a chain.
+    #[inline]
+    fn note_posted(&mut self, counters: &VerbsDatagramCounters, chain: &Chain) {
+        self.posted += chain.packets;
+        counters.packets_sent.add(chain.packets);
+        counters.bytes_sent.add(chain.bytes);
+        counters.packets_inlined.add(chain.inlined);
     }
 
     /// Takes the card's reports.
@@ -233,6 +275,6 @@ impl Sending {
 
     #[inline]
     fn slot(&self, sequence: u64) -> usize {
-        (sequence % self.entries.len() as u64) as usize
+        sequence as usize & (self.requests.len() - 1)
     }
 }

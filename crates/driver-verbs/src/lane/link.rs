@@ -8,32 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_driver::Loan;
 
-use super::handshake::{Offer, PeerMemory};
+use super::half::Half;
+use super::handshake::PeerMemory;
 use super::receives::Receives;
-use crate::config::VerbsLaneConfig;
-use crate::device::Device;
-use crate::error::VerbsError;
-use crate::queues::{CompletionChannel, CompletionQueue, Depths, QueuePair};
+use crate::pair::QueuePair;
+use crate::queues::CompletionQueue;
 use crate::region::Region;
 use crate::sys;
 
 /// Writes that one lane's card may have at a time; a flush takes one, or two at the end of the ring.
 pub const WRITES_MAX: usize = 128;
 /// Reads beside them.
-const READS_MAX: usize = 1;
+pub const READS_MAX: usize = 1;
 /// The mark of a read in its request's number.
 const READ: u64 = 1 << 63;
 /// Completions that one call takes.
 const REAPED_MAX: usize = 16;
-
-/// How long a card waits for an acknowledgement: 4.096 us times two to this, 67 ms. Soft-RoCE needs as much.
-const ACK_TIMEOUT: u8 = 14;
-/// How often it asks again. One less than the most, which Soft-RoCE takes for "for ever".
-const RETRIES: u8 = 6;
-/// How often it offers a write again to a peer that has no receive: for ever; a peer that hangs is the business of deadlines.
-const RECEIVER_RETRIES: u8 = 7;
-/// After which time: 0.64 ms.
-const RECEIVER_NOT_READY: u8 = 12;
 
 /// The shared part of a lane. The order of the fields is that of their drops: the queue pair goes before the memory.
 pub struct Link {
@@ -57,87 +47,24 @@ pub struct Link {
     down: AtomicBool,
     /// Memory that a read may still write to, kept until the queue pair is gone.
     parked: Mutex<Vec<Loan>>,
-    device: Arc<Device>,
 }
 
-/// A queue pair and our ring, before the peer is known.
-pub struct Half {
-    pair: QueuePair,
-    sends: Arc<CompletionQueue>,
-    arrivals: Arc<CompletionQueue>,
-    ring: Region,
-    sequence: u32,
-}
-
-impl Half {
-    /// Makes the queues and the ring of a new lane.
+impl Link {
+    /// A lane between our half and the peer's memory.
     pub fn new(
-        device: &Arc<Device>,
-        config: &VerbsLaneConfig,
-        receives: &Receives,
-        channel: &Arc<CompletionChannel>,
-    ) -> Result<Self, VerbsError> {
-        let sends = CompletionQueue::new(device, WRITES_MAX + READS_MAX, Some(channel))?;
-        // All receives may be used up by one lane before it is looked at, and be posted again by another.
-        let arrivals = CompletionQueue::new(device, 2 * receives.queue.depth, Some(channel))?;
-        let depths = Depths { send: WRITES_MAX + READS_MAX, receive: 0, inline_bytes: config.inline_bytes };
-        let pair = QueuePair::new(device, sys::IBV_QPT_RC, depths, &sends, &arrivals, Some(&receives.queue))?;
-        let ring = Region::new(device, config.ring_bytes, sys::IBV_ACCESS_REMOTE_WRITE, config.huge_pages)?;
-        let init = sys::ibv_qp_attr {
-            qp_state: sys::IBV_QPS_INIT,
-            port_num: device.port.number,
-            qp_access_flags: (sys::IBV_ACCESS_REMOTE_WRITE | sys::IBV_ACCESS_REMOTE_READ) as u32,
-            ..sys::ibv_qp_attr::default()
-        };
-        let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
-        pair.modify("initialise a queue pair", init, mask)?;
-        Ok(Self { pair, sends, arrivals, ring, sequence: random_sequence()? })
-    }
-
-    /// What the peer must know to connect.
-    pub fn offer<'a>(
-        &self,
-        device: &Device,
-        blocks: &Region,
-        config: &VerbsLaneConfig,
-        hello: &'a [u8],
-    ) -> Offer<'a> {
-        Offer {
-            ethernet: device.port.ethernet,
-            mtu: mtu_number(device, config),
-            lid: device.port.lid,
-            gid: device.port.gid,
-            number: self.pair.number(),
-            sequence: self.sequence,
-            memory: PeerMemory {
-                ring_address: self.ring.at(0, config.ring_bytes).as_ptr().addr() as u64,
-                ring_key: self.ring.remote_key(),
-                ring_bytes: config.ring_bytes as u64,
-                blocks_address: blocks.at(0, config.block_bytes).as_ptr().addr() as u64,
-                blocks_key: blocks.remote_key(),
-                blocks_bytes: config.block_bytes as u64,
-            },
-            hello,
-        }
-    }
-
-    /// Connects to a peer that made `offer`, whose fields have been checked.
-    pub fn connect(
-        self,
-        device: &Arc<Device>,
-        config: &VerbsLaneConfig,
+        half: Half,
+        staging: Region,
+        peer: PeerMemory,
         receives: &Arc<Receives>,
         alarm: &Arc<AtomicBool>,
-        offer: &Offer<'_>,
-    ) -> Result<Link, VerbsError> {
-        let staging = Region::new(device, offer.memory.ring_bytes as usize, 0, config.huge_pages)?;
-        let link = Link {
-            pair: self.pair,
-            sends: self.sends,
-            arrivals: self.arrivals,
-            ring: self.ring,
+    ) -> Self {
+        Self {
+            pair: half.pair,
+            sends: half.sends,
+            arrivals: half.arrivals,
+            ring: half.ring,
             staging,
-            peer: offer.memory,
+            peer,
             receives: Arc::clone(receives),
             writes_gone: AtomicU64::new(0),
             reads_done: AtomicU64::new(0),
@@ -145,50 +72,7 @@ impl Half {
             alarm: Arc::clone(alarm),
             down: AtomicBool::new(false),
             parked: Mutex::default(),
-            device: Arc::clone(device),
-        };
-        link.make_ready(offer, self.sequence, mtu_number(device, config))?;
-        Ok(link)
-    }
-}
-
-impl Link {
-    fn make_ready(&self, offer: &Offer<'_>, sequence: u32, mtu: u8) -> Result<(), VerbsError> {
-        let zero = sys::ibv_qp_attr::default();
-        let receive = sys::ibv_qp_attr {
-            qp_state: sys::IBV_QPS_RTR,
-            path_mtu: c_int::from(mtu.min(offer.mtu)),
-            dest_qp_num: offer.number,
-            rq_psn: offer.sequence,
-            max_dest_rd_atomic: READS_MAX as u8,
-            min_rnr_timer: RECEIVER_NOT_READY,
-            ah_attr: self.device.route(offer.gid, offer.lid),
-            ..zero
-        };
-        let mask = sys::IBV_QP_STATE
-            | sys::IBV_QP_AV
-            | sys::IBV_QP_PATH_MTU
-            | sys::IBV_QP_DEST_QPN
-            | sys::IBV_QP_RQ_PSN
-            | sys::IBV_QP_MAX_DEST_RD_ATOMIC
-            | sys::IBV_QP_MIN_RNR_TIMER;
-        self.pair.modify("connect a queue pair", receive, mask)?;
-        let send = sys::ibv_qp_attr {
-            qp_state: sys::IBV_QPS_RTS,
-            sq_psn: sequence,
-            timeout: ACK_TIMEOUT,
-            retry_cnt: RETRIES,
-            rnr_retry: RECEIVER_RETRIES,
-            max_rd_atomic: READS_MAX as u8,
-            ..zero
-        };
-        let mask = sys::IBV_QP_STATE
-            | sys::IBV_QP_SQ_PSN
-            | sys::IBV_QP_TIMEOUT
-            | sys::IBV_QP_RETRY_CNT
-            | sys::IBV_QP_RNR_RETRY
-            | sys::IBV_QP_MAX_QP_RD_ATOMIC;
-        self.pair.modify("open a queue pair", send, mask)
+        }
     }
 
     /// The queue pair's number, by which asynchronous events name it.
@@ -315,19 +199,5 @@ impl Link {
     }
 }
 
-/// The longest packet that we want, as verbs number it.
-fn mtu_number(device: &Device, config: &VerbsLaneConfig) -> u8 {
-    let of_link = device.port.mtu as u8;
-    config.mtu_bytes.map_or(of_link, |bytes| of_link.min((bytes / 128).ilog2() as u8))
-}
-
 /// A failure of a queue itself, for which there is no status: the device failed.
 pub const BROKEN_QUEUE: c_int = 19;
-
-/// Where a queue pair begins to count its packets: anywhere, so that packets of an earlier one do not fit.
-fn random_sequence() -> Result<u32, VerbsError> {
-    let mut bytes = [0; 4];
-    let random = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    random.map_err(|error| VerbsError::System { what: "draw a random number", source: error.into() })?;
-    Ok(u32::from_le_bytes(bytes) & 0x00ff_ffff)
-}

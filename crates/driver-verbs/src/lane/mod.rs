@@ -4,12 +4,16 @@
 //! they may be used again.
 
 mod conductor;
+mod connection;
 mod connections;
-mod ends;
+mod half;
 mod handshake;
+mod landing;
 mod link;
 mod place;
+mod receiver;
 mod receives;
+mod sender;
 
 /// What strangers' bytes reach.
 pub mod fuzz {
@@ -27,17 +31,19 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
-    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, CounterFile,
-    HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
-    Returns,
+    Address, AddressError, Block, BlockDescriptor, BlockMemory, CounterFile, HELLO_BYTES_MAX, LaneDriver,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
 };
 
 use conductor::{Command, Conductor, Notice, Terms};
-pub use ends::{VerbsReceiver, VerbsSender};
-use handshake::{BLOCK_BYTES_MAX, COOKIE_BYTES, RING_BYTES_MAX, RING_BYTES_MIN};
+use handshake::COOKIE_BYTES;
+pub use handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
+use landing::{Arrivals, Landing};
 use link::Link;
 use place::{NAME, Place, address_of, parse};
+pub use receiver::VerbsReceiver;
 use receives::Receives;
+pub use sender::VerbsSender;
 
 use crate::config::VerbsLaneConfig;
 use crate::counters::VerbsLaneCounters;
@@ -59,8 +65,7 @@ pub struct VerbsLanes {
     blocks: Arc<BlockMemory<Region>>,
     block_home: Arc<dyn LoanHome>,
     /// Where what peers lend us is read to.
-    landing: Arc<BlockMemory<Region>>,
-    landing_home: Arc<dyn LoanHome>,
+    landing: Landing,
     channel: Arc<CompletionChannel>,
     alarm: Arc<AtomicBool>,
     counters: VerbsLaneCounters,
@@ -71,24 +76,20 @@ struct LaneState {
     link: Arc<Link>,
     /// Until the transport takes them.
     ends: Option<(VerbsSender, VerbsReceiver)>,
-    returns: Arc<Returns>,
-    /// The block that is on its way.
-    landing: Option<(BlockDescriptor, Loan)>,
-    /// Reads started so far.
-    reads: u64,
+    arrivals: Arrivals,
 }
 
 impl VerbsLanes {
     /// Opens a device, pins the memory for blocks, and starts the driver's listening thread.
     pub fn open(config: &VerbsLaneConfig) -> Result<Self, VerbsError> {
         let device = Device::open(&config.device)?;
-        check(config, &device)?;
+        config.check(&device)?;
         events::listen(&device)?;
         let channel = CompletionChannel::new(&device)?;
         let receives = Arc::new(Receives::new(&device, config.receives)?);
         let region = |access| Region::new(&device, config.block_bytes, access, config.huge_pages);
         let blocks = Arc::new(BlockMemory::new(region(sys::IBV_ACCESS_REMOTE_READ)?));
-        let landing = Arc::new(BlockMemory::new(region(0)?));
+        let landing = Landing::new(region(0)?);
         let (listener, place) = listen(config.device.local)?;
         let alarm = Arc::new(AtomicBool::new(false));
         let counters = VerbsLaneCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
@@ -103,7 +104,6 @@ impl VerbsLanes {
         };
         let conductor = Conductor::start(terms, listener)?;
         let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
-        let landing_home: Arc<dyn LoanHome> = Arc::clone(&landing) as _;
         counters.pinned_bytes.set(pinned_bytes());
         Ok(Self {
             conductor,
@@ -113,7 +113,6 @@ impl VerbsLanes {
             blocks,
             block_home,
             landing,
-            landing_home,
             channel,
             alarm,
             counters,
@@ -129,16 +128,13 @@ impl VerbsLanes {
         let sender = VerbsSender::new(Arc::clone(&link), self.config.signal_period);
         let receiver = VerbsReceiver::new(Arc::clone(&link), self.config.ring_bytes);
         let ends = Some((sender, receiver));
-        let state = LaneState { link, ends, returns: Arc::default(), landing: None, reads: 0 };
-        self.lanes.insert(lane, state);
+        self.lanes.insert(lane, LaneState { link, ends, arrivals: Arrivals::default() });
         self.counters.pinned_bytes.set(pinned_bytes());
     }
 
     fn lane_down(&mut self, lane: LaneId) {
-        if let Some(LaneState { link, landing, .. }) = self.lanes.remove(&lane) {
-            if let Some((_, loan)) = landing {
-                link.park(loan);
-            }
+        if let Some(LaneState { link, arrivals, .. }) = self.lanes.remove(&lane) {
+            arrivals.end(&link);
             self.counters.lanes_failed.add(u64::from(link.failure().is_some()));
         }
         // The conductor has ended the queue pair: nobody reads what was lent through it.
@@ -242,44 +238,11 @@ impl LaneDriver for VerbsLanes {
 
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
-        if let Some((_, loan)) = state.landing.take_if(|(landing, _)| *landing == block) {
-            state.link.reap();
-            if !state.link.has_read(state.reads) {
-                state.landing = Some((block, loan));
-                return Ok(None);
-            }
-            self.counters.blocks_read.increment();
-            self.counters.bytes_read.add(block.length);
-            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&state.returns))));
-        }
-        let end = block.offset.checked_add(block.length);
-        if end.is_none_or(|end| end > state.link.peer.blocks_bytes) || state.landing.is_some() {
-            return Err(LaneFault::Corrupt {
-                what: "a block outside the peer's memory, or another one in between",
-            });
-        }
-        let length = usize::try_from(block.length).unwrap_or(usize::MAX);
-        let mut loan = match self.landing.loan(&self.landing_home, length) {
-            Ok(loan) => loan,
-            Err(LoanError::Exhausted) => {
-                self.counters.landings_delayed.increment();
-                return Ok(None);
-            }
-            Err(LoanError::TooLong { .. }) => {
-                return Err(LaneFault::Corrupt { what: "a block longer than any that this side takes" });
-            }
-        };
-        if length == 0 {
-            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&state.returns))));
-        }
-        state.reads += 1;
-        state.link.read(block.offset, &mut loan, self.landing.memory().local_key(), state.reads);
-        state.landing = Some((block, loan));
-        Ok(None)
+        state.arrivals.borrow(block, &state.link, &self.landing, &self.counters)
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
-        self.lanes.get(&lane)?.returns.next()
+        self.lanes.get(&lane)?.arrivals.next_return()
     }
 
     fn prepare_wait(&mut self) {
@@ -303,9 +266,7 @@ impl Drop for VerbsLanes {
     fn drop(&mut self) {
         // A read that is under way writes to its loan until the conductor has ended the queue pair.
         for state in core::mem::take(&mut self.lanes).into_values() {
-            if let Some((_, loan)) = state.landing {
-                state.link.park(loan);
-            }
+            state.arrivals.end(&state.link);
         }
     }
 }
@@ -326,23 +287,3 @@ fn listen(local: Option<IpAddr>) -> Result<(TcpListener, Place), VerbsError> {
     let socket = listener.local_addr().map_err(system)?;
     Ok((listener, Place { socket, cookie }))
 }
-
-fn check(config: &VerbsLaneConfig, device: &Device) -> Result<(), VerbsError> {
-    let in_range = |parameter, value: usize, least, most, power_of_two: bool| {
-        if (least..=most).contains(&value) && (!power_of_two || value.is_power_of_two()) {
-            return Ok(());
-        }
-        Err(VerbsError::OutOfRange { parameter, value, least, most, device: device.name.clone() })
-    };
-    let limit = |value| usize::try_from(value).unwrap_or(0);
-    let receives_max = limit(device.attributes.max_srq_wr.min(device.attributes.max_cqe / 2));
-    in_range("ring_bytes", config.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX, true)?;
-    in_range("block_bytes", config.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, true)?;
-    in_range("mtu_bytes", config.mtu_bytes.unwrap_or(MTU_BYTES_MIN), MTU_BYTES_MIN, MTU_BYTES_MAX, true)?;
-    in_range("receives", config.receives, 1, receives_max, false)
-}
-
-/// The shortest MTU of a link.
-const MTU_BYTES_MIN: usize = 256;
-/// The longest one.
-const MTU_BYTES_MAX: usize = 4096;

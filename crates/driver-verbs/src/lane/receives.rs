@@ -34,14 +34,17 @@ impl Receives {
     #[inline]
     pub fn used(&self, count: usize) {
         if self.owed.fetch_add(count, Ordering::Relaxed) + count >= BATCH {
-            let mut owed = self.owed.swap(0, Ordering::Relaxed);
-            while owed > 0 {
-                let posted = self.post(owed.min(BATCH));
-                if posted == 0 {
-                    // Full already: the queue was filled in between.
-                    return;
-                }
-                owed -= posted;
+            self.post_owed();
+        }
+    }
+
+    #[inline(never)]
+    fn post_owed(&self) {
+        let take = |owed: usize| owed.checked_sub(BATCH);
+        while self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+            if self.post() < BATCH {
+                // Full already: the queue was filled in between.
+                return;
             }
         }
     }
@@ -51,21 +54,23 @@ impl Receives {
         self.owed.store(0, Ordering::Relaxed);
         // Bounded, should a provider's queue be longer than it says.
         for _ in 0..self.queue.depth.div_ceil(BATCH) {
-            if self.post(BATCH) < BATCH {
+            if self.post() < BATCH {
                 return;
             }
         }
     }
 
-    /// Posts up to `count` receives, at most a batch; returns how many the queue took.
-    fn post(&self, count: usize) -> usize {
-        let mut requests = [sys::ibv_recv_wr::new(); BATCH];
-        for index in 0..count - 1 {
-            requests[index].next = &raw mut requests[index + 1];
+    /// Posts a batch of receives; returns how many the queue took.
+    fn post(&self) -> usize {
+        let mut requests = [const { sys::ibv_recv_wr::new() }; BATCH];
+        let first = requests.as_mut_ptr();
+        for index in 1..BATCH {
+            // SAFETY: both are in the array.
+            unsafe { (*first.add(index - 1)).next = first.add(index) };
         }
         // SAFETY: a live queue, and a chain that lives for the call and names no memory.
-        let (result, bad) = unsafe { sys::post_srq_recv(self.queue.raw(), requests.as_mut_ptr()) };
-        let refused = || (0..count).find(|index| core::ptr::eq(bad, &raw const requests[*index]));
-        if result == 0 { count } else { refused().unwrap_or(0) }
+        let (result, bad) = unsafe { sys::post_srq_recv(self.queue.raw(), first) };
+        let refused = || (0..BATCH).find(|index| core::ptr::eq(bad, first.wrapping_add(*index)));
+        if result == 0 { BATCH } else { refused().unwrap_or(0) }
     }
 }

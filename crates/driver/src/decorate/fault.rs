@@ -7,7 +7,7 @@
 use crate::decorate::delegate::delegate_datagram;
 use crate::decorate::held::{Held, HeldPackets};
 use crate::random::Random;
-use crate::{CounterFile, Datagram, Destination, Packet, SendError};
+use crate::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
 
 /// The most later packets that overtake a reordered one.
 const OVERTAKERS_MAX: u64 = 8;
@@ -163,7 +163,12 @@ impl<D: Datagram> Fault<D> {
 }
 
 impl<D: Datagram> Datagram for Fault<D> {
-    delegate_datagram!(inner: name, limits, address, resolve, send_room, release, wait_descriptors);
+    delegate_datagram!(inner: name, address, resolve, send_room, release, wait_descriptors);
+
+    /// What is damaged here, no fabric notices.
+    fn limits(&self) -> DatagramLimits {
+        DatagramLimits { checks_packets: false, ..self.inner.limits() }
+    }
 
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
         let (bytes, mtu_bytes) = (parts.iter().map(|part| part.len()).sum(), self.inner.limits().mtu_bytes);

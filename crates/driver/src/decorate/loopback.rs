@@ -43,7 +43,12 @@ impl Datagram for Loopback {
     }
 
     fn limits(&self) -> DatagramLimits {
-        DatagramLimits { mtu_bytes: MTU_BYTES, priorities: 8, burst_packets: BURST_PACKETS }
+        DatagramLimits {
+            mtu_bytes: MTU_BYTES,
+            priorities: 8,
+            burst_packets: BURST_PACKETS,
+            checks_packets: false,
+        }
     }
 
     fn address(&self) -> Address {

@@ -187,7 +187,8 @@ impl Domain {
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.auto {
-            write!(f, "{AUTO} or ")?;
+            let others = if self.kind == Kind::Boolean { "," } else { " or" };
+            write!(f, "{AUTO}{others} ")?;
         }
         match self.kind {
             Kind::Integer { min, max, .. } => write!(f, "a whole number from {min} to {max}"),

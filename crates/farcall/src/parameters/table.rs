@@ -44,7 +44,7 @@ parameters! {
         resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
-        checksum: bool = "true", Domain::boolean(), Session, "Whether packets carry a checksum of their own.";
+        checksum: Option<bool> = "auto", Domain::boolean().or_auto(), Session, "Whether packets carry a checksum of their own; auto takes one unless the network checks packets itself, as RDMA does.";
     }
     "The `homa` transport: grants to the shortest messages first, by priorities."
     homa: HomaSettings {
@@ -60,7 +60,7 @@ parameters! {
         resend_interval: Duration = "2ms", Domain::duration(Duration::from_micros(100), Duration::from_secs(10)), Endpoint, "Silence after which missing bytes are asked for again.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
-        checksum: bool = "true", Domain::boolean(), Session, "Whether packets carry a checksum of their own.";
+        checksum: Option<bool> = "auto", Domain::boolean().or_auto(), Session, "Whether packets carry a checksum of their own; auto takes one unless the network checks packets itself, as RDMA does.";
     }
     "The `udp` driver: packets through the kernel's sockets."
     udp: UdpSettings {

@@ -78,7 +78,7 @@ fn every_type_can_be_set() {
     assert_eq!(settings.ring.calls_max, 12);
     assert_eq!(settings.ring.ring_bytes, 1 << 20);
     assert_eq!(settings.endpoint.call_timeout, Duration::from_millis(5));
-    assert!(!settings.basic.checksum);
+    assert_eq!(settings.basic.checksum, Some(false));
     assert_eq!(settings.endpoint.idle, Idle::Spin);
     assert_eq!(settings.udp.mtu_bytes, Some(9000));
     assert_eq!(settings.udp.bind_address, Some("::1".parse().expect("an address")));
@@ -92,7 +92,7 @@ fn toml_takes_text_whole_numbers_booleans_and_dotted_names() {
     let file = "endpoint.idle = \"yield\"\n[basic]\nchecksum = false\nrtt_bytes = 4096\n";
     let settings = Settings::from_sources(&sources(Some(file), &[], &[])).expect("all are valid");
     assert_eq!(settings.endpoint.idle, Idle::Yield);
-    assert!(!settings.basic.checksum);
+    assert_eq!(settings.basic.checksum, Some(false));
     assert_eq!(settings.basic.rtt_bytes, 4096);
 }
 
@@ -186,7 +186,7 @@ fn a_value_of_another_type_is_told_what_is_valid() {
         ("ring.ring_bytes=big", "a power of two from 4K to 64M; the default is 256K"),
         ("ring.calls_max=4K", "a whole number from 1 to 65535; the default is 4096"),
         ("endpoint.call_timeout=10", "a duration from 1us to 3600s; the default is 10s"),
-        ("basic.checksum=yes", "true or false; the default is true"),
+        ("basic.checksum=yes", "auto, true or false; the default is auto"),
         ("udp.mtu_bytes=", "auto or a size from 576 to 65507; the default is auto"),
         ("udp.bind_address=localhost", "auto or an IP address such as 127.0.0.1; the default is auto"),
         ("verbs.device=mlx5 0", "auto or a name of up to 31 characters without spaces; the default is auto"),

@@ -49,7 +49,8 @@ pub enum FactorError {
 }
 
 impl Factor {
-    /// Reads `NAME=A/B`, `NAME=B` (against what it is in `settings`) or the `NAME` of a switch.
+    /// Reads `NAME=A/B`, `NAME=B` (against what it is in `settings`) or a `NAME` alone: of a switch, or of a number or
+    /// size against the least that it can be.
     pub fn parse(text: &str, settings: &Settings) -> Result<Self, FactorError> {
         let (name, levels) = match text.split_once('=') {
             Some((name, levels)) => (name.trim(), Some(levels)),
@@ -108,8 +109,13 @@ fn levels_of(name: &str, given: &[&str], settings: &Settings) -> Result<[Level; 
         ([first, second], _) => Ok([level(first)?, level(second)?]),
         ([second], _) => Ok([level(&now.to_string())?, level(second)?]),
         (_, Kind::Boolean) => {
-            let other = if now.to_string() == "true" { "false" } else { "true" };
-            Ok([level(&now.to_string())?, level(other)?])
+            // What decides by itself is switched off, too.
+            let [first, other] =
+                if now.to_string() == "false" { ["false", "true"] } else { ["true", "false"] };
+            Ok([level(first)?, level(other)?])
+        }
+        (_, Kind::Integer { min, .. } | Kind::Size { min, .. }) => {
+            Ok([level(&now.to_string())?, level(&min.to_string())?])
         }
         _ => Err(FactorError::NoLevels(name.to_owned())),
     }
@@ -144,6 +150,8 @@ mod tests {
                 .expect("a number")
         );
         assert_eq!(read("basic.checksum").expect("a switch").change(), "basic.checksum true -> false");
+        assert_eq!(read("verbs.signal_period").expect("a number").change(), "verbs.signal_period 16 -> 1");
+        assert_eq!(read("verbs.mtu").expect("a size").change(), "verbs.mtu auto -> 256");
         let fabric = read("fabric.link.gbps=200").expect("a field");
         assert_eq!(
             (fabric.levels[0].assignment.as_deref(), fabric.levels[1].assignment.as_deref()),
@@ -159,8 +167,8 @@ mod tests {
                 "unknown parameter `ring.inline_byte`; did you mean `ring.inline_bytes`?",
             ),
             (
-                "ring.inline_bytes",
-                "`ring.inline_bytes` has more than two values; say which, as in ring.inline_bytes=A/B, or ring.inline_bytes=B against what it is now",
+                "endpoint.idle",
+                "`endpoint.idle` has more than two values; say which, as in endpoint.idle=A/B, or endpoint.idle=B against what it is now",
             ),
             (
                 "ring.inline_bytes=7/7",

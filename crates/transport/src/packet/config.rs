@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use farcall_driver::DatagramLimits;
 use farcall_protocol::basic::BasicConfig;
 use farcall_protocol::session::SessionConfig;
 use farcall_protocol::wire::Offer;
@@ -19,9 +20,9 @@ pub struct PacketConfig {
     pub sessions_max: u16,
     /// How much of a message is sent before its receiver grants more, in bytes: what is under way in a round trip.
     pub unscheduled_bytes: u32,
-    /// Whether every packet carries a checksum; it does when either side wants it. Turn it off on fabrics that check
-    /// packets themselves.
-    pub checksum: bool,
+    /// Whether every packet carries a checksum; it does when either side wants it. `None` wants one unless the driver's
+    /// fabric checks packets itself.
+    pub checksum: Option<bool>,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
     /// How often waiting calls are looked at; after two such intervals of silence they ask again.
@@ -41,7 +42,7 @@ impl Default for PacketConfig {
             calls_max: offer.calls_max,
             sessions_max,
             unscheduled_bytes: offer.unscheduled_bytes,
-            checksum: offer.checksum,
+            checksum: None,
             peer_timeout: PEER_TIMEOUT_DEFAULT,
             resend_interval: basic.resend_interval,
             loan_bytes_max: 256 << 20,
@@ -51,14 +52,14 @@ impl Default for PacketConfig {
 }
 
 impl PacketConfig {
-    /// What sessions are configured with on a driver whose packets have at most `mtu_bytes`.
-    pub(super) fn session(&self, mtu_bytes: usize) -> SessionConfig {
+    /// What sessions are configured with on a driver with these limits.
+    pub(super) fn session(&self, driver: DatagramLimits) -> SessionConfig {
         let offer = Offer {
             message_bytes_max: self.message_bytes_max,
-            mtu_bytes: u32::try_from(mtu_bytes).unwrap_or(u32::MAX),
+            mtu_bytes: u32::try_from(driver.mtu_bytes).unwrap_or(u32::MAX),
             unscheduled_bytes: self.unscheduled_bytes,
             calls_max: self.calls_max,
-            checksum: self.checksum,
+            checksum: self.checksum.unwrap_or(!driver.checks_packets),
         };
         SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout }
     }

@@ -59,7 +59,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         counters: &CounterFile,
         label: &str,
     ) -> Result<Self, ConfigError> {
-        let outbound = Outbound::new(policy, config, driver.limits().mtu_bytes, identity, seed)?;
+        let outbound = Outbound::new(policy, config, driver.limits(), identity, seed)?;
         let burst_packets = driver.limits().burst_packets;
         let burst = Vec::with_capacity(burst_packets);
         let counters = PacketCounters::new(counters, label);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_driver::{HeapLoans, Loan, LoanError, Packet};
+use farcall_driver::{DatagramLimits, HeapLoans, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Calls, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, ConfigError, EndReason, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Flags, Header, Offer, Opcode};
@@ -47,11 +47,11 @@ impl<P: Policy> Outbound<P> {
     pub fn new(
         policy: P,
         config: &PacketConfig,
-        mtu_bytes: usize,
+        driver: DatagramLimits,
         identity: Identity,
         seed: u64,
     ) -> Result<Self, ConfigError> {
-        let session = config.session(mtu_bytes);
+        let session = config.session(driver);
         let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
         let mail = Mailbox::new(seed, config.unexpected_bytes);
         let loans = HeapLoans::new(config.loan_bytes_max);

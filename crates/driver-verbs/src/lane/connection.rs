@@ -1,0 +1,212 @@
+//! One connection: the handshake that sets its lane up, step by step as the peer's messages come.
+
+use core::time::Duration;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Instant;
+
+use farcall_driver::{LaneFault, LaneId};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use super::conductor::{Notice, Shared};
+use super::half::Half;
+use super::handshake::{COOKIE_BYTES, MESSAGE_BYTES_MAX, Message, Offer};
+use super::link::Link;
+use super::place::Place;
+
+/// How long a peer that connected to us may take for its call and for being ready.
+const CALL_WITHIN: Duration = Duration::from_secs(5);
+
+/// Where a connection stands.
+pub enum Phase {
+    /// We call; the network has not answered yet.
+    Calling { place: Place, hello: Vec<u8> },
+    /// We sent our offer and wait for the peer's.
+    Offered(Half),
+    /// A peer called; its offer is yet to come.
+    Called,
+    /// We answered a call, and wait for the peer to be ready.
+    Answered(Arc<Link>, Vec<u8>),
+    /// The lane is up.
+    Up(Arc<Link>),
+}
+
+/// A connection to a peer, and the lane that it is for.
+pub struct Connection {
+    pub lane: LaneId,
+    /// Whether we called, so that the driver waits for the outcome.
+    pub ours: bool,
+    pub stream: TcpStream,
+    pub phase: Phase,
+    /// What has been received and not been understood yet.
+    inbox: Vec<u8>,
+    /// When it must be up.
+    pub deadline: Instant,
+}
+
+impl Connection {
+    /// Calls a place.
+    pub fn to(lane: LaneId, place: Place, hello: Vec<u8>, within: Duration) -> Result<Self, LaneFault> {
+        let stream = start_to_connect(place)?;
+        let phase = Phase::Calling { place, hello };
+        let deadline = Instant::now() + within;
+        Ok(Self { lane, ours: true, stream, phase, inbox: Vec::new(), deadline })
+    }
+
+    /// A peer has called.
+    pub fn from(lane: LaneId, stream: TcpStream) -> Self {
+        let deadline = Instant::now() + CALL_WITHIN;
+        Self { lane, ours: false, stream, phase: Phase::Called, inbox: Vec::new(), deadline }
+    }
+
+    /// Whether its lane is not up yet.
+    pub fn is_being_set_up(&self) -> bool {
+        !matches!(self.phase, Phase::Up(_))
+    }
+
+    /// Goes on as far as what has come allows.
+    pub fn step(&mut self, shared: &Shared, welcome: &[u8]) -> Result<(), LaneFault> {
+        if let Phase::Calling { .. } = self.phase {
+            return self.make_offer(shared);
+        }
+        let ended = self.fill_inbox();
+        let inbox = core::mem::take(&mut self.inbox);
+        let mut rest = &inbox[..];
+        while let Some((message, length)) = Message::decode(rest)? {
+            self.take(shared, welcome, message)?;
+            rest = &rest[length..];
+        }
+        self.inbox = rest.to_vec();
+        ended
+    }
+
+    fn fill_inbox(&mut self) -> Result<(), LaneFault> {
+        let mut bytes = [0; MESSAGE_BYTES_MAX];
+        match self.stream.read(&mut bytes) {
+            Ok(0) => Err(LaneFault::PeerGone),
+            Ok(count) => {
+                self.inbox.extend(&bytes[..count]);
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(())
+            }
+            Err(_) => Err(LaneFault::PeerGone),
+        }
+    }
+
+    fn take(&mut self, shared: &Shared, welcome: &[u8], message: Message<'_>) -> Result<(), LaneFault> {
+        // An error ends the connection; any other way out sets the next phase.
+        let phase = core::mem::replace(&mut self.phase, Phase::Called);
+        self.phase = match (phase, message) {
+            (Phase::Called, Message::Call(cookie, offer)) => self.answer(shared, welcome, cookie, &offer)?,
+            (Phase::Offered(half), Message::Answer(offer)) => {
+                let hello = offer.hello.to_vec();
+                let link = join(shared, half, &offer)?;
+                send(&mut self.stream, &Message::Ready);
+                shared.notify(Notice::Connected(self.lane, Arc::clone(&link), hello));
+                Phase::Up(link)
+            }
+            (Phase::Answered(link, hello), Message::Ready) => {
+                shared.notify(Notice::Accepted(self.lane, Arc::clone(&link), hello));
+                Phase::Up(link)
+            }
+            (phase, message) => {
+                self.phase = phase;
+                return Err(match message {
+                    Message::Goodbye => LaneFault::PeerClosed,
+                    Message::Stranger => LaneFault::NotThere,
+                    Message::Refusal(why) => LaneFault::Unacceptable { why: format!("it refused us: {why}") },
+                    _ => LaneFault::Corrupt { what: "a message of the handshake out of turn" },
+                });
+            }
+        };
+        Ok(())
+    }
+
+    /// The network answered our call: makes our side of the lane and offers it.
+    fn make_offer(&mut self, shared: &Shared) -> Result<(), LaneFault> {
+        let Phase::Calling { place, hello } = &self.phase else { unreachable!("only callers call") };
+        match self.stream.take_error() {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => return Err(fault_of_call(&error)),
+        }
+        let half = new_half(shared)?;
+        let offer =
+            half.offer(&shared.terms.device, shared.terms.blocks.memory(), &shared.terms.config, hello);
+        send(&mut self.stream, &Message::Call(place.cookie, offer));
+        self.phase = Phase::Offered(half);
+        Ok(())
+    }
+
+    /// A peer called us: makes our side of the lane, connects it, and answers.
+    fn answer(
+        &mut self,
+        shared: &Shared,
+        welcome: &[u8],
+        cookie: [u8; COOKIE_BYTES],
+        offer: &Offer<'_>,
+    ) -> Result<Phase, LaneFault> {
+        if cookie != shared.terms.cookie {
+            return Err(LaneFault::NotThere);
+        }
+        let terms = &shared.terms;
+        let half = new_half(shared)?;
+        let answer =
+            Message::Answer(half.offer(&terms.device, terms.blocks.memory(), &terms.config, welcome))
+                .encode();
+        let link = join(shared, half, offer)?;
+        send_bytes(&mut self.stream, &answer);
+        Ok(Phase::Answered(link, offer.hello.to_vec()))
+    }
+}
+
+fn new_half(shared: &Shared) -> Result<Half, LaneFault> {
+    let terms = &shared.terms;
+    Half::new(&terms.device, &terms.config, &terms.receives, &terms.channel).map_err(unusable)
+}
+
+fn join(shared: &Shared, half: Half, offer: &Offer<'_>) -> Result<Arc<Link>, LaneFault> {
+    let terms = &shared.terms;
+    if offer.ethernet != terms.device.port.ethernet {
+        return Err(unusable("its port is on another kind of network"));
+    }
+    let link = half.connect(&terms.device, &terms.config, &terms.receives, &terms.alarm, offer);
+    link.map(Arc::new).map_err(unusable)
+}
+
+fn start_to_connect(place: Place) -> Result<TcpStream, LaneFault> {
+    let family = if place.socket.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(unusable)?;
+    // Without it the last bytes of the handshake may wait for an acknowledgement; nothing breaks.
+    let _slower = sockopt::set_tcp_nodelay(&socket, true);
+    match connect(&socket, &place.socket) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(fault_of_call(&error.into())),
+    }
+}
+
+fn fault_of_call(error: &io::Error) -> LaneFault {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => LaneFault::NotThere,
+        io::ErrorKind::TimedOut => LaneFault::TimedOut,
+        _ => unusable(error),
+    }
+}
+
+/// Sends a message; see [`send_bytes`].
+pub fn send(stream: &mut TcpStream, message: &Message<'_>) {
+    send_bytes(stream, &message.encode());
+}
+
+/// Sends a message that fits the socket's empty buffer; a peer that does not get it whole is gone, which reading shows.
+fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) {
+    let _peer_gone = stream.write_all(bytes);
+}
+
+fn unusable(error: impl ToString) -> LaneFault {
+    LaneFault::Unacceptable { why: error.to_string() }
+}

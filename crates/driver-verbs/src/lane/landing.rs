@@ -1,0 +1,94 @@
+//! Blocks that peers lend, read into memory of our own.
+//!
+//! A read takes memory only while a block is on its way or in use, and each lane has one on its way at most.
+
+use std::sync::Arc;
+
+use farcall_driver::{Block, BlockDescriptor, BlockMemory, LaneFault, Loan, LoanError, LoanHome, Returns};
+
+use super::link::Link;
+use crate::counters::VerbsLaneCounters;
+use crate::region::Region;
+
+/// The memory into which the blocks of all lanes are read.
+pub struct Landing {
+    memory: Arc<BlockMemory<Region>>,
+    home: Arc<dyn LoanHome>,
+}
+
+impl Landing {
+    /// All of a region.
+    pub fn new(region: Region) -> Self {
+        let memory = Arc::new(BlockMemory::new(region));
+        let home = Arc::clone(&memory) as Arc<dyn LoanHome>;
+        Self { memory, home }
+    }
+}
+
+/// The blocks of one lane's peer.
+#[derive(Default)]
+pub struct Arrivals {
+    /// The block that is on its way.
+    under_way: Option<(BlockDescriptor, Loan)>,
+    /// Reads started so far.
+    reads: u64,
+    /// What the peer gets back.
+    returns: Arc<Returns>,
+}
+
+impl Arrivals {
+    /// The block, if it is here; else starts to read it, or waits for memory to read it into.
+    pub fn borrow(
+        &mut self,
+        block: BlockDescriptor,
+        link: &Link,
+        landing: &Landing,
+        counters: &VerbsLaneCounters,
+    ) -> Result<Option<Block>, LaneFault> {
+        if let Some((_, loan)) = self.under_way.take_if(|(under_way, _)| *under_way == block) {
+            link.reap();
+            if !link.has_read(self.reads) {
+                self.under_way = Some((block, loan));
+                return Ok(None);
+            }
+            counters.blocks_read.increment();
+            counters.bytes_read.add(block.length);
+            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&self.returns))));
+        }
+        let end = block.offset.checked_add(block.length);
+        if end.is_none_or(|end| end > link.peer.blocks_bytes) || self.under_way.is_some() {
+            let what = "a block outside the peer's memory, or another one in between";
+            return Err(LaneFault::Corrupt { what });
+        }
+        let length = usize::try_from(block.length).unwrap_or(usize::MAX);
+        let mut loan = match landing.memory.loan(&landing.home, length) {
+            Ok(loan) => loan,
+            Err(LoanError::Exhausted) => {
+                counters.landings_delayed.increment();
+                return Ok(None);
+            }
+            Err(LoanError::TooLong { .. }) => {
+                return Err(LaneFault::Corrupt { what: "a block longer than any that this side takes" });
+            }
+        };
+        if length == 0 {
+            return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&self.returns))));
+        }
+        self.reads += 1;
+        link.read(block.offset, &mut loan, landing.memory.memory().local_key(), self.reads);
+        self.under_way = Some((block, loan));
+        Ok(None)
+    }
+
+    /// The next block that the peer can have back.
+    pub fn next_return(&self) -> Option<BlockDescriptor> {
+        self.returns.next()
+    }
+
+    /// The lane is over: the card may write what is under way until the queue pair is gone.
+    pub fn end(self, link: &Link) {
+        if let Some((_, loan)) = self.under_way {
+            link.park(loan);
+        }
+    }
+}
