@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use farcall_driver::clock::Clock;
+use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram};
 use farcall_driver_udp::{UdpConfig, UdpDriver};
@@ -253,7 +254,7 @@ fn all_calls_complete_once_with_the_right_bytes_over_a_fabric_that_breaks_packet
         truncate: 0.01,
         ..FaultConfig::none(seed)
     };
-    let broken = |seed: u64| Fault::new(udp(1472), faults(seed), &format!("fault {seed}"));
+    let broken = |seed: u64| Fault::new(udp(1472), faults(seed), Clock::new(), &format!("fault {seed}"));
     let mut pair = Pair::new([broken(1), broken(2)]);
     let session = pair.connect();
     let (calls, window) = (100_000, 200);

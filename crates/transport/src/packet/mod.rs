@@ -188,7 +188,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         if self.transmitter.is_blocked() || self.outbound.calls.wants_transmit() {
             return Some(Instant::ZERO);
         }
-        self.outbound.calls.next_deadline()
+        self.outbound.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()
     }
 
     fn prepare_wait(&mut self) {
