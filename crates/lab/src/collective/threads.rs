@@ -10,6 +10,7 @@ use farcall::parameters::Settings;
 use farcall::{EndpointError, Node, TransportKind};
 
 use super::{Member, OperationTime, Plan, Root, Schedule};
+use crate::trace::HostTrace;
 
 /// The longest that ranks wait for each other before the first operation.
 const GATHER_MAX: Duration = Duration::from_secs(30);
@@ -38,6 +39,8 @@ pub struct ThreadsRun {
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
 }
 
 /// Runs a plan with a thread for each rank.
@@ -54,13 +57,16 @@ pub fn run(plan: &Plan, transport: TransportKind, settings: &Settings) -> Result
         }
         let outcome = lead(&ranks, &schedule, plan, transport, settings);
         over.store(true, Ordering::Release);
+        let mut traces = Vec::new();
         for other in others {
             match other.join() {
-                Ok(served) => served?,
+                Ok(served) => traces.extend(served?),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        outcome
+        let mut run = outcome?;
+        run.traces.extend(traces);
+        Ok(run)
     })
 }
 
@@ -75,6 +81,7 @@ fn member(
     let node = Node::new(Bootstrap::among(ranks, rank, random_incarnation()), settings.clone());
     let endpoint = node.endpoint(transport.name())?;
     node.barrier("endpoints", GATHER_MAX)?;
+    endpoint.tracer().switch(plan.trace);
     Ok(Member::new(rank, endpoint, Arc::clone(schedule), plan.limits, true, plan.seed))
 }
 
@@ -86,7 +93,7 @@ fn serve(
     transport: TransportKind,
     settings: &Settings,
     over: &AtomicBool,
-) -> Result<(), ThreadsError> {
+) -> Result<Option<HostTrace>, ThreadsError> {
     let mut member = member(rank, ranks, schedule, plan, transport, settings)?;
     while !over.load(Ordering::Acquire) {
         if member.turn() == 0 {
@@ -94,7 +101,7 @@ fn serve(
             thread::yield_now();
         }
     }
-    Ok(())
+    Ok(HostTrace::end(rank, member.endpoint()))
 }
 
 fn lead(
@@ -111,5 +118,6 @@ fn lead(
         }
     }
     let times = root.outcome().map_err(ThreadsError::Failed)?.to_vec();
-    Ok(ThreadsRun { times, repeated: root.repeated() })
+    let traces = HostTrace::end(0, root.endpoint()).into_iter().collect();
+    Ok(ThreadsRun { times, repeated: root.repeated(), traces })
 }

@@ -57,18 +57,15 @@ fn take_part(job: &Job) -> Report<Found> {
         endpoint.tracer().switch(job.instruments.trace);
         serve(&endpoint, job, shard, within).map_err(sentence)?
     } else {
-        call(&endpoint, job, within)?
+        call(&endpoint, node.rank(), job, within)?
     };
-    if job.instruments.trace {
-        endpoint.tracer().switch(false);
-        found.trace = Some(HostTrace::new(node.rank(), &endpoint.trace()));
-    }
+    found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), &endpoint));
     // Nobody leaves while others may still await its answers.
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
     Ok(found)
 }
 
-fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, String> {
+fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<Found, String> {
     let servers = 0..job.exchange.servers as u32;
     let peers: Vec<Peer> =
         servers.map(|rank| endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
@@ -80,8 +77,8 @@ fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, Strin
     let before = OwnCounters::read();
     endpoint.tracer().switch(job.instruments.trace);
     let run = measure(endpoint, &peers, job).map_err(sentence)?;
-    endpoint.tracer().switch(false);
     let counters = OwnCounters::read().since(&before);
+    let trace = HostTrace::end(rank, endpoint);
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
     }
@@ -93,7 +90,7 @@ fn call(endpoint: &Endpoint, job: &Job, within: Duration) -> Result<Found, Strin
         warmup,
         counters,
     };
-    Ok(Found { client: Some(client), ..Found::default() })
+    Ok(Found { client: Some(client), trace, ..Found::default() })
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {

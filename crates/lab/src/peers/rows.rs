@@ -8,7 +8,7 @@ use farcall_limit::{Effort, TCP_MESSAGE_BYTES_MAX, tcp_ping_pong};
 
 use super::{Ask, Path, Peer, PeerStatistic};
 use crate::bench::{Bench, BenchError, RoundTripLimit};
-use crate::blocks::{Blocks, Plan};
+use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
 use crate::regime::Regime;
@@ -260,6 +260,11 @@ impl CellRun {
             calls: u64::MAX,
             lasting: self.lasting,
         }
+    }
+
+    /// How far the cores were apart, around every block.
+    pub fn distances(&self) -> &[Distance] {
+        &self.blocks.distances
     }
 
     /// What was found: each peer and bare loop beside each transport, in each regime that the cores were in.

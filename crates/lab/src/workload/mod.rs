@@ -68,6 +68,8 @@ pub struct WorkloadTest {
     pub lasting: Duration,
     /// Decides when messages are due, how long they are and where they go.
     pub seed: u64,
+    /// Whether messages under load are traced.
+    pub trace: bool,
 }
 
 /// Who sends and who receives.
@@ -137,6 +139,7 @@ struct Plan {
     mean_gap_nanos: f64,
     window: Duration,
     seed: u64,
+    trace: bool,
 }
 
 impl WorkloadTest {
@@ -171,6 +174,7 @@ impl WorkloadTest {
             mean_gap_nanos,
             window: window.min(self.lasting),
             seed: self.seed,
+            trace: self.trace,
         }
     }
 }
@@ -240,6 +244,7 @@ mod tests {
             messages: 500,
             lasting: Duration::from_secs(1),
             seed: 1,
+            trace: false,
         }
     }
 

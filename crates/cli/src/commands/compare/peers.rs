@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 
 use super::{install, readable};
 use crate::arguments::compare::Compare;
+use crate::commands::drift;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -76,6 +77,9 @@ pub fn run(
     };
     let mut cells = plan.cells(bench).map_err(Failure::run)?;
     measure(&mut cells, plan.blocks, bench, compare.output.quiet)?;
+    for cell in &cells {
+        drift::record("compare", &cell.name(), cell.distances(), report)?;
+    }
     show(&cells, bench, report)
 }
 
