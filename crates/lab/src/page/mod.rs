@@ -12,6 +12,8 @@ mod waterfall;
 
 use core::fmt::Write;
 
+use serde_json::Value;
+
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::{Latency, Table};
 use crate::run::{RecordedRun, Track, document, explain, varied_effects};
@@ -55,6 +57,7 @@ pub fn page_with(runs: &[RecordedRun], parts: &[Part]) -> String {
     for run in runs {
         ablations(&mut page, run);
         waterfalls(&mut page, run);
+        comparisons(&mut page, run);
     }
     for table in document.tables.iter().filter(|table| !table.rows.is_empty()) {
         results(&mut page, table, runs);
@@ -89,7 +92,7 @@ fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
             Some(Track { count, least, median, most }) => format!(
                 "the reference (a cache line there and back between the cores) was {median:.0} ns, from {least:.0} to {most:.0} ns in {count} measurements"
             ),
-            None => "the reference was not measured: nothing here ran on two cores of a machine".to_owned(),
+            None => "the reference was not measured".to_owned(),
         };
         item(page, &format!("{}: {reference}", recorded.name));
         let cold =
@@ -144,6 +147,40 @@ fn ablations(page: &mut String, run: &RecordedRun) {
         figure::put(page, "factors", index, &bars::of(about, effects));
     }
     page.push_str("</section>\n");
+}
+
+/// What `compare` found: figures beside others of the same blocks.
+fn comparisons(page: &mut String, run: &RecordedRun) {
+    let compared: Vec<_> = run.figures.iter().filter(|figure| figure.more.contains_key("other")).collect();
+    if compared.is_empty() {
+        return;
+    }
+    page.push_str(&format!(
+        "<section>\n<h2>{}: beside others</h2>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">row</th>\
+         <th scope=\"col\">farcall</th><th scope=\"col\">other</th><th scope=\"col\">ratio</th><th scope=\"col\">95 %</th>\
+         <th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n",
+        escape(&run.name)
+    ));
+    for figure in compared {
+        let number = |field: &str| figure.more.get(field).and_then(Value::as_f64);
+        let text = |field: &str| figure.more.get(field).and_then(Value::as_str).unwrap_or("–").to_owned();
+        let interval = match (number("ratio_low"), number("ratio_high")) {
+            (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
+            _ => "–".to_owned(),
+        };
+        let what = format!("{} {}: {}", figure.transport, figure.name, text("description"));
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\">{}</th><td>{:.1} {}</td>{}{}<td>{interval}</td><td>{}</td></tr>",
+            escape(&what),
+            figure.value,
+            escape(&figure.unit),
+            cell(number("other")),
+            cell(number("ratio")),
+            escape(&text("verdict")),
+        );
+    }
+    page.push_str("</tbody>\n</table></div>\n</section>\n");
 }
 
 /// Where the time of traced calls went.

@@ -42,8 +42,9 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
         return vary::run(shuffle, &cells, report);
     }
     let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
-    // Ranks share a single core where there is no second one; nothing moves there.
-    let bench = Bench::new().ok();
+    // Where there is no second core nothing moves.
+    let is_real = |transport: &TransportKind| !transport.is_simulated();
+    let bench = shuffle.transport.iter().any(is_real).then(Bench::new).and_then(Result::ok);
     let started = Instant::now();
     for &transport in &shuffle.transport {
         let place = place(shuffle, transport, profile.as_ref());
