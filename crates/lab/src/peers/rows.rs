@@ -13,7 +13,7 @@ use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
-use crate::msgrate::{self, MessageRate, Mode};
+use crate::msgrate::{self, MessageRate, MessageRateResult, Mode};
 use crate::regime::Regime;
 use crate::units::Size;
 
@@ -227,7 +227,7 @@ impl CellRun {
         let effort = Effort::lasting(self.lasting);
         let other = |nanos: u64| Found::Other { value: nanos as f64, step: 0.0 };
         Ok(match arm {
-            Arm::Farcall(transport) if self.path == Path::Stream => self.stream(*transport, bench)?,
+            Arm::Farcall(transport) if self.path == Path::Stream => self.stream(*transport, bench),
             Arm::Farcall(transport) => {
                 let result = bench.exchange(&self.exchange(*transport))?;
                 let found = result.latencies.summary().and_then(|summary| {
@@ -256,7 +256,7 @@ impl CellRun {
     }
 
     /// Tagged messages one way, copied in and out, each matched with a receive.
-    fn stream(&self, transport: TransportKind, bench: &Bench) -> Result<Found, BenchError> {
+    fn stream(&self, transport: TransportKind, bench: &Bench) -> Found {
         let rate = MessageRate {
             transport: transport.name().to_owned(),
             settings: self.assignments.clone(),
@@ -268,9 +268,12 @@ impl CellRun {
             raw: None,
             lasting: STREAM_WITHIN,
         };
-        let result = msgrate::run(&rate)?;
-        let per_second = result.messages as f64 / result.elapsed.as_secs_f64();
-        Ok(Found::Farcall { p50: 0.0, mean: 0.0, trimmed: 0.0, per_second })
+        match msgrate::run(&rate) {
+            Ok(MessageRateResult { elapsed, messages }) => {
+                Found::Other { value: messages as f64 / elapsed.as_secs_f64(), step: 0.0 }
+            }
+            Err(error) => Found::Nothing(error.to_string()),
+        }
     }
 
     /// Whether the peer's figure would be the time that the system takes to wake it.
@@ -340,8 +343,9 @@ impl CellRun {
     }
 
     fn outcome(&self, farcall: usize, arm: usize, regime: Regime) -> Result<Outcome, String> {
+        let both = [farcall, arm].map(|arm| self.blocks.of_arm(regime, arm));
         if let Some(Found::Nothing(why)) =
-            self.blocks.of_arm(regime, arm).find(|found| matches!(found, Found::Nothing(_)))
+            both.into_iter().flatten().find(|found| matches!(found, Found::Nothing(_)))
         {
             return Err(why.clone());
         }
