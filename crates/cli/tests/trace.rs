@@ -47,7 +47,7 @@ fn every_workload_that_makes_calls_shows_their_parts() {
     let workloads: [&[&str]; 6] = [
         &["perf", "readDist", "--transport", "ring+shm", "--count", "600", "--objects", "100"],
         &["perf", "echoWorkload", "--transport", "homa+sim", "--nodes", "4", "--count", "200"],
-        &["perf", "echoWorkload", "--transport", "basic+udp", "--link-gbps", "1", "--count", "300"],
+        &["perf", "echoWorkload", "--transport", "basic+udp", "--link-gbps", "1", "--workload", "W1"],
         &["shuffle", "--nodes", "4", "--sizes", "4000", "--ops", "6"],
         &["shuffle", "--nodes", "3", "--sizes", "4000", "--ops", "6", "--transport", "ring+shm"],
         &["benchkv", "--ranks", "2", "--runs", "1", "--seconds", "0.2"],

@@ -54,6 +54,10 @@ fn columns(part: Part) -> String {
 
 /// The field of records that has the parts: of the row of the median.
 pub fn field(statistic: Statistic, traced: &Traced) -> Option<(&'static str, Value)> {
-    let trace = traced.summary.as_ref().filter(|_| statistic == Statistic::P50)?;
-    Some(("trace", json!(trace)))
+    Some(parts(traced)?).filter(|_| statistic == Statistic::P50)
+}
+
+/// The same for records of tests that have no median.
+pub fn parts(traced: &Traced) -> Option<(&'static str, Value)> {
+    Some(("trace", json!(traced.summary.as_ref()?)))
 }

@@ -57,16 +57,22 @@ pub fn run(plan: &Plan, transport: TransportKind, settings: &Settings) -> Result
         }
         let outcome = lead(&ranks, &schedule, plan, transport, settings);
         over.store(true, Ordering::Release);
-        let mut traces = Vec::new();
+        // Nobody leaves before all have stopped: the calls to a rank that has left would lose their names.
+        let mut members = Vec::new();
         for other in others {
             match other.join() {
-                Ok(served) => traces.extend(served?),
+                Ok(served) => members.push(served?),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        let mut run = outcome?;
-        run.traces.extend(traces);
-        Ok(run)
+        let root = outcome?;
+        let endpoints = members.iter().map(Member::endpoint);
+        let endpoints = core::iter::once(root.endpoint()).chain(endpoints).zip(0..);
+        Ok(ThreadsRun {
+            times: root.outcome().map_err(ThreadsError::Failed)?.to_vec(),
+            repeated: root.repeated(),
+            traces: endpoints.filter_map(|(endpoint, rank)| HostTrace::end(rank, endpoint)).collect(),
+        })
     })
 }
 
@@ -93,7 +99,7 @@ fn serve(
     transport: TransportKind,
     settings: &Settings,
     over: &AtomicBool,
-) -> Result<Option<HostTrace>, ThreadsError> {
+) -> Result<Member, ThreadsError> {
     let mut member = member(rank, ranks, schedule, plan, transport, settings)?;
     while !over.load(Ordering::Acquire) {
         if member.turn() == 0 {
@@ -101,7 +107,7 @@ fn serve(
             thread::yield_now();
         }
     }
-    Ok(HostTrace::end(rank, member.endpoint()))
+    Ok(member)
 }
 
 fn lead(
@@ -110,14 +116,12 @@ fn lead(
     plan: &Plan,
     transport: TransportKind,
     settings: &Settings,
-) -> Result<ThreadsRun, ThreadsError> {
+) -> Result<Root, ThreadsError> {
     let mut root = Root::new(member(0, ranks, schedule, plan, transport, settings)?, plan.clone());
     while !root.is_done() {
         if root.turn() == 0 {
             thread::yield_now();
         }
     }
-    let times = root.outcome().map_err(ThreadsError::Failed)?.to_vec();
-    let traces = HostTrace::end(0, root.endpoint()).into_iter().collect();
-    Ok(ThreadsRun { times, repeated: root.repeated(), traces })
+    Ok(root)
 }

@@ -159,11 +159,17 @@ impl Shown<'_> {
             self.verb(),
             self.outcome.objects
         ))?;
+        let mut trace = tracing::parts(&self.outcome.traced);
         for (nanos, share) in self.outcome.latencies.distribution() {
             report.line(format_args!("{:>10.3} {share:>8.4}", nanos as f64 / 1e3))?;
             let name = format!("{}{size}.{share}", test_name(self.test));
             let record = self.record(name, nanos as f64, Unit::Nanoseconds, Statistic::Quantile);
-            report.record(&with(record, "share", share.into()))?;
+            let mut record = with(record, "share", share.into());
+            // The first that at least half of the operations did not exceed stands for the median.
+            if let Some((name, value)) = trace.take_if(|_| share >= 0.5) {
+                record = with(record, name, value);
+            }
+            report.record(&record)?;
         }
         Ok(())
     }
@@ -180,7 +186,12 @@ impl Shown<'_> {
             outcome.in_flight
         );
         report.line(Row::rate(name.clone(), outcome.calls_per_second, what))?;
-        report.record(&self.record(name, outcome.calls_per_second, Unit::PerSecond, Statistic::OverWallClock))
+        let statistic = Statistic::OverWallClock;
+        let record = self.record(name, outcome.calls_per_second, Unit::PerSecond, statistic);
+        report.record(&match tracing::parts(&outcome.traced) {
+            Some((name, value)) => with(record, name, value),
+            None => record,
+        })
     }
 
     fn show_multi_read(&self, report: &mut Report) -> Result<(), Failure> {
