@@ -4,6 +4,7 @@ pub mod benchkv;
 pub mod compare;
 pub mod kv;
 pub mod runs;
+pub mod tracing;
 mod tune;
 pub mod vary;
 
@@ -28,6 +29,7 @@ use benchkv::BenchKvArguments;
 use compare::Compare;
 use kv::Kv;
 use runs::{Audit, Diff, Explain, ReportArguments, Top};
+use tracing::Tracing;
 pub use tune::{
     ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
     TuneAction,
@@ -111,9 +113,6 @@ pub struct Perf {
     /// Objects in the store [default: as many as have 200 MB]
     #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
     pub objects: Option<u64>,
-    /// Traces the calls of echo: prints what each part took, and writes the newest calls to a file that Perfetto reads
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    pub trace: Option<Option<PathBuf>>,
     /// How long the handler of echo works on each request, such as 500ns
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
     pub handler: Duration,
@@ -138,6 +137,8 @@ pub struct Perf {
     /// The fabric that +sim transports run on; --set fabric.SECTION.FIELD=VALUE changes it [default: ideal]
     #[arg(long, value_name = "NAME|FILE")]
     pub fabric: Option<String>,
+    #[command(flatten)]
+    pub tracing: Tracing,
     #[command(flatten)]
     pub varying: Varying,
     #[command(flatten)]
@@ -196,6 +197,8 @@ pub struct Shuffle {
     /// Which node is on which machine: in-order, spread, shuffled:SEED, or a list of machines [default: the profile's]
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
+    #[command(flatten)]
+    pub tracing: Tracing,
     #[command(flatten)]
     pub varying: Varying,
     #[command(flatten)]

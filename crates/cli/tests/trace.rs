@@ -43,6 +43,75 @@ fn traced_calls_are_shown_part_by_part_and_written_for_perfetto() {
 }
 
 #[test]
+fn every_workload_that_makes_calls_shows_their_parts() {
+    let workloads: [&[&str]; 6] = [
+        &["perf", "readDist", "--transport", "ring+shm", "--count", "600", "--objects", "100"],
+        &["perf", "echoWorkload", "--transport", "homa+sim", "--nodes", "4", "--count", "200"],
+        &[
+            "perf",
+            "echoWorkload",
+            "--transport",
+            "basic+udp",
+            "--link-gbps",
+            "1",
+            "--workload",
+            "W1",
+            "--count",
+            "300",
+        ],
+        &["shuffle", "--nodes", "4", "--sizes", "4000", "--ops", "6"],
+        &["shuffle", "--nodes", "3", "--sizes", "4000", "--ops", "6", "--transport", "ring+shm"],
+        &["benchkv", "--ranks", "2", "--runs", "1", "--seconds", "0.2"],
+    ];
+    for workload in workloads {
+        let (folder, file) = (path("workload"), path("workload.json"));
+        let trace = format!("--trace={file}");
+        let shown = text(&farcall(&[workload, &["--quiet", "--record", &folder, &trace]].concat()));
+        let kept = std::fs::read_to_string(format!("{folder}/results.jsonl")).expect("results");
+        let written = std::fs::read_to_string(&file).expect("the file was written");
+        std::fs::remove_dir_all(&folder).expect("the run can be removed");
+        std::fs::remove_file(&file).expect("it can be removed");
+        assert!(shown.contains("request_on_its_way") && shown.contains("typical"), "{workload:?}: {shown}");
+        let traced: Vec<Value> = kept
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+            .filter(|record| record.get("trace").is_some())
+            .collect();
+        assert_eq!(traced.len(), 1, "{workload:?}: the record of the median");
+        let part = |name: &str| traced[0]["trace"]["parts"][name]["mean"].as_f64().expect("a time");
+        let names = ["submit", "request_on_its_way", "gather", "dispatch", "handler", "reply"];
+        let sum: f64 = names.into_iter().chain(["response_on_its_way", "complete"]).map(part).sum();
+        let total = traced[0]["trace"]["total"]["mean"].as_f64().expect("a time");
+        assert!((sum / total - 1.0).abs() < 0.02, "{workload:?}: {sum} of {total}");
+        assert!(written.contains("\"handler\""), "{workload:?}");
+        let is_simulated =
+            workload.contains(&"homa+sim") || !workload.contains(&"--transport") && workload[0] == "shuffle";
+        assert_eq!(kept.contains("\"test\":\"reference\""), !is_simulated, "{workload:?}");
+    }
+}
+
+#[test]
+fn what_is_varied_is_confirmed_and_drawn() {
+    let (folder, page) = (path("varied"), path("varied.html"));
+    let echo = ["perf", "--transport", "basic+sim", "--fabric", "connectx2-qdr", "--sizes", "10K", "--quiet"];
+    let factors = ["--vary", "fabric.link.gbps=16/64,homa.overcommit=2/8", "--count", "60", "--blocks", "4"];
+    text(&farcall(&[&echo[..], &factors, &["--record", &folder]].concat()));
+    let explained = text(&farcall(&["explain", &folder]));
+    text(&farcall(&["report", &folder, "--output", &page]));
+    let drawn = std::fs::read_to_string(&page).expect("the page");
+    std::fs::remove_dir_all(&folder).expect("the run can be removed");
+    std::fs::remove_file(&page).expect("it can be removed");
+    let confirmed =
+        "confirmed: the figure depends on `fabric.link.gbps 16 → 64`, which acts on the rate of the links";
+    assert!(explained.contains(confirmed), "{explained}");
+    assert!(
+        explained.contains("refuted: the figure does not depend on `homa.overcommit 2 → 8`"),
+        "{explained}"
+    );
+    assert!(drawn.contains("<path class=\"reach\"") && drawn.contains("fabric.link.gbps 16 → 64: "));
+}
+
+#[test]
 fn what_is_traced_is_explained() {
     let folder = path("run");
     let run = ["perf", "--transport", "ring+sim", "--sizes", "1K", "--quiet", "--trace", "--handler", "2us"];
@@ -76,8 +145,10 @@ fn what_cannot_be_traced_gets_one_sentence() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         String::from_utf8(output.stderr).expect("text").trim_end().to_owned()
     };
-    let basic = ["perf", "basic", "--transport", "ring+shm", "--trace"];
-    assert_eq!(sentence(&basic), "farcall: --trace is for echo only");
+    let varied = ["perf", "--transport", "ring+sim", "--vary", "ring.batch_bytes=4K", "--trace"];
+    assert!(sentence(&varied).starts_with("farcall: --trace is for one configuration"));
+    let runs = ["benchkv", "--runs", "2", "--trace=x.json"];
+    assert!(sentence(&runs).ends_with("give --runs 1 and no --sweep"));
     let many = ["perf", "--transport", "ring+sim", "--sizes", "1K,2K", "--trace=x.json"];
     assert!(sentence(&many).starts_with("farcall: --trace=FILE takes the calls of one measurement"));
 }

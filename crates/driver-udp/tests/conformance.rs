@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use farcall_driver::clock::Clock;
 use farcall_driver::datagram_conformance;
 use farcall_driver::decorate::{Count, Fault, FaultConfig, Pcap, Trace};
 use farcall_driver::trace::Tracer;
@@ -44,7 +45,10 @@ fn counted(count: usize) -> Vec<Count<UdpDriver>> {
 }
 
 fn faultless(count: usize) -> Vec<Fault<UdpDriver>> {
-    plain(count).into_iter().map(|driver| Fault::new(driver, FaultConfig::none(1), "conformance")).collect()
+    plain(count)
+        .into_iter()
+        .map(|driver| Fault::new(driver, FaultConfig::none(1), Clock::new(), "conformance"))
+        .collect()
 }
 
 fn captured(count: usize) -> Vec<Pcap<UdpDriver, std::io::Sink>> {
@@ -63,7 +67,8 @@ fn traced(count: usize) -> Vec<Trace<UdpDriver>> {
 /// All of them at once, in boxes.
 fn decorated(count: usize) -> Vec<Box<dyn farcall_driver::Datagram>> {
     let stack = |driver| {
-        let faultless = Fault::new(Count::new(driver, "conformance"), FaultConfig::none(2), "conformance");
+        let faultless =
+            Fault::new(Count::new(driver, "conformance"), FaultConfig::none(2), Clock::new(), "conformance");
         let traced = Trace::new(faultless, Tracer::new(16));
         Box::new(Pcap::new(traced, std::io::sink()).expect("a sink")) as Box<dyn farcall_driver::Datagram>
     };

@@ -9,6 +9,8 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use std::os::fd::RawFd;
 
+use farcall_protocol::Instant;
+
 use crate::{Address, AddressError};
 
 /// A peer's address after the driver has resolved it: a small number that is cheap to send to and to compare.
@@ -88,6 +90,12 @@ pub trait Datagram: Send {
 
     /// Takes a received packet's memory back. Every packet should come back; one that does not is lost to the driver.
     fn release(&mut self, packet: Packet);
+
+    /// When the driver next has something to send that no packet announces; `None` when it has not. Call
+    /// [`Datagram::receive`] or [`Datagram::flush`] then.
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
 
     /// Announces that the caller is about to block. Packets that arrive from now on make one of the
     /// `wait_descriptors` readable; the caller must receive once more before it really blocks. Drivers whose

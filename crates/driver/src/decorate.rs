@@ -1,13 +1,15 @@
 //! Decorators: drivers around drivers, which count, trace, capture or disturb what passes through.
 //!
 //! Each wraps any implementation of its seam and is one itself, so that they can be stacked. Those for packets are
-//! [`Count`], [`Trace`], [`Pcap`] and [`Fault`]; those for lanes [`LaneCount`], [`LaneTrace`] and [`LaneSever`].
+//! [`Count`], [`Trace`], [`Pcap`] and [`Fault`]; those for lanes [`LaneCount`], [`LaneTrace`],
+//! [`LaneDelay`] and [`LaneSever`].
 
 mod count;
 mod delegate;
 mod fault;
 mod held;
 mod lane_count;
+mod lane_delay;
 mod lane_sever;
 mod lane_trace;
 mod pcap;
@@ -21,6 +23,7 @@ pub use lane_count::{
     CountingReceiver, CountingSender, LaneCount, LaneDriverCounters, RecordReceiveCounters,
     RecordSendCounters,
 };
+pub use lane_delay::{DelayingSender, LaneDelay, LaneDelayConfig};
 pub use lane_sever::{LaneSever, SeveredSender};
 pub use lane_trace::{LaneTrace, TracingEnd};
 pub use pcap::Pcap;

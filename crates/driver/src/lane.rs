@@ -14,6 +14,8 @@
 use core::time::Duration;
 use std::os::fd::RawFd;
 
+use farcall_protocol::Instant;
+
 use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError};
 
 /// Records start at multiples of this: a cache line.
@@ -69,6 +71,11 @@ pub trait LaneSender: Send {
     /// Makes sure that what was published is seen, also by a peer which went to sleep: one doorbell for all of it. `false`
     /// when the fabric had no room for all; ring again after a poll.
     fn ring_doorbell(&mut self) -> bool;
+
+    /// When the doorbell must be rung again although nothing else happens; `None` when it need not.
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// The reading end of a lane: the ring in this process's memory.

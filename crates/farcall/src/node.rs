@@ -101,17 +101,17 @@ impl Node {
             Some(host) => Site::Simulated(host),
             None => Site::Machine(directory.local_ip()),
         };
-        let label = self.label(&directions.key(endpoint));
-        let transport = Builder { identity, settings, label: &label }
-            .build(kind, &site)
-            .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
-        directions.publish(endpoint, transport.address())?;
-        let counters = EndpointCounters::new(CounterFile::process(), &label);
         let EndpointSettings { idle, spin_time, call_timeout, message_timeout, .. } = settings.endpoint;
         let (clock, idler) = match &self.host {
             Some(host) => (host.clock(), Idler::forbidden()),
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
+        let label = self.label(&directions.key(endpoint));
+        let transport = Builder { identity, settings, clock: &clock, label: &label }
+            .build(kind, &site)
+            .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
+        directions.publish(endpoint, transport.address())?;
+        let counters = EndpointCounters::new(CounterFile::process(), &label);
         Ok(Endpoint::new(
             transport,
             call_timeout,

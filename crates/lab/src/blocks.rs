@@ -32,6 +32,22 @@ pub struct Distance {
     pub kept: bool,
 }
 
+impl Distance {
+    /// Measures the distance before and after some `work` of an experiment that has `begun`.
+    pub fn around<T, E>(
+        begun: Instant,
+        mut distance_nanos: impl FnMut() -> Result<f64, E>,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<(T, Self), E> {
+        let began = begun.elapsed();
+        let before_nanos = distance_nanos()?;
+        let done = work()?;
+        let after_nanos = distance_nanos()?;
+        let kept = regime_between(before_nanos, after_nanos).is_some();
+        Ok((done, Self { before_nanos, after_nanos, began, kept }))
+    }
+}
+
 /// All blocks of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blocks<T> {
@@ -55,20 +71,13 @@ impl<T> Blocks<T> {
     pub fn run<E>(
         &mut self,
         order: &[usize],
-        mut distance_nanos: impl FnMut() -> Result<f64, E>,
+        distance_nanos: impl FnMut() -> Result<f64, E>,
         mut measure: impl FnMut(usize) -> Result<T, E>,
     ) -> Result<(), E> {
-        let began = self.begun.elapsed();
-        let before = distance_nanos()?;
-        let mut found = Vec::with_capacity(order.len());
-        for &arm in order {
-            found.push((arm, measure(arm)?));
-        }
-        let after = distance_nanos()?;
-        let regime = regime_between(before, after);
-        let (before_nanos, after_nanos, kept) = (before, after, regime.is_some());
-        self.distances.push(Distance { before_nanos, after_nanos, began, kept });
-        match regime {
+        let work = || order.iter().map(|&arm| Ok((arm, measure(arm)?))).collect();
+        let (found, distance) = Distance::around(self.begun, distance_nanos, work)?;
+        self.distances.push(distance);
+        match regime_between(distance.before_nanos, distance.after_nanos) {
             Some(regime) => self.kept.push(Block { regime, found: in_order_of_arms(found) }),
             None => self.discarded += 1,
         }

@@ -12,7 +12,7 @@ use core::time::Duration;
 use farcall::parameters::Settings;
 
 use crate::bench::{Bench, BenchError};
-use crate::blocks::{Blocks, Plan};
+use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::record::Unit;
 use crate::regime::Regime;
@@ -100,6 +100,11 @@ impl RowRun {
         }
         let Some(order) = self.orders.next() else { return Ok(()) };
         self.blocks.run(&order, || bench.distance_nanos(), |arm| self.arms[arm].measure(bench))
+    }
+
+    /// How far the cores were apart, around every block.
+    pub fn distances(&self) -> &[Distance] {
+        &self.blocks.distances
     }
 
     /// Blocks during which the cores moved.

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use farcall::TransportKind;
 
 use crate::bench::{Bench, BenchError};
-use crate::blocks::{Blocks, Plan};
-use crate::exchange::{Buffers, Exchange, ExchangeResult, StoreAccess, StoreWork, Timing, Workload, sum_of};
+use crate::blocks::{Blocks, Distance, Plan};
+use crate::exchange::{
+    Buffers, Exchange, ExchangeResult, Instruments, StoreAccess, StoreWork, Timing, Workload, sum_of,
+};
 use crate::histogram::{LatencyHistogram, LatencySummary};
 use crate::little::LittleCheck;
 use crate::regime::Regime;
+use crate::trace::Traced;
 use crate::units::Size;
 
 /// Memory that clusterperf fills with objects unless told otherwise, in bytes.
@@ -51,6 +54,8 @@ pub struct StoreTest {
     pub objects: Option<u64>,
     /// Decides which objects are accessed.
     pub seed: u64,
+    /// What is done beside the calls.
+    pub instruments: Instruments,
 }
 
 /// What was found for one transport, size and access.
@@ -82,6 +87,14 @@ pub struct StoreOutcome {
     pub in_flight: u64,
     /// What the clients' counters counted while the operations were under way.
     pub counters: BTreeMap<String, u64>,
+    /// What the servers' counters counted meanwhile.
+    pub server_counters: BTreeMap<String, u64>,
+    /// The share of the time in which servers were ready to run and had no core; `None` where the kernel does not tell.
+    pub server_waited: Option<f64>,
+    /// The calls, when they were traced.
+    pub traced: Traced,
+    /// How far the cores were apart, around every block.
+    pub distances: Vec<Distance>,
     /// Whether the warm-up found a steady state in every block.
     pub warm: bool,
     /// Whether throughput, latency and operations under way agree.
@@ -101,7 +114,8 @@ impl StoreTest {
         let exchange = self.exchange(transport, size, StoreWork { access, objects, seed: self.seed });
         let mut blocks = Blocks::new();
         for order in (Plan { arms: 1, blocks: BLOCKS_MAX, seed: self.seed }).orders() {
-            blocks.run(&order, || bench.distance_nanos(), |_| bench.exchange(&exchange))?;
+            let measure = |_| bench.exchange_with(&exchange, self.instruments);
+            blocks.run(&order, || bench.distance_nanos(), measure)?;
             if blocks.main_regime().is_some_and(|regime| blocks.of_arm(regime, 0).count() == BLOCKS) {
                 break;
             }
@@ -146,6 +160,7 @@ fn sum_up(
     let wall: Duration = results.iter().map(|result| result.wall).sum();
     let calls: u64 = results.iter().map(|result| result.calls).sum();
     let (calls_per_second, in_flight) = (calls as f64 / wall.as_secs_f64(), results[0].in_flight);
+    let waited = results.iter().filter_map(|result| result.asides.server_waited);
     Some(StoreOutcome {
         transport,
         size,
@@ -160,6 +175,10 @@ fn sum_up(
         calls,
         in_flight,
         counters: sum_of(results.iter().map(|result| &result.counters)),
+        server_counters: sum_of(results.iter().map(|result| &result.asides.server_counters)),
+        server_waited: waited.max_by(f64::total_cmp),
+        traced: Traced::on_machine(results.iter().map(|result| &*result.asides.traces)),
+        distances: blocks.distances.clone(),
         warm: results.iter().all(|result| result.warm),
         little: LittleCheck::new(in_flight as f64, calls_per_second, latency.mean_nanos),
     })

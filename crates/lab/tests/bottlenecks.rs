@@ -17,6 +17,7 @@ use serde_json::{Map, json};
 
 /// What is put in.
 struct Bottleneck<'a> {
+    transport: TransportKind,
     in_flight: usize,
     handler_ns: u64,
     settings: &'a [&'a str],
@@ -24,8 +25,14 @@ struct Bottleneck<'a> {
     prepare: fn(&Cluster),
 }
 
-const NONE: Bottleneck<'_> =
-    Bottleneck { in_flight: 16, handler_ns: 0, settings: &[], fabric: &[], prepare: |_| () };
+const NONE: Bottleneck<'_> = Bottleneck {
+    transport: TransportKind::RingSim,
+    in_flight: 16,
+    handler_ns: 0,
+    settings: &[],
+    fabric: &[],
+    prepare: |_| (),
+};
 
 /// Simulations of one process count together, so they run one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -54,17 +61,17 @@ fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> SimulatedEcho 
 
 /// The run as `--record` keeps it.
 fn run(name: &str, bottleneck: &Bottleneck<'_>) -> RecordedRun {
-    let outcome = echo(TransportKind::RingSim, bottleneck);
+    let outcome = echo(bottleneck.transport, bottleneck);
     let more = json!({
         "calls_per_second": outcome.calls_per_second,
         "counters": outcome.counters,
-        "trace": outcome.trace,
+        "trace": outcome.traced.summary,
     });
     let figure = Figure {
         schema: farcall_lab::record::SCHEMA.to_owned(),
         command: "perf".to_owned(),
         test: "echo".to_owned(),
-        transport: "ring+sim".to_owned(),
+        transport: bottleneck.transport.name().to_owned(),
         name: "echo1K".to_owned(),
         value: outcome.latency.p50_nanos.expect("enough calls") as f64,
         unit: "ns".to_owned(),
@@ -119,6 +126,17 @@ fn a_long_way_is_named() {
     first(&Bottleneck { in_flight: 8, fabric: &["link.propagation_ns=5000"], ..NONE }, "way", 1.5);
 }
 
+#[test]
+fn a_delay_in_a_fault_decorator_is_named_on_lanes_and_on_packets() {
+    let settings = &["fault.delay_permille=1000", "fault.delay_time=5us"];
+    for transport in [TransportKind::RingSim, TransportKind::BasicSim, TransportKind::HomaSim] {
+        let delayed = Bottleneck { transport, in_flight: 8, settings, ..NONE };
+        let found = first(&delayed, "way", 1.5);
+        let share = found.figure("share_percent").expect("a share");
+        assert!(share > 70.0, "{transport}: {found:?}");
+    }
+}
+
 /// The server runs for 100 us, and then its neighbour does.
 fn share_the_core(cluster: &Cluster) {
     let events = (1..400_u64).map(|turn| {
@@ -160,7 +178,7 @@ fn parts_add_up_to_the_measured_round_trip_on_every_transport() {
     for transport in [TransportKind::RingSim, TransportKind::BasicSim, TransportKind::HomaSim] {
         for in_flight in [1, 16] {
             let outcome = echo(transport, &Bottleneck { in_flight, ..NONE });
-            let trace = outcome.trace.expect("calls were traced");
+            let trace = outcome.traced.summary.expect("calls were traced");
             assert_eq!((trace.incomplete, trace.disordered), (0, 0), "{transport}");
             assert_eq!(trace.calls, outcome.calls + in_flight as u64 - 1, "{transport}");
             let sum: f64 = trace.parts.values().map(|part| part.mean).sum();

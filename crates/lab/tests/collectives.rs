@@ -13,7 +13,7 @@ const CHUNK_BYTES: usize = 5_000;
 
 fn plan(collective: Collective, ranks: u32, message_bytes: usize, push: Push) -> Plan {
     let limits = PushLimits { push, chunk_bytes: CHUNK_BYTES, pending_max: 3, outstanding_max: 5 };
-    Plan { collective, ranks, message_bytes, warmup: 1, operations: 3, limits, seed: 0x5eed }
+    Plan { collective, ranks, message_bytes, warmup: 1, operations: 3, limits, seed: 0x5eed, trace: false }
 }
 
 fn profile() -> Profile {

@@ -25,6 +25,7 @@ fn test(mix: SizeMix, load: f64, nodes: usize, messages: u64) -> WorkloadTest {
         messages,
         lasting: Duration::from_secs(1),
         seed: 1,
+        trace: false,
     }
 }
 

@@ -258,7 +258,7 @@ fn all_calls_complete_once_with_the_right_bytes_over_a_fabric_that_breaks_packet
         truncate: 0.01,
         ..FaultConfig::none(seed)
     };
-    let broken = |seed: u64| Fault::new(udp(1472), faults(seed), &format!("fault {seed}"));
+    let broken = |seed: u64| Fault::new(udp(1472), faults(seed), Clock::new(), &format!("fault {seed}"));
     let mut pair = Pair::new([broken(1), broken(2)]);
     let session = pair.connect();
     let (calls, window) = (100_000, 200);

@@ -8,6 +8,7 @@ use farcall::TransportKind;
 use farcall_lab::benchkv::Distribution;
 use farcall_lab::units::Size;
 
+use super::tracing::Tracing;
 use super::vary::Varying;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
@@ -50,6 +51,8 @@ pub struct BenchKvArguments {
     /// The transport between daemons
     #[arg(long, default_value = "ring+shm", value_name = "NAME")]
     pub transport: TransportKind,
+    #[command(flatten)]
+    pub tracing: Tracing,
     #[command(flatten)]
     pub varying: Varying,
     #[command(flatten)]

@@ -11,6 +11,7 @@ use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::compare::Compare;
+use crate::commands::drift;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -76,6 +77,8 @@ fn show(runs: &[RowRun], bench: &Bench, report: &mut Report) -> Result<(), Failu
             table.add_row(cells(run, &outcome));
             report.record(&record(run, &outcome))?;
         }
+        let of = format!("{} {}", run.row().transport(), run.row().name());
+        drift::record("compare", &of, run.distances(), report)?;
     }
     report.line(format_args!("# {UNITS_NOTE}"))?;
     report.line(format_args!(

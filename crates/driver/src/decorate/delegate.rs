@@ -2,6 +2,8 @@
 
 use std::os::fd::RawFd;
 
+use farcall_protocol::Instant;
+
 use crate::{Address, AddressError, Datagram, DatagramLimits, Destination, Packet, SendError};
 
 /// Passes the named methods of [`Datagram`] on to a field.
@@ -50,6 +52,12 @@ macro_rules! delegate_datagram {
         #[inline]
         fn release(&mut self, packet: $crate::Packet) {
             self.$inner.release(packet);
+        }
+    };
+    (@next_deadline $inner:ident) => {
+        #[inline]
+        fn next_deadline(&self) -> Option<farcall_protocol::Instant> {
+            self.$inner.next_deadline()
         }
     };
     (@wait_descriptors $inner:ident) => {
@@ -201,6 +209,10 @@ impl<D: Datagram + ?Sized> Datagram for Box<D> {
 
     fn release(&mut self, packet: Packet) {
         (**self).release(packet);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        (**self).next_deadline()
     }
 
     fn prepare_wait(&mut self) {

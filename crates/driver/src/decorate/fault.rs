@@ -4,6 +4,11 @@
 //! the same run. Each packet draws once for every kind of fault, whether that kind is on or not: changing one
 //! probability leaves the draws of the others alone.
 
+use core::time::Duration;
+
+use farcall_protocol::Instant;
+
+use crate::clock::Clock;
 use crate::decorate::delegate::delegate_datagram;
 use crate::decorate::held::{Held, HeldPackets};
 use crate::random::Random;
@@ -27,7 +32,7 @@ pub struct FaultConfig {
     pub duplicate: f64,
     /// One to eight later packets overtake it.
     pub reorder: f64,
-    /// It is kept back for one to `delay_turns_max` calls of flush or receive.
+    /// It is kept back: for `delay_time` if that is there, else for one to `delay_turns_max` calls of flush or receive.
     pub delay: f64,
     /// One to three of its bits are flipped.
     pub corrupt: f64,
@@ -35,13 +40,25 @@ pub struct FaultConfig {
     pub truncate: f64,
     /// The longest delay, in calls of flush or receive.
     pub delay_turns_max: u32,
+    /// The delay in time, which depends on how fast the caller polls only in that nothing leaves between two calls.
+    pub delay_time: Option<Duration>,
 }
 
 impl FaultConfig {
     /// No faults.
     pub fn none(seed: u64) -> Self {
         let (drop, duplicate, reorder, delay, corrupt, truncate) = Default::default();
-        Self { seed, drop, duplicate, reorder, delay, corrupt, truncate, delay_turns_max: 64 }
+        Self {
+            seed,
+            drop,
+            duplicate,
+            reorder,
+            delay,
+            corrupt,
+            truncate,
+            delay_turns_max: 64,
+            delay_time: None,
+        }
     }
 }
 
@@ -51,7 +68,7 @@ crate::declare_counters! {
         dropped: "packets" => "Packets lost on purpose",
         duplicated: "packets" => "Packets sent twice on purpose",
         reordered: "packets" => "Packets kept back so that later ones overtake them",
-        delayed: "packets" => "Packets kept back for a number of turns",
+        delayed: "packets" => "Packets kept back for some turns or some time",
         corrupted: "packets" => "Packets with flipped bits",
         truncated: "packets" => "Packets that lost their end",
     }
@@ -62,6 +79,7 @@ pub struct Fault<D> {
     inner: D,
     config: FaultConfig,
     random: Random,
+    clock: Clock,
     held: HeldPackets,
     /// A packet while it is being altered.
     scratch: Vec<u8>,
@@ -94,11 +112,12 @@ impl Draw {
 }
 
 impl<D: Datagram> Fault<D> {
-    /// Breaks what is sent through `inner`; the counts go to this process's counter file, under `label`.
-    pub fn new(inner: D, config: FaultConfig, label: &str) -> Self {
+    /// Breaks what is sent through `inner`; delays end by `clock`. The counts go to this process's counter file, under
+    /// `label`.
+    pub fn new(inner: D, config: FaultConfig, clock: Clock, label: &str) -> Self {
         let random = Random::new(config.seed);
         let counters = FaultCounters::new(CounterFile::process(), label);
-        Self { inner, config, random, held: HeldPackets::default(), scratch: Vec::new(), counters }
+        Self { inner, config, random, clock, held: HeldPackets::default(), scratch: Vec::new(), counters }
     }
 
     /// Which faults have happened so far.
@@ -139,24 +158,34 @@ impl<D: Datagram> Fault<D> {
 
     /// Keeps the packet in `scratch` back. Of a duplicated one, the twin leaves now.
     fn hold(&mut self, to: Destination, priority: u8, mut draw: Draw) {
-        let (sends_left, turns_left) = if draw.delay {
+        let (sends_left, turns_left, leaves_at) = if draw.delay {
             self.counters.delayed.increment();
-            (u32::MAX, 1 + draw.fate.below(u64::from(self.config.delay_turns_max.max(1))) as u32)
+            match self.config.delay_time {
+                Some(time) => (u32::MAX, u32::MAX, self.clock.now() + time),
+                None => (u32::MAX, 1 + draw.fate.below(self.delay_turns_max()) as u32, Instant::NEVER),
+            }
         } else {
             self.counters.reordered.increment();
-            (1 + draw.fate.below(OVERTAKERS_MAX) as u32, OVERTAKEN_TURNS)
+            (1 + draw.fate.below(OVERTAKERS_MAX) as u32, OVERTAKEN_TURNS, Instant::NEVER)
         };
         let mut bytes = self.held.buffer();
         bytes.extend_from_slice(&self.scratch);
         if draw.duplicate && self.inner.send(to, priority, &[&bytes]).is_ok() {
             self.counters.duplicated.increment();
         }
-        self.held.hold(Held { to, priority, bytes, sends_left, turns_left });
+        self.held.hold(Held { to, priority, bytes, sends_left, turns_left, leaves_at });
+    }
+
+    fn delay_turns_max(&self) -> u64 {
+        u64::from(self.config.delay_turns_max.max(1))
     }
 
     fn release_due(&mut self) {
-        let Self { inner, held, .. } = self;
-        held.release_due(|packet| {
+        let Self { inner, held, clock, .. } = self;
+        if held.len() == 0 {
+            return;
+        }
+        held.release_due(clock.now(), |packet| {
             !matches!(inner.send(packet.to, packet.priority, &[&packet.bytes]), Err(SendError::QueueFull(_)))
         });
     }
@@ -195,6 +224,10 @@ impl<D: Datagram> Datagram for Fault<D> {
         self.held.count_send();
         self.release_due();
         result
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.held.next_leave().into_iter().chain(self.inner.next_deadline()).min()
     }
 
     fn flush(&mut self) {

@@ -1,7 +1,9 @@
 //! Copies of packets that a faulty fabric keeps back for a while.
 //!
-//! Time is counted in events, not in seconds: in packets sent after this one and in turns (calls of flush or
-//! receive). The same calls therefore always give the same order.
+//! Unless a packet has a time to leave, its time is counted in events: in packets sent after this one and in turns (calls
+//! of flush or receive). The same calls then always give the same order.
+
+use farcall_protocol::Instant;
 
 use crate::Destination;
 
@@ -17,6 +19,8 @@ pub struct Held {
     pub sends_left: u32,
     /// Turns after which it leaves even if nothing overtakes it.
     pub turns_left: u32,
+    /// When it leaves whatever else happens.
+    pub leaves_at: Instant,
 }
 
 /// The packets that are kept back, in the order of sending, and buffers for more.
@@ -61,9 +65,14 @@ impl HeldPackets {
         self.held.iter_mut().for_each(|packet| packet.turns_left = packet.turns_left.saturating_sub(1));
     }
 
+    /// When the next packet leaves by time; `None` when none does.
+    pub fn next_leave(&self) -> Option<Instant> {
+        self.held.iter().map(|packet| packet.leaves_at).min().filter(|at| *at < Instant::NEVER)
+    }
+
     /// Offers each packet that is due to `leave`, which says whether it left.
-    pub fn release_due(&mut self, mut leave: impl FnMut(&Held) -> bool) {
-        let due = |packet: &Held| packet.sends_left == 0 || packet.turns_left == 0;
+    pub fn release_due(&mut self, now: Instant, mut leave: impl FnMut(&Held) -> bool) {
+        let due = |packet: &Held| packet.sends_left == 0 || packet.turns_left == 0 || packet.leaves_at <= now;
         let mut index = 0;
         while index < self.held.len() {
             if due(&self.held[index]) && leave(&self.held[index]) {

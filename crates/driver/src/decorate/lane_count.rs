@@ -119,6 +119,10 @@ impl<S: LaneSender> LaneSender for CountingSender<S> {
         self.counters.doorbells.increment();
         self.inner.ring_doorbell()
     }
+
+    fn next_deadline(&self) -> Option<farcall_protocol::Instant> {
+        self.inner.next_deadline()
+    }
 }
 
 /// The reading end of a lane, counting.

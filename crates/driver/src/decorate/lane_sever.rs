@@ -90,6 +90,10 @@ impl<S: LaneSender> LaneSender for SeveredSender<S> {
     fn ring_doorbell(&mut self) -> bool {
         self.inner.ring_doorbell()
     }
+
+    fn next_deadline(&self) -> Option<farcall_protocol::Instant> {
+        self.inner.next_deadline()
+    }
 }
 
 #[cfg(test)]

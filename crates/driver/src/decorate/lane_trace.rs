@@ -100,6 +100,10 @@ impl<S: LaneSender> LaneSender for TracingEnd<S> {
         self.trace(event::DOORBELL_RUNG, 0);
         all
     }
+
+    fn next_deadline(&self) -> Option<farcall_protocol::Instant> {
+        self.inner.next_deadline()
+    }
 }
 
 impl<R: LaneReceiver> LaneReceiver for TracingEnd<R> {

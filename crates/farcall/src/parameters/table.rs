@@ -89,12 +89,13 @@ parameters! {
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }
-    "Faults injected into the packets that an endpoint sends, for tests and experiments."
+    "Faults injected into the packets that an endpoint sends, for tests and experiments. Lanes of `ring` lose nothing: of these they have only delays by a time."
     fault: FaultSettings {
         drop_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets lost.";
         duplicate_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets sent twice.";
         reorder_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets overtaken by later ones.";
-        delay_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets kept back for some turns of the poll loop.";
+        delay_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets kept back, at most 256 at a time.";
+        delay_time: Option<Duration> = "auto", Domain::duration(Duration::from_nanos(1), SECOND).or_auto(), Endpoint, "How long they are kept back; auto draws one to 64 turns of the poll loop for each.";
         corrupt_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets with flipped bits.";
         truncate_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets that lose their end.";
         seed: u64 = "1", Domain::integer(0, u64::MAX, ""), Endpoint, "Where the draws of the faults begin.";

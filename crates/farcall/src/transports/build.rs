@@ -3,7 +3,8 @@
 use core::error::Error;
 use core::net::IpAddr;
 
-use farcall_driver::decorate::{Fault, FaultConfig};
+use farcall_driver::clock::Clock;
+use farcall_driver::decorate::{Fault, FaultConfig, LaneDelay};
 use farcall_driver::{CounterFile, Datagram, LaneDriver};
 use farcall_driver_shm::{ShmDatagram, ShmLanes};
 use farcall_driver_sim::Host;
@@ -21,9 +22,9 @@ use farcall_transport_ucx::Ucx;
 
 use super::TransportKind;
 use super::config::{
-    basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ring_config,
-    shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config, verbs_datagram_config,
-    verbs_lane_config,
+    basic_config, fault_config, homa_config, homa_rules, lane_delay_config, mpi_config, mpi_library_config,
+    ring_config, shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config,
+    verbs_datagram_config, verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -43,6 +44,8 @@ pub struct Builder<'a> {
     pub identity: Identity,
     /// What it is set up with.
     pub settings: &'a Settings,
+    /// The endpoint's clock.
+    pub clock: &'a Clock,
     /// Under which name it counts.
     pub label: &'a str,
 }
@@ -106,8 +109,14 @@ impl Builder<'_> {
     }
 
     fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Box<dyn Transport> {
-        let config = ring_config(self.settings);
-        Box::new(Ring::new(driver, self.identity, config, CounterFile::process(), self.label))
+        let (config, counters) = (ring_config(self.settings), CounterFile::process());
+        match lane_delay_config(&self.settings.fault) {
+            None => Box::new(Ring::new(driver, self.identity, config, counters, self.label)),
+            Some(delay) => {
+                let driver = LaneDelay::new(driver, delay, self.clock.clone());
+                Box::new(Ring::new(driver, self.identity, config, counters, self.label))
+            }
+        }
     }
 
     fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig, seed: u64) -> Built {
@@ -140,7 +149,7 @@ impl Builder<'_> {
                 driver, policy, identity, seed, config, counters, label,
             )?));
         }
-        let driver = Fault::new(driver, faults, &format!("fault {label}"));
+        let driver = Fault::new(driver, faults, self.clock.clone(), &format!("fault {label}"));
         Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?))
     }
 }

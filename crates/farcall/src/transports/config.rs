@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
 use farcall_driver::DatagramLimits;
-use farcall_driver::decorate::FaultConfig;
+use farcall_driver::decorate::{FaultConfig, LaneDelayConfig};
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
 use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
@@ -24,8 +24,16 @@ pub fn fault_config(faults: &FaultSettings) -> FaultConfig {
         delay: probability(faults.delay_permille),
         corrupt: probability(faults.corrupt_permille),
         truncate: probability(faults.truncate_permille),
+        delay_time: faults.delay_time,
         ..FaultConfig::none(faults.seed)
     }
+}
+
+/// The only fault of lanes that has parameters; `None` when there is none.
+pub fn lane_delay_config(faults: &FaultSettings) -> Option<LaneDelayConfig> {
+    let FaultConfig { seed, delay, delay_time, .. } = fault_config(faults);
+    let delay_time = delay_time.filter(|_| delay > 0.0)?;
+    Some(LaneDelayConfig { seed, delay, delay_time })
 }
 
 pub fn shm_config(settings: &Settings) -> ShmConfig {

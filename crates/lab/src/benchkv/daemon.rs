@@ -16,6 +16,7 @@ use super::pattern::name;
 use super::report::{DaemonReport, DaemonRun};
 use super::{BenchKv, Job, TABLE, VALUE_BYTES};
 use crate::exchange::OwnCounters;
+use crate::trace::HostTrace;
 
 /// Bytes of a message in a slot: with its header, one cache line.
 const SLOT_BYTES: usize = 56;
@@ -48,13 +49,14 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
             None => {}
             Some(Step::Begin) => {
                 before = OwnCounters::read();
+                endpoint.tracer().switch(bench.trace);
                 times.begin();
                 control.took();
             }
             Some(Step::End) => {
                 let phases = times.end();
                 let counters: BTreeMap<String, u64> = OwnCounters::read().since(&before);
-                runs.push(DaemonRun { counters, phases });
+                runs.push(DaemonRun { counters, phases, trace: HostTrace::end(rank as u32, &endpoint) });
                 control.took();
             }
         }

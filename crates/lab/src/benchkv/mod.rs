@@ -51,6 +51,8 @@ pub struct BenchKv {
     pub runs: usize,
     /// Decides which keys are accessed.
     pub seed: u64,
+    /// Whether the calls between daemons are traced.
+    pub trace: bool,
 }
 
 /// What a process is told.

@@ -132,6 +132,7 @@ mod tests {
             lasting: Duration::from_secs(1),
             runs: 1,
             seed: 1,
+            trace: false,
         }
     }
 

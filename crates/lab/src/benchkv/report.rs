@@ -10,6 +10,7 @@ use super::observer::PhaseReport;
 use super::slot_times::SlotNanos;
 use crate::histogram::{LatencyCounts, LatencyHistogram};
 use crate::little::LittleCheck;
+use crate::trace::{HostTrace, Traced};
 
 /// What a client found in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,8 @@ pub(super) struct ClientReport {
 pub(super) struct DaemonRun {
     pub counters: BTreeMap<String, u64>,
     pub phases: PhaseReport,
+    /// What its endpoint recorded, when calls were traced.
+    pub trace: Option<HostTrace>,
 }
 
 /// What a daemon found.
@@ -111,6 +114,8 @@ pub struct BenchKvResult {
     pub slot_window_nanos: u64,
     /// By rank.
     pub ranks: Vec<RankResult>,
+    /// The calls between daemons, when they were traced.
+    pub traced: Traced,
     /// Whether all clients were warm.
     pub warm: bool,
 }
@@ -137,6 +142,7 @@ impl BenchKvResult {
         let local = class(|run| &run.local, slot_nanos.local);
         let remote = class(|run| &run.remote, slot_nanos.remote);
         let requests = local.requests + remote.requests;
+        let traces: Vec<_> = daemons.iter().filter_map(|daemon| daemon.runs[run].trace.clone()).collect();
         let in_flight = (bench.ranks * bench.clients * bench.queue_depth) as f64;
         let implied = local.little.implied + remote.little.implied;
         let client_windows = runs().map(|run| run.ended_nanos - run.begun_nanos);
@@ -148,6 +154,7 @@ impl BenchKvResult {
             slot_nanos,
             slot_window_nanos: client_windows.sum::<u64>() * bench.queue_depth as u64,
             ranks: daemons.iter().map(|daemon| rank_result(daemon, run, window)).collect(),
+            traced: Traced::on_machine([&*traces]),
             warm: runs().all(|run| run.warm),
             local,
             remote,
@@ -169,7 +176,7 @@ impl RankResult {
 }
 
 fn rank_result(daemon: &DaemonReport, run: usize, window: Duration) -> RankResult {
-    let DaemonRun { counters, phases } = daemon.runs[run].clone();
+    let DaemonRun { counters, phases, .. } = daemon.runs[run].clone();
     let mut result =
         RankResult { per_second: 0.0, counters, phases, empty_turn_nanos: daemon.empty_turn_nanos };
     result.per_second = result.counted("slot_requests") as f64 / window.as_secs_f64();

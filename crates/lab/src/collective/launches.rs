@@ -18,6 +18,7 @@ use super::simulated::{self, SimulatedError};
 use super::threads::{self, ThreadsError};
 use super::{OperationTime, Plan};
 use crate::simulation::SimulatedRun;
+use crate::trace::HostTrace;
 
 /// Where ranks live.
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub struct Launch {
     pub repeated: u32,
     /// What happened on the fabric, if it was simulated.
     pub simulated: Option<SimulatedRun>,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
 }
 
 /// Why there is no launch.
@@ -102,15 +105,17 @@ fn launch(plan: &Plan, place: &Place, means: &Means) -> Result<Launch, LaunchErr
     Ok(match place {
         Place::Simulated(profile) => {
             let run = simulated::run(plan, (**profile).clone(), *transport, settings)?;
-            Launch { times: run.times, repeated: run.repeated, simulated: Some(run.run) }
+            let simulated::SimulatedOperations { times, repeated, run, traces } = run;
+            Launch { times, repeated, simulated: Some(run), traces }
         }
         Place::Threads => {
-            let run = threads::run(plan, *transport, settings)?;
-            Launch { times: run.times, repeated: run.repeated, simulated: None }
+            let threads::ThreadsRun { times, repeated, traces } = threads::run(plan, *transport, settings)?;
+            Launch { times, repeated, simulated: None, traces }
         }
         Place::Processes => {
             let run = processes::run(plan, *transport, assignments)?;
-            Launch { times: run.times, repeated: run.repeated, simulated: None }
+            let processes::ProcessesRun { times, repeated, traces } = run;
+            Launch { times, repeated, simulated: None, traces }
         }
     })
 }

@@ -57,4 +57,6 @@ pub struct Plan {
     pub limits: PushLimits,
     /// Decides the order of random pushes.
     pub seed: u64,
+    /// Whether chunks are traced.
+    pub trace: bool,
 }

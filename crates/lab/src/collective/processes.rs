@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::root::OPERATION_MAX;
 use super::{Member, OperationTime, Plan, Root, Schedule};
 use crate::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, report_on, run_workers};
+use crate::trace::HostTrace;
 
 /// The argument that makes the program a rank; the next one is its job.
 pub const RANK_COMMAND: &str = "collective-rank";
@@ -37,12 +38,14 @@ struct Job {
 }
 
 /// What came of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessesRun {
     /// The operations that count.
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
 }
 
 /// Runs a plan with a process of this program for each rank, on the cores that this one may use, in turn.
@@ -54,7 +57,7 @@ pub fn run(
     let job =
         Job { plan: plan.clone(), transport: transport.name().to_owned(), assignments: assignments.to_vec() };
     let cores = allowed_cores()?;
-    let reports: Vec<Option<ProcessesRun>> = run_workers(&Workers {
+    let reports: Vec<ProcessesRun> = run_workers(&Workers {
         command: RANK_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: transport.name(),
@@ -62,7 +65,14 @@ pub fn run(
         cores: cores.iter().copied().cycle().take(plan.ranks as usize).collect(),
         within: longest(plan) + OVERHEAD_MAX * 2,
     })?;
-    Ok(reports.into_iter().flatten().next().expect("rank 0 reports the operations"))
+    let mut run = ProcessesRun::default();
+    for report in reports {
+        // Only rank 0 has operations to report.
+        run.times.extend(report.times);
+        run.repeated += report.repeated;
+        run.traces.extend(report.traces);
+    }
+    Ok(run)
 }
 
 /// The longest that the operations can take.
@@ -75,19 +85,20 @@ pub fn be_rank(job: &str) -> String {
     report_on(job, take_part)
 }
 
-/// Rank 0 reports the operations, the others nothing.
-fn take_part(job: &Job) -> Report<Option<ProcessesRun>> {
+/// Rank 0 reports the operations, and all ranks what they traced.
+fn take_part(job: &Job) -> Report<ProcessesRun> {
     let plan = &job.plan;
     let settings = Settings::load(job.assignments.iter().cloned()).map_err(sentence)?;
     let node = Node::new(Bootstrap::from_env().map_err(sentence)?, settings);
     let endpoint = node.endpoint(&job.transport).map_err(sentence)?;
     node.barrier("endpoints", OVERHEAD_MAX).map_err(sentence)?;
     let schedule = Arc::new(Schedule::new(plan.collective, plan.ranks, plan.message_bytes));
+    endpoint.tracer().switch(plan.trace);
     let member = Member::new(node.rank(), endpoint, schedule, plan.limits, true, plan.seed);
-    if node.rank() == 0 { lead(member, plan).map(Some) } else { serve(member).map(|()| None) }
+    if node.rank() == 0 { lead(member, plan, &node) } else { serve(member, &node) }
 }
 
-fn lead(member: Member, plan: &Plan) -> Report<ProcessesRun> {
+fn lead(member: Member, plan: &Plan, node: &Node) -> Report<ProcessesRun> {
     let mut root = Root::new(member, plan.clone());
     while !root.is_done() {
         if root.turn() == 0 {
@@ -97,24 +108,34 @@ fn lead(member: Member, plan: &Plan) -> Report<ProcessesRun> {
     }
     let times = root.outcome()?.to_vec();
     let repeated = root.repeated();
+    let traces = HostTrace::end(node.rank(), root.endpoint()).into_iter().collect();
     root.end().map_err(sentence)?;
-    Ok(ProcessesRun { times, repeated })
+    leave(node)?;
+    Ok(ProcessesRun { times, repeated, traces })
 }
 
 /// Does what rank 0 orders, until it orders nothing any more. What was answered in the last turn arrives although this
 /// rank leaves.
-fn serve(mut member: Member) -> Report<()> {
+fn serve(mut member: Member, node: &Node) -> Report<ProcessesRun> {
     loop {
         if member.turn() == 0 {
             std::thread::yield_now();
         }
         if member.is_over() {
-            return Ok(()); // and if rank 0 was lost in the same turn, it had left
+            // And if rank 0 was lost in the same turn, it had left.
+            let traces = HostTrace::end(node.rank(), member.endpoint()).into_iter().collect();
+            leave(node)?;
+            return Ok(ProcessesRun { traces, ..ProcessesRun::default() });
         }
         if let Some(failure) = member.failure() {
             return Err(failure.to_string());
         }
     }
+}
+
+/// Waits for the others: with a rank that has left, the names of its calls are gone.
+fn leave(node: &Node) -> Result<(), String> {
+    node.barrier("end", OVERHEAD_MAX).map_err(sentence)
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {

@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use farcall::{CallError, Clock, Instant, Outcome};
+use farcall::{CallError, Clock, Endpoint, Instant, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::member::{FOREIGN_TOKENS, Member, MemberError};
@@ -90,6 +90,11 @@ impl Root {
         self.failure.is_some() || self.times.len() as u32 == self.plan.operations
     }
 
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.member.endpoint()
+    }
+
     /// The operations that count, or why there are no more of them.
     pub fn outcome(&self) -> Result<&[OperationTime], String> {
         match &self.failure {
@@ -153,6 +158,9 @@ impl Root {
         let start = self.clock.now() + self.lead;
         let times = Times { start, report: start + self.slowest_operation * 3 / 2 };
         self.current = Some(Current { start, slowest: start, late: false, ranks_open: self.plan.ranks });
+        // Traces are of chunks: an order lasts as long as the operation. A call that is not seen to begin is in none.
+        let tracer = self.member.endpoint().tracer();
+        tracer.switch(false);
         for rank in 1..self.plan.ranks {
             let peer = self.member.peer(rank)?;
             let order = times.to_bytes();
@@ -160,6 +168,7 @@ impl Root {
             let token = FOREIGN_TOKENS + u64::from(rank);
             call.post(token).map_err(|error| MemberError::Chunk { rank: 0, error })?;
         }
+        tracer.switch(self.plan.trace);
         self.member.order(times);
         Ok(())
     }

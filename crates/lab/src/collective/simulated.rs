@@ -11,6 +11,7 @@ use farcall::{EndpointError, Instant, TransportKind};
 
 use super::{Member, OperationTime, Plan, Root, Schedule};
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::trace::HostTrace;
 
 /// Simulated time after which a run has gone wrong.
 const SIMULATED_MAX: Duration = Duration::from_secs(1_000);
@@ -24,6 +25,8 @@ pub struct SimulatedOperations {
     pub repeated: u32,
     /// What happened on the fabric.
     pub run: SimulatedRun,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
 }
 
 /// Why there is no run.
@@ -49,25 +52,34 @@ pub fn run(
 ) -> Result<SimulatedOperations, SimulatedError> {
     let fabric = SimulatedFabric { profile, seed: plan.seed };
     let mut cluster = fabric.cluster(plan.ranks as usize, settings)?;
-    let root = start(&mut cluster, plan, transport)?;
+    let members = Rc::new(RefCell::new(Vec::new()));
+    let root = start(&mut cluster, plan, transport, &members)?;
     let run = fabric.run_while(&mut cluster, SIMULATED_MAX, || !root.borrow().is_done());
     let root = root.borrow();
     let times = root.outcome().map_err(SimulatedError::Failed)?.to_vec();
-    Ok(SimulatedOperations { times, repeated: root.repeated(), run: run? })
+    let own = HostTrace::end(0, root.endpoint());
+    let others = members.take().into_iter().zip(1..);
+    let others = others.filter_map(|(member, rank)| HostTrace::end(rank, member.borrow().endpoint()));
+    let traces = own.into_iter().chain(others).collect();
+    Ok(SimulatedOperations { times, repeated: root.repeated(), run: run?, traces })
 }
+
+/// The parts of all hosts but the root's, by rank.
+type Members = Rc<RefCell<Vec<Rc<RefCell<Member>>>>>;
 
 /// Gives each host its part; the root's is returned too.
 fn start(
     cluster: &mut Cluster,
     plan: &Plan,
     transport: TransportKind,
+    members: &Members,
 ) -> Result<Rc<RefCell<Root>>, SimulatedError> {
     let schedule = Arc::new(Schedule::new(plan.collective, plan.ranks, plan.message_bytes));
     let root = Rc::new(RefCell::new(None));
     let failure = Rc::new(RefCell::new(None));
     for rank in 0..plan.ranks {
         let (plan, schedule) = (plan.clone(), Arc::clone(&schedule));
-        let (root, failure) = (Rc::clone(&root), Rc::clone(&failure));
+        let (root, failure, members) = (Rc::clone(&root), Rc::clone(&failure), Rc::clone(members));
         cluster.start(rank, move |node| {
             let endpoint = match node.endpoint(transport.name()) {
                 Ok(endpoint) => endpoint,
@@ -76,8 +88,11 @@ fn start(
                     return Box::new(Nothing);
                 }
             };
+            endpoint.tracer().switch(plan.trace);
             let member = Member::new(rank, endpoint, Arc::clone(&schedule), plan.limits, false, plan.seed);
             if rank > 0 {
+                let member = Rc::new(RefCell::new(member));
+                members.borrow_mut().push(Rc::clone(&member));
                 return Box::new(MemberProgram(member));
             }
             let of_rank_0 = Rc::new(RefCell::new(Root::new(member, plan.clone())));
@@ -91,15 +106,15 @@ fn start(
     Ok(root.take().expect("rank 0 was started"))
 }
 
-struct MemberProgram(Member);
+struct MemberProgram(Rc<RefCell<Member>>);
 
 impl Program for MemberProgram {
     fn turn(&mut self) -> usize {
-        self.0.turn()
+        self.0.borrow_mut().turn()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.0.next_deadline()
+        self.0.borrow().next_deadline()
     }
 }
 

@@ -10,6 +10,7 @@ use farcall::parameters::Settings;
 use farcall::{EndpointError, Node, TransportKind};
 
 use super::{Member, OperationTime, Plan, Root, Schedule};
+use crate::trace::HostTrace;
 
 /// The longest that ranks wait for each other before the first operation.
 const GATHER_MAX: Duration = Duration::from_secs(30);
@@ -38,6 +39,8 @@ pub struct ThreadsRun {
     pub times: Vec<OperationTime>,
     /// Operations that were done again, because a rank learnt of them too late.
     pub repeated: u32,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
 }
 
 /// Runs a plan with a thread for each rank.
@@ -54,13 +57,22 @@ pub fn run(plan: &Plan, transport: TransportKind, settings: &Settings) -> Result
         }
         let outcome = lead(&ranks, &schedule, plan, transport, settings);
         over.store(true, Ordering::Release);
+        // Nobody leaves before all have stopped: the calls to a rank that has left would lose their names.
+        let mut members = Vec::new();
         for other in others {
             match other.join() {
-                Ok(served) => served?,
+                Ok(served) => members.push(served?),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        outcome
+        let root = outcome?;
+        let endpoints = members.iter().map(Member::endpoint);
+        let endpoints = core::iter::once(root.endpoint()).chain(endpoints).zip(0..);
+        Ok(ThreadsRun {
+            times: root.outcome().map_err(ThreadsError::Failed)?.to_vec(),
+            repeated: root.repeated(),
+            traces: endpoints.filter_map(|(endpoint, rank)| HostTrace::end(rank, endpoint)).collect(),
+        })
     })
 }
 
@@ -75,6 +87,7 @@ fn member(
     let node = Node::new(Bootstrap::among(ranks, rank, random_incarnation()), settings.clone());
     let endpoint = node.endpoint(transport.name())?;
     node.barrier("endpoints", GATHER_MAX)?;
+    endpoint.tracer().switch(plan.trace);
     Ok(Member::new(rank, endpoint, Arc::clone(schedule), plan.limits, true, plan.seed))
 }
 
@@ -86,7 +99,7 @@ fn serve(
     transport: TransportKind,
     settings: &Settings,
     over: &AtomicBool,
-) -> Result<(), ThreadsError> {
+) -> Result<Member, ThreadsError> {
     let mut member = member(rank, ranks, schedule, plan, transport, settings)?;
     while !over.load(Ordering::Acquire) {
         if member.turn() == 0 {
@@ -94,7 +107,7 @@ fn serve(
             thread::yield_now();
         }
     }
-    Ok(())
+    Ok(member)
 }
 
 fn lead(
@@ -103,13 +116,12 @@ fn lead(
     plan: &Plan,
     transport: TransportKind,
     settings: &Settings,
-) -> Result<ThreadsRun, ThreadsError> {
+) -> Result<Root, ThreadsError> {
     let mut root = Root::new(member(0, ranks, schedule, plan, transport, settings)?, plan.clone());
     while !root.is_done() {
         if root.turn() == 0 {
             thread::yield_now();
         }
     }
-    let times = root.outcome().map_err(ThreadsError::Failed)?.to_vec();
-    Ok(ThreadsRun { times, repeated: root.repeated() })
+    Ok(root)
 }

@@ -5,8 +5,8 @@ mod simulated;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall::{Clock, TransportKind};
 use farcall_limit::Effort;
 
 use crate::bench::{Bench, BenchError, RoundTripLimit};
@@ -16,7 +16,7 @@ use crate::exchange::{Buffers, Exchange, ExchangeResult, Instruments, Timing, Wo
 use crate::histogram::{LatencyHistogram, LatencySummary};
 use crate::little::LittleCheck;
 use crate::regime::Regime;
-use crate::trace::{Joined, TraceSummary, join, summary};
+use crate::trace::Traced;
 use crate::units::Size;
 
 pub use simulated::SimulatedEcho;
@@ -89,10 +89,8 @@ pub struct EchoOutcome {
     pub server_counters: BTreeMap<String, u64>,
     /// The share of the time in which servers were ready to run and had no core; `None` where the kernel does not tell.
     pub server_waited: Option<f64>,
-    /// What the parts of the calls took, when they were traced.
-    pub trace: Option<TraceSummary>,
-    /// The traced calls themselves.
-    pub traced: Joined,
+    /// The calls, when they were traced.
+    pub traced: Traced,
     /// How far the cores were apart, around every block.
     pub distances: Vec<Distance>,
     /// Whether the warm-up found a steady state in every block.
@@ -205,9 +203,6 @@ fn sum_up(
     let wall: Duration = results.iter().map(|result| result.wall).sum();
     let calls: u64 = results.iter().map(|result| result.calls).sum();
     let (calls_per_second, in_flight) = (calls as f64 / wall.as_secs_f64(), results[0].in_flight);
-    let mut traced = Joined::default();
-    let clock = Clock::new();
-    results.iter().for_each(|result| traced.extend(join(&result.asides.traces, &clock)));
     let waited = results.iter().filter_map(|result| result.asides.server_waited);
     Some(EchoOutcome {
         transport,
@@ -223,8 +218,7 @@ fn sum_up(
         counters: sum_of(results.iter().map(|result| &result.counters)),
         server_counters: sum_of(results.iter().map(|result| &result.asides.server_counters)),
         server_waited: waited.max_by(f64::total_cmp),
-        trace: summary(&traced),
-        traced,
+        traced: Traced::on_machine(results.iter().map(|result| &*result.asides.traces)),
         distances: blocks.distances.clone(),
         warm: results.iter().all(|result| result.warm),
         little: LittleCheck::new(in_flight as f64, calls_per_second, latency.mean_nanos),

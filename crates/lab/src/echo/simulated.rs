@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use farcall::TransportKind;
 use farcall::simulated::Cluster;
-use farcall::{Clock, TransportKind};
 
 use super::EchoTest;
 use crate::exchange::simulate_with;
@@ -11,7 +11,7 @@ use crate::histogram::LatencySummary;
 use crate::little::LittleCheck;
 use crate::published::{Configuration, Published, clusterperf};
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
-use crate::trace::{Joined, TraceSummary, join, summary};
+use crate::trace::Traced;
 use crate::units::Size;
 
 /// What was found for one transport and size. Times are simulated.
@@ -33,10 +33,8 @@ pub struct SimulatedEcho {
     pub in_flight: u64,
     /// What the counters of all hosts counted while the calls were made.
     pub counters: BTreeMap<String, u64>,
-    /// What the parts of the calls took, when they were traced.
-    pub trace: Option<TraceSummary>,
-    /// The traced calls themselves.
-    pub traced: Joined,
+    /// The calls, when they were traced.
+    pub traced: Traced,
     /// Whether throughput, latency and calls under way agree.
     pub little: LittleCheck,
     /// The simulation.
@@ -72,8 +70,6 @@ impl EchoTest {
     ) -> Result<SimulatedEcho, SimulationError> {
         let exchange = self.exchange(transport, size, 1);
         let (result, run) = simulate_with(&exchange, self.instruments, &self.settings, fabric, prepare)?;
-        // Ticks of simulated hosts are nanoseconds of simulated time.
-        let traced = join(&result.asides.traces, &Clock::simulated(Default::default()));
         let latency = result.latencies.summary().expect("a client makes at least one call");
         let Self { in_flight, clients, servers, .. } = *self;
         Ok(SimulatedEcho {
@@ -85,8 +81,7 @@ impl EchoTest {
             calls: result.calls,
             in_flight: result.in_flight,
             counters: result.counters,
-            trace: summary(&traced),
-            traced,
+            traced: Traced::simulated([&*result.asides.traces]),
             little: LittleCheck::new(result.in_flight as f64, result.calls_per_second, latency.mean_nanos),
             run,
             configuration: Configuration { in_flight, clients, servers },

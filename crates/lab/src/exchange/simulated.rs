@@ -57,8 +57,8 @@ pub fn simulate_with(
     let before = findings.counters_before.take().unwrap_or_default();
     result.counters = OwnCounters::read().of_all_hosts().since(&before);
     result.asides.traces = core::mem::take(&mut findings.traces);
-    let servers = findings.servers.iter().filter(|_| instruments.trace);
-    result.asides.traces.extend(servers.map(|(rank, server)| HostTrace::new(*rank, &server.trace())));
+    let servers = findings.servers.iter();
+    result.asides.traces.extend(servers.filter_map(|(rank, server)| HostTrace::end(*rank, server)));
     Ok((result, run?))
 }
 
@@ -221,11 +221,7 @@ impl Client {
             return Ok((done, Phase::Measuring { closed_loop, latencies, begun }));
         }
         let (calls, ended) = closed_loop.end().map_err(sentence)?;
-        if self.findings.borrow().instruments.trace {
-            self.endpoint.tracer().switch(false);
-            let trace = HostTrace::new(self.rank, &self.endpoint.trace());
-            self.findings.borrow_mut().traces.push(trace);
-        }
+        self.findings.borrow_mut().traces.extend(HostTrace::end(self.rank, &self.endpoint));
         self.findings.borrow_mut().reports.push(ClientReport {
             latencies: latencies.to_counts(),
             calls,

@@ -59,10 +59,7 @@ fn take_part(job: &Job) -> Report<Found> {
     } else {
         call(&endpoint, node.rank(), job, within)?
     };
-    if job.instruments.trace {
-        endpoint.tracer().switch(false);
-        found.trace = Some(HostTrace::new(node.rank(), &endpoint.trace()));
-    }
+    found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), &endpoint));
     // Nobody leaves while others may still await its answers.
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
     Ok(found)
@@ -80,8 +77,8 @@ fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<F
     let before = OwnCounters::read();
     endpoint.tracer().switch(job.instruments.trace);
     let run = measure(endpoint, &peers, job, rank).map_err(sentence)?;
-    endpoint.tracer().switch(false);
     let counters = OwnCounters::read().since(&before);
+    let trace = HostTrace::end(rank, endpoint);
     for &peer in &peers {
         endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
     }
@@ -93,7 +90,7 @@ fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<F
         warmup,
         counters,
     };
-    Ok(Found { client: Some(client), ..Found::default() })
+    Ok(Found { client: Some(client), trace, ..Found::default() })
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {

@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use super::escape::escape;
+use super::figure::Drawing;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 340.0;
@@ -73,6 +74,11 @@ impl Chart {
         curves.iter_mut().for_each(|curve| curve.points.retain(|(x, y)| fine(*x) && fine(*y)));
         curves.retain(|curve| !curve.points.is_empty());
         Self { title, x_name, y_name, curves }
+    }
+
+    /// With its words and its numbers.
+    pub fn drawing(&self) -> Drawing {
+        Drawing { title: self.title.clone(), words: self.words(), csv: self.csv(), svg: self.svg() }
     }
 
     /// Its numbers.

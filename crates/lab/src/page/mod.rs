@@ -3,17 +3,21 @@
 //! Clusters are often cut off from the world, and a page is read on a phone, in print and years later. So figures are
 //! inline SVG in the colours of the page, each with words for those who cannot see it and its numbers as CSV.
 
+mod bars;
 mod chart;
 mod curves;
 mod escape;
+mod figure;
+mod waterfall;
 
 use core::fmt::Write;
 
+use serde_json::Value;
+
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::{Latency, Table};
-use crate::run::{RecordedRun, document, explain};
+use crate::run::{RecordedRun, Track, document, explain, varied_effects};
 
-use chart::Chart;
 pub use escape::escape;
 
 /// At most this many charts are drawn of one table; its numbers are all in the table itself.
@@ -50,7 +54,12 @@ pub fn page_with(runs: &[RecordedRun], parts: &[Part]) -> String {
         trust(&mut page, runs, &findings);
         says(&mut page, &findings);
     }
-    for table in &document.tables {
+    for run in runs {
+        ablations(&mut page, run);
+        waterfalls(&mut page, run);
+        comparisons(&mut page, run);
+    }
+    for table in document.tables.iter().filter(|table| !table.rows.is_empty()) {
         results(&mut page, table, runs);
     }
     parts.iter().for_each(|part| page.push_str(&part.html));
@@ -79,6 +88,13 @@ fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
             run.program
         );
         item(page, &line);
+        let reference = match Track::of(recorded) {
+            Some(Track { count, least, median, most }) => format!(
+                "the reference (a cache line there and back between the cores) was {median:.0} ns, from {least:.0} to {most:.0} ns in {count} measurements"
+            ),
+            None => "the reference was not measured".to_owned(),
+        };
+        item(page, &format!("{}: {reference}", recorded.name));
         let cold =
             recorded.figures.iter().filter(|figure| figure.more.get("warm") == Some(&false.into())).count();
         if cold > 0 {
@@ -120,11 +136,73 @@ fn says(page: &mut String, findings: &[Finding]) {
     page.push_str("</section>\n");
 }
 
+/// What factors do to each figure of a run of `--vary`.
+fn ablations(page: &mut String, run: &RecordedRun) {
+    let effects = varied_effects(run);
+    if effects.is_empty() {
+        return;
+    }
+    page.push_str(&format!("<section>\n<h2>{}: factors</h2>\n", escape(&run.name)));
+    for (index, (about, effects)) in effects.iter().take(CHARTS_MAX).enumerate() {
+        figure::put(page, "factors", index, &bars::of(about, effects));
+    }
+    page.push_str("</section>\n");
+}
+
+/// What `compare` found: figures beside others of the same blocks.
+fn comparisons(page: &mut String, run: &RecordedRun) {
+    let compared: Vec<_> = run.figures.iter().filter(|figure| figure.more.contains_key("other")).collect();
+    if compared.is_empty() {
+        return;
+    }
+    page.push_str(&format!(
+        "<section>\n<h2>{}: beside others</h2>\n<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">row</th>\
+         <th scope=\"col\">farcall</th><th scope=\"col\">other</th><th scope=\"col\">ratio</th><th scope=\"col\">95 %</th>\
+         <th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n",
+        escape(&run.name)
+    ));
+    for figure in compared {
+        let number = |field: &str| figure.more.get(field).and_then(Value::as_f64);
+        let text = |field: &str| figure.more.get(field).and_then(Value::as_str).unwrap_or("–").to_owned();
+        let interval = match (number("ratio_low"), number("ratio_high")) {
+            (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
+            _ => "–".to_owned(),
+        };
+        let what = format!("{} {}: {}", figure.transport, figure.name, text("description"));
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\">{}</th><td>{:.1} {}</td>{}{}<td>{interval}</td><td>{}</td></tr>",
+            escape(&what),
+            figure.value,
+            escape(&figure.unit),
+            cell(number("other")),
+            cell(number("ratio")),
+            escape(&text("verdict")),
+        );
+    }
+    page.push_str("</tbody>\n</table></div>\n</section>\n");
+}
+
+/// Where the time of traced calls went.
+fn waterfalls(page: &mut String, run: &RecordedRun) {
+    let drawings: Vec<_> = run.figures.iter().filter_map(waterfall::of).take(CHARTS_MAX).collect();
+    if drawings.is_empty() {
+        return;
+    }
+    page.push_str(&format!("<section>\n<h2>{}: where the time went</h2>\n", escape(&run.name)));
+    for (index, drawing) in drawings.iter().enumerate() {
+        figure::put(page, "parts", index, drawing);
+    }
+    page.push_str("</section>\n");
+}
+
 /// A table of figures, and its curves.
 fn results(page: &mut String, table: &Table, runs: &[RecordedRun]) {
     page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&table.name)));
     let charts = curves::of(table, runs);
-    charts.iter().take(CHARTS_MAX).enumerate().for_each(|(index, chart)| figure(page, table, index, chart));
+    for (index, chart) in charts.iter().take(CHARTS_MAX).enumerate() {
+        figure::put(page, &table.name, index, &chart.drawing());
+    }
     let heads = Latency::QUANTILES.iter().map(|latency| format!("<th scope=\"col\">{latency}, us</th>"));
     page.push_str(&format!(
         "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">series</th>{}<th scope=\"col\">K operations/s</th>\
@@ -151,20 +229,6 @@ fn results(page: &mut String, table: &Table, runs: &[RecordedRun]) {
 
 fn cell(value: Option<f64>) -> String {
     value.map_or("<td>–</td>".to_owned(), |value| format!("<td>{value:.3}</td>"))
-}
-
-/// A chart with its words and its numbers.
-fn figure(page: &mut String, table: &Table, index: usize, chart: &Chart) {
-    let csv = chart.csv();
-    let file: String = table.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    page.push_str(&format!(
-        "<figure>\n{}<figcaption>{}</figcaption>\n<details><summary>The numbers</summary>\n<pre>{}</pre>\n\
-         <a download=\"{file}-{index}.csv\" href=\"data:text/csv;charset=utf-8,{}\">as CSV</a></details>\n</figure>\n",
-        chart.svg(),
-        escape(&chart.title),
-        escape(&csv),
-        escape::of_address(&csv),
-    ));
 }
 
 /// The machine and the parameters of each run.

@@ -51,3 +51,35 @@ fn text_of_others_stays_text() {
     assert!(!page.contains("<img") && !page.contains("a <run>"));
     assert!(page.contains("&lt;img") && page.contains("a &lt;run&gt;"));
 }
+
+/// A run of `--vary`, and one whose calls were traced.
+fn drawn() -> RecordedRun {
+    let mut run = run("ring+shm");
+    let part = json!({ "p50": 10.0, "mean": 11.0, "typical": 10.0, "slow": 20.0, "least": 9.0 });
+    let parts: serde_json::Map<_, _> =
+        crate::trace::PARTS.iter().map(|name| ((*name).to_owned(), part.clone())).collect();
+    let total = json!({ "p50": 80.0, "mean": 88.0, "typical": 80.0, "slow": 160.0, "least": 72.0 });
+    let occupancy = serde_json::to_value(crate::trace::Occupancy::default()).expect("JSON");
+    let trace = json!({
+        "calls": 1000, "incomplete": 0, "disordered": 0, "parts": parts, "total": total, "occupancy": occupancy,
+    });
+    run.figures[0].more.insert("trace".to_owned(), trace);
+    let effect = json!({
+        "schema": "farcall.result.v1", "command": "perf", "test": "echo", "transport": "ring+shm", "name": "any",
+        "value": 0.936, "unit": "1", "statistic": "geometric_mean", "samples": 8, "in_flight": 0, "varied": "echo100",
+        "figure": "p50", "shown": true, "kind": "effect", "factors": ["<b>"], "ratio_low": 0.927, "ratio_high": 0.945,
+        "verdict": "better", "separable": true,
+    });
+    run.figures.push(serde_json::from_value(effect).expect("a figure"));
+    run
+}
+
+#[test]
+fn factors_have_bars_and_traced_calls_a_waterfall() {
+    let page = page(&[drawn()]);
+    assert!(page.contains("&lt;b&gt;: -6.4 % [-7.3, -5.5], better") && !page.contains("<b>"));
+    assert!(page.contains("<rect class=\"f2\"") && page.contains("<path class=\"reach\""));
+    assert!(page.contains("submit: 10 ns, slow 20 ns") && page.contains("in all 80 ns, slow 160 ns"));
+    assert!(page.contains("confirmed: the figure depends on"));
+    assert_eq!(page.matches("<a download=\"").count(), page.matches("<svg role=\"img\"").count());
+}

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
@@ -20,6 +20,15 @@ const LISTENING_WITHIN: Duration = Duration::from_secs(5);
 pub fn is_here(program: &str) -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+/// A program in the folder `bin` of a Python package, as `python3` finds it.
+pub fn of_wheel(package: &str, program: &str) -> Option<PathBuf> {
+    let code =
+        format!("import importlib.util as u; print(u.find_spec('{package}').submodule_search_locations[0])");
+    let output = Command::new("python3").args(["-c", &code]).stderr(Stdio::null()).output().ok()?;
+    let folder = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim_end());
+    Some(folder.join("bin").join(program)).filter(|path| output.status.success() && path.is_file())
 }
 
 /// A command that is ended when it takes too long, with all that it has started.

@@ -24,13 +24,21 @@ pub(crate) struct Ask {
     pub cores: CorePair,
     /// Length of the message each way, or of the object that is read.
     pub bytes: usize,
-    /// Requests under way at a time; more than one for stores only.
+    /// Requests or messages under way at a time; more than one for stores and streams only.
     pub in_flight: usize,
     /// About how long to measure.
     pub lasting: Duration,
 }
 
 impl Ask {
+    /// How many messages of a stream one way fit: a short one takes tens of nanoseconds, and a long one a nanosecond for every
+    /// ten bytes.
+    pub(crate) fn stream_messages(&self) -> u64 {
+        const FEWEST: f64 = 200.0;
+        let each = 60.0 + self.bytes as f64 / 10.0;
+        (self.lasting.as_nanos() as f64 / each).max(FEWEST) as u64
+    }
+
     /// How many round trips of about so many nanoseconds, and a nanosecond for every eight bytes each way, fit.
     fn round_trips(&self, nanos: f64) -> u64 {
         const FEWEST: f64 = 100.0;
@@ -44,6 +52,8 @@ impl Ask {
 pub enum Path {
     /// Messages through shared memory.
     Memory,
+    /// Messages one way through shared memory, many under way.
+    Stream,
     /// Messages over the loopback interface.
     Loopback,
     /// Reads of a store by a process of the same host.
@@ -57,6 +67,8 @@ pub enum Path {
 pub enum PeerStatistic {
     /// The median of all round trips.
     P50,
+    /// Messages a second over the whole run.
+    Rate,
     /// The mean of all round trips.
     Mean,
     /// The least of the means of several series, so without what disturbed some of them. farcall's counterpart is the mean
@@ -69,6 +81,7 @@ impl PeerStatistic {
     pub fn words(self) -> &'static str {
         match self {
             Self::P50 => "median",
+            Self::Rate => "rate of the whole run",
             Self::Mean => "mean",
             Self::LeastMean => "least of several means",
         }
@@ -78,7 +91,7 @@ impl PeerStatistic {
 /// A peer's own figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PeerFigure {
-    /// The round trip in nanoseconds, or requests per second of a store with many under way.
+    /// The round trip in nanoseconds, or with many under way requests or messages per second.
     pub value: f64,
     /// The step in which it was printed, in the same unit.
     pub step: f64,
@@ -122,7 +135,7 @@ pub struct Peer {
     pub description: &'static str,
     /// The programs that must be there.
     pub programs: &'static [&'static str],
-    /// The Debian packages that have them.
+    /// The Debian packages that have them; none when they come with a Python wheel.
     pub packages: &'static [&'static str],
     /// Its path.
     pub path: Path,
@@ -147,12 +160,26 @@ impl Peer {
 
     /// The first of its programs that is not here.
     pub fn missing(&self) -> Option<&'static str> {
+        if self.packages.is_empty() {
+            return ucx::wheel().is_none().then_some(WHEEL);
+        }
         self.programs.iter().copied().find(|program| !launch::is_here(program))
+    }
+
+    /// What would install it.
+    pub fn source(&self) -> String {
+        match self.packages {
+            [] => format!("`pip install --no-deps {WHEEL}` has it for python3"),
+            packages => format!("--install fetches {}", packages.join(" and ")),
+        }
     }
 }
 
+/// The Python wheel that has a newer UCX than Debian.
+const WHEEL: &str = "libucx-cu12";
+
 /// The settings in which peers are run.
-pub const PEERS: [Peer; 10] = [
+pub const PEERS: [Peer; 16] = [
     Peer {
         name: "ucx-cma",
         description: "ucx_perftest tag_lat over UCX_TLS=posix,cma,self: long messages are copied by the kernel",
@@ -172,6 +199,66 @@ pub const PEERS: [Peer; 10] = [
         statistic: PeerStatistic::P50,
         sleeps: false,
         measure: ucx::sysv,
+    },
+    Peer {
+        name: "ucx-wheel-cma",
+        description: "ucx_perftest tag_lat of the Python wheel libucx over UCX_TLS=posix,cma,self",
+        programs: &["ucx_perftest"],
+        packages: &[],
+        path: Path::Memory,
+        statistic: PeerStatistic::P50,
+        sleeps: false,
+        measure: ucx::wheel_posix,
+    },
+    Peer {
+        name: "ucx-wheel-sysv",
+        description: "ucx_perftest tag_lat of the Python wheel libucx over UCX_TLS=sysv,self",
+        programs: &["ucx_perftest"],
+        packages: &[],
+        path: Path::Memory,
+        statistic: PeerStatistic::P50,
+        sleeps: false,
+        measure: ucx::wheel_sysv,
+    },
+    Peer {
+        name: "ucx-stream-cma",
+        description: "ucx_perftest tag_bw over UCX_TLS=posix,cma,self",
+        programs: &["ucx_perftest"],
+        packages: &["ucx-utils"],
+        path: Path::Stream,
+        statistic: PeerStatistic::Rate,
+        sleeps: false,
+        measure: ucx::posix_stream,
+    },
+    Peer {
+        name: "ucx-stream-sysv",
+        description: "ucx_perftest tag_bw over UCX_TLS=sysv,self",
+        programs: &["ucx_perftest"],
+        packages: &["ucx-utils"],
+        path: Path::Stream,
+        statistic: PeerStatistic::Rate,
+        sleeps: false,
+        measure: ucx::sysv_stream,
+    },
+    Peer {
+        name: "ucx-wheel-stream-cma",
+        description: "ucx_perftest tag_bw of the Python wheel libucx over UCX_TLS=posix,cma,self",
+        programs: &["ucx_perftest"],
+        packages: &[],
+        path: Path::Stream,
+        statistic: PeerStatistic::Rate,
+        sleeps: false,
+        measure: ucx::wheel_posix_stream,
+    },
+    Peer {
+        name: "ucx-wheel-stream-sysv",
+        description: "ucx_perftest tag_bw of the Python wheel libucx over UCX_TLS=sysv,self",
+        programs: &["ucx_perftest"],
+        packages: &[],
+        path: Path::Stream,
+        statistic: PeerStatistic::Rate,
+        sleeps: false,
+        measure: ucx::wheel_sysv_stream,
     },
     Peer {
         name: "netpipe-openmpi",

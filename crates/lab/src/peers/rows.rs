@@ -4,13 +4,16 @@ use core::time::Duration;
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall_limit::{Effort, TCP_MESSAGE_BYTES_MAX, tcp_ping_pong};
+use farcall_limit::{
+    BandwidthPlan, Copies, Effort, TCP_MESSAGE_BYTES_MAX, best_bandwidth_plan, stream, tcp_ping_pong,
+};
 
 use super::{Ask, Path, Peer, PeerStatistic};
 use crate::bench::{Bench, BenchError, RoundTripLimit};
-use crate::blocks::{Blocks, Plan};
+use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
+use crate::msgrate::{self, MessageRate, MessageRateResult, Mode};
 use crate::regime::Regime;
 use crate::units::Size;
 
@@ -23,8 +26,11 @@ const STEP_MAX: f64 = 0.02;
 /// Objects in farcall's store, as many as in those of others.
 const OBJECTS: u64 = 10_000;
 
-/// Requests under way where stores are compared by their rates.
-const STORE_WINDOW: usize = 16;
+/// Requests under way where stores are compared by their rates, and messages of streams.
+const WINDOW: usize = 16;
+
+/// The longest that a stream of messages may take.
+const STREAM_WITHIN: Duration = Duration::from_secs(20);
 
 /// What the comparison is made of.
 #[derive(Clone, Debug)]
@@ -49,6 +55,7 @@ pub struct PeerPlan {
 enum Arm {
     Farcall(TransportKind),
     Limit(RoundTripLimit),
+    Stream(BandwidthPlan),
     Tcp,
     Peer(Peer),
 }
@@ -120,7 +127,11 @@ impl PeerPlan {
         paths.dedup();
         let mut cells = Vec::new();
         for path in paths {
-            let windows: &[usize] = if path.is_store() { &[1, STORE_WINDOW] } else { &[1] };
+            let windows: &[usize] = match path {
+                Path::Stream => &[WINDOW],
+                _ if path.is_store() => &[1, WINDOW],
+                _ => &[1],
+            };
             for (size, &in_flight) in
                 self.sizes.iter().flat_map(|size| windows.iter().map(move |w| (*size, w)))
             {
@@ -144,6 +155,7 @@ impl PeerPlan {
                     arms.push(Arm::Tcp);
                 }
             }
+            Path::Stream => arms.push(Arm::Stream(best_bandwidth_plan(bench.cores(), size.0, Copies::Two)?)),
             Path::LocalStore | Path::RemoteStore => {}
         }
         arms.extend(self.peers.iter().filter(|peer| peer.path == path).map(|&peer| Arm::Peer(peer)));
@@ -172,7 +184,7 @@ impl Path {
     /// The transports that take it.
     fn transports(self) -> &'static [TransportKind] {
         match self {
-            Self::Memory | Self::LocalStore => &[TransportKind::RingShm],
+            Self::Memory | Self::Stream | Self::LocalStore => &[TransportKind::RingShm],
             Self::Loopback => &[TransportKind::BasicUdp, TransportKind::HomaUdp],
             Self::RemoteStore => &[TransportKind::BasicUdp],
         }
@@ -182,6 +194,7 @@ impl Path {
     pub fn words(self) -> &'static str {
         match self {
             Self::Memory => "messages through shared memory",
+            Self::Stream => "messages one way through shared memory",
             Self::Loopback => "messages over the loopback interface",
             Self::LocalStore => "reads of a store by a process of its host",
             Self::RemoteStore => "reads of a store over the loopback interface",
@@ -214,6 +227,7 @@ impl CellRun {
         let effort = Effort::lasting(self.lasting);
         let other = |nanos: u64| Found::Other { value: nanos as f64, step: 0.0 };
         Ok(match arm {
+            Arm::Farcall(transport) if self.path == Path::Stream => self.stream(*transport, bench),
             Arm::Farcall(transport) => {
                 let result = bench.exchange(&self.exchange(*transport))?;
                 let found = result.latencies.summary().and_then(|summary| {
@@ -224,17 +238,42 @@ impl CellRun {
                 found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })?
             }
             Arm::Limit(limit) => other(limit.measure(bench, effort)?.p50_nanos),
+            Arm::Stream(plan) => {
+                let bytes_per_second = stream(bench.cores(), *plan, effort)?.bytes_per_second;
+                Found::Other { value: bytes_per_second / self.size.0 as f64, step: 0.0 }
+            }
             Arm::Tcp => other(tcp_ping_pong(bench.cores(), self.size.0, effort)?.p50_nanos),
             Arm::Peer(peer) if self.waits_on_sleeper(peer) => Found::Nothing(SLEEPS.to_owned()),
-            Arm::Peer(peer) => {
-                let (bytes, in_flight) = (self.size.0, self.in_flight);
-                let ask = Ask { cores: bench.cores(), bytes, in_flight, lasting: self.lasting };
-                match (peer.measure)(ask) {
-                    Ok(figure) => Found::Other { value: figure.value, step: figure.step },
-                    Err(error) => Found::Nothing(error.to_string()),
-                }
-            }
+            Arm::Peer(peer) => match (peer.measure)(self.ask(bench)) {
+                Ok(figure) => Found::Other { value: figure.value, step: figure.step },
+                Err(error) => Found::Nothing(error.to_string()),
+            },
         })
+    }
+
+    fn ask(&self, bench: &Bench) -> Ask {
+        Ask { cores: bench.cores(), bytes: self.size.0, in_flight: self.in_flight, lasting: self.lasting }
+    }
+
+    /// Tagged messages one way, copied in and out, each matched with a receive.
+    fn stream(&self, transport: TransportKind, bench: &Bench) -> Found {
+        let rate = MessageRate {
+            transport: transport.name().to_owned(),
+            settings: self.assignments.clone(),
+            mode: Mode::Callbacks,
+            message_bytes: self.size.0,
+            in_flight: self.in_flight,
+            messages: self.ask(bench).stream_messages(),
+            threads: 1,
+            raw: None,
+            lasting: STREAM_WITHIN,
+        };
+        match msgrate::run(&rate) {
+            Ok(MessageRateResult { elapsed, messages }) => {
+                Found::Other { value: messages as f64 / elapsed.as_secs_f64(), step: 0.0 }
+            }
+            Err(error) => Found::Nothing(error.to_string()),
+        }
     }
 
     /// Whether the peer's figure would be the time that the system takes to wake it.
@@ -260,6 +299,11 @@ impl CellRun {
             calls: u64::MAX,
             lasting: self.lasting,
         }
+    }
+
+    /// How far the cores were apart, around every block.
+    pub fn distances(&self) -> &[Distance] {
+        &self.blocks.distances
     }
 
     /// What was found: each peer and bare loop beside each transport, in each regime that the cores were in.
@@ -299,8 +343,9 @@ impl CellRun {
     }
 
     fn outcome(&self, farcall: usize, arm: usize, regime: Regime) -> Result<Outcome, String> {
+        let both = [farcall, arm].map(|arm| self.blocks.of_arm(regime, arm));
         if let Some(Found::Nothing(why)) =
-            self.blocks.of_arm(regime, arm).find(|found| matches!(found, Found::Nothing(_)))
+            both.into_iter().flatten().find(|found| matches!(found, Found::Nothing(_)))
         {
             return Err(why.clone());
         }
@@ -343,6 +388,7 @@ impl Arm {
         match self {
             Self::Farcall(transport) => transport.name().to_owned(),
             Self::Limit(limit) => limit.words().to_owned(),
+            Self::Stream(_) => "bare copies in and out of shared memory".to_owned(),
             Self::Tcp => "bare system calls on a TCP connection".to_owned(),
             Self::Peer(peer) => peer.name.to_owned(),
         }

@@ -18,6 +18,14 @@ fn ucx_prints_half_the_median_round_trip() {
 }
 
 #[test]
+fn ucx_prints_the_messages_a_second_of_a_stream() {
+    let figure =
+        ucx::read_stream(include_str!("../../data/peers/ucx_perftest-stream.txt")).expect("a figure");
+    assert!(figure.value > 1e4 && figure.step == 1.0, "{figure:?}");
+    assert!(ucx::read_stream("iterations,50.0_percentile_lat\n1,2,3\n").is_err());
+}
+
+#[test]
 fn netpipe_prints_the_rate_to_more_digits_than_the_time() {
     let open_mpi = include_str!("../../data/peers/netpipe-openmpi.txt");
     let figure = netpipe::read(open_mpi, 1024).expect("a figure");
@@ -54,7 +62,7 @@ fn peers_have_names_of_their_own_and_say_what_they_need() {
     names.dedup();
     assert_eq!(names.len(), PEERS.len());
     for peer in PEERS {
-        assert!(!peer.programs.is_empty() && !peer.packages.is_empty(), "{peer:?}");
+        assert!(!peer.programs.is_empty() && !peer.source().is_empty(), "{peer:?}");
         assert!(names.iter().any(|name| name.starts_with(peer.family())));
     }
 }

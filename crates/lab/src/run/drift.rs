@@ -39,11 +39,31 @@ pub fn medians(first: &RecordedRun, other: &RecordedRun) -> Option<(f64, f64)> {
     Some((median(&track(first))?, median(&track(other))?))
 }
 
+/// The reference over a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Track {
+    /// How often it was measured.
+    pub count: usize,
+    /// The least, in nanoseconds.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Track {
+    /// That of a run; `None` when it was not measured.
+    pub fn of(run: &RecordedRun) -> Option<Self> {
+        let track = track(run);
+        let least = track.iter().copied().min_by(f64::total_cmp)?;
+        let most = track.iter().copied().max_by(f64::total_cmp)?;
+        Some(Self { count: track.len(), least, median: median(&track)?, most })
+    }
+}
+
 fn within(run: &RecordedRun) -> Option<Finding> {
-    let track = track(run);
-    let least = track.iter().copied().min_by(f64::total_cmp)?;
-    let most = track.iter().copied().max_by(f64::total_cmp)?;
-    let count = track.len();
+    let Track { count, least, most, .. } = Track::of(run)?;
     (most / least - 1.0 > DRIFT_MAX).then(|| {
         let sentence = format!(
             "the reference moved between {least:.0} and {most:.0} ns in {count} measurements: figures of different blocks compare \

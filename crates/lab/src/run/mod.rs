@@ -10,6 +10,7 @@ mod drift;
 mod environment;
 mod part_changes;
 mod read;
+mod varied;
 mod write;
 
 use std::collections::BTreeMap;
@@ -22,9 +23,10 @@ use crate::analysis::finding::Finding;
 pub use anatomy::anatomy;
 pub use diff::{Cell, Difference, diff};
 pub use document::document;
-pub use drift::drift;
+pub use drift::{Track, drift};
 pub use environment::Environment;
 pub use read::{Figure, ReadError, RecordedRun, parse};
+pub use varied::{VariedEffect, interventions, varied_effects};
 pub use write::{RunFolder, WriteError};
 
 /// The version of run.json. It goes up when a field changes its name, its unit or its meaning.
@@ -63,10 +65,11 @@ pub struct Run {
 }
 
 /// Everything that recorded runs say, in the order in which it should be read: by the laws that hold for everybody's
-/// figures, and by what only our own runs have, the reference and traces.
+/// figures, and by what only our own runs have, the reference, interventions and traces.
 pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     let mut findings = analyse(&document(runs));
     findings.extend(drift(runs));
+    findings.extend(interventions(runs));
     findings.extend(anatomy(runs));
     findings.sort_by_key(|finding| finding.section);
     findings

@@ -8,13 +8,41 @@ mod occupancy;
 mod perfetto;
 mod summary;
 
-use farcall::EndpointTrace;
+use farcall::{Clock, Endpoint, EndpointTrace};
 use serde::{Deserialize, Serialize};
 
 pub use join::{Joined, POINTS, Point, TracedCall, join};
 pub use occupancy::{Occupancy, Standstill, occupancy};
 pub use perfetto::perfetto;
 pub use summary::{PART_WORDS, PARTS, Part, TraceSummary, summary};
+
+/// The calls of a measurement: none unless it was traced.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Traced {
+    /// The calls.
+    pub joined: Joined,
+    /// What their parts took; `None` when no call has all its points.
+    pub summary: Option<TraceSummary>,
+}
+
+impl Traced {
+    /// The calls of some launches, each with what all its endpoints recorded. `clock` reads their ticks.
+    pub fn of<'a>(launches: impl IntoIterator<Item = &'a [HostTrace]>, clock: &Clock) -> Self {
+        let mut joined = Joined::default();
+        launches.into_iter().for_each(|traces| joined.extend(join(traces, clock)));
+        Self { summary: summary(&joined), joined }
+    }
+
+    /// As [`Traced::of`], of endpoints on this machine.
+    pub fn on_machine<'a>(launches: impl IntoIterator<Item = &'a [HostTrace]>) -> Self {
+        Self::of(launches, &Clock::new())
+    }
+
+    /// As [`Traced::of`], of simulated endpoints: their ticks are nanoseconds of simulated time.
+    pub fn simulated<'a>(launches: impl IntoIterator<Item = &'a [HostTrace]>) -> Self {
+        Self::of(launches, &Clock::simulated(Default::default()))
+    }
+}
 
 /// What the endpoint of one rank recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +58,16 @@ pub struct HostTrace {
 }
 
 impl HostTrace {
+    /// Ends the recording of a rank's endpoint; `None` when nothing was recorded. Sessions that are over by now have lost
+    /// their names, and their calls cannot be joined: end recordings before peers leave.
+    pub fn end(rank: u32, endpoint: &Endpoint) -> Option<Self> {
+        let tracer = endpoint.tracer();
+        tracer.is_on().then(|| {
+            tracer.switch(false);
+            Self::new(rank, &endpoint.trace())
+        })
+    }
+
     /// The trace of the endpoint of `rank`.
     pub fn new(rank: u32, trace: &EndpointTrace) -> Self {
         let record = |record: &farcall::TraceRecord| {

@@ -69,6 +69,8 @@ pub struct WorkloadTest {
     pub lasting: Duration,
     /// Decides when messages are due, how long they are and where they go.
     pub seed: u64,
+    /// Whether messages under load are traced.
+    pub trace: bool,
 }
 
 /// Who sends and who receives.
@@ -138,6 +140,7 @@ struct Plan {
     mean_gap_nanos: f64,
     window: Duration,
     seed: u64,
+    trace: bool,
 }
 
 impl WorkloadTest {
@@ -173,6 +176,7 @@ impl WorkloadTest {
             mean_gap_nanos,
             window: window.min(self.lasting),
             seed: self.seed,
+            trace: self.trace,
         }
     }
 }
@@ -242,6 +246,7 @@ mod tests {
             messages: 500,
             lasting: Duration::from_secs(1),
             seed: 1,
+            trace: false,
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::open_loop::Sent;
 use super::{Plan, WorkloadTest};
 use crate::histogram::{LatencyHistogram, LatencySummary};
+use crate::trace::Traced;
 
 /// Slowdowns are kept in thousandths.
 const SLOWDOWN_UNIT: f64 = 1_000.0;
@@ -29,6 +30,8 @@ pub struct WorkloadOutcome {
     pub outstanding_peak: u64,
     /// What all ranks counted under load; simulated ranks share their process's counters with whatever else runs in it.
     pub counters: BTreeMap<String, u64>,
+    /// The messages under load, when they were traced.
+    pub traced: Traced,
 }
 
 /// Messages of some lengths.
@@ -84,6 +87,7 @@ impl WorkloadOutcome {
             waited: sent.iter().map(|sent| sent.waited).sum(),
             outstanding_peak: sent.iter().map(|sent| sent.outstanding_peak).max().unwrap_or(0),
             counters,
+            traced: Traced::default(),
         }
     }
 
@@ -145,6 +149,7 @@ mod tests {
             messages: 1_000,
             lasting: Duration::from_secs(1),
             seed: 1,
+            trace: false,
         }
     }
 

@@ -18,6 +18,7 @@ use super::prober::Prober;
 use super::{Plan, Roles, WorkloadOutcome, WorkloadTest};
 use crate::bench::{Bench, BenchError};
 use crate::exchange::{OVERHEAD_MAX, OwnCounters, Report, Workers, report_on, run_workers, sum_of};
+use crate::trace::{HostTrace, Traced};
 
 /// The argument that makes the program a rank of a workload; the next one is its job.
 pub const WORKLOAD_COMMAND: &str = "workload-worker";
@@ -44,6 +45,7 @@ struct RankReport {
     /// From ranks that send.
     sent: Option<Sent>,
     counters: BTreeMap<String, u64>,
+    trace: Option<HostTrace>,
 }
 
 impl WorkloadTest {
@@ -68,7 +70,9 @@ impl WorkloadTest {
         let best_nanos = best_nanos.expect("the first sender reports them");
         let counters = sum_of(reports.iter().map(|report| &report.counters));
         let sent: Vec<Sent> = reports.iter().filter_map(|report| report.sent.clone()).collect();
-        Ok(WorkloadOutcome::new(self, &job.plan, best_nanos, &sent, counters))
+        let traces: Vec<HostTrace> = reports.iter().filter_map(|report| report.trace.clone()).collect();
+        let outcome = WorkloadOutcome::new(self, &job.plan, best_nanos, &sent, counters);
+        Ok(WorkloadOutcome { traced: Traced::on_machine([&*traces]), ..outcome })
     }
 }
 
@@ -92,12 +96,14 @@ fn take_part(job: &Job) -> Report<RankReport> {
         report.best_nanos = Some(rank.probe(peers[0], &payload)?);
     }
     rank.pass("probed")?;
+    endpoint.tracer().switch(rank.plan.trace);
     let before = OwnCounters::read();
     if !peers.is_empty() {
         report.sent = Some(rank.load(peers, &payload)?);
     }
     rank.pass("sent")?;
     report.counters = OwnCounters::read().since(&before);
+    report.trace = HostTrace::end(node.rank(), &endpoint);
     // Nobody leaves while others may still await its answers.
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
     Ok(report)

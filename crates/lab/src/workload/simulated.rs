@@ -7,7 +7,7 @@ use std::sync::Arc;
 use core::time::Duration;
 
 use farcall::parameters::Settings;
-use farcall::simulated::{Cluster, Program, Tasks};
+use farcall::simulated::{Cluster, Program};
 use farcall::{Endpoint, Instant, Node, Peer, TransportKind};
 
 use super::open_loop::{OpenLoop, Sent};
@@ -15,6 +15,7 @@ use super::prober::Prober;
 use super::{Plan, Reply, Roles, SenderError, WorkloadOutcome, WorkloadTest};
 use crate::exchange::OwnCounters;
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::trace::{HostTrace, Traced};
 
 /// Messages of each class on the idle fabric: the first one opens the session, and all others are alike.
 const PROBES: usize = 2;
@@ -40,7 +41,10 @@ impl WorkloadTest {
         let counters = OwnCounters::read().of_all_hosts().since(&before);
         let wire_load = self.wire_load(&sent, fabric.wire_bytes(&run.totals));
         let outcome = WorkloadOutcome::new(self, &plan, &best_nanos, &sent, counters);
-        Ok((WorkloadOutcome { wire_load, ..outcome }, run))
+        let traces = core::mem::take(&mut scene.found.borrow_mut().endpoints);
+        let traces: Vec<_> =
+            traces.iter().filter_map(|(rank, endpoint)| HostTrace::end(*rank, endpoint)).collect();
+        Ok((WorkloadOutcome { wire_load, traced: Traced::simulated([&*traces]), ..outcome }, run))
     }
 
     /// The load with all that the protocol adds: it adds the same to every byte, whatever the load is.
@@ -69,6 +73,8 @@ struct Found {
     best_nanos: Option<Vec<u64>>,
     sent: Vec<Sent>,
     failure: Option<(u32, String)>,
+    /// The endpoints of the load, by rank.
+    endpoints: Vec<(u32, Rc<Endpoint>)>,
 }
 
 impl Scene {
@@ -89,9 +95,13 @@ impl Scene {
         settings: &Settings,
     ) -> Result<(Vec<Sent>, SimulatedRun), SimulationError> {
         let roles = self.plan.roles;
+        self.found.borrow_mut().endpoints.clear();
         let mut cluster = fabric.cluster(roles.ranks(), settings)?;
         self.start(&mut cluster, move |rank| (rank >= roles.first_sender()).then_some(Part::Load));
         let found = Rc::clone(&self.found);
+        self.found.borrow().endpoints.iter().for_each(|(_, endpoint)| {
+            endpoint.tracer().switch(self.plan.trace);
+        });
         let run = self.run(fabric, &mut cluster, move || found.borrow().sent.len() < roles.senders())?;
         Ok((core::mem::take(&mut self.found.borrow_mut().sent), run))
     }
@@ -124,15 +134,13 @@ impl Scene {
         if let Err(error) = &endpoint {
             self.found.borrow_mut().failure = Some((rank, error.to_string()));
         }
-        let endpoint = endpoint.ok();
-        endpoint.iter().for_each(|endpoint| self.plan.serve(endpoint));
-        match (endpoint, part) {
-            (Some(endpoint), None) => Box::new(Tasks::new(endpoint, |_| async {})),
-            (endpoint, part) => {
-                let doing = endpoint.as_ref().and(part).map_or(Doing::Nothing, Doing::Connecting);
-                Box::new(Sender { rank, endpoint, scene: self.clone(), doing })
-            }
+        let endpoint = endpoint.ok().map(Rc::new);
+        if let Some(endpoint) = &endpoint {
+            self.plan.serve(endpoint);
+            self.found.borrow_mut().endpoints.push((rank, Rc::clone(endpoint)));
         }
+        let doing = endpoint.as_ref().and(part).map_or(Doing::Nothing, Doing::Connecting);
+        Box::new(Rank { rank, endpoint, scene: self.clone(), doing })
     }
 }
 
@@ -143,16 +151,16 @@ enum Part {
     Load,
 }
 
-/// The program of a sender.
-struct Sender {
+/// The program of a rank.
+struct Rank {
     rank: u32,
     /// `None` when it could not be made, and the run is about to end.
-    endpoint: Option<Endpoint>,
+    endpoint: Option<Rc<Endpoint>>,
     scene: Scene,
     doing: Doing,
 }
 
-/// What a sender does at the time. It connects, does its part, and then only answers others.
+/// What a rank does at the time. A sender connects, does its part, and then only answers others, as all others do.
 enum Doing {
     Connecting(Part),
     Probing(Prober),
@@ -160,7 +168,7 @@ enum Doing {
     Nothing,
 }
 
-impl Sender {
+impl Rank {
     fn step(&mut self) -> Result<usize, String> {
         let Some(endpoint) = &self.endpoint else { return Ok(0) };
         let Scene { plan, payload, found } = &self.scene;
@@ -196,7 +204,7 @@ impl Sender {
     }
 }
 
-impl Program for Sender {
+impl Program for Rank {
     fn turn(&mut self) -> usize {
         self.step().unwrap_or_else(|why| {
             self.scene.found.borrow_mut().failure.get_or_insert((self.rank, why));

@@ -193,7 +193,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         if can_send || self.transmitter.is_blocked() {
             return Some(Instant::ZERO);
         }
-        self.outbound.calls.next_deadline()
+        self.outbound.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()
     }
 
     fn prepare_wait(&mut self) {

@@ -19,14 +19,14 @@ mod tagged;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, LaneId};
+use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
 use outbound::Outbound;
-use session::{SESSIONS_MAX, reason_of};
+use session::{SESSIONS_MAX, Session, reason_of};
 
 use crate::mail::Patience;
 use crate::trace::CallTracer;
@@ -268,11 +268,14 @@ impl<D: LaneDriver> Transport for Ring<D> {
         16
     }
 
-    /// Lanes are reliable: nothing is ever sent again, and only a message that was left for another poll is looked at
-    /// again.
+    /// Lanes are reliable: nothing is ever sent again. A message that was left for another poll is looked at again, and a
+    /// lane may ask to be rung again.
     fn next_deadline(&self) -> Option<Instant> {
-        let is_left = self.outbound.sessions.iter().any(|session| session.reading.is_some());
-        is_left.then_some(Instant::ZERO)
+        let deadline = |session: &Session<D::Sender>| match session.reading {
+            Some(_) => Some(Instant::ZERO),
+            None => session.sender.as_ref()?.next_deadline(),
+        };
+        self.outbound.sessions.iter().filter_map(deadline).min()
     }
 
     fn prepare_wait(&mut self) {

@@ -5,12 +5,16 @@ mod shown;
 mod sweep;
 mod vary;
 
+use std::time::Instant;
+
 use farcall_lab::bench::Bench;
 use farcall_lab::benchkv::{BenchKv, BenchKvResult, run as run_bench};
+use farcall_lab::blocks::Distance;
 
 use self::shown::Shown;
 use self::sweep::Sweep;
 use crate::arguments::benchkv::BenchKvArguments;
+use crate::commands::{drift, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -19,6 +23,8 @@ use crate::progress::Progress;
 pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     let bench = plan(arguments)?;
     let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
+    let measurements = clients.len() * bench.runs;
+    arguments.tracing.check(&arguments.varying, measurements, "give --runs 1 and no --sweep")?;
     let report = Report::open(arguments.output.json.as_ref())?;
     let mut report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
     let on = Bench::new().map_err(Failure::run)?;
@@ -26,18 +32,28 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
         return vary::run(arguments, &on, report);
     }
     let progress = Progress::new(clients.len(), arguments.output.quiet);
+    let started = Instant::now();
     let mut sweep = arguments.sweep.as_ref().map(|_| Sweep::new(bench.clone()));
     for clients in clients {
         let bench = BenchKv { clients: clients as usize, ..bench.clone() };
         progress.begin(format_args!("{clients} clients"));
-        let results = run_bench(&bench, &on).map_err(Failure::run)?;
+        let measured = || run_bench(&bench, &on);
+        let (results, distance) =
+            Distance::around(started, || on.distance_nanos(), measured).map_err(Failure::run)?;
         progress.step();
-        let regime = on.distance_nanos().map_err(Failure::run)?;
         let mut show = || match &mut sweep {
             Some(sweep) => sweep.show_points(&bench, &results, &mut report),
-            None => show_runs(&bench, regime, &results, &mut report),
+            None => show_runs(&bench, distance.after_nanos, &results, &mut report),
         };
         progress.suspend(&mut show)?;
+        progress.suspend(|| {
+            for result in results.iter().filter(|_| bench.trace) {
+                let about = "calls between daemons";
+                tracing::show(about, &result.traced, arguments.tracing.file(), &mut report)?;
+            }
+            let of = format!("{} benchkv, {} clients", bench.transport, bench.clients);
+            drift::record("benchkv", &of, &[distance], &mut report)
+        })?;
     }
     if let Some(sweep) = sweep {
         sweep.show_knees(&mut report)?;
@@ -74,6 +90,7 @@ fn plan(arguments: &BenchKvArguments) -> Result<BenchKv, Failure> {
         lasting: arguments.seconds,
         runs: arguments.runs as usize,
         seed: arguments.tuning.seed,
+        trace: arguments.tracing.is_on(),
     })
 }
 

@@ -7,6 +7,7 @@ use farcall_lab::table::{Row, latency_rows};
 use serde_json::{Map, Value, json};
 
 use super::rank::{rank_object, show_rank};
+use crate::commands::tracing;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -91,14 +92,15 @@ impl Shown<'_> {
         for (name, class) in self.classes() {
             let Some(summary) = class.latencies.summary() else { continue };
             for row in latency_rows(&summary) {
+                let class_name = name;
                 let name = format!("{name}{}", row.suffix);
-                report.record(&self.record(
-                    &name,
-                    row.nanos,
-                    Unit::Nanoseconds,
-                    row.statistic,
-                    class.requests,
-                ))?;
+                let (unit, samples) = (Unit::Nanoseconds, class.requests);
+                let mut record = self.record(&name, row.nanos, unit, row.statistic, samples);
+                if class_name == "remote" {
+                    let trace = tracing::field(row.statistic, &result.traced);
+                    record.more.extend(trace.map(|(name, value)| (name.to_owned(), value)));
+                }
+                report.record(&record)?;
             }
         }
         Ok(())

@@ -3,13 +3,14 @@
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::bench::Bench;
 use farcall_lab::compare::Comparison;
-use farcall_lab::peers::{CellLine, CellRun, Outcome, PEERS, Peer, PeerPlan, PeerStatistic};
+use farcall_lab::peers::{CellLine, CellRun, Outcome, PEERS, Path, Peer, PeerPlan, PeerStatistic};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, json};
 
 use super::{install, readable};
 use crate::arguments::compare::Compare;
+use crate::commands::drift;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -56,10 +57,10 @@ pub fn run(
         chosen.into_iter().partition(|peer| peer.missing().is_none());
     for peer in &absent {
         report.line(format_args!(
-            "# {}: absent, there is no {}; --install fetches {}",
+            "# {}: absent, there is no {}; {}",
             peer.name,
             peer.missing().unwrap_or(peer.name),
-            peer.packages.join(" and ")
+            peer.source()
         ))?;
     }
     for peer in &peers {
@@ -76,6 +77,9 @@ pub fn run(
     };
     let mut cells = plan.cells(bench).map_err(Failure::run)?;
     measure(&mut cells, plan.blocks, bench, compare.output.quiet)?;
+    for cell in &cells {
+        drift::record("compare", &cell.name(), cell.distances(), report)?;
+    }
     show(&cells, bench, report)
 }
 
@@ -117,7 +121,7 @@ fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Fai
         let rest = match &line.outcome {
             Ok(outcome) => {
                 report.record(&record(&line, outcome))?;
-                let figure = |value| readable(value, &unit(&line));
+                let figure = |value: f64| readable(value * scale(&line), &unit(&line));
                 let interval = outcome.ratio.interval;
                 [
                     figure(outcome.farcall),
@@ -150,6 +154,9 @@ fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Fai
 
 /// What both figures are.
 fn what(line: &CellLine) -> String {
+    if line.path == Path::Stream {
+        return format!("bytes a second over the whole run, {} messages under way", line.in_flight);
+    }
     match (line.in_flight, line.statistic) {
         (1, None) => "medians".to_owned(),
         (1, Some(PeerStatistic::LeastMean)) => {
@@ -164,7 +171,16 @@ fn what(line: &CellLine) -> String {
 }
 
 fn unit(line: &CellLine) -> Unit {
-    if line.in_flight == 1 { Unit::Nanoseconds } else { Unit::PerSecond }
+    match line.in_flight {
+        _ if line.path == Path::Stream => Unit::BytesPerSecond,
+        1 => Unit::Nanoseconds,
+        _ => Unit::PerSecond,
+    }
+}
+
+/// What turns the line's figures into that unit: those of streams are messages.
+fn scale(line: &CellLine) -> f64 {
+    if line.path == Path::Stream { line.size.0 as f64 } else { 1.0 }
 }
 
 fn record(line: &CellLine, outcome: &Outcome) -> Record {
@@ -174,7 +190,7 @@ fn record(line: &CellLine, outcome: &Outcome) -> Record {
         ("path", json!(line.path.words())),
         ("peer", json!(line.peer)),
         ("message_length_bytes", json!(line.size.0)),
-        ("other", json!(outcome.peer)),
+        ("other", json!(outcome.peer * scale(line))),
         ("ratio", json!(outcome.ratio.ratio)),
         ("ratio_low", json!(interval.map(|(low, _)| low))),
         ("ratio_high", json!(interval.map(|(_, high)| high))),
@@ -188,7 +204,7 @@ fn record(line: &CellLine, outcome: &Outcome) -> Record {
         test: "peers".to_owned(),
         transport: line.transport.name().to_owned(),
         name: format!("{}.{}{rate}", line.peer, line.size),
-        value: outcome.farcall,
+        value: outcome.farcall * scale(line),
         unit: unit(line),
         statistic: Statistic::MedianOfBlocks,
         samples: outcome.ratio.blocks as u64,

@@ -11,7 +11,8 @@ use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
 
-use super::{Stage, counted, drift, tracing, warnings};
+use super::{Stage, counted, warnings};
+use crate::commands::{drift, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -34,9 +35,9 @@ pub fn run(
             show(test, &outcome, report)?;
             if test.instruments.trace {
                 let about = format!("echo{size}");
-                tracing::show(&about, outcome.trace.as_ref(), &outcome.traced, trace_file, report)?;
+                tracing::show(&about, &outcome.traced, trace_file, report)?;
             }
-            drift::record(&format!("{transport} echo{size}"), &outcome.distances, report)
+            drift::record("perf", &format!("{transport} echo{size}"), &outcome.distances, report)
         })?;
     }
     Ok(())
@@ -126,7 +127,7 @@ fn record(
         ("server_counters", json!(outcome.server_counters)),
         ("server_waited", json!(outcome.server_waited)),
     ];
-    more.extend(tracing::field(statistic, outcome.trace.as_ref()));
+    more.extend(tracing::field(statistic, &outcome.traced));
     Record {
         schema: SCHEMA,
         command: "perf",

@@ -1,17 +1,13 @@
 //! `farcall perf`: clusterperf's tests, on this machine or on a simulated fabric.
 
 mod checks;
-mod drift;
 mod echo;
 mod plans;
 mod simulated;
 mod simulated_echo;
 mod store;
-mod tracing;
 mod vary;
 mod workload;
-
-use std::path::Path;
 
 use farcall::TransportKind;
 use farcall_lab::bench::Bench;
@@ -74,7 +70,12 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     for &test in &tests {
         checks::check(test, perf, &transports)?;
     }
-    tracing::check(perf, &tests, &transports, sizes(perf, PerfTest::Echo).len())?;
+    if !perf.handler.is_zero() && tests != [PerfTest::Echo] {
+        return Err(Failure::Usage("--handler is for echo only".to_owned()));
+    }
+    let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
+    let how = "give one test, --transport and of --sizes or --load";
+    perf.tracing.check(&perf.varying, steps, how)?;
     let report = Report::open(perf.output.json.as_ref())?;
     let parameters = plans::parameters(perf, &tests, &transports, fabric.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &parameters)?;
@@ -84,7 +85,6 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     if !perf.varying.vary.is_empty() {
         return vary::run(perf, &tests, &transports, &sites, report);
     }
-    let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
     let mut stage = Stage { report, progress: Progress::new(steps, perf.output.quiet) };
     stage.report.line(format_args!("# {UNITS_NOTE}"))?;
     for test in tests {
@@ -106,27 +106,27 @@ fn run_test(
     let sizes = sizes(perf, test);
     match (test, site) {
         (PerfTest::Echo, Site::Machine(bench)) => {
-            echo::run(&plans::echo(perf, site)?, transport, sizes, bench, trace_file(perf), stage)
+            echo::run(&plans::echo(perf, site)?, transport, sizes, bench, perf.tracing.file(), stage)
         }
-        (PerfTest::Echo, Site::Fabric(fabric)) => {
-            simulated_echo::run(&plans::echo(perf, site)?, transport, sizes, fabric, trace_file(perf), stage)
-        }
+        (PerfTest::Echo, Site::Fabric(fabric)) => simulated_echo::run(
+            &plans::echo(perf, site)?,
+            transport,
+            sizes,
+            fabric,
+            perf.tracing.file(),
+            stage,
+        ),
         (PerfTest::EchoWorkload, _) => {
             for plan in plans::workloads(perf, site)? {
-                workload::run(&plan, transport, site, stage)?;
+                workload::run(&plan, transport, site, perf.tracing.file(), stage)?;
             }
             Ok(())
         }
         (test, Site::Machine(bench)) => {
-            store::run(test, &plans::store(perf)?, transport, sizes, bench, stage)
+            store::run(test, &plans::store(perf)?, transport, sizes, bench, perf.tracing.file(), stage)
         }
         (_, Site::Fabric(_)) => unreachable!("stores are not simulated, which was checked"),
     }
-}
-
-/// Where traced calls are to be written.
-fn trace_file(perf: &Perf) -> Option<&Path> {
-    perf.trace.as_ref()?.as_deref()
 }
 
 /// The tests asked for, each once; `echo` when none is.

@@ -44,7 +44,7 @@ pub fn echo(perf: &Perf, site: Site<'_>) -> Result<EchoTest, Failure> {
         clients: perf.clients.unwrap_or(1) as usize,
         servers: perf.servers.unwrap_or(1) as usize,
         seed: perf.tuning.seed,
-        instruments: Instruments { trace: perf.trace.is_some(), handler: perf.handler },
+        instruments: Instruments { trace: perf.tracing.is_on(), handler: perf.handler },
     })
 }
 
@@ -61,6 +61,7 @@ pub fn store(perf: &Perf) -> Result<StoreTest, Failure> {
         servers: perf.servers.unwrap_or(1) as usize,
         objects: perf.objects,
         seed: perf.tuning.seed,
+        instruments: Instruments { trace: perf.tracing.is_on(), ..Instruments::default() },
     })
 }
 
@@ -82,6 +83,7 @@ pub fn workloads(perf: &Perf, site: Site<'_>) -> Result<Vec<WorkloadTest>, Failu
         messages: perf.count.unwrap_or(messages),
         lasting: perf.seconds,
         seed: perf.tuning.seed,
+        trace: perf.tracing.is_on(),
     };
     Ok(perf.load.iter().map(plan).collect())
 }

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::echo::{buffers_word, header};
 use super::simulated::{run_fields, run_note, simulation_failure};
-use super::{Stage, little_warning, tracing};
+use super::{Stage, little_warning};
+use crate::commands::tracing;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -47,7 +48,7 @@ pub fn run(
             show(test, &outcome, report)?;
             if test.instruments.trace {
                 let about = format!("echo{size}");
-                tracing::show(&about, outcome.trace.as_ref(), &outcome.traced, trace_file, report)?;
+                tracing::show(&about, &outcome.traced, trace_file, report)?;
             }
             Ok(())
         })?;
@@ -108,7 +109,7 @@ fn record(
         ("error", json!(published.map(|published| published.error_of(value)))),
     ];
     more.extend(run_fields(&outcome.run));
-    more.extend(tracing::field(statistic, outcome.trace.as_ref()));
+    more.extend(tracing::field(statistic, &outcome.traced));
     Record {
         schema: SCHEMA,
         command: "perf",

@@ -1,5 +1,7 @@
 //! The tests of `farcall perf` that read and write a key-value store.
 
+use std::path::Path;
+
 use farcall::TransportKind;
 use farcall_lab::bench::Bench;
 use farcall_lab::exchange::StoreAccess;
@@ -11,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Stage, counted, warnings};
 use crate::arguments::PerfTest;
+use crate::commands::{drift, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -49,6 +52,7 @@ pub fn run(
     transport: TransportKind,
     sizes: &[Size],
     bench: &Bench,
+    trace_file: Option<&Path>,
     stage: &mut Stage,
 ) -> Result<(), Failure> {
     let Stage { report, progress } = stage;
@@ -59,7 +63,14 @@ pub fn run(
             if access.fits(size.0) {
                 let plan = StoreTest { clients, ..plan.clone() };
                 let outcome = plan.run(bench, transport, size, access).map_err(Failure::run)?;
-                progress.suspend(|| Shown { test, access, plan: &plan, outcome: &outcome }.show(report))?;
+                let about = format!("{access:?} of {size} by {}", counted(clients, "client"));
+                progress.suspend(|| {
+                    Shown { test, access, plan: &plan, outcome: &outcome }.show(report)?;
+                    if plan.instruments.trace {
+                        tracing::show(&about, &outcome.traced, trace_file, report)?;
+                    }
+                    drift::record("perf", &format!("{transport} {about}"), &outcome.distances, report)
+                })?;
             } else {
                 let what = format!("# {access:?} of {size}: not measured, one answer does not hold so much");
                 progress.suspend(|| report.line(what))?;
@@ -148,11 +159,17 @@ impl Shown<'_> {
             self.verb(),
             self.outcome.objects
         ))?;
+        let mut trace = tracing::parts(&self.outcome.traced);
         for (nanos, share) in self.outcome.latencies.distribution() {
             report.line(format_args!("{:>10.3} {share:>8.4}", nanos as f64 / 1e3))?;
             let name = format!("{}{size}.{share}", test_name(self.test));
             let record = self.record(name, nanos as f64, Unit::Nanoseconds, Statistic::Quantile);
-            report.record(&with(record, "share", share.into()))?;
+            let mut record = with(record, "share", share.into());
+            // The first that at least half of the operations did not exceed stands for the median.
+            if let Some((name, value)) = trace.take_if(|_| share >= 0.5) {
+                record = with(record, name, value);
+            }
+            report.record(&record)?;
         }
         Ok(())
     }
@@ -169,7 +186,12 @@ impl Shown<'_> {
             outcome.in_flight
         );
         report.line(Row::rate(name.clone(), outcome.calls_per_second, what))?;
-        report.record(&self.record(name, outcome.calls_per_second, Unit::PerSecond, Statistic::OverWallClock))
+        let statistic = Statistic::OverWallClock;
+        let record = self.record(name, outcome.calls_per_second, Unit::PerSecond, statistic);
+        report.record(&match tracing::parts(&outcome.traced) {
+            Some((name, value)) => with(record, name, value),
+            None => record,
+        })
     }
 
     fn show_multi_read(&self, report: &mut Report) -> Result<(), Failure> {
@@ -185,7 +207,7 @@ impl Shown<'_> {
 
     fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
         let outcome = self.outcome;
-        let more: Vec<(&str, Value)> = vec![
+        let mut more: Vec<(&str, Value)> = vec![
             ("size_bytes", outcome.size.0.into()),
             ("objects", outcome.objects.into()),
             ("clients", outcome.clients.into()),
@@ -197,7 +219,10 @@ impl Shown<'_> {
             ("implied_in_flight", outcome.little.implied.into()),
             ("warm", outcome.warm.into()),
             ("counters", json!(outcome.counters)),
+            ("server_counters", json!(outcome.server_counters)),
+            ("server_waited", json!(outcome.server_waited)),
         ];
+        more.extend(tracing::field(statistic, &outcome.traced));
         Record {
             schema: SCHEMA,
             command: "perf",

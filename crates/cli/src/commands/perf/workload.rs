@@ -1,6 +1,10 @@
 //! `farcall perf echoWorkload`: messages of many lengths at a given load, and how much longer they take than alone.
 
+use std::path::Path;
+use std::time::Instant;
+
 use farcall::TransportKind;
+use farcall_lab::blocks::Distance;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::simulation::SimulatedRun;
 use farcall_lab::workload::{Reply, Roles, SizeBand, WorkloadOutcome, WorkloadTest};
@@ -8,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::simulated::{run_fields, run_note, simulation_failure};
 use super::{Site, Stage, counted};
+use crate::commands::{drift, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -19,19 +24,32 @@ pub fn run(
     test: &WorkloadTest,
     transport: TransportKind,
     site: Site<'_>,
+    trace_file: Option<&Path>,
     stage: &mut Stage,
 ) -> Result<(), Failure> {
     let Stage { report, progress } = stage;
     progress.begin(format_args!("{transport} {} at {:.0} %", test.mix, test.load * 100.0));
-    let (outcome, simulation) = match site {
-        Site::Machine(bench) => (test.run(bench, transport).map_err(Failure::run)?, None),
+    let (outcome, simulation, distance) = match site {
+        Site::Machine(bench) => {
+            let run = || test.run(bench, transport);
+            let (outcome, distance) =
+                Distance::around(Instant::now(), || bench.distance_nanos(), run).map_err(Failure::run)?;
+            (outcome, None, Some(distance))
+        }
         Site::Fabric(fabric) => {
             let (outcome, run) = test.simulate(fabric, transport).map_err(simulation_failure)?;
-            (outcome, Some(run))
+            (outcome, Some(run), None)
         }
     };
     progress.step();
-    progress.suspend(|| show(test, transport, &outcome, simulation.as_ref(), report))
+    progress.suspend(|| {
+        show(test, transport, &outcome, simulation.as_ref(), report)?;
+        let about = format!("{} at {:.0} %", test.mix, test.load * 100.0);
+        if test.trace {
+            tracing::show(&about, &outcome.traced, trace_file, report)?;
+        }
+        drift::record("perf", &format!("{transport} {about}"), distance.as_slice(), report)
+    })
 }
 
 fn show(
@@ -52,7 +70,11 @@ fn show(
     for band in &outcome.bands {
         report.line(line(band))?;
         for (name, value, unit, statistic) in figures(test, band) {
-            let more = fields(test, outcome, band, simulation);
+            let mut more = fields(test, outcome, band, simulation);
+            if band.decile.is_none() && unit == Unit::Nanoseconds {
+                let trace = tracing::field(statistic, &outcome.traced);
+                more.extend(trace.map(|(name, value)| (name.to_owned(), value)));
+            }
             report.record(&Record {
                 schema: SCHEMA,
                 command: "perf",

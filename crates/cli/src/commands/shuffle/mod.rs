@@ -7,6 +7,8 @@ use std::time::Instant;
 
 use farcall::TransportKind;
 use farcall::simulated::{Placement, Profile};
+use farcall_lab::bench::Bench;
+use farcall_lab::blocks::Distance;
 use farcall_lab::collective::launches::{self, Launch, LaunchError, Means, Place};
 use farcall_lab::collective::simulated::SimulatedError;
 use farcall_lab::collective::{Collective, Plan, Push, PushLimits, Series};
@@ -14,6 +16,7 @@ use farcall_lab::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
 use crate::arguments::{Growth, Ranks, Shuffle};
+use crate::commands::drift;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -27,12 +30,22 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let (assignments, settings) = shuffle.tuning.load_with(&UNCHECKED)?;
     let profile = profile(shuffle)?;
     let cells = cells(shuffle)?;
+    let measurements = cells.len() * shuffle.transport.len() * shuffle.push.len();
+    shuffle.tracing.check(
+        &shuffle.varying,
+        measurements,
+        "give one of --nodes, --sizes, --push and --transport",
+    )?;
     let report = Report::open(shuffle.output.json.as_ref())?;
     let mut report = report.keep(&shuffle.recording, &shuffle.tuning, &assignments)?;
     if !shuffle.varying.vary.is_empty() {
         return vary::run(shuffle, &cells, report);
     }
     let progress = Progress::new(cells.len() * shuffle.transport.len(), shuffle.output.quiet);
+    // Where there is no second core nothing moves.
+    let is_real = |transport: &TransportKind| !transport.is_simulated();
+    let bench = shuffle.transport.iter().any(is_real).then(Bench::new).and_then(Result::ok);
+    let started = Instant::now();
     for &transport in &shuffle.transport {
         let place = place(shuffle, transport, profile.as_ref());
         let series = profile.as_ref().filter(|_| transport.is_simulated()).and_then(|p| series(shuffle, p));
@@ -44,10 +57,22 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
                 shuffle.push.iter().map(|&push| plan(shuffle, ranks, size, push)).collect();
             progress.begin(format_args!("{transport} {ranks} nodes {size}"));
             let begun = Instant::now();
-            let launches = measure(shuffle, &plans, &place, &means)?;
+            let measured = || measure(shuffle, &plans, &place, &means);
+            let (launches, distance) = match &bench {
+                Some(bench) if !transport.is_simulated() => {
+                    let apart = || bench.distance_nanos().map_err(Failure::run);
+                    let (launches, distance) = Distance::around(started, apart, measured)?;
+                    (launches, Some(distance))
+                }
+                _ => (measured()?, None),
+            };
             let cell = Cell { plans: &plans, launches: &launches, lasted: begun.elapsed() };
             progress.step();
-            progress.suspend(|| table.cell(&cell, &mut report))?;
+            progress.suspend(|| {
+                table.cell(&cell, &mut report)?;
+                let of = format!("{transport} {}.{ranks}x{}", shuffle.collective, size.0);
+                drift::record("shuffle", &of, distance.as_slice(), &mut report)
+            })?;
         }
     }
     report.end()
@@ -132,6 +157,7 @@ fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, push: Push) -> Plan {
         operations: shuffle.ops as u32,
         limits,
         seed: shuffle.tuning.seed,
+        trace: shuffle.tracing.is_on(),
     }
 }
 

@@ -8,9 +8,11 @@ use farcall_lab::bootstrap::{Ratio, median, ratio_of_medians};
 use farcall_lab::collective::launches::{Launch, Place};
 use farcall_lab::collective::{OperationTime, Plan, Series, Summary, throughput_gbps};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::trace::Traced;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Shuffle;
+use crate::commands::tracing;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -87,6 +89,15 @@ impl<'a> Line<'a> {
         self.launches.iter().map(|launch| launch.repeated).sum()
     }
 
+    /// The chunks of all launches, when they were traced.
+    fn traced(&self) -> Traced {
+        let traces = self.launches.iter().map(|launch| &*launch.traces);
+        match self.launches.iter().any(|launch| launch.simulated.is_some()) {
+            true => Traced::simulated(traces),
+            false => Traced::on_machine(traces),
+        }
+    }
+
     fn drops(&self) -> u64 {
         self.launches.iter().flat_map(|launch| &launch.simulated).map(|run| run.totals.drops()).sum()
     }
@@ -157,7 +168,12 @@ impl Table<'_> {
             let ratio = if number > 0 { cell.ratio_to_first(number) } else { None };
             self.row(&line, ratio, report)?;
             repeats(&line, report)?;
-            self.records(&line, ratio, report)?;
+            let traced = line.traced();
+            self.records(&line, ratio, &traced, report)?;
+            if plan.trace {
+                let about = format!("chunks of {}x{}", plan.ranks, plan.message_bytes);
+                tracing::show(&about, &traced, self.shuffle.tracing.file(), report)?;
+            }
         }
         cell.simulation(report)
     }
@@ -192,7 +208,13 @@ impl Table<'_> {
         ))
     }
 
-    fn records(&self, line: &Line<'_>, ratio: Option<Ratio>, report: &mut Report) -> Result<(), Failure> {
+    fn records(
+        &self,
+        line: &Line<'_>,
+        ratio: Option<Ratio>,
+        traced: &Traced,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
         let Summary { min, mean, p50, p90, p99, .. } = line.summary;
         let bytes_per_second = |nanos: f64| throughput_gbps(line.plan, nanos) * 1e9 / 8.0;
         let figures = [
@@ -207,7 +229,12 @@ impl Table<'_> {
         ];
         for (name, value, unit, statistic) in figures {
             if let Some(value) = value {
-                report.record(&self.record(line, name, value, unit, statistic))?;
+                let mut record = self.record(line, name, value, unit, statistic);
+                if name == "p50" {
+                    let trace = tracing::field(statistic, traced);
+                    record.more.extend(trace.map(|(name, value)| (name.to_owned(), value)));
+                }
+                report.record(&record)?;
             }
         }
         Ok(())

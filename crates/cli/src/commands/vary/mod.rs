@@ -9,6 +9,7 @@ use farcall_lab::record::Unit;
 use farcall_lab::vary::{Analysis, Better, Design, Experiment, FACTORS_MAX, Factor};
 
 use crate::arguments::vary::Varying;
+use crate::commands::drift;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -116,6 +117,10 @@ pub fn run<S: Subject>(
         let blocks = experiment.run(&varied.design, || subject.distance_nanos(), measure)?;
         let row = varied.analyse(name, blocks)?;
         progress.suspend(|| varied.show(&row, report))?;
+        if varied.has_cores {
+            let (command, _, transport) = subject.names();
+            drift::record(command, &format!("{transport} {name}"), &row.blocks.distances, report)?;
+        }
     }
     Ok(())
 }

@@ -32,8 +32,9 @@ impl<S: Subject> Varied<'_, S> {
             levels.map(|(factor, &second)| (factor.name.clone(), json!(factor.level(second).text))).collect();
         let mean = values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64;
         let more = [("kind", json!("run")), ("levels", json!(levels)), ("of_blocks", json!(values))];
+        let more = more.into_iter().chain(self.about(metric));
         let name = format!("{}.{}.run{run}", row.name, metric.name);
-        self.record(row, name, mean.exp(), metric.unit(), values.len(), more.into())
+        self.record(row, name, mean.exp(), metric.unit(), values.len(), more.collect())
     }
 
     fn effect_record(&self, row: &Row<'_>, metric: &Metric, effect: &Effect, blocks: usize) -> Record {
@@ -52,17 +53,30 @@ impl<S: Subject> Varied<'_, S> {
         let guard = self.varying.guard.iter().find(guarding).map(|guard| {
             json!({ "worse_at_most": guard.part, "verdict": guard.judge(effect, metric.better).to_string() })
         });
+        let both = |name: &&str| {
+            let factor = self.factors.iter().find(|factor| factor.name == **name)?;
+            Some((factor.name.clone(), json!([factor.level(false).text, factor.level(true).text])))
+        };
+        let levels: Map<String, Value> = factors.iter().filter_map(both).collect();
         let more = [
             ("kind", json!(kind)),
             ("factors", json!(factors)),
+            ("levels", json!(levels)),
             ("ratio_low", json!(effect.interval.map(|(low, _)| low))),
             ("ratio_high", json!(effect.interval.map(|(_, high)| high))),
             ("verdict", json!(effect.verdict.to_string())),
             ("separable", json!(!matches!(&effect.subject, Of::Pairs(pairs) if pairs.len() > 1))),
             ("guard", json!(guard)),
         ];
+        let more = more.into_iter().chain(self.about(metric));
         let name = format!("{}.{}.{kind}.{what}", row.name, metric.name);
-        self.record(row, name, effect.ratio, Unit::Ratio, blocks, more.into())
+        self.record(row, name, effect.ratio, Unit::Ratio, blocks, more.collect())
+    }
+
+    /// Which figure it is of, and whether the table shows it.
+    fn about(&self, metric: &Metric) -> [(&'static str, Value); 2] {
+        let shown = self.subject.metrics()[self.shown].name == metric.name;
+        [("figure", json!(metric.name)), ("shown", json!(shown))]
     }
 
     fn kind(&self, subject: &Of) -> (&'static str, String) {

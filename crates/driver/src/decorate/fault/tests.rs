@@ -1,5 +1,8 @@
 //! Faults, each alone and all together.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
 use super::*;
 use crate::decorate::loopback::{Loopback, drain};
 
@@ -8,7 +11,7 @@ const PACKETS: u32 = 200;
 
 /// Sends numbered packets, a flush after each, and then turns until nothing is kept back; what arrived.
 fn run(config: FaultConfig) -> (Vec<Vec<u8>>, Fault<Loopback>) {
-    let mut driver = Fault::new(Loopback::with_room(1000), config, "fault-test");
+    let mut driver = Fault::new(Loopback::with_room(1000), config, Clock::new(), "fault-test");
     let to = driver.resolve(&driver.address()).expect("its own address");
     for number in 0..PACKETS {
         driver.send(to, 0, &[&number.to_le_bytes(), &[0xaa; 28]]).expect("room");
@@ -94,7 +97,7 @@ fn a_seed_gives_the_same_run_and_another_seed_another() {
 #[test]
 fn no_more_packets_are_kept_back_than_the_bound() {
     let config = FaultConfig { delay: 1.0, delay_turns_max: u32::MAX, ..FaultConfig::none(SEED) };
-    let mut driver = Fault::new(Loopback::with_room(1000), config, "fault-test");
+    let mut driver = Fault::new(Loopback::with_room(1000), config, Clock::new(), "fault-test");
     let to = driver.resolve(&driver.address()).expect("its own address");
     (0..300).for_each(|_| driver.send(to, 0, &[b"x"]).expect("room"));
     assert_eq!(driver.held_packets(), super::super::HELD_PACKETS_MAX);
@@ -103,9 +106,29 @@ fn no_more_packets_are_kept_back_than_the_bound() {
 }
 
 #[test]
+fn a_delay_in_time_ends_by_the_clock_and_not_by_turns() {
+    let nanos = Arc::new(AtomicU64::new(0));
+    let config =
+        FaultConfig { delay: 1.0, delay_time: Some(Duration::from_micros(5)), ..FaultConfig::none(SEED) };
+    let clock = Clock::simulated(Arc::clone(&nanos));
+    let mut driver = Fault::new(Loopback::with_room(1000), config, clock, "fault-test");
+    let to = driver.resolve(&driver.address()).expect("its own address");
+    driver.send(to, 0, &[b"a"]).expect("room");
+    nanos.store(1_000, Ordering::Relaxed);
+    driver.send(to, 0, &[b"b"]).expect("room");
+    assert_eq!(driver.next_deadline(), Some(Instant::from_nanos(5_000)));
+    for (now, arrived) in [(4_999, &[][..]), (5_000, &[b"a".to_vec()]), (6_000, &[b"b".to_vec()])] {
+        nanos.store(now, Ordering::Relaxed);
+        (0..1000).for_each(|_| driver.flush());
+        assert_eq!(drain(&mut driver), arrived, "at {now} ns");
+    }
+    assert_eq!((driver.next_deadline(), driver.counters().delayed.get()), (None, 2));
+}
+
+#[test]
 fn a_full_queue_keeps_what_is_due_for_later() {
     let config = FaultConfig { delay: 1.0, delay_turns_max: 1, ..FaultConfig::none(SEED) };
-    let mut driver = Fault::new(Loopback::with_room(2), config, "fault-test");
+    let mut driver = Fault::new(Loopback::with_room(2), config, Clock::new(), "fault-test");
     let to = driver.resolve(&driver.address()).expect("its own address");
     (0..5).for_each(|_| driver.send(to, 0, &[b"x"]).expect("kept back"));
     let arrived: Vec<_> = (0..3)
@@ -119,8 +142,12 @@ fn a_full_queue_keeps_what_is_due_for_later() {
 
 #[test]
 fn a_packet_that_is_too_long_is_refused_before_any_draw() {
-    let mut driver =
-        Fault::new(Loopback::with_room(2), FaultConfig { drop: 1.0, ..FaultConfig::none(SEED) }, "f");
+    let mut driver = Fault::new(
+        Loopback::with_room(2),
+        FaultConfig { drop: 1.0, ..FaultConfig::none(SEED) },
+        Clock::new(),
+        "f",
+    );
     let mtu_bytes = driver.limits().mtu_bytes;
     let to = driver.resolve(&driver.address()).expect("its own address");
     let refused = driver.send(to, 0, &[&vec![0; mtu_bytes + 1]]);

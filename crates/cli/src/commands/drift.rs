@@ -9,7 +9,12 @@ use crate::failure::Failure;
 use crate::output::Report;
 
 /// Records the distances around the blocks of the measurement that is called `of`.
-pub fn record(of: &str, distances: &[Distance], report: &mut Report) -> Result<(), Failure> {
+pub fn record(
+    command: &'static str,
+    of: &str,
+    distances: &[Distance],
+    report: &mut Report,
+) -> Result<(), Failure> {
     for (block, distance) in distances.iter().enumerate() {
         for (edge, value) in [("before", distance.before_nanos), ("after", distance.after_nanos)] {
             let more = json!({
@@ -21,7 +26,7 @@ pub fn record(of: &str, distances: &[Distance], report: &mut Report) -> Result<(
             });
             report.beside(&Record {
                 schema: SCHEMA,
-                command: "perf",
+                command,
                 test: REFERENCE.to_owned(),
                 transport: "limit".to_owned(),
                 name: "distance".to_owned(),

@@ -2,46 +2,16 @@
 
 use std::path::Path;
 
-use farcall::TransportKind;
 use farcall_lab::record::Statistic;
-use farcall_lab::trace::{Joined, PART_WORDS, PARTS, Part, TraceSummary, perfetto};
+use farcall_lab::trace::{PART_WORDS, PARTS, Part, Traced, perfetto};
 use serde_json::{Value, json};
 
-use crate::arguments::{Perf, PerfTest};
 use crate::failure::Failure;
 use crate::output::Report;
 
-/// Refuses what cannot be traced.
-pub fn check(
-    perf: &Perf,
-    tests: &[PerfTest],
-    transports: &[TransportKind],
-    sizes: usize,
-) -> Result<(), Failure> {
-    let usage = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
-    let echo_only = tests == [PerfTest::Echo];
-    match &perf.trace {
-        Some(_) if !echo_only => usage("--trace is for echo only"),
-        Some(_) if !perf.varying.vary.is_empty() => {
-            usage("--trace is for one configuration, and --vary measures several; leave one of them out")
-        }
-        _ if !perf.handler.is_zero() && !echo_only => usage("--handler is for echo only"),
-        Some(Some(_)) if transports.len() * sizes > 1 => {
-            usage("--trace=FILE takes the calls of one measurement; give one --transport and one of --sizes")
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Prints the waterfall of calls, and writes them where the command line says.
-pub fn show(
-    about: &str,
-    trace: Option<&TraceSummary>,
-    traced: &Joined,
-    file: Option<&Path>,
-    report: &mut Report,
-) -> Result<(), Failure> {
-    let Some(trace) = trace else {
+pub fn show(about: &str, traced: &Traced, file: Option<&Path>, report: &mut Report) -> Result<(), Failure> {
+    let Some(trace) = &traced.summary else {
         return report.line(format_args!("# {about}: no traced call has all its points"));
     };
     report.line(format_args!("# {about}: parts of {} traced calls, in nanoseconds", trace.calls))?;
@@ -72,7 +42,7 @@ pub fn show(
         ))?;
     }
     match file {
-        Some(path) => std::fs::write(path, perfetto(&traced.calls).to_string())
+        Some(path) => std::fs::write(path, perfetto(&traced.joined.calls).to_string())
             .map_err(|error| Failure::Run(format!("cannot write to {}: {error}", path.display()))),
         None => Ok(()),
     }
@@ -83,7 +53,11 @@ fn columns(part: Part) -> String {
 }
 
 /// The field of records that has the parts: of the row of the median.
-pub fn field(statistic: Statistic, trace: Option<&TraceSummary>) -> Option<(&'static str, Value)> {
-    let trace = trace.filter(|_| statistic == Statistic::P50)?;
-    Some(("trace", json!(trace)))
+pub fn field(statistic: Statistic, traced: &Traced) -> Option<(&'static str, Value)> {
+    Some(parts(traced)?).filter(|_| statistic == Statistic::P50)
+}
+
+/// The same for records of tests that have no median.
+pub fn parts(traced: &Traced) -> Option<(&'static str, Value)> {
+    Some(("trace", json!(traced.summary.as_ref()?)))
 }

@@ -1,0 +1,164 @@
+//! Delays what is written to lanes, by a time.
+//!
+//! Lanes are reliable and ordered, so this is the only fault beside breaking that they can have: records become visible
+//! later, in the same order. Until then they are kept in a mirror of the peer's ring. Its places are those of the ring, and
+//! so are not used again before the peer has read them there.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use farcall_protocol::Instant;
+
+use crate::clock::Clock;
+use crate::decorate::delegate::delegate_lane_driver;
+use crate::random::Random;
+use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, RECORD_HEADER_BYTES};
+
+/// Which records are delayed, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LaneDelayConfig {
+    /// Where the draws begin.
+    pub seed: u64,
+    /// The probability that a record is delayed. Those behind it wait for it.
+    pub delay: f64,
+    /// For how long.
+    pub delay_time: Duration,
+}
+
+/// A lane driver whose records come late.
+pub struct LaneDelay<L> {
+    inner: L,
+    config: LaneDelayConfig,
+    /// Draws a seed for each lane.
+    random: Random,
+    clock: Clock,
+}
+
+impl<L: LaneDriver> LaneDelay<L> {
+    /// Delays what is written to the lanes of `inner`; delays end by `clock`.
+    pub fn new(inner: L, config: LaneDelayConfig, clock: Clock) -> Self {
+        Self { inner, config, random: Random::new(config.seed), clock }
+    }
+}
+
+impl<L: LaneDriver> LaneDriver for LaneDelay<L> {
+    type Sender = DelayingSender<L::Sender>;
+    type Receiver = L::Receiver;
+
+    delegate_lane_driver!();
+
+    fn poll_event(&mut self) -> Option<LaneEvent> {
+        self.inner.poll_event()
+    }
+
+    fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)> {
+        let (sender, receiver) = self.inner.take(lane)?;
+        let sender = DelayingSender {
+            mirror: vec![0; sender.ring_bytes()],
+            waiting: VecDeque::new(),
+            inner: sender,
+            config: self.config,
+            random: Random::new(self.random.bits()),
+            clock: self.clock.clone(),
+        };
+        Some((sender, receiver))
+    }
+}
+
+/// The writing end of a lane that delays.
+pub struct DelayingSender<S> {
+    inner: S,
+    config: LaneDelayConfig,
+    random: Random,
+    clock: Clock,
+    /// What the peer's ring will be.
+    mirror: Vec<u8>,
+    /// Records that are published and not visible yet. They do not overlap, so there are never more than fit into the ring.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    leaves_at: Instant,
+    offset: usize,
+    length: usize,
+    next_offset: usize,
+}
+
+impl<S: LaneSender> DelayingSender<S> {
+    fn release_due(&mut self) {
+        let now = self.clock.now();
+        while let Some(&Waiting { leaves_at, offset, length, next_offset }) = self.waiting.front()
+            && leaves_at <= now
+        {
+            self.waiting.pop_front();
+            let bytes = length - RECORD_HEADER_BYTES;
+            self.inner.claim(offset, length);
+            self.inner.record(offset, length).copy_from_slice(&self.mirror[offset..offset + bytes]);
+            self.inner.publish(offset, length, next_offset);
+        }
+    }
+}
+
+impl<S: LaneSender> LaneSender for DelayingSender<S> {
+    fn ring_bytes(&self) -> usize {
+        self.inner.ring_bytes()
+    }
+
+    /// Not now: records that are published before this one may still be waiting.
+    fn claim(&mut self, _offset: usize, _length: usize) {}
+
+    fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
+        &mut self.mirror[offset..offset + length - RECORD_HEADER_BYTES]
+    }
+
+    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+        let delay =
+            if self.random.chance(self.config.delay) { self.config.delay_time } else { Duration::ZERO };
+        let behind = self.waiting.back().map_or(Instant::ZERO, |record| record.leaves_at);
+        let leaves_at = behind.max(self.clock.now() + delay);
+        self.waiting.push_back(Waiting { leaves_at, offset, length, next_offset });
+    }
+
+    fn ring_doorbell(&mut self) -> bool {
+        self.release_due();
+        self.inner.ring_doorbell() && self.waiting.is_empty()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let waiting = self.waiting.front().map(|record| record.leaves_at);
+        waiting.into_iter().chain(self.inner.next_deadline()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::decorate::lane_scripted::{Scripted, connected};
+
+    #[test]
+    fn records_become_visible_after_the_delay_and_in_order() {
+        let scripted = Scripted::default();
+        let published = scripted.published();
+        let nanos = Arc::new(AtomicU64::new(0));
+        let config = LaneDelayConfig { seed: 3, delay: 0.5, delay_time: Duration::from_micros(5) };
+        let mut driver = LaneDelay::new(scripted, config, Clock::simulated(Arc::clone(&nanos)));
+        let (_, mut sender, _receiver) = connected(&mut driver);
+        for number in 0..20 {
+            sender.record(number * 64, 64).fill(number as u8);
+            sender.publish(number * 64, 64, number * 64 + 64);
+        }
+        let all = sender.ring_doorbell();
+        let first = published.lock().expect("no panic").len();
+        assert!(!all && (1..20).contains(&first), "{first} records were not behind a delayed one");
+        assert_eq!(sender.next_deadline(), Some(Instant::from_nanos(5_000)));
+        nanos.store(4_999, Ordering::Relaxed);
+        assert!(!sender.ring_doorbell() && published.lock().expect("no panic").len() == first);
+        nanos.store(5_000, Ordering::Relaxed);
+        assert!(sender.ring_doorbell() && sender.next_deadline().is_none());
+        let offsets: Vec<_> = (0..20).map(|number| number * 64).collect();
+        assert_eq!(*published.lock().expect("no panic"), offsets);
+    }
+}

@@ -1,0 +1,284 @@
+//! What runs of `--vary` say: the only ones that change something themselves, and so may confirm and refute.
+//!
+//! A factor whose effect is beyond doubt confirms that the figure depends on what the factor sets; one that stays within
+//! the indifference refutes it, as far as its two levels go. The cause that a factor acts on is known for some.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Figure, RecordedRun};
+use crate::analysis::finding::{Finding, Section};
+use crate::vary::INDIFFERENCE;
+
+/// An effect as its record has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VariedEffect {
+    /// Transport, row and figure.
+    pub about: String,
+    /// `effect`, `interaction`, `added_in` or `left_out`.
+    pub kind: String,
+    /// The factors, with their two levels where the record has them.
+    pub factors: Vec<String>,
+    /// What the figure is multiplied by.
+    pub ratio: f64,
+    /// The 95 % interval of that.
+    pub interval: Option<(f64, f64)>,
+    /// `better`, `worse`, `inert` or `undecided`.
+    pub verdict: String,
+    /// Whether it is told apart from others.
+    pub separable: bool,
+    /// How many blocks it rests on.
+    pub blocks: u64,
+    /// What was allowed to it, and whether it kept to that.
+    guard: Option<(f64, String)>,
+}
+
+/// What setting a parameter acts on, by a part of its name.
+const ACTS_ON: [(&str, &str); 9] = [
+    ("ring_bytes", "room in the rings"),
+    ("ring.batch_bytes", "how many messages leave as one record"),
+    ("ring.inline_bytes", "whether payloads are copied through the ring or lent"),
+    ("fault.delay", "the way between the two"),
+    ("fabric.link.propagation_ns", "the way between the two"),
+    ("fabric.link.gbps", "the rate of the links"),
+    ("rtt_bytes", "the wait for grants"),
+    ("checksum", "work on every byte of a packet"),
+    ("fabric.host.", "the hosts' own work"),
+];
+
+impl VariedEffect {
+    /// An effect on the figure that its command shows; `None` of every other record.
+    fn of(figure: &Figure) -> Option<Self> {
+        let more = &figure.more;
+        let text = |field: &str| more.get(field)?.as_str();
+        let kind = text("kind").filter(|kind| *kind != "run")?;
+        if more.get("shown") != Some(&Value::Bool(true)) || figure.value <= 0.0 {
+            return None;
+        }
+        let bound = |field: &str| more.get(field)?.as_f64().filter(|bound| *bound > 0.0);
+        let levels = more.get("levels").and_then(Value::as_object);
+        let names: Vec<&str> = more.get("factors")?.as_array()?.iter().filter_map(Value::as_str).collect();
+        let guard = more.get("guard").and_then(|guard| {
+            Some((guard.get("worse_at_most")?.as_f64()?, guard.get("verdict")?.as_str()?.to_owned()))
+        });
+        Some(Self {
+            about: format!("{} {}, {}", figure.transport, text("varied")?, text("figure")?),
+            kind: kind.to_owned(),
+            factors: names.into_iter().map(|name| with_levels(name, levels)).collect(),
+            ratio: figure.value,
+            interval: bound("ratio_low").zip(bound("ratio_high")),
+            verdict: text("verdict")?.to_owned(),
+            separable: more.get("separable") != Some(&Value::Bool(false)),
+            blocks: figure.samples,
+            guard,
+        })
+    }
+
+    /// Whether it is of one factor over all levels of the others.
+    fn is_of_factor(&self) -> bool {
+        self.kind == "effect" && self.factors.len() == 1
+    }
+
+    fn is_real(&self) -> bool {
+        matches!(self.verdict.as_str(), "better" | "worse")
+    }
+
+    /// What it is of, in a few words.
+    pub fn name(&self) -> String {
+        match self.kind.as_str() {
+            "interaction" => self.factors.join(" x "),
+            "added_in" => format!("{} added in", self.factors.join(", ")),
+            "left_out" => format!("{} left out", self.factors.join(", ")),
+            _ if self.is_of_factor() => self.factors[0].clone(),
+            _ => "all of them together".to_owned(),
+        }
+    }
+
+    /// By how much the figure changes, and how sure that is.
+    pub fn change(&self) -> String {
+        let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+        let interval = self.interval.map_or_else(String::new, |(low, high)| {
+            format!(" [{:+.1}, {:+.1}]", percent(low), percent(high))
+        });
+        format!("{:+.1} %{interval}", percent(self.ratio))
+    }
+
+    /// How many blocks would make the interval so narrow that an effect like this were inert or not.
+    fn blocks_needed(&self) -> Option<u64> {
+        let (low, high) = self.interval?;
+        let half = (high / low).ln() / 2.0;
+        let margin = (INDIFFERENCE.ln_1p() - self.ratio.ln().abs()).abs().max(INDIFFERENCE / 4.0);
+        Some((self.blocks as f64 * (half / margin).powi(2)).ceil() as u64).filter(|more| *more > self.blocks)
+    }
+}
+
+fn with_levels(name: &str, levels: Option<&Map<String, Value>>) -> String {
+    let both = levels.and_then(|levels| levels.get(name)?.as_array());
+    match both.map(|both| both.iter().filter_map(Value::as_str).collect::<Vec<_>>()).as_deref() {
+        Some([first, second]) => format!("{name} {first} → {second}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// The effects of a run, by what they are on.
+pub fn varied_effects(run: &RecordedRun) -> BTreeMap<String, Vec<VariedEffect>> {
+    let mut effects: BTreeMap<String, Vec<VariedEffect>> = BTreeMap::new();
+    for effect in run.figures.iter().filter_map(VariedEffect::of) {
+        effects.entry(effect.about.clone()).or_default().push(effect);
+    }
+    effects
+}
+
+/// What the interventions of some runs confirm and refute, the strongest first for each figure.
+pub fn interventions(runs: &[RecordedRun]) -> Vec<Finding> {
+    let several = runs.len() > 1;
+    let of_run = |run: &RecordedRun| {
+        let of_figure = |(about, effects): (String, Vec<VariedEffect>)| {
+            let about = if several { format!("{}: {about}", run.name) } else { about };
+            of_figure(&about, effects)
+        };
+        varied_effects(run).into_iter().flat_map(of_figure).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
+fn of_figure(about: &str, mut effects: Vec<VariedEffect>) -> Vec<Finding> {
+    effects.sort_by(|a, b| {
+        let strength = |effect: &VariedEffect| (effect.is_real(), effect.verdict != "inert");
+        let size = |effect: &VariedEffect| effect.ratio.ln().abs();
+        strength(b).cmp(&strength(a)).then(size(b).total_cmp(&size(a)))
+    });
+    let factors = effects.iter().filter(|effect| effect.is_of_factor());
+    let mut findings: Vec<_> =
+        factors.enumerate().map(|(place, effect)| hypothesis(about, place + 1, effect)).collect();
+    let pairs = effects.iter().filter(|effect| effect.kind == "interaction" && effect.is_real());
+    findings.extend(pairs.map(|effect| together(about, effect)));
+    findings.extend(effects.iter().filter_map(|effect| guarded(about, effect)));
+    let undecided = effects.iter().filter(|effect| effect.is_of_factor() && effect.verdict == "undecided");
+    let blocks = undecided.filter_map(VariedEffect::blocks_needed).max();
+    findings.extend(blocks.map(|blocks| {
+        let sentence = format!(
+            "what is neither confirmed nor refuted would be with narrower intervals: run it again with `--blocks {blocks}`"
+        );
+        Finding::new(Section::NextExperiment, "more_blocks", about, sentence).with([("blocks", blocks as f64)])
+    }));
+    findings
+}
+
+/// That the figure depends on what the factor sets.
+fn hypothesis(about: &str, rank: usize, effect: &VariedEffect) -> Finding {
+    let (name, change) = (effect.name(), effect.change());
+    let acts_on = ACTS_ON.iter().find(|(part, _)| name.contains(part));
+    let cause = acts_on.map_or_else(String::new, |(_, cause)| format!(", which acts on {cause}"));
+    let (rule, sentence) = match effect.verdict.as_str() {
+        "better" | "worse" => (
+            "confirmed",
+            format!("confirmed: the figure depends on `{name}`{cause}: {change}, {}", effect.verdict),
+        ),
+        "inert" => (
+            "refuted",
+            format!(
+                "refuted: the figure does not depend on `{name}`{cause}: {change}, within 1 % either way"
+            ),
+        ),
+        _ => (
+            "undecided",
+            format!("neither confirmed nor refuted: `{name}`{cause}: {change} over {} blocks", effect.blocks),
+        ),
+    };
+    Finding::new(Section::Hypothesis, rule, about, sentence)
+        .with([("rank", rank as f64), ("ratio", effect.ratio)])
+        .with(effect.interval.into_iter().flat_map(|(low, high)| [("ratio_low", low), ("ratio_high", high)]))
+}
+
+fn together(about: &str, effect: &VariedEffect) -> Finding {
+    let (name, change) = (effect.name(), effect.change());
+    let (section, rule, sentence) = if effect.separable {
+        let sentence = format!("they act together, beyond what each does alone: {name}, {change}");
+        (Section::Effect, "factors_together", sentence)
+    } else {
+        let sentence =
+            format!("some of these pairs act together, and the runs cannot tell which: {name}, {change}");
+        (Section::NotIdentifiable, "aliased", sentence)
+    };
+    Finding::new(section, rule, about, sentence).with([("ratio", effect.ratio)])
+}
+
+fn guarded(about: &str, effect: &VariedEffect) -> Option<Finding> {
+    let (allowed, verdict) = effect.guard.as_ref().filter(|_| effect.is_of_factor())?;
+    let sentence = format!(
+        "`{}` {} the guard, which allows {:.1} % worse: {}",
+        effect.name(),
+        match verdict.as_str() {
+            "kept" => "keeps",
+            "broken" => "breaks",
+            _ => "neither keeps nor breaks",
+        },
+        allowed * 100.0,
+        effect.change()
+    );
+    Some(Finding::new(Section::Effect, "guard", about, sentence).with([("ratio", effect.ratio)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::Run;
+
+    fn effect(kind: &str, factors: &[&str], ratio: f64, verdict: &str) -> Figure {
+        serde_json::from_value(json!({
+            "schema": crate::record::SCHEMA, "command": "perf", "test": "echo", "transport": "ring+shm",
+            "name": "any", "value": ratio, "unit": "1", "statistic": "geometric_mean", "samples": 8, "in_flight": 0,
+            "varied": "echo1K", "figure": "p50", "shown": true, "kind": kind, "factors": factors,
+            "levels": { "ring.ring_bytes": ["256K", "64K"] }, "ratio_low": ratio * 0.98, "ratio_high": ratio * 1.02,
+            "verdict": verdict, "separable": factors.len() < 3, "guard": { "worse_at_most": 0.01, "verdict": "broken" },
+        }))
+        .expect("a figure")
+    }
+
+    fn findings(figures: Vec<Figure>) -> Vec<Finding> {
+        interventions(&[RecordedRun {
+            name: "a".to_owned(),
+            run: Run::begin(Vec::new(), 1, Vec::new()),
+            figures,
+        }])
+    }
+
+    #[test]
+    fn what_matters_is_confirmed_first_and_what_is_inert_refuted_last() {
+        let found = findings(vec![
+            effect("effect", &["homa.overcommit"], 1.0, "inert"),
+            effect("effect", &["endpoint.idle"], 1.005, "undecided"),
+            effect("effect", &["ring.ring_bytes"], 1.2, "worse"),
+        ]);
+        let hypotheses: Vec<_> = found.iter().filter(|one| one.section == Section::Hypothesis).collect();
+        assert_eq!(
+            hypotheses.iter().map(|one| one.rule).collect::<Vec<_>>(),
+            ["confirmed", "undecided", "refuted"]
+        );
+        let first = &hypotheses[0].sentence;
+        assert!(first.contains("`ring.ring_bytes 256K → 64K`, which acts on room in the rings"), "{first}");
+        assert!(first.contains("+20.0 % [+17.6, +22.4]"), "{first}");
+        let next = found.iter().find(|one| one.rule == "more_blocks").expect("something is undecided");
+        assert!(next.figure("blocks").expect("a number") > 8.0, "{next:?}");
+        assert!(found.iter().any(|one| one.rule == "guard" && one.sentence.contains("breaks the guard")));
+    }
+
+    #[test]
+    fn pairs_that_cannot_be_told_apart_are_not_identifiable() {
+        let together = findings(vec![effect("interaction", &["a", "b"], 1.3, "worse")]);
+        assert_eq!(together[0].section, Section::Effect, "{together:?}");
+        let aliased = findings(vec![effect("interaction", &["a", "b", "c", "d"], 1.3, "worse")]);
+        assert_eq!((aliased[0].section, aliased[0].rule), (Section::NotIdentifiable, "aliased"));
+    }
+
+    #[test]
+    fn figures_that_the_command_did_not_show_are_left_out() {
+        let mut other = effect("effect", &["ring.ring_bytes"], 1.2, "worse");
+        other.more.insert("shown".to_owned(), json!(false));
+        assert_eq!(findings(vec![other]), []);
+    }
+}
