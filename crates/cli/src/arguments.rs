@@ -3,6 +3,7 @@
 pub mod benchkv;
 pub mod compare;
 pub mod kv;
+mod msgrate;
 pub mod runs;
 pub mod tracing;
 mod tune;
@@ -18,7 +19,6 @@ use farcall::parameters::Settings;
 use farcall::parameters::quantity::parse_duration;
 use farcall_lab::collective::{Collective, Push};
 use farcall_lab::exchange::Buffers;
-use farcall_lab::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 use farcall_lab::workload::{Reply, SizeMix};
 
@@ -28,6 +28,7 @@ use crate::output::Destination;
 use benchkv::BenchKvArguments;
 use compare::Compare;
 use kv::Kv;
+pub use msgrate::Msgrate;
 use runs::{Audit, Diff, Explain, ReportArguments, Top};
 use tracing::Tracing;
 pub use tune::{
@@ -264,44 +265,6 @@ pub struct Info {
     /// Writes one JSON object for each line to a file, or to standard output with `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
-}
-
-/// `farcall msgrate`.
-#[derive(Debug, Args)]
-pub struct Msgrate {
-    /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-avail, callbacks-resubmit,
-    /// dynamic, pointer, handler [default: all]
-    #[arg(long, value_delimiter = ',', value_name = "MODES", hide_default_value = true, default_values_t = Mode::ALL.iter().copied())]
-    pub mode: Vec<Mode>,
-    /// Transports, separated by commas; the processes of mpi are started by `mpirun`
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "ring+shm")]
-    pub transport: Vec<TransportKind>,
-    /// Also measures the same loop on the library of ucx or mpi itself, with completions found by: waitany (callbacks of UCX),
-    /// testany (MPI only), test
-    #[arg(long, value_delimiter = ',', value_name = "WAYS")]
-    pub raw: Vec<Raw>,
-    /// Measurements of each kind, all in turns; the one with the median time is reported
-    #[arg(long, default_value = "1", value_parser = whole_number::<99>)]
-    pub runs: u64,
-    /// Lengths of messages, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "1,8,1K", value_name = "SIZES")]
-    pub size: Vec<Size>,
-    /// Messages that each thread keeps under way on either side, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "1,10,1000", value_parser = whole_number::<16384>)]
-    pub inflight: Vec<u64>,
-    /// Messages of each measurement, all threads together
-    #[arg(long, default_value = "5000000", value_parser = whole_number::<{ u64::MAX }>)]
-    pub messages: u64,
-    /// Threads of each of the two processes, which have an endpoint each
-    #[arg(long, default_value = "1", value_parser = whole_number::<64>)]
-    pub threads: u64,
-    /// Seconds after which a measurement has failed
-    #[arg(long, default_value = "60", value_parser = parse_seconds)]
-    pub seconds: Duration,
-    #[command(flatten)]
-    pub tuning: Tuning,
-    #[command(flatten)]
-    pub output: Output,
 }
 
 /// `farcall stat`.

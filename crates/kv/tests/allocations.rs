@@ -1,7 +1,7 @@
 //! Reading an object costs the shard and the daemon no allocation, and neither does overwriting it by one as long.
 
+use core::cell::Cell;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 mod common;
 
@@ -18,16 +18,18 @@ use farcall_kv::{Answer, Shard};
 /// Requests made while allocations are counted: fewer than the turns after which a daemon looks after its clients.
 const REQUESTS: usize = 3000;
 
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting by thread: that of the test's runner allocates when it likes.
 struct Counting;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-static WATCHING: AtomicBool = AtomicBool::new(false);
-
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
-// SAFETY: every request is passed on to the system's allocator unchanged.
+// SAFETY: every request is passed on to the system's allocator unchanged; the count allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(u64::from(WATCHING.load(Ordering::Relaxed)), Ordering::Relaxed);
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller's promise is the system allocator's condition.
         unsafe { System.alloc(layout) }
     }
@@ -41,13 +43,11 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What `work` allocates.
+/// What `work` allocates, all of which it does on this thread.
 fn allocations_of(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    WATCHING.store(true, Ordering::Relaxed);
+    let before = ALLOCATIONS.get();
     work();
-    WATCHING.store(false, Ordering::Relaxed);
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    ALLOCATIONS.get() - before
 }
 
 /// An answer that looks at what it gets and keeps none of it.
@@ -86,7 +86,7 @@ fn shard() -> Shard {
     shard
 }
 
-/// One test, because the count is that of the whole process.
+/// Shard, daemon and client take turns on one thread.
 #[test]
 fn reads_and_overwrites_allocate_nothing() {
     let mut shard = shard();

@@ -63,11 +63,11 @@ fn start_put(slots: &str) -> JoinHandle<u64> {
 }
 
 /// Two daemons that have met, lose each other as `part` makes them, and meet again.
-fn daemons_meet_again(kind: TransportKind, part: impl Fn(&mut Two<'_>)) {
+fn daemons_meet_again(kind: TransportKind, peer_timeout: &str, part: impl Fn(&mut Two<'_>)) {
     println!("over {kind}");
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 2).expect("a rendezvous on loopback");
     let address = HostPort::from(rendezvous.address());
-    let settings = settings(&["endpoint.peer_timeout=200ms"]);
+    let settings = settings(&[&format!("endpoint.peer_timeout={peer_timeout}")]);
     let endpoints = [0, 1].map(|rank| endpoint(&address, rank, 2, kind, &settings));
     let slots = [0, 1].map(|rank| format!("farcall-test-kv-{}-{kind}-{rank}", std::process::id()));
     let mut two = Two::new(&endpoints, &slots);
@@ -84,7 +84,7 @@ fn daemons_meet_again(kind: TransportKind, part: impl Fn(&mut Two<'_>)) {
 
 #[test]
 fn daemons_meet_again_when_one_was_silent_for_too_long() {
-    daemons_meet_again(TransportKind::HomaUdp, |two| {
+    daemons_meet_again(TransportKind::HomaUdp, "1s", |two| {
         two.turn_until(0..1, "silence is noticed", |endpoints| endpoints[0].session_with(1).is_none());
     });
 }
@@ -92,7 +92,7 @@ fn daemons_meet_again_when_one_was_silent_for_too_long() {
 #[test]
 fn daemons_meet_again_when_their_session_was_closed() {
     for kind in [TransportKind::BasicUdp, TransportKind::RingShm] {
-        daemons_meet_again(kind, |two| {
+        daemons_meet_again(kind, "60s", |two| {
             // There are two sessions when both have opened one at the same time.
             two.turn_until(0..1, "sessions end", |[here, _]| {
                 here.session_with(1).map(|peer| here.close(peer)).is_none()

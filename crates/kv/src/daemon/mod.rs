@@ -104,8 +104,8 @@ impl<'e> Daemon<'e> {
         self.slots.attached()
     }
 
-    /// One turn of the loop. Never blocks, but for the look at the directory for a shard that was lost, of a millisecond at
-    /// most and rarely. Tells the observer when each phase ends and what it found.
+    /// One turn of the loop. Never blocks, but for the look at the directory for a shard that was lost, which is rare and
+    /// takes ten milliseconds at most. Tells the observer when each phase ends and what it found.
     #[inline]
     pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();

@@ -9,8 +9,9 @@ use core::time::Duration;
 use farcall::{Endpoint, Instant, Peer, Service};
 use farcall_driver_shm::slots::SlotAddress;
 
-/// A look at the directory takes no longer. Whoever serves it answers at once when the shard has ever been there.
-const LOOK_WITHIN: Duration = Duration::from_millis(1);
+/// A look at the directory takes no longer; mostly as long as a message there and back, since a shard that was lost has
+/// been there.
+const LOOK_WITHIN: Duration = Duration::from_millis(10);
 
 /// The time between the first two looks for a shard; each further look doubles it.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(100);

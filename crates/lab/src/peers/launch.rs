@@ -16,6 +16,9 @@ const WITHIN_SECONDS: &str = "20";
 /// A server listens within this time.
 const LISTENING_WITHIN: Duration = Duration::from_secs(5);
 
+/// The time between two looks whether it does.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(2);
+
 /// Whether a program of that name is on the search path.
 pub fn is_here(program: &str) -> bool {
     std::env::var_os("PATH")
@@ -57,30 +60,27 @@ impl Server {
     }
 
     /// Waits until something listens on the port.
-    pub fn listening(mut self, program: &'static str, port: u16) -> Result<Self, PeerError> {
+    pub fn listening(self, program: &'static str, port: u16) -> Result<Self, PeerError> {
+        self.once(program, || is_listening(port))
+    }
+
+    /// Waits until the file is there, such as a Unix socket.
+    pub fn with_file(self, program: &'static str, file: &Path) -> Result<Self, PeerError> {
+        self.once(program, || file.exists())
+    }
+
+    /// Asks again and again whether it listens, because programs of others tell nobody when they do.
+    fn once(mut self, program: &str, listens: impl Fn() -> bool) -> Result<Self, PeerError> {
         let failed = |why: &str| PeerError::Failed { program: program.to_owned(), why: why.to_owned() };
         let until = Instant::now() + LISTENING_WITHIN;
-        while !is_listening(port) {
+        while !listens() {
             if matches!(self.0.try_wait(), Ok(Some(_))) {
                 return Err(failed("its server ended at once"));
             }
             if Instant::now() > until {
                 return Err(failed("its server does not listen"));
             }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(self)
-    }
-
-    /// Waits until the file is there, such as a Unix socket.
-    pub fn with_file(mut self, program: &'static str, file: &Path) -> Result<Self, PeerError> {
-        let until = Instant::now() + LISTENING_WITHIN;
-        while !file.exists() {
-            if Instant::now() > until || matches!(self.0.try_wait(), Ok(Some(_))) {
-                let why = "its server does not listen".to_owned();
-                return Err(PeerError::Failed { program: program.to_owned(), why });
-            }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(ASK_AGAIN_AFTER);
         }
         Ok(self)
     }

@@ -1,0 +1,47 @@
+//! Collective operations between processes and on a simulated fabric.
+
+mod common;
+
+use common::records;
+use serde_json::Value;
+
+#[test]
+fn processes_shuffle_over_every_real_transport() {
+    let records = records(&[
+        "shuffle",
+        "--nodes=3",
+        "--sizes=0,9000",
+        "--chunk=4000",
+        "--ops=5",
+        "--warmup=1",
+        "--transport=ring+shm,basic+udp,basic+shm,homa+udp,homa+shm",
+        "--json=-",
+    ]);
+    let medians: Vec<_> = records.iter().filter(|record| record["statistic"] == "p50").collect();
+    let times = medians.iter().filter(|record| record["unit"] == "ns");
+    assert_eq!(times.clone().count(), 5 * 2, "{records:#?}");
+    assert!(times.clone().all(|record| record["samples"] == 5 && record["value"].as_f64() > Some(0.0)));
+}
+
+#[test]
+fn ways_to_push_are_compared_on_one_simulated_fabric() {
+    let arguments = [
+        "shuffle",
+        "--nodes=20",
+        "--sizes=1000",
+        "--ops=10",
+        "--launches=5",
+        "--push=deterministic,random",
+        "--fabric=omni-path-100",
+        "--json=-",
+    ];
+    let (first, second) = (records(&arguments), records(&arguments));
+    assert_eq!(first, second, "the same seed gives the same records");
+    let named = |name: &str| {
+        let of_name = |record: &&Value| record["name"].as_str().is_some_and(|text| text.ends_with(name));
+        first.iter().filter(of_name).collect::<Vec<_>>()
+    };
+    let ratios = named(".timeToFirst");
+    assert_eq!((ratios.len(), &ratios[0]["push"]), (1, &Value::from("random")));
+    assert!(named(".p50").iter().all(|record| record["p50_interval_ns"].is_array()), "{first:#?}");
+}
