@@ -28,7 +28,6 @@
 
 mod address;
 mod api;
-mod descriptors;
 mod ffi;
 mod library;
 mod peers;

@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig, LaneDelay};
 use farcall_driver::{CounterFile, Datagram, LaneDriver};
+use farcall_driver_ofi::OfiDatagram;
 use farcall_driver_shm::{ShmDatagram, ShmLanes};
 use farcall_driver_sim::Host;
 use farcall_driver_udp::UdpDriver;
@@ -18,13 +19,14 @@ use farcall_transport::{
     Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
 };
 use farcall_transport_mpi::Mpi;
+use farcall_transport_ofi::Ofi;
 use farcall_transport_ucx::Ucx;
 
 use super::TransportKind;
 use super::config::{
     basic_config, fault_config, homa_config, homa_rules, lane_delay_config, mpi_config, mpi_library_config,
-    ring_config, shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config,
-    verbs_datagram_config, verbs_lane_config,
+    ofi_config, ofi_datagram_config, ofi_library_config, ring_config, shm_config, shm_datagram_config,
+    ucx_config, ucx_library_config, udp_config, verbs_datagram_config, verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -68,6 +70,7 @@ impl Builder<'_> {
         let udp = || UdpDriver::bind(&udp_config(self.settings, local));
         let shm = || ShmDatagram::new(shm_datagram_config(self.settings));
         let verbs = || VerbsDatagram::open(&verbs_datagram_config(self.settings, local));
+        let ofi = || OfiDatagram::open(&ofi_datagram_config(self.settings, local));
         let seed = random_incarnation();
         match kind {
             TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
@@ -80,12 +83,18 @@ impl Builder<'_> {
             }
             TransportKind::BasicVerbs => self.basic(verbs()?, seed),
             TransportKind::HomaVerbs => self.homa(verbs()?, seed, None),
+            TransportKind::BasicOfi => self.basic(ofi()?, seed),
+            TransportKind::HomaOfi => self.homa(ofi()?, seed, None),
             TransportKind::Ucx => {
                 self.library(Ucx::new(&ucx_config(self.settings))?, &ucx_library_config(self.settings), seed)
             }
             TransportKind::Mpi => {
                 let mpi = Mpi::new(&mpi_config(self.settings, random_incarnation()))?;
                 self.library(mpi, &mpi_library_config(self.settings), seed)
+            }
+            TransportKind::Ofi => {
+                let ofi = Ofi::new(&ofi_config(self.settings, local, random_incarnation()))?;
+                self.library(ofi, &ofi_library_config(self.settings), seed)
             }
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
                 Err("it needs a simulated fabric, whose hosts are not processes".into())

@@ -72,9 +72,13 @@ pub trait Library: Send {
     /// destination is reported as lost.
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
 
-    /// Sends a composed message (see [`compose`]) without a copy of it. Takes the memory, and leaves an empty vector there,
-    /// perhaps one that was used before.
-    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>);
+    /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps one that was used before. A library
+    /// that can send from memory which is given to it takes the message itself instead of a copy.
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let (head, payload) = split_composed(message).expect("it was composed");
+        self.send(to, head, Outgoing::Slice(payload));
+        message.clear();
+    }
 
     /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was to do.
     fn progress(&mut self) -> usize;
