@@ -398,8 +398,7 @@ const SLEEPS: &str =
 impl Arm {
     fn name(&self) -> String {
         match self {
-            Self::Farcall(transport, []) => transport.name().to_owned(),
-            Self::Farcall(transport, settings) => format!("{transport} with {}", settings.join(" ")),
+            Self::Farcall(transport, _) => transport.name().to_owned(),
             Self::Limit(limit) => limit.words().to_owned(),
             Self::Stream(_) => "bare copies in and out of shared memory".to_owned(),
             Self::Tcp => "bare system calls on a TCP connection".to_owned(),
