@@ -62,6 +62,11 @@ test-workspace: ## Unit, property, conformance and end-to-end tests
 	scripts/prepare test
 	cargo test --locked --workspace
 
+.PHONY: test-million
+test-million: ## A million messages that nobody expects, over every transport; `make test` sends fewer over some
+	scripts/prepare test
+	cargo test --locked --release -p farcall --test messages -- --nocapture a_million
+
 .PHONY: landscapes
 landscapes: ## The default search of the tuner on forty synthetic landscapes, of which `make test` tries two
 	scripts/prepare build

@@ -1,15 +1,16 @@
-//! Processes that a launcher starts: they find each other by PMIx, and call each other over every transport.
+//! Processes that a launcher starts: they find each other by PMIx, call each other over every transport, and are killed.
 //!
 //! The ranks are this test program again, started by `mpirun` to run one test in a role.
 
 mod common;
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{LONG, life, pattern, transports};
-use farcall::{Node, Service, TransportKind};
+use farcall::{DownReason, Node, Presence, ReceiveError, SendError, Service, Tag, TransportKind};
+use rustix::process::{Signal, getpid, kill_process};
 
 const ECHO: Service = Service(1);
 const DONE: Service = Service(2);
@@ -60,22 +61,78 @@ fn ranks_of_a_launcher_find_and_call_each_other_over_every_transport() {
         return;
     }
     let name = "ranks_of_a_launcher_find_and_call_each_other_over_every_transport";
-    let Some(mut launcher) = ["mpirun.openmpi", "mpirun"].into_iter().find_map(open_mpi) else {
-        return println!("unsupported: there is no mpirun of Open MPI (Debian: openmpi-bin)");
-    };
-    launcher
-        .args(["--oversubscribe", "-n", &RANKS.to_string()])
-        .arg(std::env::current_exe().expect("a path"));
-    launcher.args(["--exact", name, "--nocapture"]);
-    let output = launcher.output().expect("it could be started before");
-    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    println!("{text}\n{errors}");
+    let Some(output) = launch(name, &["--oversubscribe", "-n", &RANKS.to_string()]) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", output.status);
     for kind in transports() {
         for rank in 0..RANKS {
             let line = format!("rank {rank} of {RANKS} is done over {kind}\n");
             assert!(text.contains(&line), "no `{line}`");
         }
+    }
+}
+
+/// A message that rank 1 answers before it is killed.
+const BEFORE: Tag = Tag(1);
+/// One that it never sends.
+const NEVER: Tag = Tag(2);
+
+/// Rank 1 kills itself; rank 0 waits for a message of it and sends until it is told.
+fn die_or_survive() {
+    let node = Node::from_env().expect("a place in the launcher's job");
+    let endpoint = node.endpoint(TransportKind::Mpi.name()).expect("an endpoint");
+    let other = endpoint.peer(1 - node.rank()).expect("it is there");
+    if node.rank() == 1 {
+        endpoint.receive(other, BEFORE).within(LONG).wait().expect("a message");
+        kill_process(getpid(), Signal::KILL).expect("permitted");
+    }
+    println!("process {}", std::process::id());
+    let never = endpoint.receive(other, NEVER).within(LONG).start().expect("room");
+    endpoint.send(other, BEFORE, b"").within(LONG).wait().expect("it lives");
+    let end = loop {
+        match endpoint.send(other, NEVER, &[0; 3000]).within(LONG).wait() {
+            Ok(()) => endpoint.turn(),
+            Err(end) => break end,
+        }
+    };
+    assert_eq!(end, SendError::PeerDown(DownReason::Dead));
+    assert_eq!(never.wait().map(drop), Err(ReceiveError::PeerDown(DownReason::Dead)));
+    println!("survived");
+}
+
+/// This test's ranks under a launcher with such options; `None` when there is no launcher.
+fn launch(name: &str, options: &[&str]) -> Option<Output> {
+    let Some(mut launcher) = ["mpirun.openmpi", "mpirun"].into_iter().find_map(open_mpi) else {
+        println!("unsupported: there is no mpirun of Open MPI (Debian: openmpi-bin)");
+        return None;
+    };
+    launcher.args(options).arg(std::env::current_exe().expect("a path"));
+    launcher.args(["--exact", name, "--nocapture"]);
+    let output = launcher.output().expect("it could be started before");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    println!("{text}\n{errors}");
+    Some(output)
+}
+
+#[test]
+fn a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others_live() {
+    if life::role().is_some() {
+        return die_or_survive();
+    }
+    let name = "a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others_live";
+    if let Some(Presence::Absent { why }) = TransportKind::Mpi.presence() {
+        return println!("unsupported: {why}");
+    }
+    let options = ["--enable-recovery", "--oversubscribe", "-n", "2"];
+    let Some(output) = launch(name, &options) else { return };
+    assert!(String::from_utf8_lossy(&output.stdout).contains("survived"));
+
+    // Without the option it ends the others itself, and nothing is left.
+    let Some(output) = launch(name, &options[1..]) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success());
+    if let Some(process) = text.lines().find_map(|line| line.strip_prefix("process ")) {
+        assert!(!std::path::Path::new("/proc").join(process).exists(), "{process} is left");
     }
 }
 

@@ -8,7 +8,7 @@ mod common;
 use std::time::Instant;
 
 use common::counters::sum_of;
-use common::litter::holdings;
+use common::litter::{holdings, resident_bytes};
 use common::{LONG, Pair, pattern, settings, transports_without_launcher};
 use farcall::{Event, Holdings, Service};
 
@@ -20,13 +20,6 @@ const CALLS_PER_LOAN: usize = 500;
 const LOAN_BYTES: usize = 100_000;
 /// What the process may grow by: far less than a few bytes for each of a million calls.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("a process can see its status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
-    kilobytes << 10
-}
 
 /// Makes that many calls, and waits for all answers.
 fn converse(pair: &Pair, calls: usize) {

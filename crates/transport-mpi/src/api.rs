@@ -6,6 +6,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use farcall_transport::Presence;
@@ -220,8 +221,19 @@ fn check(code: c_int, what: &str) -> Result<(), String> {
     if code == MPI_SUCCESS { Ok(()) } else { Err(format!("{what} failed with error {code}")) }
 }
 
+/// Whether a process of the launch is gone, for which the others would wait at their end.
+static ANY_DEAD: AtomicBool = AtomicBool::new(false);
+
+/// A process of the launch is gone: this one ends without a word to the others.
+pub fn do_not_finalize() {
+    ANY_DEAD.store(true, Ordering::Relaxed);
+}
+
 /// Launchers take a process that ends without this for one that crashed.
 extern "C" fn finalize() {
+    if ANY_DEAD.load(Ordering::Relaxed) {
+        return;
+    }
     if let Ok(opened) = opened() {
         // SAFETY: registered only after MPI was started here, and run once, when the process exits.
         #[expect(unsafe_code, reason = "a call of MPI")]

@@ -9,7 +9,8 @@
 //! - Endpoints of several threads use MPI at once, so it must offer `MPI_THREAD_MULTIPLE`; where it does not, there is no
 //!   endpoint. Each has messages with a tag of its own, in a communicator that is farcall's own.
 //! - A deadline or a cancelled call ends the call here. The message stays with MPI, which cannot give it up.
-//! - A dead peer is noticed by its silence. Most launchers end all processes when one dies, before anybody is told.
+//! - A dead peer is noticed by its silence. Most launchers end all processes when one dies, before anybody is told; Open MPI's
+//!   lets the others live with `--enable-recovery`. They then end without `MPI_Finalize`, which would wait for the dead one.
 //! - MPI wakes nobody: an endpoint that blocks looks for messages after short naps.
 //! - Processes that no launcher started together cannot reach each other; to try says so.
 //!

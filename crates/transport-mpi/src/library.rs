@@ -13,7 +13,7 @@ use farcall_transport::{
     Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Library, Outgoing, compose, split_composed,
 };
 
-use crate::api::{MPI_SUCCESS, MpiStatus, Started, started};
+use crate::api::{MPI_SUCCESS, MpiStatus, Started, do_not_finalize, started};
 use crate::sends::{Operation, Progress, Queue, Spares};
 
 /// The most endpoints of one process: every MPI has so many tags.
@@ -280,6 +280,10 @@ impl Library for Mpi {
 
     fn next_loss(&mut self) -> Option<Destination> {
         self.lost.pop()
+    }
+
+    fn presume_dead(&mut self, _: Destination) {
+        do_not_finalize();
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {

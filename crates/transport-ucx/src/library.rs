@@ -109,8 +109,9 @@ impl Ucx {
     /// Takes note of what the callbacks have left.
     #[inline]
     fn settle(&mut self) {
-        let sends = &mut self.sends;
-        self.shared.with(|shared| shared.sent.drain(..).for_each(|number| sends.finish(number)));
+        while let Some(number) = self.shared.with(|shared| shared.sent.pop()) {
+            self.sends.finish(number);
+        }
         while let Some(announced) = self.shared.with(|shared| shared.announced.pop()) {
             self.fetch(announced);
         }
@@ -233,9 +234,8 @@ impl Library for Ucx {
     #[inline]
     fn progress(&mut self) -> usize {
         let done = self.worker.progress();
-        if done > 0 {
-            self.settle();
-        }
+        // Whatever is said to have been done: callbacks also run in other calls of UCX.
+        self.settle();
         done
     }
 

@@ -162,7 +162,9 @@ impl Shared {
 
     #[inline]
     fn arrive(&mut self, head: Option<Box<HeadBytes>>, body: Body) {
-        self.arrivals.extend(UcxArrival::new(head, body));
+        if let Some(arrival) = UcxArrival::new(head, body) {
+            self.arrivals.push_back(arrival);
+        }
     }
 }
 

@@ -146,8 +146,17 @@ impl<L: Library> Outbound<L> {
         });
     }
 
-    /// Sends what sessions have to say. OPEN goes with the address that answers must be sent to.
+    /// Sends what sessions have to say.
+    #[inline]
     pub fn transmit_session_packets(&mut self) {
+        if self.sessions.wants_transmit() {
+            self.transmit_those_waiting();
+        }
+    }
+
+    /// OPEN goes with the address that answers must be sent to.
+    #[cold]
+    fn transmit_those_waiting(&mut self) {
         while let Some(to) = self.sessions.poll_transmit(&mut self.head) {
             if to == NOBODY {
                 continue;
@@ -191,6 +200,9 @@ impl<L: Library> Outbound<L> {
                     }
                     let reason = self.reason_of(id, reason);
                     if let Some(mut channel) = self.take_channel(id) {
+                        if let (DownReason::Dead, Some(link)) = (&reason, channel.link) {
+                            self.library.presume_dead(Destination(link.to.0));
+                        }
                         self.mail.part(&mut channel.tagged.mail, crate::SessionId(id.0), &reason);
                         self.report_sends(sink);
                     }

@@ -92,6 +92,10 @@ pub trait Library: Send {
     /// The next destination that the library has found dead. Nothing sent there arrives any more.
     fn next_loss(&mut self) -> Option<Destination>;
 
+    /// Nothing was heard from a destination for the limit of silence; it is forgotten afterwards. For libraries that wait for
+    /// all processes when they end.
+    fn presume_dead(&mut self, _to: Destination) {}
+
     /// When [`Library::progress`] must run next although nothing arrives, after `now`.
     fn next_deadline(&self, now: Instant) -> Option<Instant>;
 
