@@ -91,6 +91,28 @@ fn every_workload_that_makes_calls_shows_their_parts() {
 }
 
 #[test]
+fn a_delay_that_was_put_in_is_on_the_way_and_nowhere_else() {
+    let delay = ["--set", "fault.delay_permille=1000", "--set", "fault.delay_time=200us"];
+    for transport in ["ring+shm", "basic+shm", "ring+sim", "homa+sim"] {
+        let folder = path("delay");
+        let run =
+            ["perf", "--transport", transport, "--sizes", "100", "--count", "150", "--quiet", "--trace"];
+        text(&farcall(&[&run[..], &delay, &["--record", &folder]].concat()));
+        let kept = std::fs::read_to_string(format!("{folder}/results.jsonl")).expect("results");
+        std::fs::remove_dir_all(&folder).expect("the run can be removed");
+        let traced = kept.lines().find(|line| line.contains("\"trace\":")).expect("a traced record");
+        let record: Value = serde_json::from_str(traced).expect("JSON");
+        let least = |part: &str| record["trace"]["parts"][part]["least"].as_f64().expect("a time");
+        for part in ["request_on_its_way", "response_on_its_way"] {
+            assert!(least(part) >= 200_000.0, "{transport}: {part} took {} ns", least(part));
+        }
+        for part in ["submit", "gather", "handler", "reply", "complete"] {
+            assert!(least(part) < 200_000.0, "{transport}: {part} took {} ns", least(part));
+        }
+    }
+}
+
+#[test]
 fn what_is_varied_is_confirmed_and_drawn() {
     let (folder, page) = (path("varied"), path("varied.html"));
     let echo = ["perf", "--transport", "basic+sim", "--fabric", "connectx2-qdr", "--sizes", "10K", "--quiet"];

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
-use farcall::{Node, TransportKind};
+use farcall::{Endpoint, Node, TransportKind};
 use farcall_limit::{CoresError, allowed_cores};
 use serde::{Deserialize, Serialize};
 
 use super::root::OPERATION_MAX;
 use super::{Member, OperationTime, Plan, Root, Schedule};
-use crate::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, report_on, run_workers};
+use crate::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, pass, report_on, run_workers};
 use crate::trace::HostTrace;
 
 /// The argument that makes the program a rank; the next one is its job.
@@ -110,12 +110,11 @@ fn lead(member: Member, plan: &Plan, node: &Node) -> Report<ProcessesRun> {
     let repeated = root.repeated();
     let traces = HostTrace::end(node.rank(), root.endpoint()).into_iter().collect();
     root.end().map_err(sentence)?;
-    leave(node)?;
+    leave(node, root.endpoint())?;
     Ok(ProcessesRun { times, repeated, traces })
 }
 
-/// Does what rank 0 orders, until it orders nothing any more. What was answered in the last turn arrives although this
-/// rank leaves.
+/// Does what rank 0 orders, until it orders nothing any more.
 fn serve(mut member: Member, node: &Node) -> Report<ProcessesRun> {
     loop {
         if member.turn() == 0 {
@@ -124,7 +123,7 @@ fn serve(mut member: Member, node: &Node) -> Report<ProcessesRun> {
         if member.is_over() {
             // And if rank 0 was lost in the same turn, it had left.
             let traces = HostTrace::end(node.rank(), member.endpoint()).into_iter().collect();
-            leave(node)?;
+            leave(node, member.endpoint())?;
             return Ok(ProcessesRun { traces, ..ProcessesRun::default() });
         }
         if let Some(failure) = member.failure() {
@@ -134,8 +133,9 @@ fn serve(mut member: Member, node: &Node) -> Report<ProcessesRun> {
 }
 
 /// Waits for the others: with a rank that has left, the names of its calls are gone.
-fn leave(node: &Node) -> Result<(), String> {
-    node.barrier("end", OVERHEAD_MAX).map_err(sentence)
+fn leave(node: &Node, endpoint: &Endpoint) -> Result<(), String> {
+    // There may be more ranks than cores.
+    pass(node, endpoint, "end", OVERHEAD_MAX, true)
 }
 
 fn sentence(error: impl core::fmt::Display) -> String {

@@ -109,7 +109,7 @@ impl Root {
     }
 
     /// Lets the other ranks go.
-    pub fn end(mut self) -> Result<(), MemberError> {
+    pub fn end(&mut self) -> Result<(), MemberError> {
         for rank in 1..self.plan.ranks {
             let peer = self.member.peer(rank)?;
             let answer = self.member.endpoint().call(peer, END, &[]).wait();

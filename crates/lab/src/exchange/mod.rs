@@ -31,7 +31,7 @@ pub use instruments::{Asides, Instruments};
 pub use report::{ClientReport, ExchangeResult};
 pub use simulated::{simulate, simulate_with};
 pub use store::{StoreAccess, StoreWork};
-pub(crate) use worker::{OVERHEAD_MAX, report_on};
+pub(crate) use worker::{OVERHEAD_MAX, pass, report_on};
 pub use worker::{WORKER_COMMAND, work};
 
 /// Answers requests.

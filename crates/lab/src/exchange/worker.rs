@@ -1,6 +1,7 @@
 //! The life of one server or client process.
 
 use core::time::Duration;
+use std::thread;
 
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
@@ -61,8 +62,28 @@ fn take_part(job: &Job) -> Report<Found> {
     };
     found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), &endpoint));
     // Nobody leaves while others may still await its answers.
-    node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
+    pass(&node, &endpoint, "end", OVERHEAD_MAX, job.shares_cores)?;
     Ok(found)
+}
+
+/// Waits until all ranks have come here, and polls meanwhile: what was answered may not have left yet.
+pub(crate) fn pass(
+    node: &Node,
+    endpoint: &Endpoint,
+    barrier: &str,
+    within: Duration,
+    shares_cores: bool,
+) -> Result<(), String> {
+    let passed = thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.barrier(barrier, within));
+        while !waiting.is_finished() {
+            if endpoint.poll(|_, _| {}) == 0 && shares_cores {
+                thread::yield_now();
+            }
+        }
+        waiting.join()
+    });
+    passed.expect("a barrier does not panic").map_err(sentence)
 }
 
 fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<Found, String> {

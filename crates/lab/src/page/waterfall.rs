@@ -14,11 +14,11 @@ const ROW: f64 = 30.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 44.0;
 
-/// One of the times of a part.
-type TimeOf = fn(Part) -> f64;
+/// A kind of calls: its name, and which of a part's means stands for it.
+type Kind = (&'static str, fn(Part) -> f64);
 
-/// The kinds of calls, by which of a part's means stands for them.
-const KINDS: [(&str, TimeOf); 2] = [("typical", |part| part.typical), ("slow", |part| part.slow)];
+/// The kinds of calls that are drawn.
+const KINDS: [Kind; 2] = [("typical", |part| part.typical), ("slow", |part| part.slow)];
 
 /// The waterfall of a figure whose calls were traced.
 pub fn of(figure: &Figure) -> Option<Drawing> {

@@ -17,7 +17,7 @@ use super::open_loop::{OpenLoop, Sent};
 use super::prober::Prober;
 use super::{Plan, Roles, WorkloadOutcome, WorkloadTest};
 use crate::bench::{Bench, BenchError};
-use crate::exchange::{OVERHEAD_MAX, OwnCounters, Report, Workers, report_on, run_workers, sum_of};
+use crate::exchange::{OVERHEAD_MAX, OwnCounters, Report, Workers, pass, report_on, run_workers, sum_of};
 use crate::trace::{HostTrace, Traced};
 
 /// The argument that makes the program a rank of a workload; the next one is its job.
@@ -105,7 +105,7 @@ fn take_part(job: &Job) -> Report<RankReport> {
     report.counters = OwnCounters::read().since(&before);
     report.trace = HostTrace::end(node.rank(), &endpoint);
     // Nobody leaves while others may still await its answers.
-    node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
+    rank.pass("end")?;
     Ok(report)
 }
 
@@ -151,15 +151,7 @@ impl Rank<'_> {
     /// Answers messages until all ranks have come here.
     fn pass(&self, barrier: &str) -> Result<(), String> {
         let within = PROBING_MAX + self.plan.load_end() + OVERHEAD_MAX;
-        let passed = thread::scope(|scope| {
-            let waiting = scope.spawn(|| self.node.barrier(barrier, within));
-            while !waiting.is_finished() {
-                let done = self.endpoint.poll(|_, _| {});
-                self.rest(done);
-            }
-            waiting.join()
-        });
-        passed.expect("a barrier does not panic").map_err(sentence)
+        pass(self.node, self.endpoint, barrier, within, self.job.shares_cores)
     }
 
     /// Lets other processes run when there was nothing to do and they need the core.
