@@ -88,7 +88,7 @@ impl Ours {
         let (mut from, mut to) = (transport(0), transport(1));
         let way = from.connect(&to.address(), NOW).expect("they reach each other");
         let (mut sent, mut seen) = (Count::default(), Count::default());
-        for _ in 0..1000 {
+        while sent.up.is_empty() || seen.up.is_empty() {
             from.poll(NOW, &mut sent);
             to.poll(NOW, &mut seen);
         }

@@ -104,7 +104,7 @@ impl Hostile {
         let shape = input.u8();
         let length = usize::from(input.u16() % 2100);
         let mut head = Head::new();
-        if shape % 2 == 0 {
+        if shape.is_multiple_of(2) {
             let call = CallKey::from_wire(u64::from(shape));
             put_whole(&mut head, Flags::FROM_CALLER, self.session, call, u16::from(shape >> 1));
         } else {
