@@ -6,9 +6,12 @@
 //! lose packets while it is not overloaded.
 
 pub mod datagram;
+mod headers;
 pub mod lane;
 
 use std::time::{Duration, Instant};
+
+pub use headers::agree_with_headers;
 
 /// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging test.
 const PATIENCE: Duration = Duration::from_secs(120);

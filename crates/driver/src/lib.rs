@@ -15,6 +15,7 @@ pub mod conformance;
 pub mod counters;
 mod datagram;
 pub mod decorate;
+mod descriptors;
 mod heap_loan;
 mod landed;
 mod lane;
@@ -34,6 +35,7 @@ pub use counters::{
     Snapshot,
 };
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
+pub use descriptors::kept_from_children;
 pub use heap_loan::HeapLoans;
 pub use landed::Returns;
 pub use lane::{

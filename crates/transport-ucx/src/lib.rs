@@ -26,7 +26,6 @@
 
 mod address;
 mod api;
-mod descriptors;
 mod ffi;
 mod library;
 mod peers;

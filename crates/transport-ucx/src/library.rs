@@ -6,11 +6,10 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant as WallTime};
 
-use farcall_driver::{Address, AddressError, Destination};
+use farcall_driver::{Address, AddressError, Destination, kept_from_children};
 use farcall_protocol::Instant;
 use farcall_transport::{Library, Outgoing};
 
-use crate::descriptors::kept_from_children;
 use crate::ffi::*;
 use crate::peers::Peers;
 use crate::sends::{Sends, Sent, no_param};

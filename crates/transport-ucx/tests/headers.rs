@@ -1,14 +1,11 @@
 //! The declarations of `ffi.rs` against UCX's own headers, where these and a C compiler are installed.
-//!
-//! A small C program prints sizes, offsets and constants; nothing is linked against UCX.
-
-use std::process::Command;
 
 #[path = "../src/ffi.rs"]
 #[allow(dead_code, missing_docs, reason = "only layouts are looked at here")]
 mod ffi;
 
 use core::mem::{offset_of, size_of};
+use farcall_driver::conformance::agree_with_headers;
 use ffi::*;
 
 /// One line for each: an expression of C, and what it is here.
@@ -63,31 +60,7 @@ fn declarations_agree_with_the_headers() {
         "offsetof(ucp_am_handler_param_t, cb)" => offset_of!(HandlerParam, callback);
         "offsetof(ucp_am_handler_param_t, arg)" => offset_of!(HandlerParam, argument);
     };
-    let Some(printed) = by_headers(&compared.map(|(expression, _)| expression)) else {
-        return println!("unsupported: UCX's headers or a C compiler are missing (Debian: libucx-dev gcc)");
-    };
-    for ((expression, here), there) in compared.iter().zip(printed.lines()) {
-        assert_eq!(here.to_string(), there, "{expression}");
+    if !agree_with_headers(&["ucp/api/ucp.h"], &compared) {
+        println!("unsupported: UCX's headers or a C compiler are missing (Debian: libucx-dev gcc)");
     }
-    assert_eq!(printed.lines().count(), compared.len());
-}
-
-/// What the expressions are by UCX's headers; `None` where there are none.
-fn by_headers(expressions: &[&str]) -> Option<String> {
-    let folder = std::env::temp_dir().join(format!("farcall-ucx-headers-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a temporary folder");
-    let (source, program) = (folder.join("layout.c"), folder.join("layout"));
-    let prints: String = expressions
-        .iter()
-        .map(|expression| format!("printf(\"%llu\\n\", (unsigned long long)({expression}));\n"))
-        .collect();
-    let includes = "#include <stdio.h>\n#include <stddef.h>\n#include <ucp/api/ucp.h>\n";
-    std::fs::write(&source, format!("{includes}int main(void) {{\n{prints}return 0; }}\n")).expect("room");
-    let compiled = Command::new("cc").arg(&source).arg("-o").arg(&program).output();
-    let printed = compiled
-        .ok()
-        .filter(|compiled| compiled.status.success())
-        .map(|_| Command::new(&program).output().expect("it was compiled").stdout);
-    std::fs::remove_dir_all(&folder).expect("it was created above");
-    printed.map(|bytes| String::from_utf8(bytes).expect("numbers"))
 }

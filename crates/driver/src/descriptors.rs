@@ -1,6 +1,6 @@
-//! Keeping UCX's descriptors to this process.
+//! Keeping the descriptors that other people's libraries open to this process.
 //!
-//! UCX opens its sockets without the flag that closes them in programs which this one starts. A child would hold them
+//! They open sockets without the flag that closes them in programs which this one starts. A child would hold them
 //! for its whole life, and with them names and connections that should end with this process.
 
 use std::collections::BTreeSet;

@@ -1,0 +1,134 @@
+//! Memory that waits for messages: buffers for frames, and what long payloads are fetched into.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use farcall_libfabric::{Context, Endpoint, Posted};
+
+use crate::frame::{FRAME_TAG, sender_of};
+use crate::library::Token;
+
+/// A buffer for one frame.
+struct Buffer {
+    /// Empty while somebody reads what has arrived in it.
+    memory: Vec<u8>,
+    context: Rc<Context>,
+}
+
+/// The buffers for frames.
+pub struct Buffers {
+    buffers: Vec<Buffer>,
+    /// Those that the provider had no room for.
+    waiting: VecDeque<u32>,
+}
+
+impl Buffers {
+    /// So many buffers of so many bytes, none of which waits for a frame yet.
+    pub fn new(count: usize, bytes: usize) -> Self {
+        let buffer = |number: u32| Buffer {
+            memory: vec![0; bytes],
+            context: Rc::new(Context::new(Token::Frame(number).to_word())),
+        };
+        let count = count as u32;
+        Self { buffers: (0..count).map(buffer).collect(), waiting: (0..count).collect() }
+    }
+
+    /// Lets the buffers that wait for the provider wait for frames, as many as it takes.
+    pub fn post(&mut self, endpoint: &mut Endpoint) {
+        while let Some(number) = self.waiting.pop_front() {
+            let Buffer { memory, context } = &mut self.buffers[number as usize];
+            // SAFETY: nobody touches the buffer until the provider is done, when `take` takes its memory; the endpoint is
+            // closed before the buffers are dropped.
+            #[expect(unsafe_code, reason = "the provider writes into the memory later")]
+            let posted = unsafe { endpoint.receive_tagged(&raw mut memory[..], FRAME_TAG, context) };
+            if posted != Posted::Taken {
+                return self.waiting.push_front(number);
+            }
+        }
+    }
+
+    /// Takes the memory of a buffer in which a frame has arrived.
+    #[inline]
+    pub fn take(&mut self, number: u32) -> Vec<u8> {
+        core::mem::take(&mut self.buffers[number as usize].memory)
+    }
+
+    /// Gives the memory back; it waits for another frame.
+    #[inline]
+    pub fn give_back(&mut self, endpoint: &mut Endpoint, number: u32, memory: Vec<u8>) {
+        self.buffers[number as usize].memory = memory;
+        self.waiting.push_back(number);
+        self.post(endpoint);
+    }
+}
+
+/// A long payload that is being fetched.
+struct Fetch {
+    head: Vec<u8>,
+    memory: Vec<u8>,
+    tag: u64,
+}
+
+/// The payloads that are being fetched.
+#[derive(Default)]
+pub struct Fetches {
+    fetches: Vec<Option<Fetch>>,
+    contexts: Vec<Rc<Context>>,
+    vacant: Vec<u32>,
+    /// Those that the provider had no room for.
+    waiting: VecDeque<u32>,
+}
+
+impl Fetches {
+    /// Whether nothing is being fetched.
+    pub fn is_empty(&self) -> bool {
+        self.vacant.len() == self.fetches.len()
+    }
+
+    /// Begins to fetch a payload that was announced.
+    #[cold]
+    pub fn add(&mut self, endpoint: &mut Endpoint, head: &[u8], bytes: usize, tag: u64) {
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            let number = self.fetches.len() as u32;
+            self.fetches.push(None);
+            self.contexts.push(Rc::new(Context::new(Token::Payload(number).to_word())));
+            number
+        });
+        self.fetches[number as usize] = Some(Fetch { head: head.to_vec(), memory: vec![0; bytes], tag });
+        self.waiting.push_back(number);
+        self.post(endpoint);
+    }
+
+    /// Posts what waits for the provider, as much as it takes.
+    pub fn post(&mut self, endpoint: &mut Endpoint) {
+        while let Some(number) = self.waiting.pop_front() {
+            let Some(Fetch { memory, tag, .. }) = &mut self.fetches[number as usize] else { continue };
+            let context = &self.contexts[number as usize];
+            // SAFETY: nobody touches the memory until the provider is done, when `end` takes it; the endpoint is closed before
+            // the fetches are dropped.
+            #[expect(unsafe_code, reason = "the provider writes into the memory later")]
+            let posted = unsafe { endpoint.receive_tagged(&raw mut memory[..], *tag, context) };
+            if posted != Posted::Taken {
+                return self.waiting.push_front(number);
+            }
+        }
+    }
+
+    /// A fetch is over, and so many bytes came: gives head and payload if it is all of it, otherwise the number of the
+    /// endpoint that it was from.
+    pub fn end(&mut self, number: u32, bytes: Option<usize>) -> Result<(Vec<u8>, Vec<u8>), u32> {
+        let fetch = self.fetches[number as usize].take();
+        let Fetch { head, memory, tag } = fetch.expect("a fetch is completed once");
+        self.vacant.push(number);
+        if bytes == Some(memory.len()) { Ok((head, memory)) } else { Err(sender_of(tag)) }
+    }
+
+    /// Gives up what comes from an endpoint that is no peer any more.
+    pub fn cancel_from(&mut self, endpoint: &mut Endpoint, peer: u32) {
+        for (fetch, context) in self.fetches.iter().zip(&self.contexts) {
+            if fetch.as_ref().is_some_and(|fetch| sender_of(fetch.tag) == peer) {
+                endpoint.cancel(context);
+            }
+        }
+    }
+}
