@@ -61,11 +61,13 @@ fn pairs() -> impl Iterator<Item = Pair> {
         &format!("homa.message_bytes_max={limit}"),
         &format!("ucx.message_bytes_max={limit}"),
         &format!("mpi.message_bytes_max={limit}"),
+        &format!("ofi.message_bytes_max={limit}"),
         "ring.calls_max=64",
         "basic.calls_max=64",
         "homa.calls_max=64",
         "ucx.calls_max=64",
         "mpi.calls_max=64",
+        "ofi.calls_max=64",
     ]);
     transports().map(move |kind| {
         println!("over {kind}");
@@ -280,6 +282,7 @@ fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_sessio
                 &format!("homa.message_bytes_max={bytes}"),
                 &format!("ucx.message_bytes_max={bytes}"),
                 &format!("mpi.message_bytes_max={bytes}"),
+                &format!("ofi.message_bytes_max={bytes}"),
             ])
         };
         let pair = Pair::with_client_settings(kind, limits("1K"), limits("1M"), serve);

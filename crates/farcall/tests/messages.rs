@@ -83,6 +83,7 @@ fn pairs() -> impl Iterator<Item = Pair> {
         &format!("homa.message_bytes_max={limit}"),
         &format!("ucx.message_bytes_max={limit}"),
         &format!("mpi.message_bytes_max={limit}"),
+        &format!("ofi.message_bytes_max={limit}"),
         "endpoint.unexpected_bytes=64K",
         // Many threads spin at once, and none of them is dead.
         "endpoint.peer_timeout=30s",

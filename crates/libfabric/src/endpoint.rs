@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use farcall_driver::kept_from_children;
 
 use crate::api::Api;
+use crate::retirement::{self, Objects};
 use crate::types::*;
 use crate::{Offer, OfiError};
 
@@ -32,6 +33,7 @@ pub struct Endpoint {
     fabric: NonNull<fid_fabric>,
     descriptor: Option<RawFd>,
     name: Vec<u8>,
+    /// That of shared memory has; see [`retirement`].
     has_text_addresses: bool,
 }
 
@@ -69,7 +71,7 @@ impl Drop for Opened {
 }
 
 /// Closes an object of libfabric, which must not be used again.
-fn close(object: NonNull<fid>) {
+pub(crate) fn close(object: NonNull<fid>) {
     // SAFETY: all objects begin with a `fid`, whose table has this entry. Nothing can be done when it is refused.
     #[expect(unsafe_code, reason = "a call of libfabric")]
     unsafe {
@@ -116,6 +118,9 @@ impl Endpoint {
             let name = name(api, ep)?;
             opened.0.clear();
             let has_text_addresses = offer.has_text_addresses();
+            if has_text_addresses {
+                retirement::enter();
+            }
             Ok(Self { ep, cq, av, domain, fabric, descriptor, name, has_text_addresses })
         }
     }
@@ -221,10 +226,12 @@ unsafe fn name(api: &Api, ep: NonNull<fid_ep>) -> Result<Vec<u8>, OfiError> {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // The order is libfabric's: what uses others goes first.
-        close(self.ep.cast());
-        close(self.cq.cast());
-        close(self.av.cast());
-        close(self.domain.cast());
-        close(self.fabric.cast());
+        let objects =
+            [self.ep.cast(), self.cq.cast(), self.av.cast(), self.domain.cast(), self.fabric.cast()];
+        if self.has_text_addresses {
+            retirement::retire(Objects(objects));
+        } else {
+            objects.into_iter().for_each(close);
+        }
     }
 }

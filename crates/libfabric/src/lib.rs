@@ -14,6 +14,7 @@ mod endpoint;
 mod error;
 mod offers;
 mod operations;
+mod retirement;
 pub mod types;
 
 pub use api::{api, version};

@@ -17,7 +17,7 @@ pub enum Wanted {
     Datagrams,
 }
 
-/// Providers that are taken only when they are named. Shared memory is among them because it reaches no other machine, and
+/// Providers that are taken only when they are named, or alone. Shared memory is among them because it reaches no other machine, and
 /// because a process that is killed in it leaves a file behind, and may leave a lock taken that others then wait for.
 const ON_REQUEST: [&str; 3] = ["shm", "sockets", "udp;ofi_rxd"];
 
@@ -76,22 +76,22 @@ pub fn provider_names(wanted: Wanted) -> Result<Vec<String>, OfiError> {
 }
 
 impl Offer {
-    /// The best offer by the provider of that name, or by any that is good for general use, on the network where this
-    /// machine has the address `local`. A name may leave out the layer above: `tcp` for `tcp;ofi_rxm`.
+    /// The best offer by the provider of that name, on the network where this machine has the address `local`. A name may
+    /// leave out the layer above: `tcp` for `tcp;ofi_rxm`. Without a name it is the first of those for general use, or
+    /// the first of the others if `FI_PROVIDER` leaves only these.
     pub fn choose(wanted: Wanted, provider: Option<&str>, local: Option<IpAddr>) -> Result<Self, OfiError> {
         let mut offers = offers(wanted)?;
-        let exact = |offer: &Self| provider == Some(&offer.provider());
-        let by_default = |offer: &Self| {
-            let name = offer.provider();
-            let core = name.split(';').next().unwrap_or_default();
-            provider.map_or_else(|| !ON_REQUEST.contains(&name.as_str()), |wanted| wanted == core)
-        };
-        let there = |offer: &Self| match (offer.source_ip(), local) {
+        offers.retain(|offer| match (offer.source_ip(), local) {
             (Some(at), Some(local)) => at == local,
             _ => true,
+        });
+        let first =
+            |is_wanted: &dyn Fn(&str) -> bool| offers.iter().position(|offer| is_wanted(&offer.provider()));
+        let chosen = match provider {
+            Some(wanted) => first(&|name| name == wanted)
+                .or_else(|| first(&|name| name.split(';').next() == Some(wanted))),
+            None => first(&|name| !ON_REQUEST.contains(&name)).or_else(|| first(&|_| true)),
         };
-        let exactly = offers.iter().position(|offer| exact(offer) && there(offer));
-        let chosen = exactly.or_else(|| offers.iter().position(|offer| by_default(offer) && there(offer)));
         match chosen {
             Some(place) => Ok(offers.swap_remove(place)),
             None => Err(no_provider(wanted, provider)),

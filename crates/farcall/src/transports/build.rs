@@ -17,13 +17,14 @@ use farcall_transport::{
     Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
 };
 use farcall_transport_mpi::Mpi;
+use farcall_transport_ofi::Ofi;
 use farcall_transport_ucx::Ucx;
 
 use super::TransportKind;
 use super::config::{
-    basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ring_config,
-    shm_config, shm_datagram_config, ucx_config, ucx_library_config, udp_config, verbs_datagram_config,
-    verbs_lane_config,
+    basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ofi_config,
+    ofi_library_config, ring_config, shm_config, shm_datagram_config, ucx_config, ucx_library_config,
+    udp_config, verbs_datagram_config, verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -83,6 +84,10 @@ impl Builder<'_> {
             TransportKind::Mpi => {
                 let mpi = Mpi::new(&mpi_config(self.settings, random_incarnation()))?;
                 self.library(mpi, &mpi_library_config(self.settings), seed)
+            }
+            TransportKind::Ofi => {
+                let ofi = Ofi::new(&ofi_config(self.settings, local, random_incarnation()))?;
+                self.library(ofi, &ofi_library_config(self.settings), seed)
             }
             TransportKind::RingSim | TransportKind::BasicSim | TransportKind::HomaSim => {
                 Err("it needs a simulated fabric, whose hosts are not processes".into())

@@ -11,6 +11,7 @@ use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 use farcall_protocol::homa::HomaRules;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
 use farcall_transport_mpi::MpiConfig;
+use farcall_transport_ofi::OfiConfig;
 use farcall_transport_ucx::UcxConfig;
 
 use crate::parameters::{FaultSettings, HomaSettings, Idle, Settings};
@@ -158,6 +159,32 @@ pub fn mpi_library_config(settings: &Settings) -> LibraryConfig {
     LibraryConfig {
         message_bytes_max: settings.mpi.message_bytes_max as u32,
         calls_max: settings.mpi.calls_max as u16,
+        peer_timeout: settings.endpoint.peer_timeout,
+        unexpected_bytes: settings.endpoint.unexpected_bytes,
+        loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
+    }
+}
+
+pub fn ofi_config(settings: &Settings, local: IpAddr, drawn: u64) -> OfiConfig {
+    let ofi = &settings.ofi;
+    OfiConfig {
+        provider: ofi.provider.map(|name| name.as_str().to_owned()),
+        local: Some(local),
+        payload_bytes_max: ofi.message_bytes_max,
+        eager_bytes: ofi.eager_bytes,
+        inject_bytes: ofi.inject_bytes,
+        tx_depth: usize::from(ofi.tx_depth),
+        rx_depth: usize::from(ofi.rx_depth),
+        may_sleep: settings.endpoint.idle == Idle::Block,
+        drawn,
+    }
+}
+
+/// As for `basic_config`.
+pub fn ofi_library_config(settings: &Settings) -> LibraryConfig {
+    LibraryConfig {
+        message_bytes_max: settings.ofi.message_bytes_max as u32,
+        calls_max: settings.ofi.calls_max as u16,
         peer_timeout: settings.endpoint.peer_timeout,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,

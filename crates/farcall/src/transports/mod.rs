@@ -38,6 +38,8 @@ pub enum TransportKind {
     Ucx,
     /// Messages of MPI.
     Mpi,
+    /// Messages of libfabric.
+    Ofi,
 }
 
 impl TransportKind {
@@ -52,7 +54,7 @@ impl TransportKind {
     pub const VERBS: &'static [Self] = &[Self::RingVerbs, Self::BasicVerbs, Self::HomaVerbs];
 
     /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
-    pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi];
+    pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi, Self::Ofi];
 
     /// How many there are of all sorts.
     pub(crate) const COUNT: usize =
@@ -69,6 +71,7 @@ impl TransportKind {
             Self::RingVerbs | Self::BasicVerbs | Self::HomaVerbs => Some(verbs_presence()),
             Self::Ucx => Some(farcall_transport_ucx::presence()),
             Self::Mpi => Some(farcall_transport_mpi::presence()),
+            Self::Ofi => Some(farcall_transport_ofi::presence()),
             _ => None,
         }
     }
@@ -94,6 +97,7 @@ impl TransportKind {
             Self::HomaSim => "homa+sim",
             Self::Ucx => "ucx",
             Self::Mpi => "mpi",
+            Self::Ofi => "ofi",
         }
     }
 
@@ -119,6 +123,7 @@ impl TransportKind {
             Self::HomaSim => "packets granted to the shortest messages first, on a simulated fabric",
             Self::Ucx => "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
             Self::Mpi => "messages of MPI, between processes that one launcher started together",
+            Self::Ofi => "messages of libfabric, over the provider that ofi.provider names",
         }
     }
 }

@@ -67,6 +67,7 @@ fn check_sizes(sizes: &[Size], transports: &[TransportKind], settings: &Settings
             Some(group @ "homa") => (group, settings.homa.message_bytes_max),
             Some(group @ "ucx") => (group, settings.ucx.message_bytes_max),
             Some(group @ "mpi") => (group, settings.mpi.message_bytes_max),
+            Some(group @ "ofi") => (group, settings.ofi.message_bytes_max),
             _ => continue,
         };
         if size.0 > bytes_max {
