@@ -27,12 +27,7 @@ macro_rules! functions {
                 Ok(Self {
                     $($name: {
                         let (name, version) = (concat!(stringify!($name), "\0"), concat!($version, "\0"));
-                        // SAFETY: the handle is that of an open library, and both names end with a zero.
-                        let symbol =
-                            unsafe { libc::dlvsym(handle, name.as_ptr().cast(), version.as_ptr().cast()) };
-                        if symbol.is_null() {
-                            return Err(last_error());
-                        }
+                        let symbol = symbol(handle, concat!(stringify!($name), "\0"), concat!($version, "\0"))?;
                         // SAFETY: this is the function of that name and version, whose declaration in C is this type.
                         unsafe {
                             core::mem::transmute::<
@@ -85,6 +80,14 @@ fn version_of(api: &Api) -> u32 {
     unsafe {
         (api.fi_version)()
     }
+}
+
+/// A function's address. Both texts end with a zero, and the handle is that of an open library.
+fn symbol(handle: *mut c_void, name: &str, version: &str) -> Result<*mut c_void, String> {
+    // SAFETY: see above; this function is for the table only, which keeps to it.
+    #[expect(unsafe_code, reason = "a function is looked up")]
+    let symbol = unsafe { libc::dlvsym(handle, name.as_ptr().cast(), version.as_ptr().cast()) };
+    if symbol.is_null() { Err(last_error()) } else { Ok(symbol) }
 }
 
 fn last_error() -> String {

@@ -17,9 +17,17 @@ pub enum Wanted {
     Datagrams,
 }
 
-/// Providers that are taken only when they are named, or alone. Shared memory is among them because it reaches no other machine, and
-/// because a process that is killed in it leaves a file behind, and may leave a lock taken that others then wait for.
-const ON_REQUEST: [&str; 3] = ["shm", "sockets", "udp;ofi_rxd"];
+/// How good a provider is when none is named, 0 first; of equals libfabric's order decides.
+fn rank(provider: &str) -> u8 {
+    match provider {
+        // They reach no other machine or are no longer kept up; and a process that is killed in shared memory leaves a file
+        // behind, and may leave a lock taken that others then wait for.
+        "shm" | "sockets" | "udp;ofi_rxd" => 2,
+        // They never end sends to a peer that died. Over TCP there is a provider that does without this layer.
+        "tcp;ofi_rxm" | "net;ofi_rxm" => 1,
+        _ => 0,
+    }
+}
 
 /// One way to communicate: a provider on a network, with its limits.
 pub struct Offer {
@@ -78,7 +86,7 @@ pub fn provider_names(wanted: Wanted) -> Result<Vec<String>, OfiError> {
 impl Offer {
     /// The best offer by the provider of that name, on the network where this machine has the address `local`. A name may
     /// leave out the layer above: `tcp` for `tcp;ofi_rxm`. Without a name it is the first of those for general use, or
-    /// the first of the others if `FI_PROVIDER` leaves only these.
+    /// of the others if `FI_PROVIDER` leaves only these.
     pub fn choose(wanted: Wanted, provider: Option<&str>, local: Option<IpAddr>) -> Result<Self, OfiError> {
         let mut offers = offers(wanted)?;
         offers.retain(|offer| match (offer.source_ip(), local) {
@@ -90,7 +98,8 @@ impl Offer {
         let chosen = match provider {
             Some(wanted) => first(&|name| name == wanted)
                 .or_else(|| first(&|name| name.split(';').next() == Some(wanted))),
-            None => first(&|name| !ON_REQUEST.contains(&name)).or_else(|| first(&|_| true)),
+            // The first of the least.
+            None => (0..offers.len()).min_by_key(|&place| rank(&offers[place].provider())),
         };
         match chosen {
             Some(place) => Ok(offers.swap_remove(place)),
