@@ -13,6 +13,7 @@ mod ucx;
 
 use core::time::Duration;
 
+use farcall::TransportKind;
 use farcall_limit::CorePair;
 
 pub use rows::{CellLine, CellRun, Outcome, PeerPlan};
@@ -140,6 +141,16 @@ impl core::fmt::Debug for Peer {
 }
 
 impl Peer {
+    /// farcall over the same library, with the settings by which it takes the same path; `None` where there is no such
+    /// transport.
+    fn farcall_over_the_same(&self) -> Option<(TransportKind, &'static [&'static str])> {
+        match self.name {
+            "libfabric-shm" => Some((TransportKind::Ofi, &["ofi.provider=shm"])),
+            "libfabric-tcp" => Some((TransportKind::Ofi, &[])),
+            _ => None,
+        }
+    }
+
     /// The name that several settings of one program share.
     pub fn family(&self) -> &'static str {
         self.name.split('-').next().unwrap_or(self.name)

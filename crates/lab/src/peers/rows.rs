@@ -47,7 +47,8 @@ pub struct PeerPlan {
 
 /// What runs in a cell.
 enum Arm {
-    Farcall(TransportKind),
+    /// With what it is set to beside everything else, each as `name=value`.
+    Farcall(TransportKind, &'static [&'static str]),
     Limit(RoundTripLimit),
     Tcp,
     Peer(Peer),
@@ -131,7 +132,11 @@ impl PeerPlan {
     }
 
     fn cell(&self, path: Path, size: Size, in_flight: usize, bench: &Bench) -> Result<CellRun, BenchError> {
-        let mut arms: Vec<Arm> = path.transports().iter().map(|&transport| Arm::Farcall(transport)).collect();
+        let of_path = || self.peers.iter().filter(|peer| peer.path == path);
+        let native = path.transports().iter().map(|&transport| (transport, &[][..]));
+        let over_others = of_path().filter_map(Peer::farcall_over_the_same);
+        let ours = native.chain(over_others).map(|(transport, settings)| Arm::Farcall(transport, settings));
+        let mut arms: Vec<Arm> = ours.collect();
         let limit = |transport| RoundTripLimit::beside(transport, &self.settings, bench, size.0, size.0);
         match path {
             Path::Memory => arms.push(Arm::Limit(limit(TransportKind::RingShm)?)),
@@ -146,7 +151,7 @@ impl PeerPlan {
             }
             Path::LocalStore | Path::RemoteStore => {}
         }
-        arms.extend(self.peers.iter().filter(|peer| peer.path == path).map(|&peer| Arm::Peer(peer)));
+        arms.extend(of_path().map(|&peer| Arm::Peer(peer)));
         let seed = self.seed ^ size.0 as u64;
         let plan = Plan { arms: arms.len(), blocks: self.blocks * TRIES_PER_BLOCK, seed };
         Ok(CellRun {
@@ -214,8 +219,8 @@ impl CellRun {
         let effort = Effort::lasting(self.lasting);
         let other = |nanos: u64| Found::Other { value: nanos as f64, step: 0.0 };
         Ok(match arm {
-            Arm::Farcall(transport) => {
-                let result = bench.exchange(&self.exchange(*transport))?;
+            Arm::Farcall(transport, settings) => {
+                let result = bench.exchange(&self.exchange(*transport, settings))?;
                 let found = result.latencies.summary().and_then(|summary| {
                     let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
                     let trimmed = summary.trimmed_mean_nanos;
@@ -242,12 +247,12 @@ impl CellRun {
         peer.sleeps && self.in_flight == 1
     }
 
-    fn exchange(&self, transport: TransportKind) -> Exchange {
+    fn exchange(&self, transport: TransportKind, settings: &[&str]) -> Exchange {
         let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: self.seed };
         let store = self.path.is_store();
         Exchange {
             transport: transport.name().to_owned(),
-            settings: self.assignments.clone(),
+            settings: settings.iter().map(|&text| text.to_owned()).chain(self.assignments.clone()).collect(),
             workload: if store { Workload::Store(work) } else { Workload::Echo },
             request_bytes: if store { 0 } else { self.size.0 },
             response_bytes: self.size.0,
@@ -265,11 +270,11 @@ impl CellRun {
     /// What was found: each peer and bare loop beside each transport, in each regime that the cores were in.
     pub fn lines(&self) -> Vec<CellLine> {
         let transports = self.arms.iter().enumerate().filter_map(|(index, arm)| match arm {
-            Arm::Farcall(transport) => Some((index, *transport)),
+            Arm::Farcall(transport, _) => Some((index, *transport)),
             _ => None,
         });
         let others = |(farcall, transport)| {
-            let others = (0..self.arms.len()).filter(|&arm| !matches!(self.arms[arm], Arm::Farcall(_)));
+            let others = (0..self.arms.len()).filter(|&arm| !matches!(self.arms[arm], Arm::Farcall(..)));
             others.flat_map(move |arm| self.lines_of(farcall, transport, arm))
         };
         transports.flat_map(others).collect()
@@ -341,7 +346,7 @@ const SLEEPS: &str =
 impl Arm {
     fn name(&self) -> String {
         match self {
-            Self::Farcall(transport) => transport.name().to_owned(),
+            Self::Farcall(transport, _) => transport.name().to_owned(),
             Self::Limit(limit) => limit.words().to_owned(),
             Self::Tcp => "bare system calls on a TCP connection".to_owned(),
             Self::Peer(peer) => peer.name.to_owned(),
