@@ -26,7 +26,6 @@ macro_rules! functions {
                 }
                 Ok(Self {
                     $($name: {
-                        let (name, version) = (concat!(stringify!($name), "\0"), concat!($version, "\0"));
                         let symbol = symbol(handle, concat!(stringify!($name), "\0"), concat!($version, "\0"))?;
                         // SAFETY: this is the function of that name and version, whose declaration in C is this type.
                         unsafe {

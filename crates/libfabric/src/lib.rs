@@ -14,6 +14,7 @@ mod endpoint;
 mod error;
 mod offers;
 mod operations;
+mod place;
 mod retirement;
 pub mod types;
 
@@ -22,3 +23,4 @@ pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::OfiError;
 pub use offers::{Offer, Wanted, offers, provider_names};
 pub use operations::{Completion, Context, Posted};
+pub use place::{Kind, Place};

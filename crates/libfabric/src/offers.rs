@@ -178,7 +178,7 @@ impl Offer {
     }
 
     /// Whether addresses are text, which the provider reads up to a zero.
-    pub(crate) fn has_text_addresses(&self) -> bool {
+    pub fn has_text_addresses(&self) -> bool {
         self.info().addr_format == FI_ADDR_STR
     }
 
@@ -217,11 +217,6 @@ impl Offer {
         unsafe {
             (*self.info().rx_attr).size
         }
-    }
-
-    /// Bytes before every message that are the provider's.
-    pub fn prefix_bytes(&self) -> usize {
-        self.endpoint_attributes().msg_prefix_size
     }
 
     fn endpoint_attributes(&self) -> &fi_ep_attr {

@@ -18,7 +18,6 @@
 //!
 //! `docs/ofi.md` has the user's view.
 
-mod address;
 mod frame;
 mod library;
 mod peers;

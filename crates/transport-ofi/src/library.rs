@@ -9,14 +9,14 @@ use std::time::Instant as WallTime;
 
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_libfabric::{
-    Completion, Endpoint, EndpointConfig, Offer, OfiError, Posted, Wanted, api, provider_names, version,
+    Completion, Endpoint, EndpointConfig, Offer, OfiError, Place, Posted, Wanted, api, provider_names,
+    version,
 };
 use farcall_protocol::Instant;
 use farcall_transport::{Arrival, Incoming, Library, Outgoing, Payload, Presence};
 
-use crate::address::Place;
 use crate::frame::{self, Contents, FRAME_OVERHEAD_MAX, FRAME_TAG, TAG_BITS};
-use crate::peers::Peers;
+use crate::peers::{KIND, Peers};
 use crate::receives::{Buffers, Fetches};
 use crate::sends::Sends;
 
@@ -42,7 +42,7 @@ pub struct OfiConfig {
     pub inject_bytes: usize,
     /// The most sends that the provider is given at a time; less where the provider takes less.
     pub tx_depth: usize,
-    /// How many buffers wait for frames; less where the provider takes less.
+    /// How many buffers wait for frames, and how many payloads are fetched at a time; less where the provider takes less.
     pub rx_depth: usize,
     /// Whether its user may block until something arrives.
     pub may_sleep: bool,
@@ -159,27 +159,27 @@ impl Ofi {
             let why = format!("those of {} have {}", offer.provider(), offer.tag_bits());
             return Err(OfiError::Refused { what: "tags of 48 bits", why });
         }
-        let (tx_depth, rx_depth) = (config.tx_depth.min(offer.sends_max()), offer.receives_max());
-        // What is fetched needs room among the receives too.
-        let buffers = config.rx_depth.min(rx_depth / 2).max(1);
-        let completions_max = tx_depth + rx_depth;
+        let tx_depth = config.tx_depth.min(offer.sends_max()).max(1);
+        // As many payloads can be fetched as buffers wait for frames.
+        let rx_depth = config.rx_depth.min(offer.receives_max() / 2).max(1);
+        let completions_max = tx_depth + 2 * rx_depth;
         let endpoint_config = EndpointConfig { completions_max, may_sleep: config.may_sleep };
         let mut endpoint = Endpoint::open(&offer, &endpoint_config)?;
         let (provider, number) = (offer.provider(), frame::endpoint_number(config.drawn));
         let place = Place { number, provider: &provider, name: endpoint.name() };
-        let address = place.to_address().map_err(|error| OfiError::Refused {
+        let address = place.to_address(KIND).map_err(|error| OfiError::Refused {
             what: "an address of a usual length",
             why: error.to_string(),
         })?;
         let longest = offer.message_bytes_max();
         let eager_bytes = config.eager_bytes.min(longest.saturating_sub(FRAME_OVERHEAD_MAX));
-        let mut buffers = Buffers::new(buffers, eager_bytes + FRAME_OVERHEAD_MAX);
+        let mut buffers = Buffers::new(rx_depth, eager_bytes + FRAME_OVERHEAD_MAX);
         buffers.post(&mut endpoint);
         Ok(Self {
             endpoint,
             sends: Sends::default(),
             buffers,
-            fetches: Fetches::default(),
+            fetches: Fetches::new(rx_depth),
             peers: Peers::default(),
             provider,
             number,
@@ -217,7 +217,10 @@ impl Ofi {
 
     /// Gives a send to the provider, or lets it wait behind others to the same destination.
     fn start(&mut self, to: Destination, send: u32) {
-        let Some(peer) = self.peers.reachable(to) else { return };
+        let Some(peer) = self.peers.reachable(to) else {
+            self.sends.finish(send);
+            return;
+        };
         peer.under_way += 1;
         peer.waiting.push_back(send);
         if peer.waiting.len() == 1 && !self.go_on(to) {

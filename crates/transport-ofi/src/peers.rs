@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 
 use farcall_driver::{Address, AddressError, Destination};
-use farcall_libfabric::Endpoint;
+use farcall_libfabric::{Endpoint, Kind, Place};
 
-use crate::address::Place;
+/// The kind of this transport's addresses; their number is that of the endpoint in tags.
+pub const KIND: Kind = *b"fOFI";
 
 /// One peer.
 pub struct Peer {
@@ -42,12 +43,7 @@ impl Peers {
         if let Some(&known) = self.by_address.get(to) {
             return Ok(Destination(known));
         }
-        let place = Place::parse(to)?;
-        if place.provider != provider {
-            let why =
-                "the peer uses another provider of libfabric; name the same one in ofi.provider everywhere";
-            return Err(AddressError::OutOfReach { why });
-        }
+        let place = Place::parse(to, KIND, provider)?;
         if self.by_number.contains_key(&place.number) {
             let why = "two endpoints have drawn the same number; start one of them again";
             return Err(AddressError::OutOfReach { why });

@@ -70,16 +70,24 @@ struct Fetch {
 }
 
 /// The payloads that are being fetched.
-#[derive(Default)]
 pub struct Fetches {
     fetches: Vec<Option<Fetch>>,
     contexts: Vec<Rc<Context>>,
     vacant: Vec<u32>,
-    /// Those that the provider had no room for.
+    /// Those that the provider does not have yet.
     waiting: VecDeque<u32>,
+    with_provider: usize,
+    /// The most that the provider is given at a time.
+    depth: usize,
 }
 
 impl Fetches {
+    /// Nothing is being fetched; the provider is given `depth` receives at most.
+    pub fn new(depth: usize) -> Self {
+        let (fetches, contexts, vacant, waiting) = Default::default();
+        Self { fetches, contexts, vacant, waiting, with_provider: 0, depth }
+    }
+
     /// Whether nothing is being fetched.
     pub fn is_empty(&self) -> bool {
         self.vacant.len() == self.fetches.len()
@@ -101,7 +109,9 @@ impl Fetches {
 
     /// Posts what waits for the provider, as much as it takes.
     pub fn post(&mut self, endpoint: &mut Endpoint) {
-        while let Some(number) = self.waiting.pop_front() {
+        while self.with_provider < self.depth
+            && let Some(number) = self.waiting.pop_front()
+        {
             let Some(Fetch { memory, tag, .. }) = &mut self.fetches[number as usize] else { continue };
             let context = &self.contexts[number as usize];
             // SAFETY: nobody touches the memory until the provider is done, when `end` takes it; the endpoint is closed before
@@ -111,12 +121,14 @@ impl Fetches {
             if posted != Posted::Taken {
                 return self.waiting.push_front(number);
             }
+            self.with_provider += 1;
         }
     }
 
     /// A fetch is over, and so many bytes came: gives head and payload if it is all of it, otherwise the number of the
     /// endpoint that it was from.
     pub fn end(&mut self, number: u32, bytes: Option<usize>) -> Result<(Vec<u8>, Vec<u8>), u32> {
+        self.with_provider -= 1;
         let fetch = self.fetches[number as usize].take();
         let Fetch { head, memory, tag } = fetch.expect("a fetch is completed once");
         self.vacant.push(number);
@@ -125,7 +137,15 @@ impl Fetches {
 
     /// Gives up what comes from an endpoint that is no peer any more.
     pub fn cancel_from(&mut self, endpoint: &mut Endpoint, peer: u32) {
-        for (fetch, context) in self.fetches.iter().zip(&self.contexts) {
+        let Self { fetches, contexts, vacant, waiting, .. } = self;
+        waiting.retain(|&number| {
+            let is_over = fetches[number as usize].take_if(|fetch| sender_of(fetch.tag) == peer).is_some();
+            if is_over {
+                vacant.push(number);
+            }
+            !is_over
+        });
+        for (fetch, context) in fetches.iter().zip(contexts) {
             if fetch.as_ref().is_some_and(|fetch| sender_of(fetch.tag) == peer) {
                 endpoint.cancel(context);
             }

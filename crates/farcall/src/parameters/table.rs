@@ -89,15 +89,16 @@ parameters! {
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }
-    "The `ofi` transport: messages of libfabric, whose own variables (`FI_PROVIDER` and others) hold too."
+    "The `ofi` transport and driver: libfabric, whose own variables (`FI_PROVIDER` and others) hold too."
     ofi: OfiSettings {
         provider: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "Provider of libfabric, such as tcp or shm; auto takes its first choice among those for networks.";
-        eager_bytes: usize = "8K", Domain::size(0, M), Endpoint, "Longest payload that travels whole; memory for longer ones is set aside when they are announced.";
-        inject_bytes: usize = "4K", Domain::size(0, 64 * K), Endpoint, "Longest message that the provider copies at once, so that it needs no completion; less where the provider copies less.";
-        tx_depth: u16 = "256", Domain::integer(1, 65535, "messages"), Endpoint, "Most messages that the provider is given to send at a time; others wait.";
-        rx_depth: u16 = "256", Domain::integer(1, 65535, "buffers"), Endpoint, "Buffers of eager_bytes that wait for messages.";
-        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
-        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
+        mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet of basic+ofi and homa+ofi; auto takes what the provider carries, or Ethernet where it does not say.";
+        eager_bytes: usize = "8K", Domain::size(0, M), Endpoint, "Longest payload of ofi that travels whole; memory for longer ones is set aside when they are announced.";
+        inject_bytes: usize = "4K", Domain::size(0, 64 * K), Endpoint, "Longest message or packet that the provider copies at once, so that it needs no completion; less where the provider copies less.";
+        tx_depth: u16 = "256", Domain::integer(1, 65535, "messages"), Endpoint, "Most messages that the provider is given to send at a time, others wait; most packets that can be queued.";
+        rx_depth: u16 = "256", Domain::integer(1, 65535, "buffers"), Endpoint, "Buffers that wait for messages or packets.";
+        calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session of ofi, each way.";
+        message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response of ofi.";
     }
     "Faults injected into the packets that an endpoint sends, for tests and experiments."
     fault: FaultSettings {

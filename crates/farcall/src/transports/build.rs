@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram, LaneDriver};
+use farcall_driver_ofi::OfiDatagram;
 use farcall_driver_shm::{ShmDatagram, ShmLanes};
 use farcall_driver_sim::Host;
 use farcall_driver_udp::UdpDriver;
@@ -23,8 +24,8 @@ use farcall_transport_ucx::Ucx;
 use super::TransportKind;
 use super::config::{
     basic_config, fault_config, homa_config, homa_rules, mpi_config, mpi_library_config, ofi_config,
-    ofi_library_config, ring_config, shm_config, shm_datagram_config, ucx_config, ucx_library_config,
-    udp_config, verbs_datagram_config, verbs_lane_config,
+    ofi_datagram_config, ofi_library_config, ring_config, shm_config, shm_datagram_config, ucx_config,
+    ucx_library_config, udp_config, verbs_datagram_config, verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -66,6 +67,7 @@ impl Builder<'_> {
         let udp = || UdpDriver::bind(&udp_config(self.settings, local));
         let shm = || ShmDatagram::new(shm_datagram_config(self.settings));
         let verbs = || VerbsDatagram::open(&verbs_datagram_config(self.settings, local));
+        let ofi = || OfiDatagram::open(&ofi_datagram_config(self.settings, local));
         let seed = random_incarnation();
         match kind {
             TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
@@ -78,6 +80,8 @@ impl Builder<'_> {
             }
             TransportKind::BasicVerbs => self.basic(verbs()?, seed),
             TransportKind::HomaVerbs => self.homa(verbs()?, seed, None),
+            TransportKind::BasicOfi => self.basic(ofi()?, seed),
+            TransportKind::HomaOfi => self.homa(ofi()?, seed, None),
             TransportKind::Ucx => {
                 self.library(Ucx::new(&ucx_config(self.settings))?, &ucx_library_config(self.settings), seed)
             }

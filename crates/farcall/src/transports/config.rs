@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::FaultConfig;
+use farcall_driver_ofi::OfiDatagramConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
 use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
@@ -177,6 +178,19 @@ pub fn ofi_config(settings: &Settings, local: IpAddr, drawn: u64) -> OfiConfig {
         rx_depth: usize::from(ofi.rx_depth),
         may_sleep: settings.endpoint.idle == Idle::Block,
         drawn,
+    }
+}
+
+pub fn ofi_datagram_config(settings: &Settings, local: IpAddr) -> OfiDatagramConfig {
+    let ofi = &settings.ofi;
+    OfiDatagramConfig {
+        provider: ofi.provider.map(|name| name.as_str().to_owned()),
+        local: Some(local),
+        mtu_bytes: ofi.mtu_bytes,
+        tx_depth: usize::from(ofi.tx_depth),
+        rx_depth: usize::from(ofi.rx_depth),
+        inject_bytes: ofi.inject_bytes,
+        may_sleep: settings.endpoint.idle == Idle::Block,
     }
 }
 

@@ -40,6 +40,10 @@ pub enum TransportKind {
     Mpi,
     /// Messages of libfabric.
     Ofi,
+    /// The basic protocol over libfabric's datagrams.
+    BasicOfi,
+    /// The homa protocol over libfabric's datagrams.
+    HomaOfi,
 }
 
 impl TransportKind {
@@ -56,13 +60,16 @@ impl TransportKind {
     /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
     pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi, Self::Ofi];
 
+    /// All that connect processes over the packets of a library that may be absent: see [`TransportKind::presence`].
+    pub const OFI: &'static [Self] = &[Self::BasicOfi, Self::HomaOfi];
+
     /// How many there are of all sorts.
     pub(crate) const COUNT: usize =
-        Self::ALL.len() + Self::VERBS.len() + Self::LIBRARIES.len() + Self::SIMULATED.len();
+        Self::ALL.len() + Self::VERBS.len() + Self::OFI.len() + Self::LIBRARIES.len() + Self::SIMULATED.len();
 
     /// All of them, of every sort.
     pub fn every() -> impl Iterator<Item = Self> {
-        [Self::ALL, Self::VERBS, Self::LIBRARIES, Self::SIMULATED].into_iter().flatten().copied()
+        [Self::ALL, Self::VERBS, Self::OFI, Self::LIBRARIES, Self::SIMULATED].into_iter().flatten().copied()
     }
 
     /// Whether what carries it is on this machine; `None` where it needs nothing but the machine.
@@ -72,6 +79,7 @@ impl TransportKind {
             Self::Ucx => Some(farcall_transport_ucx::presence()),
             Self::Mpi => Some(farcall_transport_mpi::presence()),
             Self::Ofi => Some(farcall_transport_ofi::presence()),
+            Self::BasicOfi | Self::HomaOfi => Some(ofi_datagram_presence()),
             _ => None,
         }
     }
@@ -98,6 +106,8 @@ impl TransportKind {
             Self::Ucx => "ucx",
             Self::Mpi => "mpi",
             Self::Ofi => "ofi",
+            Self::BasicOfi => "basic+ofi",
+            Self::HomaOfi => "homa+ofi",
         }
     }
 
@@ -124,7 +134,16 @@ impl TransportKind {
             Self::Ucx => "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
             Self::Mpi => "messages of MPI, between processes that one launcher started together",
             Self::Ofi => "messages of libfabric, over the provider that ofi.provider names",
+            Self::BasicOfi => "receiver-granted packets over libfabric's datagrams",
+            Self::HomaOfi => "packets granted to the shortest messages first, over libfabric's datagrams",
         }
+    }
+}
+
+fn ofi_datagram_presence() -> Presence {
+    match farcall_driver_ofi::providers() {
+        Ok(found) => Presence::Here { found },
+        Err(error) => Presence::Absent { why: error.to_string() },
     }
 }
 
