@@ -1,7 +1,7 @@
 //! libfabric: its functions, found when they are first needed, and one endpoint with all that it takes.
 //!
 //! What the `ofi` transport (reliable tagged messages) and the `ofi` driver (datagrams) have in common is here: the
-//! choice among what libfabric [offers](offers), the endpoint with its queue of completions, and the calls to send and
+//! choice among what libfabric [`offers`], the endpoint with its queue of completions, and the calls to send and
 //! receive. Neither messages nor packets of farcall are known here.
 //!
 //! The library is opened, not linked: one program runs where it is installed and where it is not. Most of its interface
