@@ -31,6 +31,11 @@ pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// What drivers need that are always there.
+pub fn nothing_needed() -> Result<(), &'static str> {
+    Ok(())
+}
+
 /// Makes `N` drivers.
 fn made<D, const N: usize>(make: impl Fn(usize) -> Vec<D>) -> [D; N] {
     make(N)

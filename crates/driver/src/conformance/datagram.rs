@@ -19,7 +19,7 @@ use crate::{Datagram, Destination, Packet, SendError};
 #[macro_export]
 macro_rules! datagram_conformance {
     ($name:ident, $factory:expr) => {
-        $crate::datagram_conformance!($name, $factory, || Ok::<(), &str>(()));
+        $crate::datagram_conformance!($name, $factory, $crate::conformance::nothing_needed);
     };
     ($name:ident, $factory:expr, $support:expr) => {
         $crate::datagram_conformance!(
