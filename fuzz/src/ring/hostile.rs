@@ -1,7 +1,8 @@
 //! The hostile peer: writes what the input says, and reads what the victim writes to it.
 //!
 //! Most of what it writes is nearly right, because nearly right gets further. As long as it has not lied about how
-//! much it has read, everything that its victim wrote can be read, and must be well formed.
+//! much it has read, and has written no more than it has credit for, everything that its victim wrote can be read, and must
+//! be well formed.
 
 use farcall_driver::{BlockDescriptor, RECORD_HEADER_BYTES};
 use farcall_protocol::ring::{
@@ -27,6 +28,8 @@ pub struct Hostile {
     read: u64,
     /// The position up to which the victim was told so.
     released: u64,
+    /// The position up to which the victim has said to have read.
+    credited: u64,
     has_lied: bool,
     /// The victim's calls that have been read, to be answered or not.
     calls: Vec<u32>,
@@ -44,6 +47,7 @@ impl Hostile {
             consumer: Consumer::new(RING_BYTES as u64),
             read: 0,
             released: 0,
+            credited: 0,
             has_lied: false,
             calls: Vec::new(),
             borrowed: Vec::new(),
@@ -101,6 +105,8 @@ impl Hostile {
     /// Publishes a record and clears the flag of the next one, which starts at the position `next`.
     fn publish(&mut self, content: &[u8], next: u64) {
         let offset = |position: u64| (position % RING_BYTES as u64) as usize;
+        // The flag of the next record is to be clear, too. What is overwritten unread may be read as something else, or twice.
+        self.has_lied |= next + LINE_BYTES > self.credited + RING_BYTES as u64;
         let mut inward = self.inward.lock().expect("no panic yet");
         inward.clear(offset(next));
         inward.publish(offset(self.tail), content);
@@ -160,7 +166,9 @@ impl Hostile {
         let header =
             BatchHeader::from_word(word(record, 0)).expect("the victim writes headers that are in order");
         let sent = (self.tail / LINE_BYTES) as u32;
-        assert!(sent.wrapping_sub(header.released_lines) <= sent, "credit for what was never sent");
+        let unread = sent.wrapping_sub(header.released_lines);
+        assert!(unread <= sent, "credit for what was never sent");
+        self.credited = self.tail - u64::from(unread) * LINE_BYTES;
         let mut at = WORD_BYTES;
         for _ in 0..header.entries {
             let entry = EntryHeader::from_word(word(record, at)).expect("farcall writes what it can read");
