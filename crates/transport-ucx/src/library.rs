@@ -215,8 +215,8 @@ impl Library for Ucx {
 
     #[inline]
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
-        let Some(endpoint) = self.peers.endpoint(to) else { return };
-        match self.sends.send(self.worker.api, &self.shared, (to, endpoint), head, payload) {
+        let Some(way) = self.peers.way(to) else { return };
+        match self.sends.send(self.worker.api, &self.shared, (to, way), head, payload) {
             Sent::Accepted => {}
             Sent::Failed => self.failed.push(to),
         }
@@ -224,8 +224,8 @@ impl Library for Ucx {
 
     #[inline]
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
-        let Some(endpoint) = self.peers.endpoint(to) else { return message.clear() };
-        match self.sends.send_composed(self.worker.api, &self.shared, (to, endpoint), message) {
+        let Some(way) = self.peers.way(to) else { return message.clear() };
+        match self.sends.send_composed(self.worker.api, &self.shared, (to, way), message) {
             Sent::Accepted => {}
             Sent::Failed => self.failed.push(to),
         }
