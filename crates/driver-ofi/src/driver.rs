@@ -240,6 +240,11 @@ impl Datagram for OfiDatagram {
     }
 
     #[inline]
+    fn is_backed_up(&self) -> bool {
+        self.sending.is_backed_up()
+    }
+
+    #[inline]
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         let before = packets.len();
         while packets.len() - before < BURST_PACKETS {

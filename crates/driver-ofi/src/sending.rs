@@ -54,6 +54,12 @@ impl Sending {
         self.free.len() == self.slots.len()
     }
 
+    /// Whether packets wait for the provider.
+    #[inline]
+    pub fn is_backed_up(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
     /// Queues a packet.
     #[inline]
     pub fn push(&mut self, to: u64, from: &[u8], parts: &[&[u8]]) -> Result<(), SendQueueFull> {

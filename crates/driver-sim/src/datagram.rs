@@ -78,6 +78,11 @@ impl Datagram for SimDatagram {
         }
     }
 
+    /// The simulated card takes what was queued, and sends it as its link becomes free.
+    fn is_backed_up(&self) -> bool {
+        false
+    }
+
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         let mut world = self.host.fabric().lock();
         world.keep_buffers(self.returned.drain(..));

@@ -81,9 +81,7 @@ pub trait Datagram: Send {
 
     /// Whether packets wait here for another flush, because the fabric did not take them in the last one. Costs next to
     /// nothing: it is asked in every turn.
-    fn is_backed_up(&self) -> bool {
-        false
-    }
+    fn is_backed_up(&self) -> bool;
 
     /// Appends packets that have arrived to `packets`, at most a burst, and returns how many.
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize;

@@ -63,6 +63,10 @@ impl<D: Datagram> Datagram for ByHand<D> {
         self.effect(Datagram::flush);
     }
 
+    fn is_backed_up(&self) -> bool {
+        self.inner.is_backed_up()
+    }
+
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         self.inner.receive(packets)
     }

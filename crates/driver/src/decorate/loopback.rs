@@ -83,6 +83,10 @@ impl Datagram for Loopback {
         self.flushed.extend(self.queued.drain(..));
     }
 
+    fn is_backed_up(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
         let count = self.flushed.len().min(BURST_PACKETS);
         for bytes in self.flushed.drain(..count) {
