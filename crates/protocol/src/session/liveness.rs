@@ -62,10 +62,13 @@ impl Sessions {
         }
     }
 
+    /// The peer is given up after the whole timeout. Time in which this very process did not run is not the peer's fault
+    /// and does not count.
     fn sweep_handshake(&mut self, index: u16, now: Instant) {
         let (timeout, retry_after_max) = (self.config.peer_timeout, self.retry_after_max());
         let slot = &mut self.slots[usize::from(index)];
         let (State::Opening(handshake) | State::HalfOpen(handshake)) = &mut slot.state else { return };
+        handshake.since = handshake.since + now.since(handshake.retry_at);
         let give_up_at = handshake.since + timeout;
         if now >= give_up_at {
             return self.end(index, EndReason::Unreachable);

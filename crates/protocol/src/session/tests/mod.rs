@@ -56,3 +56,23 @@ fn session_numbers_are_never_used_again() {
     // All numbers of both places are used up.
     assert_eq!(sessions.connect(PeerAddress(1), now), Err(SessionsFull { sessions_max: 2 }));
 }
+
+#[test]
+fn a_handshake_is_not_given_up_for_time_in_which_nobody_asked_for_the_answer() {
+    let mut sessions = sessions(SessionConfig::default()).expect("the configuration is valid");
+    let timeout = SessionConfig::default().peer_timeout;
+    let begun = Instant::from_nanos(1);
+    let id = sessions.connect(PeerAddress(1), begun).expect("there is room");
+    // As after a stop of the process, or with a clock that was read long before.
+    let mut now = begun + timeout * 3;
+    sessions.handle_timeout(now);
+    assert!(!sessions.has_events());
+    let resumed = now;
+    while !sessions.has_events() {
+        now = sessions.next_deadline().expect("it is tried again, or given up");
+        sessions.handle_timeout(now);
+    }
+    assert_eq!(sessions.poll_event(), Some(SessionEvent::Down { id, reason: EndReason::Unreachable }));
+    let waited = now.since(resumed);
+    assert!(waited > timeout / 2 && waited <= timeout, "{waited:?}");
+}
