@@ -77,6 +77,9 @@ pub struct Ucx {
     payload_bytes_max: usize,
     /// Destinations that were found dead by sending, not by UCX's error handler.
     failed: Vec<Destination>,
+    /// Peers without a session that something is still on its way to. To close their endpoints by force would not only drop
+    /// it: UCX pairs endpoints of two workers, and the peer's, perhaps of our next session, would fail.
+    resting: Vec<Destination>,
     /// Whether something came while the worker was being made ready to wake us.
     must_not_sleep: bool,
 }
@@ -102,6 +105,7 @@ impl Ucx {
             address,
             payload_bytes_max: config.payload_bytes_max,
             failed: Vec::new(),
+            resting: Vec::new(),
             must_not_sleep: false,
         })
     }
@@ -109,8 +113,13 @@ impl Ucx {
     /// Takes note of what the callbacks have left.
     #[inline]
     fn settle(&mut self) {
+        let mut any_sent = false;
         while let Some(number) = self.shared.with(|shared| shared.sent.pop()) {
             self.sends.finish(number);
+            any_sent = true;
+        }
+        if any_sent && !self.resting.is_empty() {
+            self.close_rested();
         }
         while let Some(announced) = self.shared.with(|shared| shared.announced.pop()) {
             self.fetch(announced);
@@ -118,6 +127,19 @@ impl Ucx {
         while let Some((number, fetched_bytes)) = self.shared.with(|shared| shared.fetched.pop()) {
             self.end_fetch(number, fetched_bytes);
         }
+    }
+
+    /// Closes the endpoints that only waited for their messages to leave.
+    #[cold]
+    fn close_rested(&mut self) {
+        let Self { resting, sends, peers, worker, shared, .. } = self;
+        resting.retain(|&to| {
+            let rests = sends.any_to(to);
+            if !rests {
+                peers.forget(worker, shared, to, false);
+            }
+            rests
+        });
     }
 
     /// Lets UCX work until all is `done`, for [`LINGER`] at most.
@@ -205,12 +227,29 @@ impl Library for Ucx {
     }
 
     fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
-        self.peers.resolve(&mut self.worker, &self.shared, to)
+        let to = self.peers.resolve(&mut self.worker, &self.shared, to)?;
+        self.resting.retain(|&resting| resting != to);
+        self.peers.set_silent(to, false);
+        Ok(to)
+    }
+
+    /// UCX pairs endpoints of two workers. When a peer closes one by force, as it does when it gives up its session, the
+    /// endpoint here fails that was paired with it, whoever uses it meanwhile.
+    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        self.peers.supersede(to);
+        self.resolve(to)
     }
 
     fn forget(&mut self, to: Destination) {
-        let by_force = self.sends.any_to(to);
-        self.peers.forget(&mut self.worker, &mut self.shared, to, by_force);
+        let any_under_way = self.sends.any_to(to);
+        if any_under_way && self.peers.may_rest(to, self.sends.are_short_to(to)) {
+            return self.resting.push(to);
+        }
+        self.peers.forget(&mut self.worker, &mut self.shared, to, any_under_way);
+    }
+
+    fn presume_dead(&mut self, to: Destination) {
+        self.peers.set_silent(to, true);
     }
 
     #[inline]
@@ -260,8 +299,15 @@ impl Library for Ucx {
     fn next_loss(&mut self) -> Option<Destination> {
         loop {
             let lost = self.failed.pop().or_else(|| self.shared.with(|shared| shared.lost.pop_front()))?;
-            if self.peers.lose(lost) {
-                return Some(lost);
+            if !self.peers.lose(lost) {
+                continue;
+            }
+            match self.resting.iter().position(|&resting| resting == lost) {
+                Some(place) => {
+                    self.resting.swap_remove(place);
+                    self.forget(lost);
+                }
+                None => return Some(lost),
             }
         }
     }

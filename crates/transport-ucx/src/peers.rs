@@ -27,6 +27,8 @@ struct Peer {
     way: Way,
     address: Address,
     is_lost: bool,
+    /// Whether it has been silent for too long, as far as the layer above knows.
+    is_silent: bool,
 }
 
 /// All peers. Numbers are never used again.
@@ -60,7 +62,7 @@ impl Peers {
         let Unwrapped { inner, is_near } = unwrap(to)?;
         let endpoint = create(worker, inner, &ticket, self.error_handling)?;
         let way = Way { endpoint, copies_all: is_near && self.error_handling };
-        self.peers.push(Some(Peer { way, address: to.clone(), is_lost: false }));
+        self.peers.push(Some(Peer { way, address: to.clone(), is_lost: false, is_silent: false }));
         self.tickets.push(ticket);
         self.by_address.insert(to.clone(), number);
         Ok(Destination(number))
@@ -73,14 +75,33 @@ impl Peers {
         (!peer.is_lost).then_some(peer.way)
     }
 
+    /// Lets the next session to an address have a new endpoint.
+    pub fn supersede(&mut self, address: &Address) {
+        self.by_address.remove(address);
+    }
+
     /// Takes note that nothing reaches the peer any more. A new session to its address gets a new endpoint. False when
     /// that was known.
     pub fn lose(&mut self, lost: Destination) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(lost.0 as usize) else { return false };
-        if !peer.is_lost {
+        if self.by_address.get(&peer.address) == Some(&lost.0) {
             self.by_address.remove(&peer.address);
         }
         !core::mem::replace(&mut peer.is_lost, true)
+    }
+
+    /// Takes note that a peer is silent, or no more.
+    pub fn set_silent(&mut self, to: Destination, is_silent: bool) {
+        if let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) {
+            peer.is_silent = is_silent;
+        }
+    }
+
+    /// Whether what is on its way to a peer can be waited for after the end of its session. What is `short` always can, as
+    /// long as UCX may still deliver it.
+    pub fn may_rest(&self, to: Destination, short: bool) -> bool {
+        let peer = self.peers.get(to.0 as usize).and_then(Option::as_ref);
+        peer.is_some_and(|peer| !peer.is_lost && (short || !peer.is_silent))
     }
 
     /// Closes the endpoint of a peer. When the peer is lost, or `by_force`, what is on its way is given up.

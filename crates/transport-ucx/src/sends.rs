@@ -23,6 +23,9 @@ const KEPT_BYTES_MAX: usize = 32 << 20;
 /// has them without a head in front.
 const COMPOSED_BYTES_MAX: usize = 4 << 10;
 
+/// The most memory of copies that waits for a silent peer without a session, in bytes.
+const RESTING_BYTES_MAX: usize = 1 << 20;
+
 /// Whatever must not be dropped before UCX is done.
 #[expect(dead_code, reason = "held, not used")]
 enum Owner {
@@ -77,6 +80,16 @@ impl Sends {
     /// Whether something is on its way to `to`.
     pub fn any_to(&self, to: Destination) -> bool {
         self.slots.iter().any(|slot| slot.to == Some(to))
+    }
+
+    /// Whether what is on its way to `to` are copies that take less than [`RESTING_BYTES_MAX`].
+    pub fn are_short_to(&self, to: Destination) -> bool {
+        let mut under_way = self.slots.iter().filter(|slot| slot.to == Some(to));
+        let bytes = under_way.try_fold(0, |bytes, slot| match slot.owner {
+            Some(_) => None,
+            None => Some(bytes + slot.copy.capacity()),
+        });
+        bytes.is_some_and(|bytes| bytes < RESTING_BYTES_MAX)
     }
 
     /// Gives a message to UCX. The way must be that of the destination, and of the worker whose callbacks use

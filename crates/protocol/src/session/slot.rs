@@ -60,6 +60,8 @@ pub(super) struct Slot {
     pub(super) pinging_since: Instant,
     pub(super) pinged_at: Instant,
     pub(super) round_trip_nanos: u64,
+    /// Whether the peer opened it.
+    pub(super) is_offered: bool,
     generation: u16,
 }
 
@@ -84,6 +86,7 @@ impl Slot {
             pinging_since: Instant::ZERO,
             pinged_at: Instant::ZERO,
             round_trip_nanos: 0,
+            is_offered: false,
             generation: 0,
         }
     }
@@ -106,6 +109,7 @@ impl Slot {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link = link;
+        self.is_offered = true;
         self.state = State::HalfOpen(handshake);
     }
 

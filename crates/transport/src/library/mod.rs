@@ -24,7 +24,7 @@ mod tests;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile};
+use farcall_driver::{Address, AddressError, CounterFile, Destination};
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
 use farcall_protocol::wire::{
     Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
@@ -210,12 +210,8 @@ impl<L: Library> Outbound<L> {
         sink: &mut dyn Sink,
     ) {
         let from = if header.opcode == Opcode::Open {
-            let address = Address::new(arrival.payload().as_slice());
-            match address.and_then(|address| self.library.resolve(&address)) {
-                Ok(from) => {
-                    self.note_destination(from);
-                    PeerAddress(from.0)
-                }
+            match self.opener(header, arrival) {
+                Ok(from) => PeerAddress(from.0),
                 Err(_) => return self.counters.malformed.increment(),
             }
         } else {
@@ -223,6 +219,17 @@ impl<L: Library> Outbound<L> {
         };
         self.sessions.handle(from, header, arrival.head(), now);
         self.report_sessions(sink);
+    }
+
+    /// Where the sender of an OPEN is reached.
+    fn opener(&mut self, header: &Header, arrival: &L::Arrival) -> Result<Destination, AddressError> {
+        let address = Address::new(arrival.payload().as_slice())?;
+        let mut from = self.library.resolve(&address)?;
+        if self.sessions.begins_anew(PeerAddress(from.0), header, arrival.head()) {
+            from = self.library.resolve_anew(&address)?;
+        }
+        self.note_destination(from);
+        Ok(from)
     }
 
     #[inline]

@@ -35,7 +35,7 @@ pub struct Mailbox {
     /// Letters, oldest first.
     pub letters: VecDeque<Letter>,
     /// Destinations, by their numbers, that its owner has not forgotten.
-    pub known: Vec<u8>,
+    pub known: Vec<Destination>,
     /// Destinations that the owner will find dead.
     pub lost: VecDeque<Destination>,
     /// Whether nothing reaches it any more.
@@ -59,7 +59,7 @@ impl Post {
     pub fn open(&self) -> Counter {
         let mut boxes = self.boxes();
         boxes.push(Mailbox::default());
-        Counter { post: self.clone(), own: boxes.len() - 1 }
+        Counter { post: self.clone(), own: boxes.len() - 1, renewals: 0 }
     }
 }
 
@@ -68,6 +68,18 @@ impl Post {
 pub struct Counter {
     post: Post,
     own: usize,
+    /// How often an address was resolved anew.
+    renewals: u32,
+}
+
+impl Counter {
+    fn note(&self, to: Destination) -> Destination {
+        let known = &mut self.post.boxes()[self.own].known;
+        if !known.contains(&to) {
+            known.push(to);
+        }
+        to
+    }
 }
 
 impl Library for Counter {
@@ -87,17 +99,23 @@ impl Library for Counter {
 
     fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError> {
         let &[to] = to.as_bytes() else { return Err(AddressError::WrongKind { driver: "post" }) };
-        self.post.boxes()[self.own].known.push(to);
-        Ok(Destination(u32::from(to)))
+        Ok(self.note(Destination(u32::from(to))))
+    }
+
+    /// Each is another way to the same mailbox.
+    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        let Destination(to) = self.resolve(to)?;
+        self.renewals += 1;
+        Ok(self.note(Destination(to + (self.renewals << u8::BITS))))
     }
 
     fn forget(&mut self, to: Destination) {
-        self.post.boxes()[self.own].known.retain(|&known| u32::from(known) != to.0);
+        self.post.boxes()[self.own].known.retain(|&known| known != to);
     }
 
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
         let letter = Letter { head: head.to_vec(), payload: payload.as_slice().to_vec() };
-        let mailbox = &mut self.post.boxes()[to.0 as usize];
+        let mailbox = &mut self.post.boxes()[usize::from(to.0 as u8)];
         if !mailbox.is_deaf {
             mailbox.letters.push_back(letter);
         }

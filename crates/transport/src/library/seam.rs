@@ -65,6 +65,12 @@ pub trait Library: Send {
     /// The number to send to for an address: the same one for the same address until it is forgotten.
     fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError>;
 
+    /// The number to send to for an address from now on, because what led there may be over for the other side: a new one
+    /// wherever the end of the former would be the end of both.
+    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        self.resolve(to)
+    }
+
     /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another one later.
     fn forget(&mut self, to: Destination);
 

@@ -215,7 +215,7 @@ fn the_smaller_limits_hold_and_end_a_session_whose_waiting_calls_are_over_them()
 #[test]
 fn a_lost_destination_ends_its_session_at_once_and_is_forgotten() {
     let mut world = World::connected();
-    assert_eq!(world.post.boxes()[0].known, [1]);
+    assert_eq!(world.post.boxes()[0].known, [Destination(1)]);
     world.server.log.keeps_requests = true;
     world.call(1, b"").expect("up");
     world.post.boxes()[0].lost.push_back(Destination(1));
@@ -224,6 +224,22 @@ fn a_lost_destination_ends_its_session_at_once_and_is_forgotten() {
     assert_eq!(world.caller.log.down, [(world.session, DownReason::Dead)]);
     assert!(world.post.boxes()[0].known.is_empty());
     assert_eq!(world.call(2, b""), Err(CallRefused::Down));
+}
+
+#[test]
+fn the_loss_of_what_led_to_a_peer_spares_the_session_that_it_opened_since() {
+    let mut world = World::connected();
+    let again = world.caller.transport.connect(&world.server.transport.address(), world.now);
+    world.session = again.expect("there is room");
+    world.turn();
+    world.post.boxes()[1].lost.push_back(Destination(0));
+    world.turn();
+    let [first, second] = world.server.log.up[..] else { panic!("{:?}", world.server.log.up) };
+    assert_eq!(world.server.log.down, [(first, DownReason::Dead)]);
+    assert_ne!(first, second);
+    world.call(1, b"x").expect("up");
+    world.turn();
+    assert_eq!(world.caller.log.answers, [(CallId(1), Status::Ok, b"x".to_vec())]);
 }
 
 #[test]
