@@ -68,7 +68,7 @@ impl Sessions {
         let (timeout, retry_after_max) = (self.config.peer_timeout, self.retry_after_max());
         let slot = &mut self.slots[usize::from(index)];
         let (State::Opening(handshake) | State::HalfOpen(handshake)) = &mut slot.state else { return };
-        handshake.since = handshake.since + now.since(handshake.retry_at);
+        handshake.since += now.since(handshake.retry_at);
         let give_up_at = handshake.since + timeout;
         if now >= give_up_at {
             return self.end(index, EndReason::Unreachable);
