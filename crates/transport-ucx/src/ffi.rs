@@ -100,7 +100,6 @@ pub const UCP_OP_ATTR_FIELD_CALLBACK: u32 = 1 << 1;
 pub const UCP_OP_ATTR_FIELD_USER_DATA: u32 = 1 << 2;
 pub const UCP_OP_ATTR_FIELD_FLAGS: u32 = 1 << 4;
 pub const UCP_EP_CLOSE_FLAG_FORCE: u32 = 1;
-pub const UCP_AM_SEND_FLAG_EAGER: u32 = 1 << 1;
 
 pub type SendCallback = unsafe extern "C" fn(request: *mut c_void, status: Status, user_data: *mut c_void);
 pub type FetchCallback =

@@ -16,9 +16,7 @@
 //! - Endpoints ask for UCX's handling of errors unless told otherwise, so that a dead peer is reported as soon as UCX knows
 //!   and messages to it can be given up. Over shared memory UCX can do this too, but offers it only when it is told
 //!   (`worker.rs`); left to itself it takes TCP even within a machine. Its own look at whether a process still runs comes
-//!   every 20 seconds (`UCX_KEEPALIVE_INTERVAL`), so that the layer above mostly notices the silence first. What it has only
-//!   announced to a peer of the same machine it does not give up, so with the handling long messages within a machine are
-//!   copied at once instead (`peers.rs`). Without the
+//!   every 20 seconds (`UCX_KEEPALIVE_INTERVAL`), so that the layer above mostly notices the silence first. Without the
 //!   handling a worker that has messages for a dead peer is left to the end of the process, because UCX cannot end it.
 //!
 //! UCX writes its own messages, such as those about dead peers, to the standard output; `UCX_LOG_FILE=stderr` sends them

@@ -254,8 +254,8 @@ impl Library for Ucx {
 
     #[inline]
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
-        let Some(way) = self.peers.way(to) else { return };
-        match self.sends.send(self.worker.api, &self.shared, (to, way), head, payload) {
+        let Some(endpoint) = self.peers.endpoint(to) else { return };
+        match self.sends.send(self.worker.api, &self.shared, (to, endpoint), head, payload) {
             Sent::Accepted => {}
             Sent::Failed => self.failed.push(to),
         }
@@ -263,8 +263,8 @@ impl Library for Ucx {
 
     #[inline]
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
-        let Some(way) = self.peers.way(to) else { return message.clear() };
-        match self.sends.send_composed(self.worker.api, &self.shared, (to, way), message) {
+        let Some(endpoint) = self.peers.endpoint(to) else { return message.clear() };
+        match self.sends.send_composed(self.worker.api, &self.shared, (to, endpoint), message) {
             Sent::Accepted => {}
             Sent::Failed => self.failed.push(to),
         }

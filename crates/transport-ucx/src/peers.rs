@@ -7,24 +7,15 @@ use std::rc::Rc;
 
 use farcall_driver::{Address, AddressError, Destination};
 
-use crate::address::{Unwrapped, unwrap};
+use crate::address::unwrap;
 use crate::ffi::*;
 use crate::sends::no_param;
 use crate::shared::{Shared, SharedBox, Ticket};
 use crate::worker::{WorkerBox, zeroed};
 
-/// Where messages to a peer go.
-#[derive(Clone, Copy)]
-pub struct Way {
-    pub endpoint: *mut Endpoint,
-    /// Whether long messages must be copied at once, too. Within a machine UCX notices death, but does not give up what it has
-    /// only announced: memory on loan would not come back. (Seen with 1.13.)
-    pub copies_all: bool,
-}
-
 /// One peer.
 struct Peer {
-    way: Way,
+    endpoint: *mut Endpoint,
     address: Address,
     is_lost: bool,
     /// Whether it has been silent for too long, as far as the layer above knows.
@@ -59,20 +50,19 @@ impl Peers {
         }
         let number = self.peers.len() as u32;
         let ticket = shared.ticket(number);
-        let Unwrapped { inner, is_near } = unwrap(to)?;
-        let endpoint = create(worker, inner, &ticket, self.error_handling)?;
-        let way = Way { endpoint, copies_all: is_near && self.error_handling };
-        self.peers.push(Some(Peer { way, address: to.clone(), is_lost: false, is_silent: false }));
+        let endpoint = create(worker, to, &ticket, self.error_handling)?;
+        let address = to.clone();
+        self.peers.push(Some(Peer { endpoint, address, is_lost: false, is_silent: false }));
         self.tickets.push(ticket);
         self.by_address.insert(to.clone(), number);
         Ok(Destination(number))
     }
 
-    /// The way to send by; `None` when the peer was forgotten or is lost.
+    /// The endpoint to send to; `None` when the peer was forgotten or is lost.
     #[inline]
-    pub fn way(&self, to: Destination) -> Option<Way> {
+    pub fn endpoint(&self, to: Destination) -> Option<*mut Endpoint> {
         let peer = self.peers.get(to.0 as usize)?.as_ref()?;
-        (!peer.is_lost).then_some(peer.way)
+        (!peer.is_lost).then_some(peer.endpoint)
     }
 
     /// Lets the next session to an address have a new endpoint.
@@ -121,7 +111,7 @@ impl Peers {
             }
             let by_force = by_force || peer.is_lost;
             if self.error_handling || !by_force {
-                close(worker, shared, peer.way.endpoint, by_force);
+                close(worker, shared, peer.endpoint, by_force);
             }
         }
     }
@@ -151,7 +141,7 @@ fn close(worker: &mut WorkerBox, shared: &mut SharedBox, endpoint: *mut Endpoint
 
 fn create(
     worker: &mut WorkerBox,
-    to: &[u8],
+    to: &Address,
     ticket: &Rc<Ticket>,
     error_handling: bool,
 ) -> Result<*mut Endpoint, AddressError> {
@@ -161,7 +151,7 @@ fn create(
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
         | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
         | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = to.as_ptr().cast();
+    params.address = unwrap(to)?.as_ptr().cast();
     params.err_mode = if error_handling { UCP_ERR_HANDLING_MODE_PEER } else { UCP_ERR_HANDLING_MODE_NONE };
     let argument = Rc::as_ptr(ticket).cast_mut().cast();
     params.err_handler = ErrorHandler { callback: Some(on_error), argument };

@@ -79,7 +79,7 @@ impl RawUcx {
     pub fn connect(&mut self, to: &Address) -> Result<(), UcxError> {
         let unknown =
             |_| UcxError::Refused { what: "a peer", why: "the address is not one of UCX's".to_owned() };
-        let address = unwrap(to).map_err(unknown)?.inner;
+        let address = unwrap(to).map_err(unknown)?;
         // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
         #[expect(unsafe_code, reason = "a structure of C")]
         let mut params: EndpointParams = unsafe { zeroed() };

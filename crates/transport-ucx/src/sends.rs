@@ -12,7 +12,6 @@ use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload, compose};
 
 use crate::api::Api;
 use crate::ffi::*;
-use crate::peers::Way;
 use crate::shared::{SharedBox, Ticket};
 use crate::worker::MESSAGE_ID;
 
@@ -92,14 +91,14 @@ impl Sends {
         bytes.is_some_and(|bytes| bytes < RESTING_BYTES_MAX)
     }
 
-    /// Gives a message to UCX. The way must be that of the destination, and of the worker whose callbacks use
+    /// Gives a message to UCX. The `endpoint` must be that of the destination, and of the worker whose callbacks use
     /// `shared`. A short slice goes composed with its head, for which UCX has a shorter way.
     #[inline]
     pub fn send(
         &mut self,
         api: &Api,
         shared: &SharedBox,
-        to: (Destination, Way),
+        to: (Destination, *mut Endpoint),
         head: &[u8],
         payload: Outgoing<'_>,
     ) -> Sent {
@@ -142,7 +141,7 @@ impl Sends {
         &mut self,
         api: &Api,
         shared: &SharedBox,
-        to: (Destination, Way),
+        to: (Destination, *mut Endpoint),
         message: &mut Vec<u8>,
     ) -> Sent {
         let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
@@ -160,16 +159,14 @@ impl Sends {
     fn hand_over(
         &mut self,
         api: &Api,
-        (to, way): (Destination, Way),
+        (to, endpoint): (Destination, *mut Endpoint),
         number: u32,
         (data, length): (*const u8, usize),
     ) -> Sent {
         let slot = &mut *self.slots[number as usize];
         slot.to = Some(to);
-        let flags = if way.copies_all { UCP_AM_SEND_FLAG_EAGER } else { 0 };
         let param = RequestParam {
-            op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-            flags,
+            op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
             callback: OperationCallback { send: Some(on_sent) },
             user_data: Rc::as_ptr(&slot.ticket).cast_mut().cast(),
             ..no_param()
@@ -179,7 +176,7 @@ impl Sends {
         // an error, or calls `on_sent` with it; then `finish` runs, and not before.
         #[expect(unsafe_code, reason = "a call of UCX")]
         let request = unsafe {
-            (api.ucp_am_send_nbx)(way.endpoint, MESSAGE_ID, head, head_bytes, data.cast(), length, &param)
+            (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head, head_bytes, data.cast(), length, &param)
         };
         if request.is_null() {
             self.finish(number);

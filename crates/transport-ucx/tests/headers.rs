@@ -43,7 +43,6 @@ fn declarations_agree_with_the_headers() {
         "UCP_OP_ATTR_FIELD_USER_DATA" => UCP_OP_ATTR_FIELD_USER_DATA;
         "UCP_OP_ATTR_FIELD_FLAGS" => UCP_OP_ATTR_FIELD_FLAGS;
         "UCP_EP_CLOSE_FLAG_FORCE" => UCP_EP_CLOSE_FLAG_FORCE;
-        "UCP_AM_SEND_FLAG_EAGER" => UCP_AM_SEND_FLAG_EAGER;
         "offsetof(ucp_request_param_t, flags)" => offset_of!(RequestParam, flags);
         "offsetof(ucp_request_param_t, cb)" => offset_of!(RequestParam, callback);
         "offsetof(ucp_request_param_t, user_data)" => offset_of!(RequestParam, user_data);
