@@ -14,10 +14,10 @@
 //!   inside `ucp_worker_progress`, and are taken from these queues afterwards, when UCX is not running.
 //! - An endpoint is a worker of its own, used by one thread at a time; two of them share nothing.
 //! - Endpoints ask for UCX's handling of errors unless told otherwise, so that a dead peer is reported as soon as UCX knows
-//!   and messages to it can be given up. Over shared memory UCX can do this too, but offers it only when it is told
-//!   (`worker.rs`); left to itself it takes TCP even within a machine. Its own look at whether a process still runs comes
-//!   every 20 seconds (`UCX_KEEPALIVE_INTERVAL`), so that the layer above mostly notices the silence first. Without the
-//!   handling a worker that has messages for a dead peer is left to the end of the process, because UCX cannot end it.
+//!   and messages to it can be given up. It costs the shared memory: UCX takes TCP then even within a machine, and should
+//!   not be told otherwise (`UCX_MM_ERROR_HANDLING`), because a peer that is killed while it writes there silences the
+//!   survivor for ever. Without it, the silence of a peer is noticed by the layer above, and a worker that has messages for
+//!   a dead peer is left to the end of the process, because UCX cannot end it.
 //!
 //! UCX writes its own messages, such as those about dead peers, to the standard output; `UCX_LOG_FILE=stderr` sends them
 //! elsewhere.

@@ -26,7 +26,8 @@ pub struct UcxConfig {
     pub payload_bytes_max: usize,
     /// Whether its user may block until something arrives. Waking sleepers costs a little even while none sleeps.
     pub may_sleep: bool,
-    /// Whether UCX is to notice dead peers, to report them, and to let go of what is on its way to them.
+    /// Whether UCX is to notice dead peers and to report them. It then uses only what it can notice them over: version 1.13
+    /// does without shared memory.
     pub error_handling: bool,
 }
 
@@ -92,7 +93,7 @@ unsafe impl Send for Ucx {}
 impl Ucx {
     /// A new worker.
     pub fn new(config: &UcxConfig) -> Result<Self, UcxError> {
-        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep, config.error_handling))?;
+        let mut worker = kept_from_children(|| WorkerBox::new(config.may_sleep))?;
         let shared = SharedBox::new(worker.api, config.payload_bytes_max);
         worker.listen(shared.for_callbacks())?;
         let address = worker.address()?;

@@ -58,7 +58,7 @@ pub struct RawUcx {
 impl RawUcx {
     /// A worker with so many slots of so many bytes, not connected yet.
     pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, UcxError> {
-        let worker = WorkerBox::with_features(UCP_FEATURE_TAG, &[])?;
+        let worker = WorkerBox::with_features(UCP_FEATURE_TAG, false)?;
         let done = Box::new(UnsafeCell::new(Vec::with_capacity(slots)));
         let slot = |slot| Slot {
             memory: vec![0; bytes].into(),

@@ -1,6 +1,6 @@
 //! A worker of UCX and the context that it needs: what one endpoint owns of the library.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::{null, null_mut};
 use std::os::fd::RawFd;
@@ -15,11 +15,6 @@ use crate::shared::{Shared, on_message};
 
 /// The version of UCX's interface that this crate is written for.
 const API_VERSION: (u32, u32) = (1, 11);
-
-/// Lets UCX offer shared memory to endpoints that ask for its handling of errors. It can notice death there since 1.12, by
-/// asking now and then whether the process still runs, and keeps it to itself unless it is told. Unless the environment says
-/// otherwise.
-const NOTICES_DEATH: &[(&CStr, &CStr)] = &[(c"MM_ERROR_HANDLING", c"y")];
 
 /// The number of the one active message that is used.
 pub const MESSAGE_ID: u32 = 0;
@@ -44,17 +39,16 @@ pub unsafe fn zeroed<T>() -> T {
 
 #[expect(unsafe_code, reason = "calls of UCX")]
 impl WorkerBox {
-    /// A context and a worker for active messages; one that can wake a sleeper when it `may_sleep`, and that notices dead
-    /// peers also over shared memory with `error_handling`.
-    pub fn new(may_sleep: bool, error_handling: bool) -> Result<Self, UcxError> {
-        let features = UCP_FEATURE_AM | if may_sleep { UCP_FEATURE_WAKEUP } else { 0 };
-        Self::with_features(features, if error_handling { NOTICES_DEATH } else { &[] })
+    /// A context and a worker for active messages; one that can wake a sleeper when it `may_sleep`.
+    pub fn new(may_sleep: bool) -> Result<Self, UcxError> {
+        Self::with_features(UCP_FEATURE_AM, may_sleep)
     }
 
-    /// A context and a worker for what the features say, with so many variables of UCX set, as far as it knows them.
-    pub fn with_features(features: u64, variables: &[(&CStr, &CStr)]) -> Result<Self, UcxError> {
+    /// A context and a worker for what the features say.
+    pub fn with_features(features: u64, may_sleep: bool) -> Result<Self, UcxError> {
         let api = api().map_err(|why| UcxError::Absent { why })?;
-        let context = create_context(api, features, variables)?;
+        let features = features | if may_sleep { UCP_FEATURE_WAKEUP } else { 0 };
+        let context = create_context(api, features)?;
         // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
         let mut params: WorkerParams = unsafe { zeroed() };
         params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -68,7 +62,7 @@ impl WorkerBox {
             return Err(refused(api, "a worker", status));
         }
         let mut this = Self { api, worker, context, descriptor: None };
-        if features & UCP_FEATURE_WAKEUP != 0 {
+        if may_sleep {
             let mut descriptor: c_int = -1;
             // SAFETY: the worker lives.
             let status = unsafe { (api.ucp_worker_get_efd)(this.worker, &mut descriptor) };
@@ -132,17 +126,12 @@ impl WorkerBox {
 }
 
 #[expect(unsafe_code, reason = "calls of UCX")]
-fn create_context(api: &Api, features: u64, variables: &[(&CStr, &CStr)]) -> Result<*mut Context, UcxError> {
+fn create_context(api: &Api, features: u64) -> Result<*mut Context, UcxError> {
     let mut config = null_mut();
     // SAFETY: null stands for no prefix and no file.
     let status = unsafe { (api.ucp_config_read)(null(), null(), &mut config) };
     if status != UCS_OK {
         return Err(refused(api, "its configuration", status));
-    }
-    let is_free = |name: &CStr| std::env::var_os(format!("UCX_{}", name.to_string_lossy())).is_none();
-    for (name, value) in variables.iter().filter(|(name, _)| is_free(name)) {
-        // SAFETY: the configuration was read above, and the texts end with 0. That a version has no such variable is as well.
-        let _status = unsafe { (api.ucp_config_modify)(config, name.as_ptr(), value.as_ptr()) };
     }
     // SAFETY: the structure holds numbers and pointers; null and 0 are among their values.
     let mut params: Params = unsafe { zeroed() };

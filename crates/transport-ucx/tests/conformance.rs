@@ -1,4 +1,5 @@
-//! UCX against the contract of libraries: with and without the ability to wake sleepers and the handling of errors.
+//! UCX against the contract of libraries: with and without the ability to wake sleepers, and without error handling, which
+//! is how version 1.13 uses shared memory.
 
 use farcall_transport::{Presence, library_conformance};
 use farcall_transport_ucx::{Ucx, UcxConfig, presence};

@@ -80,7 +80,7 @@ parameters! {
     }
     "The `ucx` transport: messages of UCX, whose own variables (`UCX_TLS` and others) hold too."
     ucx: UcxSettings {
-        error_handling: bool = "true", Domain::boolean(), Endpoint, "Whether UCX is to notice dead peers and to let go of what is on its way to them; their silence is noticed anyway.";
+        error_handling: bool = "true", Domain::boolean(), Endpoint, "Whether UCX is to notice and to survive dead peers, for which it does without shared memory.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }

@@ -1,4 +1,5 @@
-//! Within a machine UCX is to use shared memory also when it notices dead peers, which it does by itself over TCP only.
+//! Where UCX is to survive dead peers it must not use shared memory: a peer that is killed while it writes there leaves its place
+//! in the queue unfinished, and nothing behind it is ever received.
 //!
 //! A file of its own, because it looks at the descriptors of the whole process.
 
@@ -16,7 +17,7 @@ fn sockets() -> usize {
 }
 
 #[test]
-fn messages_within_a_machine_open_no_connection() {
+fn messages_within_a_machine_go_over_a_connection() {
     if let Presence::Absent { why } = presence() {
         return println!("unsupported: {why}");
     }
@@ -36,5 +37,5 @@ fn messages_within_a_machine_open_no_connection() {
     };
     assert_eq!((arrival.head(), arrival.payload().as_slice()), (&b"head"[..], &b"payload"[..]));
     to.release(arrival);
-    assert_eq!(sockets(), listening);
+    assert!(sockets() > listening, "no connection was opened");
 }
