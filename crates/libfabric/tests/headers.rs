@@ -1,4 +1,4 @@
-//! The declarations of `types.rs` against libfabric's own headers, where these and a C compiler are installed.
+//! The declarations of `types` against libfabric's own headers, where these and a C compiler are installed.
 
 use core::mem::{offset_of, size_of};
 
