@@ -18,11 +18,18 @@
 //!
 //! `docs/ofi.md` has the user's view.
 
+mod arrival;
+mod config;
+mod endpoint;
 mod frame;
 mod library;
+mod outgoing;
 mod peers;
 mod receives;
 mod sends;
+mod token;
 
+pub use config::OfiConfig;
+pub use endpoint::Ofi;
 pub use farcall_libfabric::OfiError;
-pub use library::{Ofi, OfiConfig, presence};
+pub use library::presence;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use farcall_libfabric::{Context, Endpoint, Posted};
 
 use crate::frame::{FRAME_TAG, sender_of};
-use crate::library::Token;
+use crate::token::Token;
 
 /// A buffer for one frame.
 struct Buffer {

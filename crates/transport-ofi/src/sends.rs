@@ -9,7 +9,7 @@ use farcall_driver::{Destination, Loan};
 use farcall_libfabric::{Context, Endpoint, Posted};
 use farcall_transport::{Outgoing, Payload};
 
-use crate::library::Token;
+use crate::token::Token;
 
 /// The most memory for copies that is kept for the next sends, in bytes.
 const KEPT_BYTES_MAX: usize = 32 << 20;
