@@ -15,7 +15,8 @@ pub struct OfiConfig {
     pub eager_bytes: usize,
     /// The longest frame that is given to the provider to copy, in bytes; less where the provider copies less.
     pub inject_bytes: usize,
-    /// The most sends that the provider is given at a time; less where the provider takes less.
+    /// The most sends that the provider is given at a time; less where the provider takes less. To a destination it is given
+    /// as many as are left for others, and at least one.
     pub tx_depth: usize,
     /// How many buffers wait for frames, and how many payloads are fetched at a time; less where the provider takes less.
     pub rx_depth: usize,

@@ -27,9 +27,6 @@ pub struct Ofi {
     pub(crate) payload_bytes_max: usize,
     pub(crate) eager_bytes: usize,
     pub(crate) inject_bytes: usize,
-    pub(crate) tx_depth: usize,
-    /// Sends that the provider has.
-    pub(crate) posted: usize,
     /// The number of the next long payload.
     pub(crate) serial: u16,
     /// Where frames are put together.
@@ -77,15 +74,13 @@ impl Ofi {
             sends: Sends::default(),
             buffers,
             fetches: Fetches::new(rx_depth),
-            peers: Peers::default(),
+            peers: Peers::new(tx_depth),
             provider,
             number,
             address,
             payload_bytes_max: config.payload_bytes_max.min(longest),
             eager_bytes,
             inject_bytes: config.inject_bytes.min(offer.inject_bytes()),
-            tx_depth,
-            posted: 0,
             serial: 0,
             frame: Vec::new(),
             blocked: VecDeque::new(),
@@ -103,7 +98,6 @@ impl Ofi {
         let Completion { token, bytes, error } = completion;
         match Token::from_word(token) {
             Token::Send(number) => {
-                self.posted -= 1;
                 if let Some(to) = self.sends.finish(number) {
                     self.peers.end_send(&mut self.endpoint, to);
                     if error != 0 {

@@ -27,6 +27,8 @@ mod outgoing;
 mod peers;
 mod receives;
 mod sends;
+#[cfg(test)]
+mod tests;
 mod token;
 
 pub use config::OfiConfig;

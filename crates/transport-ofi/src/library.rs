@@ -53,7 +53,7 @@ impl Library for Ofi {
             frame::put_whole(&mut self.frame, head, payload.as_slice());
             return self.send_frame(to);
         }
-        if self.peers.reachable(to).is_none() {
+        if !self.peers.is_reachable(to) {
             return;
         }
         let tag = frame::payload_tag(self.number, self.serial);

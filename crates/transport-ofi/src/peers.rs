@@ -9,30 +9,44 @@ use farcall_libfabric::{Endpoint, Kind, Place};
 pub const KIND: Kind = *b"fOFI";
 
 /// One peer.
-pub struct Peer {
+struct Peer {
     /// libfabric's number for its address.
-    pub at: u64,
+    at: u64,
     address: Address,
     /// The number of its endpoint in tags.
     number: u32,
     /// Sends that the provider has not taken yet, oldest first.
-    pub waiting: VecDeque<u32>,
-    /// Sends that the provider has, and those that wait.
-    pub under_way: u32,
+    waiting: VecDeque<u32>,
+    /// How many sends the provider has.
+    posted: usize,
     is_lost: bool,
     is_forgotten: bool,
 }
 
+impl Peer {
+    fn is_reachable(&self) -> bool {
+        !self.is_lost && !self.is_forgotten
+    }
+}
+
 /// All peers. Numbers are never used again.
-#[derive(Default)]
 pub struct Peers {
     peers: Vec<Option<Peer>>,
     by_address: HashMap<Address, u32>,
     /// The numbers of endpoints that are known, to tell them apart.
     by_number: HashMap<u32, u32>,
+    /// The most sends that the provider is given at a time.
+    tx_depth: usize,
+    /// How many it has. Those to peers that are lost or forgotten do not count: many providers never end them.
+    posted: usize,
 }
 
 impl Peers {
+    /// No peers yet, who will share `tx_depth` sends.
+    pub fn new(tx_depth: usize) -> Self {
+        Self { peers: Vec::new(), by_address: HashMap::new(), by_number: HashMap::new(), tx_depth, posted: 0 }
+    }
+
     /// The peer at an address: known already, or now.
     pub fn resolve(
         &mut self,
@@ -57,18 +71,70 @@ impl Peers {
             address: to.clone(),
             number: place.number,
             waiting: VecDeque::new(),
-            under_way: 0,
+            posted: 0,
             is_lost: false,
             is_forgotten: false,
         }));
         Ok(Destination(destination))
     }
 
-    /// The peer to send to; `None` when it was forgotten or is lost.
+    /// How many sends count among those that the provider is given.
+    #[cfg(test)]
+    pub fn posted(&self) -> usize {
+        self.posted
+    }
+
+    /// Where to send to at once; `None` when the peer was forgotten or is lost, or when others wait for it.
     #[inline]
-    pub fn reachable(&mut self, to: Destination) -> Option<&mut Peer> {
-        let peer = self.peers.get_mut(to.0 as usize)?.as_mut()?;
-        (!peer.is_lost && !peer.is_forgotten).then_some(peer)
+    pub fn free_way(&self, to: Destination) -> Option<u64> {
+        let peer = self.reachable(to)?;
+        peer.waiting.is_empty().then_some(peer.at)
+    }
+
+    /// Whether the peer was neither forgotten nor is it lost.
+    #[inline]
+    pub fn is_reachable(&self, to: Destination) -> bool {
+        self.reachable(to).is_some()
+    }
+
+    #[inline]
+    fn reachable(&self, to: Destination) -> Option<&Peer> {
+        let peer = self.peers.get(to.0 as usize)?.as_ref()?;
+        peer.is_reachable().then_some(peer)
+    }
+
+    /// Lets a send wait behind others to the same peer; returns how many wait now.
+    #[inline]
+    pub fn enqueue(&mut self, to: Destination, send: u32) -> usize {
+        let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return 0 };
+        peer.waiting.push_back(send);
+        peer.waiting.len()
+    }
+
+    /// Whether sends wait for a peer.
+    pub fn any_waiting(&self, to: Destination) -> bool {
+        self.reachable(to).is_some_and(|peer| !peer.waiting.is_empty())
+    }
+
+    /// The next send for the provider, and where to; `None` when none waits, or it has enough of those to this peer.
+    ///
+    /// It is given as many for a peer as are left for all others, so that those who stand still leave something to the rest:
+    /// the *dynamic thresholds* of switches that share memory among ports (Choudhury and Hahne, 1998). One it always gets.
+    #[inline]
+    pub fn next_send(&self, to: Destination) -> Option<(u32, u64)> {
+        let peer = self.reachable(to)?;
+        let &send = peer.waiting.front()?;
+        let left = self.tx_depth.saturating_sub(self.posted);
+        (peer.posted == 0 || peer.posted < left).then_some((send, peer.at))
+    }
+
+    /// The provider has taken the send that `next_send` gave.
+    #[inline]
+    pub fn begin_send(&mut self, to: Destination) {
+        let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return };
+        peer.waiting.pop_front();
+        peer.posted += 1;
+        self.posted += 1;
     }
 
     /// The destination whose long payloads have this number in their tags.
@@ -79,19 +145,20 @@ impl Peers {
     /// Takes note that nothing reaches the peer any more; gives what waited for it. `None` when that was known. A new
     /// session to its address gets a new destination.
     pub fn lose(&mut self, lost: Destination) -> Option<VecDeque<u32>> {
-        let peer = self.peers.get_mut(lost.0 as usize)?.as_mut()?;
-        if core::mem::replace(&mut peer.is_lost, true) || peer.is_forgotten {
+        if !self.is_reachable(lost) {
             return None;
         }
-        Some(self.part(lost))
+        let waiting = self.part(lost);
+        self.peers.get_mut(lost.0 as usize)?.as_mut()?.is_lost = true;
+        Some(waiting)
     }
 
     /// Lets go of a peer, once nothing is under way to it; gives its number in tags and what waited for it.
     pub fn forget(&mut self, endpoint: &mut Endpoint, to: Destination) -> Option<(u32, VecDeque<u32>)> {
+        let waiting = self.part(to);
         let peer = self.peers.get_mut(to.0 as usize)?.as_mut()?;
         peer.is_forgotten = true;
         let number = peer.number;
-        let waiting = self.part(to);
         self.remove_if_idle(endpoint, to);
         Some((number, waiting))
     }
@@ -100,27 +167,31 @@ impl Peers {
     #[inline]
     pub fn end_send(&mut self, endpoint: &mut Endpoint, to: Destination) {
         let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return };
-        peer.under_way -= 1;
-        if peer.is_forgotten {
+        peer.posted -= 1;
+        if peer.is_reachable() {
+            self.posted -= 1;
+        } else if peer.is_forgotten {
             self.remove_if_idle(endpoint, to);
         }
     }
 
-    /// Takes a peer out of the maps; gives what waited for it.
+    /// Takes a peer out of the maps and of the count, before it is noted as lost or forgotten; gives what waited for it.
     fn part(&mut self, from: Destination) -> VecDeque<u32> {
         let Some(Some(peer)) = self.peers.get_mut(from.0 as usize) else { return VecDeque::new() };
+        if peer.is_reachable() {
+            self.posted -= peer.posted;
+        }
         if self.by_address.get(&peer.address) == Some(&from.0) {
             self.by_address.remove(&peer.address);
             self.by_number.remove(&peer.number);
         }
-        peer.under_way -= peer.waiting.len() as u32;
         core::mem::take(&mut peer.waiting)
     }
 
     /// libfabric must not forget an address that something is under way to.
     fn remove_if_idle(&mut self, endpoint: &mut Endpoint, to: Destination) {
         let place = &mut self.peers[to.0 as usize];
-        if let Some(peer) = place.take_if(|peer| peer.under_way == 0) {
+        if let Some(peer) = place.take_if(|peer| peer.posted == 0) {
             endpoint.remove(peer.at);
         }
     }

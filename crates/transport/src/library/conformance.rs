@@ -162,6 +162,36 @@ pub fn addresses_are_resolved_again_after_they_were_forgotten<L: Library>(make: 
     assert!(two.libraries[0].resolve(&strange).is_err());
 }
 
+/// What a peer does not take in, alive or presumed dead, keeps nothing from others.
+pub fn a_peer_that_stands_still_holds_up_nobody_else<L: Library>(make: impl Fn() -> [L; 2]) {
+    let (mut still, [mut other, _unused]) = (Two::new(&make), make());
+    still.send(0, b"first", Outgoing::Slice(b"1"));
+    still.receive(1, |head, _| assert_eq!(head, b"first"));
+    let Two { libraries: [mut sender, _standing], ways: [to_still, _] } = still;
+    let to_other = sender.resolve(&other.address()).expect("they reach each other");
+    for _ in 0..200 {
+        sender.send(to_still, b"still", Outgoing::Slice(&[1; 100_000]));
+    }
+    let mut reaches_other = |sender: &mut L| {
+        sender.send(to_other, b"other", Outgoing::Slice(&[2; 50_000]));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            sender.progress();
+            other.progress();
+            if let Some(arrival) = other.next_arrival() {
+                assert_eq!((arrival.head(), arrival.payload().as_slice().len()), (&b"other"[..], 50_000));
+                return other.release(arrival);
+            }
+            assert!(Instant::now() < deadline, "no message came within {PATIENCE:?}");
+            std::thread::yield_now();
+        }
+    };
+    (0..5).for_each(|_| reaches_other(&mut sender));
+    sender.presume_dead(to_still);
+    sender.forget(to_still);
+    (0..5).for_each(|_| reaches_other(&mut sender));
+}
+
 /// Instances may end while messages of theirs, or to them, are under way.
 pub fn an_end_in_the_middle_harms_nobody<L: Library>(make: impl Fn() -> [L; 2]) {
     for turns in 0..6 {
@@ -206,6 +236,7 @@ macro_rules! library_conformance {
                 slices_are_copied_before_send_returns,
                 payloads_can_be_kept,
                 addresses_are_resolved_again_after_they_were_forgotten,
+                a_peer_that_stands_still_holds_up_nobody_else,
                 an_end_in_the_middle_harms_nobody,
             );
         }
