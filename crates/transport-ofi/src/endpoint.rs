@@ -134,7 +134,7 @@ impl Ofi {
                 let arrived = Arrived::Fetched { head, payload: memory.into() };
                 self.arrivals.push_back(OfiArrival(arrived));
             }
-            Err(sender) => self.failed.extend(self.peers.with_number(sender)),
+            Err(sender) => self.failed.extend(sender.and_then(|number| self.peers.with_number(number))),
         }
     }
 

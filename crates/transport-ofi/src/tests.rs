@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use farcall_driver::Destination;
 use farcall_transport::{Arrival, Library, Outgoing};
 
-use crate::{Ofi, OfiConfig};
+use crate::{Ofi, OfiConfig, frame};
 
 const PROVIDERS: [&str; 3] = ["net", "tcp", "shm"];
 /// How long a test waits for what must happen before it fails.
@@ -48,6 +48,12 @@ fn pair(provider: &str) -> Option<([Ofi; 2], [Destination; 2])> {
     Some((two, ways))
 }
 
+fn work(two: &mut [Ofi; 2]) {
+    for endpoint in two {
+        endpoint.progress();
+    }
+}
+
 /// Lets both work until something is found.
 fn work_until<T>(two: &mut [Ofi; 2], mut find: impl FnMut(&mut [Ofi; 2]) -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -56,7 +62,7 @@ fn work_until<T>(two: &mut [Ofi; 2], mut find: impl FnMut(&mut [Ofi; 2]) -> Opti
             return found;
         }
         assert!(Instant::now() < deadline, "nothing came within {PATIENCE:?}");
-        two.iter_mut().for_each(|endpoint| drop(endpoint.progress()));
+        work(two);
         std::thread::yield_now();
     }
 }
@@ -74,7 +80,28 @@ fn sends_to_peers_that_were_forgotten_do_not_count() {
         two[0].forget(way);
         assert_eq!(two[0].peers.posted(), 0, "{provider}");
         // Those that end after all have not counted since.
-        (0..50).for_each(|_| two.iter_mut().for_each(|endpoint| drop(endpoint.progress())));
+        (0..50).for_each(|_| work(&mut two));
         assert_eq!(two[0].peers.posted(), 0, "{provider}");
+    }
+}
+
+#[test]
+fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
+    for provider in PROVIDERS {
+        let Some((mut two, [way, back])) = pair(provider) else { continue };
+        let [receiver, sender] = &mut two;
+        let tag = frame::payload_tag(sender.number, 7);
+        frame::put_announcement(&mut sender.frame, b"head", LONG_BYTES, tag);
+        sender.send_frame(back);
+        work_until(&mut two, |two| (!two[0].fetches.is_empty()).then_some(()));
+        let [receiver, sender] = &mut two;
+        receiver.presume_dead(way);
+        receiver.forget(way);
+        let way = receiver.resolve(&sender.address()).expect("it is still there");
+        work_until(&mut two, |two| two[0].fetches.is_empty().then_some(()));
+        assert_eq!(two[0].next_loss(), None, "{provider}");
+        two[0].send(way, b"next", Outgoing::Slice(&[2; 10]));
+        let arrived = work_until(&mut two, |two| two[1].next_arrival());
+        assert_eq!(arrived.head(), b"next", "{provider}");
     }
 }
