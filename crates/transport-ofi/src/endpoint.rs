@@ -13,6 +13,10 @@ use crate::receives::{Buffers, Fetches};
 use crate::sends::Sends;
 use crate::token::Token;
 
+/// How many peers that were forgotten have messages waiting for the provider. Many providers notice nothing of a dead peer, so
+/// that the longest wait may be in vain.
+const RESTING_MAX: usize = 64;
+
 /// One endpoint of libfabric.
 pub struct Ofi {
     /// First of all that drops: libfabric touches nothing of the rest afterwards.
@@ -36,6 +40,8 @@ pub struct Ofi {
     pub(crate) done: Vec<Completion>,
     pub(crate) arrivals: VecDeque<OfiArrival>,
     pub(crate) failed: Vec<Destination>,
+    /// Peers that were forgotten before all that was sent to them was with the provider, oldest first.
+    pub(crate) resting: VecDeque<Destination>,
     pub(crate) must_not_sleep: bool,
     pub(crate) naps: bool,
 }
@@ -87,6 +93,7 @@ impl Ofi {
             done: Vec::new(),
             arrivals: VecDeque::new(),
             failed: Vec::new(),
+            resting: VecDeque::new(),
             must_not_sleep: false,
             naps: false,
         })
@@ -136,6 +143,26 @@ impl Ofi {
             }
             Err(sender) => self.failed.extend(sender.and_then(|number| self.peers.with_number(number))),
         }
+    }
+
+    /// Waits for what was sent to a peer that was forgotten, unless there are too many of these.
+    pub(crate) fn let_rest(&mut self, to: Destination) {
+        let peers = &self.peers;
+        self.resting.retain(|&other| other != to && peers.is_resting(other));
+        if peers.is_resting(to) {
+            self.resting.push_back(to);
+        }
+        if self.resting.len() > RESTING_MAX
+            && let Some(oldest) = self.resting.pop_front()
+        {
+            self.give_up(oldest);
+        }
+    }
+
+    /// Lets go of a peer and of the sends to it that the provider never had.
+    pub(crate) fn give_up(&mut self, to: Destination) {
+        let waiting = self.peers.give_up(&mut self.endpoint, to);
+        self.drop_waiting(waiting);
     }
 
     /// Lets go of sends that the provider never had.

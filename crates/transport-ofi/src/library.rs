@@ -40,11 +40,28 @@ impl Library for Ofi {
         self.peers.resolve(&mut self.endpoint, &self.provider, to)
     }
 
+    /// What comes from the peer's former session is nobody's; it may have given it up.
+    fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
+        let to = self.resolve(to)?;
+        if let Some(number) = self.peers.number(to) {
+            self.fetches.disown(number);
+        }
+        Ok(to)
+    }
+
     fn forget(&mut self, to: Destination) {
-        if let Some((number, waiting)) = self.peers.forget(&mut self.endpoint, to) {
-            self.drop_waiting(waiting);
+        let Some(number) = self.peers.number(to) else { return };
+        if self.peers.rest(&mut self.endpoint, to) {
+            self.fetches.disown(number);
+            self.let_rest(to);
+        } else {
+            self.give_up(to);
             self.fetches.cancel_from(&mut self.endpoint, number);
         }
+    }
+
+    fn presume_dead(&mut self, to: Destination) {
+        self.peers.set_silent(to);
     }
 
     #[inline]
@@ -98,8 +115,9 @@ impl Library for Ofi {
     fn next_loss(&mut self) -> Option<Destination> {
         loop {
             let lost = self.failed.pop()?;
-            if let Some(waiting) = self.peers.lose(lost) {
-                self.drop_waiting(waiting);
+            let (waiting, was_in_use) = self.peers.lose(&mut self.endpoint, lost);
+            self.drop_waiting(waiting);
+            if was_in_use {
                 return Some(lost);
             }
         }

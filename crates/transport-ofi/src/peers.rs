@@ -5,29 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_libfabric::{Endpoint, Kind, Place};
 
+use crate::peer::{Peer, Standing};
+
 /// The kind of this transport's addresses; their number is that of the endpoint in tags.
 pub const KIND: Kind = *b"fOFI";
-
-/// One peer.
-struct Peer {
-    /// libfabric's number for its address.
-    at: u64,
-    address: Address,
-    /// The number of its endpoint in tags.
-    number: u32,
-    /// Sends that the provider has not taken yet, oldest first.
-    waiting: VecDeque<u32>,
-    /// How many sends the provider has.
-    posted: usize,
-    is_lost: bool,
-    is_forgotten: bool,
-}
-
-impl Peer {
-    fn is_reachable(&self) -> bool {
-        !self.is_lost && !self.is_forgotten
-    }
-}
 
 /// All peers. Numbers are never used again.
 pub struct Peers {
@@ -37,7 +18,7 @@ pub struct Peers {
     by_number: HashMap<u32, u32>,
     /// The most sends that the provider is given at a time.
     tx_depth: usize,
-    /// How many it has. Those to peers that are lost or forgotten do not count: many providers never end them.
+    /// How many it has for peers in use. Others do not count, because many providers never end sends to the dead.
     posted: usize,
 }
 
@@ -55,6 +36,7 @@ impl Peers {
         to: &Address,
     ) -> Result<Destination, AddressError> {
         if let Some(&known) = self.by_address.get(to) {
+            self.revive(Destination(known));
             return Ok(Destination(known));
         }
         let place = Place::parse(to, KIND, provider)?;
@@ -72,8 +54,8 @@ impl Peers {
             number: place.number,
             waiting: VecDeque::new(),
             posted: 0,
-            is_lost: false,
-            is_forgotten: false,
+            standing: Standing::InUse,
+            is_silent: false,
         }));
         Ok(Destination(destination))
     }
@@ -84,23 +66,37 @@ impl Peers {
         self.posted
     }
 
+    /// A peer without a session, which may have been silent, gets one again.
+    fn revive(&mut self, to: Destination) {
+        let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return };
+        peer.is_silent = false;
+        if peer.standing == Standing::Resting {
+            peer.standing = Standing::InUse;
+            self.posted += peer.posted;
+        }
+    }
+
+    #[inline]
+    fn get(&self, to: Destination) -> Option<&Peer> {
+        self.peers.get(to.0 as usize)?.as_ref()
+    }
+
     /// Where to send to at once; `None` when the peer was forgotten or is lost, or when others wait for it.
     #[inline]
     pub fn free_way(&self, to: Destination) -> Option<u64> {
-        let peer = self.reachable(to)?;
+        let peer = self.get(to).filter(|peer| peer.standing == Standing::InUse)?;
         peer.waiting.is_empty().then_some(peer.at)
     }
 
     /// Whether the peer was neither forgotten nor is it lost.
     #[inline]
     pub fn is_reachable(&self, to: Destination) -> bool {
-        self.reachable(to).is_some()
+        self.get(to).is_some_and(|peer| peer.standing == Standing::InUse)
     }
 
-    #[inline]
-    fn reachable(&self, to: Destination) -> Option<&Peer> {
-        let peer = self.peers.get(to.0 as usize)?.as_ref()?;
-        peer.is_reachable().then_some(peer)
+    /// Whether sends wait for a peer that was forgotten.
+    pub fn is_resting(&self, to: Destination) -> bool {
+        self.get(to).is_some_and(|peer| peer.standing == Standing::Resting && !peer.waiting.is_empty())
     }
 
     /// Lets a send wait behind others to the same peer; returns how many wait now.
@@ -113,7 +109,7 @@ impl Peers {
 
     /// Whether sends wait for a peer.
     pub fn any_waiting(&self, to: Destination) -> bool {
-        self.reachable(to).is_some_and(|peer| !peer.waiting.is_empty())
+        self.get(to).is_some_and(|peer| peer.may_go_on() && !peer.waiting.is_empty())
     }
 
     /// The next send for the provider, and where to; `None` when none waits, or it has enough of those to this peer.
@@ -122,7 +118,7 @@ impl Peers {
     /// the *dynamic thresholds* of switches that share memory among ports (Choudhury and Hahne, 1998). One it always gets.
     #[inline]
     pub fn next_send(&self, to: Destination) -> Option<(u32, u64)> {
-        let peer = self.reachable(to)?;
+        let peer = self.get(to).filter(|peer| peer.may_go_on())?;
         let &send = peer.waiting.front()?;
         let left = self.tx_depth.saturating_sub(self.posted);
         (peer.posted == 0 || peer.posted < left).then_some((send, peer.at))
@@ -134,7 +130,7 @@ impl Peers {
         let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return };
         peer.waiting.pop_front();
         peer.posted += 1;
-        self.posted += 1;
+        self.posted += usize::from(peer.standing == Standing::InUse);
     }
 
     /// The destination whose long payloads have this number in their tags.
@@ -142,25 +138,45 @@ impl Peers {
         self.by_number.get(&number).copied().map(Destination)
     }
 
-    /// Takes note that nothing reaches the peer any more; gives what waited for it. `None` when that was known. A new
-    /// session to its address gets a new destination.
-    pub fn lose(&mut self, lost: Destination) -> Option<VecDeque<u32>> {
-        if !self.is_reachable(lost) {
-            return None;
-        }
-        let waiting = self.part(lost);
-        self.peers.get_mut(lost.0 as usize)?.as_mut()?.is_lost = true;
-        Some(waiting)
+    /// The number of a peer's endpoint in tags.
+    pub fn number(&self, to: Destination) -> Option<u32> {
+        self.get(to).map(|peer| peer.number)
     }
 
-    /// Lets go of a peer, once nothing is under way to it; gives its number in tags and what waited for it.
-    pub fn forget(&mut self, endpoint: &mut Endpoint, to: Destination) -> Option<(u32, VecDeque<u32>)> {
-        let waiting = self.part(to);
-        let peer = self.peers.get_mut(to.0 as usize)?.as_mut()?;
-        peer.is_forgotten = true;
-        let number = peer.number;
-        self.remove_if_idle(endpoint, to);
-        Some((number, waiting))
+    /// Takes note that a peer is silent.
+    pub fn set_silent(&mut self, to: Destination) {
+        if let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) {
+            peer.is_silent = true;
+        }
+    }
+
+    /// Takes note that nothing reaches the peer any more; gives what waited for it, and whether it was in use until now. A
+    /// new session to its address gets a new destination.
+    pub fn lose(&mut self, endpoint: &mut Endpoint, lost: Destination) -> (VecDeque<u32>, bool) {
+        match self.get(lost).map(|peer| peer.standing) {
+            Some(Standing::InUse) => (self.part(lost, Standing::Lost), true),
+            Some(Standing::Resting) => (self.give_up(endpoint, lost), false),
+            Some(Standing::Lost | Standing::GivenUp) | None => (VecDeque::new(), false),
+        }
+    }
+
+    /// Lets go of a peer once what was sent to it has left; false when nobody can wait for that, because it is lost or silent.
+    pub fn rest(&mut self, endpoint: &mut Endpoint, to: Destination) -> bool {
+        let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return true };
+        if peer.standing != Standing::InUse || peer.is_silent {
+            return peer.standing == Standing::Resting;
+        }
+        peer.standing = Standing::Resting;
+        self.posted -= peer.posted;
+        self.remove_if_over(endpoint, to);
+        true
+    }
+
+    /// Lets go of a peer; gives what waited for it.
+    pub fn give_up(&mut self, endpoint: &mut Endpoint, to: Destination) -> VecDeque<u32> {
+        let waiting = self.part(to, Standing::GivenUp);
+        self.remove_if_over(endpoint, to);
+        waiting
     }
 
     /// A send to the peer is over.
@@ -168,31 +184,40 @@ impl Peers {
     pub fn end_send(&mut self, endpoint: &mut Endpoint, to: Destination) {
         let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return };
         peer.posted -= 1;
-        if peer.is_reachable() {
+        if peer.standing == Standing::InUse {
             self.posted -= 1;
-        } else if peer.is_forgotten {
-            self.remove_if_idle(endpoint, to);
+        } else {
+            self.remove_if_over(endpoint, to);
         }
     }
 
-    /// Takes a peer out of the maps and of the count, before it is noted as lost or forgotten; gives what waited for it.
-    fn part(&mut self, from: Destination) -> VecDeque<u32> {
+    /// Gives a peer one of its last standings: takes it out of the maps and of the count. Gives what waited for it.
+    fn part(&mut self, from: Destination, standing: Standing) -> VecDeque<u32> {
         let Some(Some(peer)) = self.peers.get_mut(from.0 as usize) else { return VecDeque::new() };
-        if peer.is_reachable() {
+        if core::mem::replace(&mut peer.standing, standing) == Standing::InUse {
             self.posted -= peer.posted;
         }
-        if self.by_address.get(&peer.address) == Some(&from.0) {
+        let waiting = core::mem::take(&mut peer.waiting);
+        self.unmap(from);
+        waiting
+    }
+
+    /// Takes a peer out of the maps, if it is still there.
+    fn unmap(&mut self, to: Destination) {
+        let Some(Some(peer)) = self.peers.get(to.0 as usize) else { return };
+        if self.by_address.get(&peer.address) == Some(&to.0) {
             self.by_address.remove(&peer.address);
             self.by_number.remove(&peer.number);
         }
-        core::mem::take(&mut peer.waiting)
     }
 
     /// libfabric must not forget an address that something is under way to.
-    fn remove_if_idle(&mut self, endpoint: &mut Endpoint, to: Destination) {
-        let place = &mut self.peers[to.0 as usize];
-        if let Some(peer) = place.take_if(|peer| peer.posted == 0) {
-            endpoint.remove(peer.at);
+    fn remove_if_over(&mut self, endpoint: &mut Endpoint, to: Destination) {
+        if self.get(to).is_some_and(Peer::is_over) {
+            self.unmap(to);
+            if let Some(peer) = self.peers[to.0 as usize].take() {
+                endpoint.remove(peer.at);
+            }
         }
     }
 }

@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const LENGTHS: [usize; 16] =
     [0, 1, 7, 8, 92, 100, 1000, 4095, 8192, 8193, 30_000, 65_535, 65_536, 200_000, (1 << 20) - 1, 1 << 20];
 
+/// How much is sent before its destination is forgotten: more than libraries are given at a time.
+const FORGOTTEN_MESSAGES: u32 = 300;
+
 /// Two instances and the way from each to the other.
 pub struct Two<L: Library> {
     libraries: [L; 2],
@@ -162,6 +165,23 @@ pub fn addresses_are_resolved_again_after_they_were_forgotten<L: Library>(make: 
     assert!(two.libraries[0].resolve(&strange).is_err());
 }
 
+/// What was sent before a destination was forgotten still leaves, however much waits for the library.
+pub fn what_was_sent_leaves_after_its_destination_was_forgotten<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    for number in 0..FORGOTTEN_MESSAGES {
+        two.send(0, &number.to_le_bytes(), Outgoing::Slice(&pattern(number as usize, 4096)));
+    }
+    two.send(0, b"long", Outgoing::Slice(&pattern(7, 200_000)));
+    two.libraries[0].forget(two.ways[0]);
+    for number in 0..FORGOTTEN_MESSAGES {
+        let expected = (number.to_le_bytes(), pattern(number as usize, 4096));
+        let seen = two.receive(1, |head, payload| (head == expected.0, payload.as_slice() == expected.1));
+        assert_eq!(seen, (true, true), "message {number}");
+    }
+    let seen = two.receive(1, |head, payload| (head == b"long", payload.as_slice() == pattern(7, 200_000)));
+    assert_eq!(seen, (true, true), "the long one");
+}
+
 /// What a peer does not take in, alive or presumed dead, keeps nothing from others.
 pub fn a_peer_that_stands_still_holds_up_nobody_else<L: Library>(make: impl Fn() -> [L; 2]) {
     let (mut still, [mut other, _unused]) = (Two::new(&make), make());
@@ -236,6 +256,7 @@ macro_rules! library_conformance {
                 slices_are_copied_before_send_returns,
                 payloads_can_be_kept,
                 addresses_are_resolved_again_after_they_were_forgotten,
+                what_was_sent_leaves_after_its_destination_was_forgotten,
                 a_peer_that_stands_still_holds_up_nobody_else,
                 an_end_in_the_middle_harms_nobody,
             );
