@@ -131,7 +131,9 @@ impl Library for Ofi {
     }
 
     fn prepare_wait(&mut self) {
-        self.naps = self.endpoint.descriptor().is_none() || !self.blocked.is_empty();
+        // What is under way to a destination wakes us when it has left, and then there is room for what waits.
+        let nothing_wakes = self.blocked.iter().any(|&to| !self.peers.any_posted(to));
+        self.naps = self.endpoint.descriptor().is_none() || nothing_wakes;
         self.must_not_sleep = self.endpoint.descriptor().is_some() && !self.endpoint.prepare_wait();
     }
 

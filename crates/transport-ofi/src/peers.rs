@@ -112,6 +112,11 @@ impl Peers {
         self.get(to).is_some_and(|peer| peer.may_go_on() && !peer.waiting.is_empty())
     }
 
+    /// Whether the provider has sends to a peer.
+    pub fn any_posted(&self, to: Destination) -> bool {
+        self.get(to).is_some_and(|peer| peer.posted > 0)
+    }
+
     /// The next send for the provider, and where to; `None` when none waits, or it has enough of those to this peer.
     ///
     /// It is given as many for a peer as are left for all others, so that those who stand still leave something to the rest:

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Longer than what travels whole.
 const LONG_BYTES: usize = 300_000;
 
-fn endpoint(provider: &str) -> Option<Ofi> {
+fn endpoint(provider: &str, may_sleep: bool) -> Option<Ofi> {
     static DRAWN: AtomicU64 = AtomicU64::new(1);
     let made = Ofi::new(&OfiConfig {
         provider: Some(provider.to_owned()),
@@ -25,15 +25,15 @@ fn endpoint(provider: &str) -> Option<Ofi> {
         inject_bytes: 64,
         tx_depth: 16,
         rx_depth: 16,
-        may_sleep: false,
+        may_sleep,
         drawn: DRAWN.fetch_add(1, Ordering::Relaxed),
     });
     made.map_err(|error| println!("unsupported: {error}")).ok()
 }
 
 /// Two endpoints that are connected, and the way from the first to the second and back.
-fn pair(provider: &str) -> Option<([Ofi; 2], [Destination; 2])> {
-    let mut two = [endpoint(provider)?, endpoint(provider)?];
+fn pair(provider: &str, may_sleep: bool) -> Option<([Ofi; 2], [Destination; 2])> {
+    let mut two = [endpoint(provider, may_sleep)?, endpoint(provider, may_sleep)?];
     let addresses = [two[1].address(), two[0].address()];
     let ways = [0, 1].map(|from| two[from].resolve(&addresses[from]).expect("they reach each other"));
     for from in [0, 1] {
@@ -70,7 +70,7 @@ fn work_until<T>(two: &mut [Ofi; 2], mut find: impl FnMut(&mut [Ofi; 2]) -> Opti
 #[test]
 fn sends_to_peers_that_were_forgotten_do_not_count() {
     for provider in PROVIDERS {
-        let Some((mut two, [way, _])) = pair(provider) else { continue };
+        let Some((mut two, [way, _])) = pair(provider, false) else { continue };
         for _ in 0..100 {
             two[0].send(way, b"head", Outgoing::Slice(&[1; LONG_BYTES]));
         }
@@ -88,7 +88,7 @@ fn sends_to_peers_that_were_forgotten_do_not_count() {
 #[test]
 fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
     for provider in PROVIDERS {
-        let Some((mut two, [way, back])) = pair(provider) else { continue };
+        let Some((mut two, [way, back])) = pair(provider, false) else { continue };
         let sender = &mut two[1];
         let tag = frame::payload_tag(sender.number, 7);
         frame::put_announcement(&mut sender.frame, b"head", LONG_BYTES, tag);
@@ -103,5 +103,34 @@ fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
         two[0].send(way, b"next", Outgoing::Slice(&[2; 10]));
         let arrived = work_until(&mut two, |two| two[1].next_arrival());
         assert_eq!(arrived.head(), b"next", "{provider}");
+    }
+}
+
+#[test]
+fn an_endpoint_sleeps_although_messages_wait_for_a_peer_that_stands_still() {
+    for provider in ["net", "tcp"] {
+        let Some((mut two, [way, _])) = pair(provider, true) else { continue };
+        let [sender, _still] = &mut two;
+        for _ in 0..100 {
+            sender.send(way, b"head", Outgoing::Slice(&[1; LONG_BYTES]));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            sender.progress();
+            sender.prepare_wait();
+            let wakes_at = sender.next_deadline(farcall_protocol::Instant::ZERO);
+            sender.finish_wait();
+            if wakes_at.is_none() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{provider}: it did not sleep within {PATIENCE:?}");
+        }
+        assert!(!sender.blocked.is_empty(), "{provider}");
+        work_until(&mut two, |two| {
+            while let Some(arrival) = two[1].next_arrival() {
+                two[1].release(arrival);
+            }
+            two[0].sends.is_empty().then_some(())
+        });
     }
 }
