@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Instant as WallTime;
 
 use farcall_driver::{Address, AddressError, Destination};
-use farcall_libfabric::{Wanted, api, provider_names, version};
+use farcall_libfabric::{Wanted, found};
 use farcall_protocol::Instant;
 use farcall_transport::{Library, Outgoing, Presence};
 
@@ -160,14 +160,9 @@ impl Drop for Ofi {
 /// Whether libfabric is on this machine, in which version, and with which providers for this transport.
 pub fn presence() -> Presence {
     static PRESENCE: OnceLock<Presence> = OnceLock::new();
-    let look = || {
-        let api = api().map_err(str::to_owned)?;
-        let names = provider_names(Wanted::TaggedMessages).map_err(|error| error.to_string())?;
-        Ok::<_, String>(format!("libfabric {}: {}", version(api), names.join(", ")))
-    };
-    let found = || match look() {
+    let look = || match found(Wanted::TaggedMessages) {
         Ok(found) => Presence::Here { found },
-        Err(why) => Presence::Absent { why },
+        Err(error) => Presence::Absent { why: error.to_string() },
     };
-    PRESENCE.get_or_init(found).clone()
+    PRESENCE.get_or_init(look).clone()
 }
