@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use farcall_driver::{Address, Destination, HeapLoans};
 
+use super::spares::SHORT_BYTES_MAX;
 use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, compose};
 use crate::{Incoming, Outgoing, Payload};
 
@@ -121,6 +122,22 @@ pub fn composed_messages_arrive_in_order_among_others<L: Library>(make: impl Fn(
                 assert_eq!(seen, (true, true), "{length} bytes");
             }
         }
+    }
+}
+
+/// What a composed message leaves to its sender is no memory of long messages, which would stay there.
+pub fn composed_messages_leave_short_memory<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    let mut message = Vec::new();
+    for _ in 0..4 {
+        two.send(0, b"long", Outgoing::Slice(&[1; 1 << 20]));
+        two.receive(1, |head, _| assert_eq!(head, b"long"));
+        (0..3).for_each(|_| two.work());
+        compose(&mut message, b"short");
+        message.extend_from_slice(&[2; 5000]);
+        two.libraries[0].send_composed(two.ways[0], &mut message);
+        assert!(message.capacity() <= SHORT_BYTES_MAX, "{} bytes", message.capacity());
+        two.receive(1, |head, _| assert_eq!(head, b"short"));
     }
 }
 
@@ -253,6 +270,7 @@ macro_rules! library_conformance {
                 messages_of_all_lengths_arrive_whole,
                 short_messages_keep_their_order,
                 composed_messages_arrive_in_order_among_others,
+                composed_messages_leave_short_memory,
                 slices_are_copied_before_send_returns,
                 payloads_can_be_kept,
                 addresses_are_resolved_again_after_they_were_forgotten,
