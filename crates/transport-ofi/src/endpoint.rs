@@ -121,7 +121,7 @@ impl Ofi {
     fn take_frame(&mut self, buffer: u32, bytes: usize) {
         let memory = self.buffers.take(buffer);
         match frame::parse(&memory[..bytes]) {
-            Some((head_bytes, Contents::Whole { .. })) => {
+            Some((head_bytes, Contents::Whole)) => {
                 let arrived = Arrived::Frame { buffer, memory, head_bytes, bytes };
                 return self.arrivals.push_back(OfiArrival(arrived));
             }

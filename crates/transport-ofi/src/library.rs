@@ -8,11 +8,10 @@ use std::time::Instant as WallTime;
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_libfabric::{Wanted, found};
 use farcall_protocol::Instant;
-use farcall_transport::{Library, Outgoing, Presence};
+use farcall_transport::{Library, Outgoing, Presence, compose, split_composed};
 
 use crate::arrival::{Arrived, OfiArrival};
 use crate::endpoint::Ofi;
-use crate::frame;
 
 /// How often the completions are read at a time.
 const READS_PER_PROGRESS: usize = 4;
@@ -66,19 +65,24 @@ impl Library for Ofi {
 
     #[inline]
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        if payload.len() > self.eager_bytes {
+            return self.send_long(to, head, payload);
+        }
+        let mut frame = core::mem::take(&mut self.frame);
+        compose(&mut frame, head);
+        frame.extend_from_slice(payload.as_slice());
+        self.send_frame(to, &mut frame);
+        self.frame = frame;
+    }
+
+    #[inline]
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let (head, payload) = split_composed(message).expect("it was composed");
         if payload.len() <= self.eager_bytes {
-            frame::put_whole(&mut self.frame, head, payload.as_slice());
-            return self.send_frame(to);
+            return self.send_frame(to, message);
         }
-        if !self.peers.is_reachable(to) {
-            return;
-        }
-        let tag = frame::payload_tag(self.number, self.serial);
-        self.serial = self.serial.wrapping_add(1);
-        frame::put_announcement(&mut self.frame, head, payload.len(), tag);
-        self.send_frame(to);
-        let send = self.sends.add(to, tag, payload);
-        self.start(to, send);
+        self.send_long(to, head, Outgoing::Slice(payload));
+        message.clear();
     }
 
     #[inline]

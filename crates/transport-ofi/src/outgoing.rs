@@ -5,25 +5,45 @@ use farcall_libfabric::Posted;
 use farcall_transport::Outgoing;
 
 use crate::endpoint::Ofi;
-use crate::frame::FRAME_TAG;
+use crate::frame::{self, FRAME_TAG};
 
 impl Ofi {
-    /// Sends the frame that was put together.
+    /// Sends a frame, and leaves an empty buffer for it.
     #[inline]
-    pub(crate) fn send_frame(&mut self, to: Destination) {
-        if self.frame.len() <= self.inject_bytes
+    pub(crate) fn send_frame(&mut self, to: Destination, frame: &mut Vec<u8>) {
+        if frame.len() <= self.inject_bytes
             && let Some(at) = self.peers.free_way(to)
         {
-            match self.endpoint.inject_tagged(&self.frame, at, FRAME_TAG) {
-                Posted::Taken => return,
+            match self.endpoint.inject_tagged(frame, at, FRAME_TAG) {
+                Posted::Taken => return frame.clear(),
                 Posted::Again => {}
-                Posted::Failed => return self.failed.push(to),
+                Posted::Failed => {
+                    frame.clear();
+                    return self.failed.push(to);
+                }
             }
         }
-        if self.peers.is_reachable(to) {
-            let send = self.sends.add(to, FRAME_TAG, Outgoing::Slice(&self.frame));
-            self.start(to, send);
+        if !self.peers.is_reachable(to) {
+            return frame.clear();
         }
+        let send = self.sends.add_frame(to, frame);
+        self.start(to, send);
+    }
+
+    /// Announces a payload and sends it.
+    #[cold]
+    pub(crate) fn send_long(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
+        if !self.peers.is_reachable(to) {
+            return;
+        }
+        let tag = frame::payload_tag(self.number, self.serial);
+        self.serial = self.serial.wrapping_add(1);
+        let mut announcement = core::mem::take(&mut self.frame);
+        frame::put_announcement(&mut announcement, head, payload.len(), tag);
+        self.send_frame(to, &mut announcement);
+        self.frame = announcement;
+        let send = self.sends.add_payload(to, tag, payload);
+        self.start(to, send);
     }
 
     /// Gives a send to the provider, or lets it wait behind others to the same destination, which is reachable.

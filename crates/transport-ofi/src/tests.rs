@@ -91,8 +91,9 @@ fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
         let Some((mut two, [way, back])) = pair(provider, false) else { continue };
         let sender = &mut two[1];
         let tag = frame::payload_tag(sender.number, 7);
-        frame::put_announcement(&mut sender.frame, b"head", LONG_BYTES, tag);
-        sender.send_frame(back);
+        let mut announcement = Vec::new();
+        frame::put_announcement(&mut announcement, b"head", LONG_BYTES, tag);
+        sender.send_frame(back, &mut announcement);
         work_until(&mut two, |two| (!two[0].fetches.is_empty()).then_some(()));
         let [receiver, sender] = &mut two;
         receiver.presume_dead(way);

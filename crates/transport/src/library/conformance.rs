@@ -123,6 +123,15 @@ pub fn composed_messages_arrive_in_order_among_others<L: Library>(make: impl Fn(
             }
         }
     }
+    for length in LENGTHS {
+        compose(&mut message, b"alone");
+        message.extend_from_slice(&pattern(4, length));
+        two.libraries[0].send_composed(two.ways[0], &mut message);
+        assert!(message.is_empty());
+        let seen =
+            two.receive(1, |head, payload| (head == b"alone", payload.as_slice() == pattern(4, length)));
+        assert_eq!(seen, (true, true), "{length} bytes");
+    }
 }
 
 /// What a composed message leaves to its sender is no memory of long messages, which would stay there.
