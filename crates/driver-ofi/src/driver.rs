@@ -8,9 +8,7 @@ use farcall_driver::{
     Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, LEARNED_PEERS_MAX, Packet,
     Peers, SendError,
 };
-use farcall_libfabric::{
-    Completion, Endpoint, EndpointConfig, Kind, Offer, OfiError, Place, Wanted, api, provider_names, version,
-};
+use farcall_libfabric::{Completion, Endpoint, EndpointConfig, Kind, Offer, OfiError, Place, Wanted, found};
 
 use crate::config::OfiDatagramConfig;
 use crate::counters::OfiDatagramCounters;
@@ -64,12 +62,7 @@ unsafe impl Send for OfiDatagram {}
 
 /// libfabric's version and the providers that have datagrams here.
 pub fn providers() -> Result<String, OfiError> {
-    let api = api().map_err(|why| OfiError::Absent { why })?;
-    let names = provider_names(Wanted::Datagrams)?;
-    if names.is_empty() {
-        return Err(OfiError::Absent { why: "no provider of libfabric has datagrams here" });
-    }
-    Ok(format!("libfabric {}: {}", version(api), names.join(", ")))
+    found(Wanted::Datagrams)
 }
 
 impl OfiDatagram {

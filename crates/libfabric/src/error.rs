@@ -13,6 +13,12 @@ pub enum OfiError {
         /// What was missing, and what to install.
         why: &'static str,
     },
+    /// No provider here has what was asked for; `FI_PROVIDER` may leave some out.
+    #[error("no provider of libfabric has {what} here")]
+    NothingOffered {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// Nothing of what libfabric offers here is what was asked for: name another provider, or leave the choice.
     #[error("libfabric offers no {what} by {provider} here; it offers {offered}")]
     NoProvider {

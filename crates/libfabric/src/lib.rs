@@ -21,6 +21,6 @@ pub mod types;
 pub use api::{api, version};
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::OfiError;
-pub use offers::{Offer, Wanted, offers, provider_names};
+pub use offers::{Offer, Wanted, found, offers, provider_names};
 pub use operations::{Completion, Context, Posted};
 pub use place::{Kind, Place};

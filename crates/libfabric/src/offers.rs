@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ptr::{NonNull, null, null_mut};
 
 use crate::OfiError;
-use crate::api::{Api, api};
+use crate::api::{Api, api, version};
 use crate::types::*;
 
 /// What an endpoint is to be able to do.
@@ -15,6 +15,16 @@ pub enum Wanted {
     TaggedMessages,
     /// Unreliable packets.
     Datagrams,
+}
+
+impl Wanted {
+    /// What it is called in messages.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::TaggedMessages => "reliable tagged messages",
+            Self::Datagrams => "datagrams",
+        }
+    }
 }
 
 /// How good a provider is when none is named, 0 first; of equals libfabric's order decides.
@@ -81,6 +91,16 @@ pub fn provider_names(wanted: Wanted) -> Result<Vec<String>, OfiError> {
         }
     }
     Ok(names)
+}
+
+/// libfabric's version and the providers of that kind, of which there is one at least.
+pub fn found(wanted: Wanted) -> Result<String, OfiError> {
+    let api = api().map_err(|why| OfiError::Absent { why })?;
+    let names = provider_names(wanted)?;
+    if names.is_empty() {
+        return Err(OfiError::NothingOffered { what: wanted.name() });
+    }
+    Ok(format!("libfabric {}: {}", version(api), names.join(", ")))
 }
 
 impl Offer {
@@ -229,10 +249,7 @@ impl Offer {
 }
 
 fn no_provider(wanted: Wanted, provider: Option<&str>) -> OfiError {
-    let what = match wanted {
-        Wanted::TaggedMessages => "reliable tagged messages",
-        Wanted::Datagrams => "datagrams",
-    };
+    let what = wanted.name();
     let provider = provider.map_or("a network provider".to_owned(), |name| format!("provider `{name}`"));
     let offered = provider_names(wanted).unwrap_or_default().join(", ");
     OfiError::NoProvider { what, provider, offered }

@@ -10,11 +10,11 @@ use std::time::Instant as WallTime;
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_protocol::Instant;
 use farcall_transport::{
-    Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Library, Outgoing, compose, split_composed,
+    Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Library, Outgoing, Spares, compose, split_composed,
 };
 
 use crate::api::{MPI_SUCCESS, MpiStatus, Started, do_not_finalize, started};
-use crate::sends::{Operation, Progress, Queue, Spares};
+use crate::sends::{Operation, Progress, Queue};
 
 /// The most endpoints of one process: every MPI has so many tags.
 const ENDPOINTS_MAX: u32 = 32_768;
@@ -146,7 +146,7 @@ impl Mpi {
         // What is longer than any message may be is cut off; MPI then calls it an error, and it is dropped.
         let room = COMPOSED_FRONT_BYTES_MAX + self.payload_bytes_max;
         let length = if counted == MPI_SUCCESS { (count as usize).min(room) } else { 0 };
-        let (mut memory, mut request) = (self.spares.take(), 0);
+        let (mut memory, mut request) = (self.spares.take(length), 0);
         memory.resize(length, 0);
         // SAFETY: the message was found above and is received once. The memory has room for `length` bytes and is kept,
         // untouched, in the operation.
@@ -243,14 +243,14 @@ impl Library for Mpi {
     fn forget(&mut self, _: Destination) {}
 
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>) {
-        let mut message = self.spares.take();
+        let mut message = self.spares.take(payload.len());
         compose(&mut message, head);
         message.extend_from_slice(payload.as_slice());
         self.transmit(to, message);
     }
 
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
-        let message = core::mem::replace(message, self.spares.take());
+        let message = core::mem::replace(message, self.spares.take(0));
         self.transmit(to, message);
     }
 

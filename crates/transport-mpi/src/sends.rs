@@ -3,33 +3,9 @@
 use core::ffi::c_int;
 use std::collections::VecDeque;
 
+use farcall_transport::Spares;
+
 use crate::api::{Handle, MPI_SUCCESS, MpiStatus, Started};
-
-/// Buffers that are kept for the next messages.
-const SPARES_MAX: usize = 256;
-/// The longest buffer that is kept, in bytes.
-const SPARE_BYTES_MAX: usize = 64 << 10;
-
-/// Buffers to use again.
-#[derive(Default)]
-pub struct Spares(Vec<Vec<u8>>);
-
-impl Spares {
-    /// An empty buffer.
-    #[inline]
-    pub fn take(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_default()
-    }
-
-    /// Keeps a buffer, or lets go of it.
-    #[inline]
-    pub fn keep(&mut self, mut buffer: Vec<u8>) {
-        if self.0.len() < SPARES_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
-            buffer.clear();
-            self.0.push(buffer);
-        }
-    }
-}
 
 /// One operation of MPI's and the memory that it uses.
 pub struct Operation {

@@ -6,10 +6,12 @@
 //! | 1… | the head |
 //! | then | the payload; or its length and its tag, eight bytes each, little endian |
 //!
+//! A message that travels whole is thus a composed one, as it is.
+//!
 //! Tags use 48 bits, which every provider for clusters has: 0 for frames; for payloads the uppermost bit, the number of
 //! the sender's endpoint and a number that counts on.
 
-use farcall_transport::ARRIVAL_HEAD_BYTES_MAX;
+use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, COMPOSED_FRONT_BYTES_MAX};
 
 /// The bits of a tag that are used.
 pub const TAG_BITS: u32 = 48;
@@ -25,7 +27,7 @@ const ANNOUNCES: u8 = 0x80;
 const ANNOUNCEMENT_BYTES: usize = 16;
 
 /// What a frame has besides the payload, at most, in bytes.
-pub const FRAME_OVERHEAD_MAX: usize = 1 + ARRIVAL_HEAD_BYTES_MAX + ANNOUNCEMENT_BYTES;
+pub const FRAME_OVERHEAD_MAX: usize = COMPOSED_FRONT_BYTES_MAX + ANNOUNCEMENT_BYTES;
 
 /// The number of an endpoint, from a number drawn at random.
 pub const fn endpoint_number(drawn: u64) -> u32 {
@@ -45,8 +47,8 @@ pub fn sender_of(tag: u64) -> u32 {
 /// What a frame brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// A message whose payload begins at that byte.
-    Whole { payload_at: usize },
+    /// A composed message, whose payload is the rest.
+    Whole,
     /// A message whose payload of so many bytes follows.
     Announced { bytes: usize, tag: u64 },
 }
@@ -57,22 +59,13 @@ pub fn parse(frame: &[u8]) -> Option<(usize, Contents)> {
     let head_bytes = usize::from(first & !ANNOUNCES);
     let rest = rest.get(head_bytes..).filter(|_| head_bytes <= ARRIVAL_HEAD_BYTES_MAX)?;
     if first & ANNOUNCES == 0 {
-        return Some((head_bytes, Contents::Whole { payload_at: 1 + head_bytes }));
+        return Some((head_bytes, Contents::Whole));
     }
     let rest: &[u8; ANNOUNCEMENT_BYTES] = rest.try_into().ok()?;
     let word = |at: usize| u64::from_le_bytes(rest[at..at + 8].try_into().expect("eight bytes"));
     let (bytes, tag) = (usize::try_from(word(0)).ok()?, word(8));
     let is_payload = tag & PAYLOAD_TAG != 0 && tag >> TAG_BITS == 0;
     is_payload.then_some((head_bytes, Contents::Announced { bytes, tag }))
-}
-
-/// Writes a whole message.
-#[inline]
-pub fn put_whole(frame: &mut Vec<u8>, head: &[u8], payload: &[u8]) {
-    frame.clear();
-    frame.push(head.len() as u8);
-    frame.extend_from_slice(head);
-    frame.extend_from_slice(payload);
 }
 
 /// Writes the announcement of a payload.
@@ -86,13 +79,16 @@ pub fn put_announcement(frame: &mut Vec<u8>, head: &[u8], bytes: usize, tag: u64
 
 #[cfg(test)]
 mod tests {
+    use farcall_transport::compose;
+
     use super::*;
 
     #[test]
     fn frames_are_read_as_they_were_written() {
         let mut frame = Vec::new();
-        put_whole(&mut frame, b"head", b"payload");
-        assert_eq!(parse(&frame), Some((4, Contents::Whole { payload_at: 5 })));
+        compose(&mut frame, b"head");
+        frame.extend_from_slice(b"payload");
+        assert_eq!(parse(&frame), Some((4, Contents::Whole)));
         assert_eq!((&frame[1..5], &frame[5..]), (&b"head"[..], &b"payload"[..]));
         let tag = payload_tag(endpoint_number(u64::MAX), 9);
         put_announcement(&mut frame, b"", 1 << 20, tag);

@@ -15,14 +15,26 @@
 //! - A destination is reported lost when an operation towards it fails. Many providers notice nothing of a dead peer,
 //!   shared memory among them; then its silence is noticed by the layer above. What was under way to it keeps its memory
 //!   until the endpoint ends, because libfabric has no way to give up a send.
+//! - What waits when a session ends still leaves, unless its destination is lost or silent. What is on its way from there is
+//!   still fetched, because its sender could not give it up either.
 //!
 //! `docs/ofi.md` has the user's view.
 
+mod arrival;
+mod config;
+mod endpoint;
 mod frame;
 mod library;
+mod outgoing;
+mod peer;
 mod peers;
 mod receives;
 mod sends;
+#[cfg(test)]
+mod tests;
+mod token;
 
+pub use config::OfiConfig;
+pub use endpoint::Ofi;
 pub use farcall_libfabric::OfiError;
-pub use library::{Ofi, OfiConfig, presence};
+pub use library::presence;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use farcall_libfabric::{Context, Endpoint, Posted};
 
 use crate::frame::{FRAME_TAG, sender_of};
-use crate::library::Token;
+use crate::token::Token;
 
 /// A buffer for one frame.
 struct Buffer {
@@ -67,6 +67,8 @@ struct Fetch {
     head: Vec<u8>,
     memory: Vec<u8>,
     tag: u64,
+    /// The number of the endpoint that it is from; `None` when its session is over and nobody waits for it.
+    sender: Option<u32>,
 }
 
 /// The payloads that are being fetched.
@@ -79,13 +81,15 @@ pub struct Fetches {
     with_provider: usize,
     /// The most that the provider is given at a time.
     depth: usize,
+    /// Whether nobody waits for some, and they were not given up yet.
+    any_disowned: bool,
 }
 
 impl Fetches {
     /// Nothing is being fetched; the provider is given `depth` receives at most.
     pub fn new(depth: usize) -> Self {
         let (fetches, contexts, vacant, waiting) = Default::default();
-        Self { fetches, contexts, vacant, waiting, with_provider: 0, depth }
+        Self { fetches, contexts, vacant, waiting, with_provider: 0, depth, any_disowned: false }
     }
 
     /// Whether nothing is being fetched.
@@ -102,13 +106,18 @@ impl Fetches {
             self.contexts.push(Rc::new(Context::new(Token::Payload(number).to_word())));
             number
         });
-        self.fetches[number as usize] = Some(Fetch { head: head.to_vec(), memory: vec![0; bytes], tag });
+        let sender = Some(sender_of(tag));
+        self.fetches[number as usize] =
+            Some(Fetch { head: head.to_vec(), memory: vec![0; bytes], tag, sender });
         self.waiting.push_back(number);
         self.post(endpoint);
     }
 
     /// Posts what waits for the provider, as much as it takes.
     pub fn post(&mut self, endpoint: &mut Endpoint) {
+        if self.any_disowned && self.with_provider == self.depth && !self.waiting.is_empty() {
+            self.cancel_disowned(endpoint);
+        }
         while self.with_provider < self.depth
             && let Some(number) = self.waiting.pop_front()
         {
@@ -126,27 +135,43 @@ impl Fetches {
     }
 
     /// A fetch is over, and so many bytes came: gives head and payload if it is all of it, otherwise the number of the
-    /// endpoint that it was from.
-    pub fn end(&mut self, number: u32, bytes: Option<usize>) -> Result<(Vec<u8>, Vec<u8>), u32> {
+    /// endpoint that it was from, unless nobody waited for it.
+    pub fn end(&mut self, number: u32, bytes: Option<usize>) -> Result<(Vec<u8>, Vec<u8>), Option<u32>> {
         self.with_provider -= 1;
         let fetch = self.fetches[number as usize].take();
-        let Fetch { head, memory, tag } = fetch.expect("a fetch is completed once");
+        let Fetch { head, memory, sender, .. } = fetch.expect("a fetch is completed once");
         self.vacant.push(number);
-        if bytes == Some(memory.len()) { Ok((head, memory)) } else { Err(sender_of(tag)) }
+        if bytes == Some(memory.len()) { Ok((head, memory)) } else { Err(sender) }
     }
 
-    /// Gives up what comes from an endpoint that is no peer any more.
+    /// Nobody waits any more for what comes from an endpoint. It is fetched all the same, because its sender cannot give it
+    /// up, unless there is no room for others.
+    pub fn disown(&mut self, peer: u32) {
+        for fetch in self.fetches.iter_mut().flatten().filter(|fetch| fetch.sender == Some(peer)) {
+            fetch.sender = None;
+            self.any_disowned = true;
+        }
+    }
+
+    /// Gives up what comes from an endpoint that is dead.
     pub fn cancel_from(&mut self, endpoint: &mut Endpoint, peer: u32) {
+        self.disown(peer);
+        self.cancel_disowned(endpoint);
+    }
+
+    /// Gives up what nobody waits for.
+    fn cancel_disowned(&mut self, endpoint: &mut Endpoint) {
+        self.any_disowned = false;
         let Self { fetches, contexts, vacant, waiting, .. } = self;
         waiting.retain(|&number| {
-            let is_over = fetches[number as usize].take_if(|fetch| sender_of(fetch.tag) == peer).is_some();
+            let is_over = fetches[number as usize].take_if(|fetch| fetch.sender.is_none()).is_some();
             if is_over {
                 vacant.push(number);
             }
             !is_over
         });
         for (fetch, context) in fetches.iter().zip(contexts) {
-            if fetch.as_ref().is_some_and(|fetch| sender_of(fetch.tag) == peer) {
+            if fetch.as_ref().is_some_and(|fetch| fetch.sender.is_none()) {
                 endpoint.cancel(context);
             }
         }

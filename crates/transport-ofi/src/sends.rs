@@ -1,30 +1,27 @@
 //! Messages that the provider is sending: their memory has to stay where it is until it says that it is done.
 //!
-//! A slot holds a frame or a copy of a payload, or what owns the payload. Slots and their memory are used again, so that
-//! sending a small message allocates nothing.
+//! A slot holds a frame, a copy of a payload, or what owns the payload. Slots and the memory of frames and copies are used
+//! again, so that sending a small message allocates nothing.
 
 use std::rc::Rc;
 
 use farcall_driver::{Destination, Loan};
 use farcall_libfabric::{Context, Endpoint, Posted};
-use farcall_transport::{Outgoing, Payload};
+use farcall_transport::{Outgoing, Payload, Spares};
 
-use crate::library::Token;
-
-/// The most memory for copies that is kept for the next sends, in bytes.
-const KEPT_BYTES_MAX: usize = 32 << 20;
+use crate::frame::FRAME_TAG;
+use crate::token::Token;
 
 /// Where the bytes of a message are.
 enum Body {
-    /// In the slot's own memory.
-    Copy,
+    /// A frame, or a copy of a payload.
+    Copy(Vec<u8>),
     Loan(Loan),
     Shared(Payload),
 }
 
 /// One message on its way out.
 struct Slot {
-    copy: Vec<u8>,
     body: Body,
     tag: u64,
     context: Rc<Context>,
@@ -37,7 +34,7 @@ struct Slot {
 pub struct Sends {
     slots: Vec<Slot>,
     vacant: Vec<u32>,
-    kept_bytes: usize,
+    spares: Spares,
 }
 
 impl Sends {
@@ -46,23 +43,33 @@ impl Sends {
         self.vacant.len() == self.slots.len()
     }
 
-    /// Takes a message. It is not sent yet.
+    /// Takes a frame, and leaves an empty buffer for it. It is not sent yet.
     #[inline]
-    pub fn add(&mut self, to: Destination, tag: u64, payload: Outgoing<'_>) -> u32 {
-        let number = self.vacant.pop().unwrap_or_else(|| self.grow());
-        let slot = &mut self.slots[number as usize];
-        (slot.to, slot.tag) = (Some(to), tag);
-        slot.body = match payload {
+    pub fn add_frame(&mut self, to: Destination, frame: &mut Vec<u8>) -> u32 {
+        let copy = core::mem::replace(frame, self.spares.take(0));
+        self.add(to, FRAME_TAG, Body::Copy(copy))
+    }
+
+    /// Takes a payload that has a tag of its own. It is not sent yet.
+    #[cold]
+    pub fn add_payload(&mut self, to: Destination, tag: u64, payload: Outgoing<'_>) -> u32 {
+        let body = match payload {
             Outgoing::Slice(bytes) => {
-                let before = slot.copy.capacity();
-                slot.copy.clear();
-                slot.copy.extend_from_slice(bytes);
-                self.kept_bytes += slot.copy.capacity() - before;
-                Body::Copy
+                let mut copy = self.spares.take(bytes.len());
+                copy.extend_from_slice(bytes);
+                Body::Copy(copy)
             }
             Outgoing::Loan(loan) => Body::Loan(loan),
             Outgoing::Shared(payload) => Body::Shared(payload),
         };
+        self.add(to, tag, body)
+    }
+
+    #[inline]
+    fn add(&mut self, to: Destination, tag: u64, body: Body) -> u32 {
+        let number = self.vacant.pop().unwrap_or_else(|| self.grow());
+        let slot = &mut self.slots[number as usize];
+        (slot.to, slot.tag, slot.body) = (Some(to), tag, body);
         number
     }
 
@@ -71,7 +78,7 @@ impl Sends {
     pub fn post(&mut self, endpoint: &mut Endpoint, number: u32, at: u64) -> Posted {
         let slot = &self.slots[number as usize];
         let bytes: &[u8] = match &slot.body {
-            Body::Copy => &slot.copy,
+            Body::Copy(bytes) => bytes,
             Body::Loan(loan) => loan,
             Body::Shared(payload) => payload,
         };
@@ -88,10 +95,8 @@ impl Sends {
     pub fn finish(&mut self, number: u32) -> Option<Destination> {
         let slot = self.slots.get_mut(number as usize)?;
         let to = slot.to.take()?;
-        slot.body = Body::Copy;
-        if self.kept_bytes > KEPT_BYTES_MAX {
-            self.kept_bytes -= slot.copy.capacity();
-            slot.copy = Vec::new();
+        if let Body::Copy(copy) = core::mem::replace(&mut slot.body, Body::Copy(Vec::new())) {
+            self.spares.keep(copy);
         }
         self.vacant.push(number);
         Some(to)
@@ -108,8 +113,7 @@ impl Sends {
     fn grow(&mut self) -> u32 {
         let number = u32::try_from(self.slots.len()).expect("sessions bound what is under way");
         self.slots.push(Slot {
-            copy: Vec::new(),
-            body: Body::Copy,
+            body: Body::Copy(Vec::new()),
             tag: 0,
             context: Rc::new(Context::new(Token::Send(number).to_word())),
             to: None,

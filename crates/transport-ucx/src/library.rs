@@ -292,7 +292,7 @@ impl Library for Ucx {
             Body::InPlace { data, .. } => unsafe {
                 (self.worker.api.ucp_am_data_release)(self.worker.worker, data.as_ptr().cast());
             },
-            Body::Copied(buffer) => self.shared.with(|shared| shared.keep(buffer)),
+            Body::Copied(buffer) => self.shared.with(|shared| shared.spares.keep(buffer)),
             Body::Empty | Body::Fetched(_) => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Messages that UCX is sending: their memory has to stay where it is until UCX says that it is done.
 //!
-//! A slot holds the head and either a copy of the payload or what owns it. Slots and the memory of their copies are used
+//! A slot holds the head and either a copy of the payload or what owns it. Slots and the memory of copies are used
 //! again, so that sending a small message allocates nothing.
 
 use core::ffi::c_void;
@@ -8,15 +8,12 @@ use core::ptr::null_mut;
 use std::rc::Rc;
 
 use farcall_driver::{Destination, Loan};
-use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload, compose};
+use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, Outgoing, Payload, Spares, compose};
 
 use crate::api::Api;
 use crate::ffi::*;
 use crate::shared::{SharedBox, Ticket};
 use crate::worker::MESSAGE_ID;
-
-/// The most memory for copies that is kept for the next sends, in bytes.
-const KEPT_BYTES_MAX: usize = 32 << 20;
 
 /// The longest slice that is composed with its head, in bytes. Longer ones are worth keeping by their receiver, who then
 /// has them without a head in front.
@@ -59,7 +56,7 @@ pub struct Sends {
     #[expect(clippy::vec_box, reason = "a slot must not move when there are more of them")]
     slots: Vec<Box<Slot>>,
     vacant: Vec<u32>,
-    kept_bytes: usize,
+    spares: Spares,
 }
 
 /// What UCX did with a message.
@@ -104,17 +101,17 @@ impl Sends {
     ) -> Sent {
         let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
         let slot = &mut *self.slots[number as usize];
-        let before = slot.copy.capacity();
         slot.head_bytes = 0;
         let place = match payload {
             Outgoing::Slice(bytes) if bytes.len() <= COMPOSED_BYTES_MAX => {
+                slot.copy = self.spares.take(bytes.len());
                 compose(&mut slot.copy, head);
                 slot.copy.extend_from_slice(bytes);
                 (slot.copy.as_ptr(), slot.copy.len())
             }
             Outgoing::Slice(bytes) => {
                 slot.set_head(head);
-                slot.copy.clear();
+                slot.copy = self.spares.take(bytes.len());
                 slot.copy.extend_from_slice(bytes);
                 (slot.copy.as_ptr(), slot.copy.len())
             }
@@ -131,7 +128,6 @@ impl Sends {
                 place
             }
         };
-        self.kept_bytes += slot.copy.capacity() - before;
         self.hand_over(api, to, number, place)
     }
 
@@ -146,10 +142,8 @@ impl Sends {
     ) -> Sent {
         let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
         let slot = &mut *self.slots[number as usize];
-        core::mem::swap(&mut slot.copy, message);
-        message.clear();
+        slot.copy = core::mem::replace(message, self.spares.take(0));
         slot.head_bytes = 0;
-        self.kept_bytes = self.kept_bytes + slot.copy.capacity() - message.capacity();
         let place = (slot.copy.as_ptr(), slot.copy.len());
         self.hand_over(api, to, number, place)
     }
@@ -195,10 +189,7 @@ impl Sends {
         let slot = &mut *self.slots[number as usize];
         slot.owner = None;
         slot.to = None;
-        if self.kept_bytes > KEPT_BYTES_MAX {
-            self.kept_bytes -= slot.copy.capacity();
-            slot.copy = Vec::new();
-        }
+        self.spares.keep(core::mem::take(&mut slot.copy));
         self.vacant.push(number);
     }
 

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use farcall_driver::Destination;
 use farcall_transport::{
-    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Payload, split_composed,
+    ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Payload, Spares, split_composed,
 };
 
 use crate::api::Api;
@@ -20,10 +20,6 @@ use crate::ffi::*;
 
 /// The longest message that is copied even if UCX would leave it here, in bytes: a copy costs less than giving it back.
 const COPIED_BYTES_MAX: usize = 256;
-
-/// The most buffers that are kept for the next arrivals, and the most bytes of each.
-const SPARES_MAX: usize = 64;
-const SPARE_BYTES_MAX: usize = 16 << 10;
 
 /// The head of a message that travelled apart from its payload, copied out of UCX's memory.
 #[derive(Clone, Copy)]
@@ -129,7 +125,7 @@ pub struct Shared {
     pub api: &'static Api,
     pub arrivals: VecDeque<UcxArrival>,
     /// Empty buffers for the next arrivals.
-    pub spares: Vec<Vec<u8>>,
+    pub spares: Spares,
     pub announced: Vec<Announced>,
     /// Fetches that have ended, by number, and how many bytes came; `None` for those that failed.
     pub fetched: Vec<(u32, Option<usize>)>,
@@ -146,18 +142,9 @@ impl Shared {
     /// A copy of a message that is UCX's only for the moment.
     #[inline]
     fn copy(&mut self, bytes: &[u8]) -> Body {
-        let mut copy = self.spares.pop().unwrap_or_default();
+        let mut copy = self.spares.take(bytes.len());
         copy.extend_from_slice(bytes);
         Body::Copied(copy)
-    }
-
-    /// Keeps a buffer, or lets go of it.
-    #[inline]
-    pub fn keep(&mut self, mut buffer: Vec<u8>) {
-        if self.spares.len() < SPARES_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
-            buffer.clear();
-            self.spares.push(buffer);
-        }
     }
 
     #[inline]
@@ -176,7 +163,7 @@ impl SharedBox {
         Self(Box::new(UnsafeCell::new(Shared {
             api,
             arrivals: VecDeque::new(),
-            spares: Vec::new(),
+            spares: Spares::default(),
             announced: Vec::new(),
             fetched: Vec::new(),
             sent: Vec::new(),

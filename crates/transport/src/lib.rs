@@ -22,7 +22,7 @@ pub use library::conformance;
 pub use library::post;
 pub use library::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig, LibraryCounters,
-    LibraryTransport, Presence, compose, split_composed,
+    LibraryTransport, Presence, Spares, compose, split_composed,
 };
 pub use message::{Envelope, MessageId, Origin, ReceiveProgress, SendOutcome, SendProgress, SendRefused};
 pub(crate) use outcome::down_reason;

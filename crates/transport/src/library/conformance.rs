@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use farcall_driver::{Address, Destination, HeapLoans};
 
+use super::spares::SHORT_BYTES_MAX;
 use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, compose};
 use crate::{Incoming, Outgoing, Payload};
 
@@ -16,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Lengths around every border between the ways that libraries send messages, up to 1 MiB.
 const LENGTHS: [usize; 16] =
     [0, 1, 7, 8, 92, 100, 1000, 4095, 8192, 8193, 30_000, 65_535, 65_536, 200_000, (1 << 20) - 1, 1 << 20];
+
+/// How much is sent before its destination is forgotten: more than libraries are given at a time.
+const FORGOTTEN_MESSAGES: u32 = 300;
 
 /// Two instances and the way from each to the other.
 pub struct Two<L: Library> {
@@ -119,6 +123,31 @@ pub fn composed_messages_arrive_in_order_among_others<L: Library>(make: impl Fn(
             }
         }
     }
+    for length in LENGTHS {
+        compose(&mut message, b"alone");
+        message.extend_from_slice(&pattern(4, length));
+        two.libraries[0].send_composed(two.ways[0], &mut message);
+        assert!(message.is_empty());
+        let seen =
+            two.receive(1, |head, payload| (head == b"alone", payload.as_slice() == pattern(4, length)));
+        assert_eq!(seen, (true, true), "{length} bytes");
+    }
+}
+
+/// What a composed message leaves to its sender is no memory of long messages, which would stay there.
+pub fn composed_messages_leave_short_memory<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    let mut message = Vec::new();
+    for _ in 0..4 {
+        two.send(0, b"long", Outgoing::Slice(&[1; 1 << 20]));
+        two.receive(1, |head, _| assert_eq!(head, b"long"));
+        (0..3).for_each(|_| two.work());
+        compose(&mut message, b"short");
+        message.extend_from_slice(&[2; 5000]);
+        two.libraries[0].send_composed(two.ways[0], &mut message);
+        assert!(message.capacity() <= SHORT_BYTES_MAX, "{} bytes", message.capacity());
+        two.receive(1, |head, _| assert_eq!(head, b"short"));
+    }
 }
 
 /// What a slice held when it was sent arrives, whatever is written there afterwards.
@@ -162,6 +191,53 @@ pub fn addresses_are_resolved_again_after_they_were_forgotten<L: Library>(make: 
     assert!(two.libraries[0].resolve(&strange).is_err());
 }
 
+/// What was sent before a destination was forgotten still leaves, however much waits for the library.
+pub fn what_was_sent_leaves_after_its_destination_was_forgotten<L: Library>(make: impl Fn() -> [L; 2]) {
+    let mut two = Two::new(make);
+    for number in 0..FORGOTTEN_MESSAGES {
+        two.send(0, &number.to_le_bytes(), Outgoing::Slice(&pattern(number as usize, 4096)));
+    }
+    two.send(0, b"long", Outgoing::Slice(&pattern(7, 200_000)));
+    two.libraries[0].forget(two.ways[0]);
+    for number in 0..FORGOTTEN_MESSAGES {
+        let expected = (number.to_le_bytes(), pattern(number as usize, 4096));
+        let seen = two.receive(1, |head, payload| (head == expected.0, payload.as_slice() == expected.1));
+        assert_eq!(seen, (true, true), "message {number}");
+    }
+    let seen = two.receive(1, |head, payload| (head == b"long", payload.as_slice() == pattern(7, 200_000)));
+    assert_eq!(seen, (true, true), "the long one");
+}
+
+/// What a peer does not take in, alive or presumed dead, keeps nothing from others.
+pub fn a_peer_that_stands_still_holds_up_nobody_else<L: Library>(make: impl Fn() -> [L; 2]) {
+    let (mut still, [mut other, _unused]) = (Two::new(&make), make());
+    still.send(0, b"first", Outgoing::Slice(b"1"));
+    still.receive(1, |head, _| assert_eq!(head, b"first"));
+    let Two { libraries: [mut sender, _standing], ways: [to_still, _] } = still;
+    let to_other = sender.resolve(&other.address()).expect("they reach each other");
+    for _ in 0..200 {
+        sender.send(to_still, b"still", Outgoing::Slice(&[1; 100_000]));
+    }
+    let mut reaches_other = |sender: &mut L| {
+        sender.send(to_other, b"other", Outgoing::Slice(&[2; 50_000]));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            sender.progress();
+            other.progress();
+            if let Some(arrival) = other.next_arrival() {
+                assert_eq!((arrival.head(), arrival.payload().as_slice().len()), (&b"other"[..], 50_000));
+                return other.release(arrival);
+            }
+            assert!(Instant::now() < deadline, "no message came within {PATIENCE:?}");
+            std::thread::yield_now();
+        }
+    };
+    (0..5).for_each(|_| reaches_other(&mut sender));
+    sender.presume_dead(to_still);
+    sender.forget(to_still);
+    (0..5).for_each(|_| reaches_other(&mut sender));
+}
+
 /// Instances may end while messages of theirs, or to them, are under way.
 pub fn an_end_in_the_middle_harms_nobody<L: Library>(make: impl Fn() -> [L; 2]) {
     for turns in 0..6 {
@@ -203,9 +279,12 @@ macro_rules! library_conformance {
                 messages_of_all_lengths_arrive_whole,
                 short_messages_keep_their_order,
                 composed_messages_arrive_in_order_among_others,
+                composed_messages_leave_short_memory,
                 slices_are_copied_before_send_returns,
                 payloads_can_be_kept,
                 addresses_are_resolved_again_after_they_were_forgotten,
+                what_was_sent_leaves_after_its_destination_was_forgotten,
+                a_peer_that_stands_still_holds_up_nobody_else,
                 an_end_in_the_middle_harms_nobody,
             );
         }

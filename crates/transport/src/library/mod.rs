@@ -17,6 +17,7 @@ mod outbound;
 #[doc(hidden)]
 pub mod post;
 mod seam;
+mod spares;
 mod tagged;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use outbound::{Outbound, to_protocol};
 pub use seam::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose, split_composed,
 };
+pub use spares::Spares;
 use tagged::Rest;
 
 use crate::mail::Patience;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_protocol::Instant;
 
-use super::{Arrival, Library, split_composed};
+use super::{Arrival, Library};
 use crate::{Incoming, Outgoing};
 
 /// A message in a mailbox.
@@ -119,12 +119,6 @@ impl Library for Counter {
         if !mailbox.is_deaf {
             mailbox.letters.push_back(letter);
         }
-    }
-
-    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
-        let (head, payload) = split_composed(message).expect("it was composed");
-        self.send(to, head, Outgoing::Slice(payload));
-        message.clear();
     }
 
     fn progress(&mut self) -> usize {

@@ -78,8 +78,8 @@ pub trait Library: Send {
     /// destination is reported as lost.
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
 
-    /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps one that was used before. A library
-    /// that can send from memory which is given to it takes the message itself instead of a copy.
+    /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps a short one that was used before. A
+    /// library that can send from memory which is given to it takes the message itself instead of a copy.
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
         let (head, payload) = split_composed(message).expect("it was composed");
         self.send(to, head, Outgoing::Slice(payload));

@@ -1,0 +1,137 @@
+//! What an endpoint has under way, over the providers that every machine has.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use farcall_driver::Destination;
+use farcall_transport::{Arrival, Library, Outgoing};
+
+use crate::{Ofi, OfiConfig, frame};
+
+const PROVIDERS: [&str; 3] = ["net", "tcp", "shm"];
+/// How long a test waits for what must happen before it fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than what travels whole.
+const LONG_BYTES: usize = 300_000;
+
+fn endpoint(provider: &str, may_sleep: bool) -> Option<Ofi> {
+    static DRAWN: AtomicU64 = AtomicU64::new(1);
+    let made = Ofi::new(&OfiConfig {
+        provider: Some(provider.to_owned()),
+        local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        payload_bytes_max: 1 << 20,
+        eager_bytes: 8 << 10,
+        inject_bytes: 64,
+        tx_depth: 16,
+        rx_depth: 16,
+        may_sleep,
+        drawn: DRAWN.fetch_add(1, Ordering::Relaxed),
+    });
+    made.map_err(|error| println!("unsupported: {error}")).ok()
+}
+
+/// Two endpoints that are connected, and the way from the first to the second and back.
+fn pair(provider: &str, may_sleep: bool) -> Option<([Ofi; 2], [Destination; 2])> {
+    let mut two = [endpoint(provider, may_sleep)?, endpoint(provider, may_sleep)?];
+    let addresses = [two[1].address(), two[0].address()];
+    let ways = [0, 1].map(|from| two[from].resolve(&addresses[from]).expect("they reach each other"));
+    for from in [0, 1] {
+        two[from].send(ways[from], b"hello", Outgoing::Slice(&[]));
+        work_until(&mut two, |two| {
+            let hello = two[1 - from].next_arrival()?;
+            assert_eq!(hello.head(), b"hello");
+            two[1 - from].release(hello);
+            Some(())
+        });
+    }
+    Some((two, ways))
+}
+
+fn work(two: &mut [Ofi; 2]) {
+    for endpoint in two {
+        endpoint.progress();
+    }
+}
+
+/// Lets both work until something is found.
+fn work_until<T>(two: &mut [Ofi; 2], mut find: impl FnMut(&mut [Ofi; 2]) -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = find(two) {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "nothing came within {PATIENCE:?}");
+        work(two);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn sends_to_peers_that_were_forgotten_do_not_count() {
+    for provider in PROVIDERS {
+        let Some((mut two, [way, _])) = pair(provider, false) else { continue };
+        for _ in 0..100 {
+            two[0].send(way, b"head", Outgoing::Slice(&[1; LONG_BYTES]));
+        }
+        two[0].progress();
+        assert!(two[0].peers.posted() > 0, "{provider}");
+        two[0].presume_dead(way);
+        two[0].forget(way);
+        assert_eq!(two[0].peers.posted(), 0, "{provider}");
+        // Those that end after all have not counted since.
+        (0..50).for_each(|_| work(&mut two));
+        assert_eq!(two[0].peers.posted(), 0, "{provider}");
+    }
+}
+
+#[test]
+fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
+    for provider in PROVIDERS {
+        let Some((mut two, [way, back])) = pair(provider, false) else { continue };
+        let sender = &mut two[1];
+        let tag = frame::payload_tag(sender.number, 7);
+        let mut announcement = Vec::new();
+        frame::put_announcement(&mut announcement, b"head", LONG_BYTES, tag);
+        sender.send_frame(back, &mut announcement);
+        work_until(&mut two, |two| (!two[0].fetches.is_empty()).then_some(()));
+        let [receiver, sender] = &mut two;
+        receiver.presume_dead(way);
+        receiver.forget(way);
+        let way = receiver.resolve(&sender.address()).expect("it is still there");
+        work_until(&mut two, |two| two[0].fetches.is_empty().then_some(()));
+        assert_eq!(two[0].next_loss(), None, "{provider}");
+        two[0].send(way, b"next", Outgoing::Slice(&[2; 10]));
+        let arrived = work_until(&mut two, |two| two[1].next_arrival());
+        assert_eq!(arrived.head(), b"next", "{provider}");
+    }
+}
+
+#[test]
+fn an_endpoint_sleeps_although_messages_wait_for_a_peer_that_stands_still() {
+    for provider in ["net", "tcp"] {
+        let Some((mut two, [way, _])) = pair(provider, true) else { continue };
+        let [sender, _still] = &mut two;
+        for _ in 0..100 {
+            sender.send(way, b"head", Outgoing::Slice(&[1; LONG_BYTES]));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            sender.progress();
+            sender.prepare_wait();
+            let wakes_at = sender.next_deadline(farcall_protocol::Instant::ZERO);
+            sender.finish_wait();
+            if wakes_at.is_none() {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{provider}: it did not sleep within {PATIENCE:?}");
+        }
+        assert!(!sender.blocked.is_empty(), "{provider}");
+        work_until(&mut two, |two| {
+            while let Some(arrival) = two[1].next_arrival() {
+                two[1].release(arrival);
+            }
+            two[0].sends.is_empty().then_some(())
+        });
+    }
+}

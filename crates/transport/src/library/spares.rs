@@ -1,0 +1,75 @@
+//! Memory of messages that have left or were read, for the next ones.
+
+/// The longest buffer that counts as short, in bytes.
+pub const SHORT_BYTES_MAX: usize = 64 << 10;
+/// The most memory that is kept in short buffers, and in long ones, in bytes.
+const KEPT_BYTES_MAX: [usize; 2] = [16 << 20, 32 << 20];
+
+/// Buffers to use again. Short messages never get those of long ones, which would wander off with them: a composed message
+/// takes its buffer along and leaves its sender another one.
+#[derive(Debug, Default)]
+pub struct Spares([Kept; 2]);
+
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spares {
+    /// An empty buffer for a message of so many bytes.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let kept = &mut self.0[class(bytes)];
+        let buffer = kept.buffers.pop().unwrap_or_default();
+        kept.bytes -= buffer.capacity();
+        buffer
+    }
+
+    /// Keeps a buffer, or lets go of it when there are enough. What was in it is gone.
+    #[inline]
+    pub fn keep(&mut self, mut buffer: Vec<u8>) {
+        let (bytes, class) = (buffer.capacity(), class(buffer.capacity()));
+        let kept = &mut self.0[class];
+        if bytes > 0 && kept.bytes + bytes <= KEPT_BYTES_MAX[class] {
+            buffer.clear();
+            kept.bytes += bytes;
+            kept.buffers.push(buffer);
+        }
+    }
+}
+
+/// 0 for short buffers, 1 for long ones.
+#[inline]
+const fn class(bytes: usize) -> usize {
+    (bytes > SHORT_BYTES_MAX) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_messages_get_short_buffers_and_long_ones_long_ones() {
+        let mut spares = Spares::default();
+        for bytes in [SHORT_BYTES_MAX, SHORT_BYTES_MAX + 1] {
+            spares.keep(vec![1; bytes]);
+        }
+        let (short, long) = (spares.take(1), spares.take(1 << 20));
+        assert_eq!((short.len(), short.capacity()), (0, SHORT_BYTES_MAX));
+        assert_eq!((long.len(), long.capacity()), (0, SHORT_BYTES_MAX + 1));
+        assert_eq!((spares.take(1).capacity(), spares.take(1 << 20).capacity()), (0, 0));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bound_and_what_is_taken_makes_room() {
+        let mut spares = Spares::default();
+        let long = || Vec::with_capacity(KEPT_BYTES_MAX[1] / 2);
+        (0..3).for_each(|_| spares.keep(long()));
+        spares.keep(Vec::with_capacity(1));
+        let mut taken = || spares.take(KEPT_BYTES_MAX[1]).capacity();
+        assert_eq!([taken(), taken(), taken()], [KEPT_BYTES_MAX[1] / 2, KEPT_BYTES_MAX[1] / 2, 0]);
+        (0..2).for_each(|_| spares.keep(long()));
+        assert_eq!(spares.take(KEPT_BYTES_MAX[1]).capacity(), KEPT_BYTES_MAX[1] / 2);
+    }
+}
