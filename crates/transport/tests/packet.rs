@@ -12,8 +12,8 @@ use farcall_driver::{
     Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError,
 };
 use farcall_driver_udp::{UdpConfig, UdpDriver};
-use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
+use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
     SessionId, Sink, Status, Transport,
@@ -358,7 +358,10 @@ fn what_the_fabric_did_not_take_leaves_when_it_does_and_not_when_a_timer_says_so
     pair.call(session, 2, ECHO, b"waits in the driver");
     (0..10).for_each(|_| turn(&mut pair));
     assert!(pair.ends[0].log.responses.is_empty());
+    // Nothing wakes who sleeps when the fabric has room again.
+    assert_eq!(pair.ends[0].transport.next_deadline(), Some(Instant::ZERO));
     stuck[0].store(false, Ordering::Relaxed);
     (0..10).for_each(|_| turn(&mut pair));
     assert!(pair.ends[0].log.responses.contains_key(&2), "it still waits");
+    assert_ne!(pair.ends[0].transport.next_deadline(), Some(Instant::ZERO), "nothing waits any more");
 }

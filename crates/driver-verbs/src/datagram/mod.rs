@@ -243,9 +243,10 @@ impl Datagram for VerbsDatagram {
         self.sending.flush(&self.pair, &self.counters);
     }
 
+    /// A dead device takes nothing ever again.
     #[inline]
     fn is_backed_up(&self) -> bool {
-        self.sending.is_backed_up()
+        !self.is_dead && self.sending.is_backed_up()
     }
 
     #[inline]
