@@ -104,7 +104,8 @@ impl Mailbox {
 
     /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
     pub fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
-        let Some(channel) = self.channels.remove(&session) else { return Vec::new() };
+        // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it, too.
+        let channel = self.channels.remove(&session).unwrap_or_default();
         self.heirless.add(&mut self.matching, channel.source, session, |message| message.session);
         let under_way = channel.under_way.into_iter().map(|(send, _)| send);
         under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
