@@ -15,8 +15,8 @@ use farcall_driver_udp::{UdpConfig, UdpDriver};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
-    SessionId, Sink, Status, Transport,
+    CallId, DownReason, Incoming, MessageId, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId,
+    SendOutcome, SendProgress, Service, SessionId, Sink, Status, Tag, Transport,
 };
 
 /// Answers with the same bytes.
@@ -42,6 +42,8 @@ struct Log {
     served: u32,
     /// Responses to calls of [`COUNTED`].
     counted: u32,
+    /// Messages that the peer has taken.
+    sent: Vec<MessageId>,
 }
 
 impl Sink for Log {
@@ -87,6 +89,11 @@ impl Sink for Log {
         }
         let before = self.responses.insert(call.0, (status, payload.as_slice().to_vec()));
         assert!(before.is_none(), "call {call:?} completed twice");
+    }
+
+    fn sent(&mut self, _outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        assert_eq!(outcome, Ok(()));
+        self.sent.push(send);
     }
 
     fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {
@@ -246,6 +253,28 @@ fn small_calls_in_the_steady_state_allocate_nothing() {
     call_often(200);
     let allocations = allocation_counter::measure(|| call_often(1000));
     assert_eq!(allocations.count_total, 0);
+}
+
+#[test]
+fn messages_that_wait_for_a_call_to_end_allocate_nothing_meanwhile() {
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    let session = pair.connect();
+    pair.answer_to(session, ECHO, &[]);
+    let outbox = pair.ends[0].transport.outbox();
+    let mut calls = 0;
+    while outbox.call(session, CallId(calls), COUNTED, Outgoing::Slice(&[])).is_ok() {
+        calls += 1;
+    }
+    let sent = outbox.send(session, MessageId(calls), Tag(1), Outgoing::Slice(b"waits"));
+    assert_eq!(sent, Ok(SendProgress::Pending));
+    // From here on no time passes, and only one end takes turns: no call ends.
+    let now = pair.clock.now();
+    let [near, _] = &mut pair.ends;
+    let mut turns = |count: u32| (0..count).for_each(|_| _ = near.transport.poll(now, &mut near.log));
+    turns(1000);
+    let allocations = allocation_counter::measure(|| turns(1000));
+    assert_eq!(allocations.count_total, 0);
+    pair.poll_until(|pair| pair.ends[0].log.sent == [MessageId(calls)]);
 }
 
 #[test]

@@ -126,6 +126,7 @@ impl<P: Policy> Outbound<P> {
     }
 
     /// Whether a message could go that waits for a call to end.
+    #[inline]
     pub fn can_feed(&self) -> bool {
         self.mail.starved.iter().any(|&session| self.calls.has_free_call(to_protocol(session)))
     }
@@ -133,12 +134,15 @@ impl<P: Policy> Outbound<P> {
     /// Sends messages that waited for a call to end, however it ended.
     #[cold]
     pub fn feed_starved(&mut self) {
-        let starved = core::mem::take(&mut self.mail.starved);
-        for session in starved {
+        // Those for which there are still too few calls come back to the end.
+        let mut place = 0;
+        for _ in 0..self.mail.starved.len() {
+            let session = self.mail.starved[place];
             if self.calls.has_free_call(to_protocol(session)) {
+                self.mail.starved.remove(place);
                 self.send_waiting(session);
-            } else if self.calls.is_open(to_protocol(session)) {
-                self.mail.starved.push(session);
+            } else {
+                place += 1;
             }
         }
     }

@@ -169,7 +169,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
         self.outbound.report_sessions(sink);
-        if self.outbound.mail.any_starved() {
+        if self.outbound.can_feed() {
             self.outbound.feed_starved();
         }
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
