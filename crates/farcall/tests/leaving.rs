@@ -111,3 +111,36 @@ fn messages_of_a_rank_that_is_forgotten_are_forgotten_too() {
         }
     }
 }
+
+#[test]
+fn what_a_delayed_lane_holds_back_arrives_although_its_rank_leaves_or_closes() {
+    for closes in [false, true] {
+        let ranks = LocalRanks::new(2);
+        let receiver = endpoint(&ranks, 0, TransportKind::RingShm);
+        let settings = ["fault.delay_permille=1000", "fault.delay_time=1s"];
+        let mut delayed = Settings::default();
+        settings.iter().for_each(|setting| delayed.assign(setting).expect("a setting"));
+        let node = Node::new(Bootstrap::among(&ranks, 1, 2), delayed);
+        let sender = node.endpoint("ring+shm").expect("an endpoint");
+        let peer = sender.peer(0).expect("the receiver is known");
+        let sent = sender.send(peer, Tag(1), b"late").within(LONG).start().expect("room");
+        while sender.sends_under_way() > 0 {
+            sender.turn();
+            receiver.turn();
+        }
+        assert_eq!(sent.wait(), Ok(()));
+        let late = receiver.receive(AnySource, Tag(1)).within(LONG).start().expect("room");
+        if closes {
+            sender.close(peer);
+            wait_for_the_end_of_a_session(&sender);
+        } else {
+            drop(sender);
+        }
+        wait_for_the_end_of_a_session(&receiver);
+        assert_eq!(
+            &late.ready().ok().expect("it is here").expect("a message")[..],
+            b"late",
+            "closes: {closes}"
+        );
+    }
+}
