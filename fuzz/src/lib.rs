@@ -14,6 +14,7 @@ mod parameters;
 mod records;
 mod ring;
 mod sink;
+mod users;
 
 /// Reads some bytes and panics when an invariant does not hold. The kept inputs of each target are in the folder of its
 /// name under `seeds`.

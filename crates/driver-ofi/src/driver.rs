@@ -9,6 +9,7 @@ use farcall_driver::{
     Peers, SendError,
 };
 use farcall_libfabric::{Completion, Endpoint, EndpointConfig, Kind, Offer, OfiError, Place, Wanted, found};
+use farcall_protocol::Instant;
 
 use crate::config::OfiDatagramConfig;
 use crate::counters::OfiDatagramCounters;
@@ -258,6 +259,11 @@ impl Datagram for OfiDatagram {
         self.receiving.put_back(packet.slot());
     }
 
+    /// A flush may have found packets, which make no descriptor readable any more.
+    fn next_deadline(&self) -> Option<Instant> {
+        (!self.arrivals.is_empty()).then_some(Instant::ZERO)
+    }
+
     fn prepare_wait(&mut self) {
         // What is there already is taken in by the receive that follows.
         self.endpoint.prepare_wait();
@@ -265,5 +271,44 @@ impl Datagram for OfiDatagram {
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
         self.endpoint.descriptor().into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use farcall_driver::conformance::until;
+
+    use super::*;
+
+    fn driver() -> Result<OfiDatagram, OfiError> {
+        let local = Some(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST));
+        OfiDatagram::open(&OfiDatagramConfig {
+            provider: Some("udp".to_owned()),
+            local,
+            mtu_bytes: None,
+            tx_depth: 1,
+            rx_depth: 64,
+            inject_bytes: 0,
+            may_sleep: true,
+        })
+    }
+
+    #[test]
+    fn packets_that_a_flush_has_found_are_a_reason_to_receive() {
+        let (mut near, mut far) = match (driver(), driver()) {
+            (Ok(near), Ok(far)) => (near, far),
+            (Err(why), _) | (_, Err(why)) => return println!("not tested: {why}"),
+        };
+        let (to_far, to_near) =
+            (near.resolve(&far.address()).expect("an address"), far.resolve(&near.address()).expect("one"));
+        assert_eq!(near.next_deadline(), None);
+        until("a flush finds a packet", || {
+            // Queues that are full empty themselves.
+            let _full = (far.send(to_near, 0, &[b"packet"]), near.send(to_far, 0, &[b"packet"]));
+            far.flush();
+            near.flush();
+            (!near.arrivals.is_empty()).then_some(())
+        });
+        assert_eq!(near.next_deadline(), Some(Instant::ZERO));
     }
 }

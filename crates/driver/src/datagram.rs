@@ -79,8 +79,8 @@ pub trait Datagram: Send {
     /// Hands all queued packets to the fabric, as far as it takes them now; the rest stays queued.
     fn flush(&mut self);
 
-    /// Whether packets wait here for another flush, because the fabric did not take them in the last one. Costs next to
-    /// nothing: it is asked in every turn.
+    /// Whether packets wait here for another flush, because the fabric did not take them in the last one. Nobody sleeps
+    /// meanwhile, so it must come to an end. Costs next to nothing: it is asked in every turn.
     fn is_backed_up(&self) -> bool;
 
     /// Appends packets that have arrived to `packets`, at most a burst, and returns how many.

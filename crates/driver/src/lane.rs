@@ -168,7 +168,7 @@ pub trait LaneDriver: Send {
     fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)>;
 
     /// Tears a lane down; its peer sees [`LaneEvent::Down`], and so does the caller. Blocks lent to the peer come home
-    /// when it has let go of them.
+    /// when it has let go of them. Drop the writing end before: a decorator may keep records, and publishes them then.
     fn close(&mut self, lane: LaneId);
 
     /// Lends `bytes` bytes of memory that peers can read: write into it, then send it without a copy.

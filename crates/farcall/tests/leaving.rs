@@ -53,29 +53,94 @@ fn answers_given_before_a_rank_leaves_arrive() {
     }
 }
 
+/// Sends two messages, of which the first is received, and leaves.
+fn leave_a_message(sender: Endpoint, receiver: &Endpoint) {
+    let peer = sender.peer(0).expect("the receiver is known");
+    let first = sender.send(peer, Tag(1), b"first").within(LONG).start().expect("room");
+    let second = sender.send(peer, Tag(2), b"second").within(LONG).start().expect("room");
+    let posted = receiver.receive(AnySource, Tag(1)).within(LONG).start().expect("room");
+    while receiver.receives_under_way() > 0 || sender.sends_under_way() > 0 {
+        sender.turn();
+        receiver.turn();
+    }
+    assert_eq!((first.wait(), second.wait()), (Ok(()), Ok(())));
+    assert_eq!(posted.wait().expect("it is here").peer().rank(), 1);
+    drop(sender);
+    wait_for_the_end_of_a_session(receiver);
+}
+
+fn wait_for_the_end_of_a_session(endpoint: &Endpoint) {
+    let mut is_down = false;
+    while !is_down {
+        endpoint.poll(|_, event| is_down |= matches!(event, Event::PeerDown { .. }));
+    }
+}
+
 #[test]
 fn messages_of_a_rank_that_has_left_say_whom_they_are_from() {
     for &kind in TransportKind::ALL {
         println!("{kind}");
         let ranks = LocalRanks::new(2);
-        let sender = endpoint(&ranks, 1, kind);
         let receiver = endpoint(&ranks, 0, kind);
+        leave_a_message(endpoint(&ranks, 1, kind), &receiver);
+        let late = receiver.receive(AnySource, Tag(2)).within(LONG).wait().expect("it was kept");
+        assert_eq!((late.peer().rank(), late.peer().endpoint()), (1, 0), "{kind}");
+    }
+}
+
+/// More than the ended sessions that anybody remembers.
+const SESSIONS: u32 = 70;
+
+#[test]
+fn messages_of_a_rank_that_is_forgotten_are_forgotten_too() {
+    for &kind in TransportKind::ALL {
+        println!("{kind}");
+        let ranks = LocalRanks::new(3);
+        let receiver = endpoint(&ranks, 0, kind);
+        leave_a_message(endpoint(&ranks, 1, kind), &receiver);
+        let _other = endpoint(&ranks, 2, kind);
+        for _ in 0..SESSIONS {
+            // Before it is up.
+            receiver.close(receiver.peer(2).expect("the other is known"));
+            wait_for_the_end_of_a_session(&receiver);
+        }
+        let late = receiver.receive(AnySource, Tag(2)).within(LONG).start().expect("room");
+        receiver.turn();
+        if let Ok(late) = late.ready() {
+            panic!("{kind}: a message from {:?}", late.map(|late| late.peer()));
+        }
+    }
+}
+
+#[test]
+fn what_a_delayed_lane_holds_back_arrives_although_its_rank_leaves_or_closes() {
+    for closes in [false, true] {
+        let ranks = LocalRanks::new(2);
+        let receiver = endpoint(&ranks, 0, TransportKind::RingShm);
+        let settings = ["fault.delay_permille=1000", "fault.delay_time=1s"];
+        let mut delayed = Settings::default();
+        settings.iter().for_each(|setting| delayed.assign(setting).expect("a setting"));
+        let node = Node::new(Bootstrap::among(&ranks, 1, 2), delayed);
+        let sender = node.endpoint("ring+shm").expect("an endpoint");
         let peer = sender.peer(0).expect("the receiver is known");
-        let first = sender.send(peer, Tag(1), b"first").within(LONG).start().expect("room");
-        let second = sender.send(peer, Tag(2), b"second").within(LONG).start().expect("room");
-        let posted = receiver.receive(AnySource, Tag(1)).within(LONG).start().expect("room");
-        while receiver.receives_under_way() > 0 || sender.sends_under_way() > 0 {
+        let sent = sender.send(peer, Tag(1), b"late").within(LONG).start().expect("room");
+        while sender.sends_under_way() > 0 {
             sender.turn();
             receiver.turn();
         }
-        assert_eq!((first.wait(), second.wait()), (Ok(()), Ok(())));
-        assert_eq!(posted.wait().expect("it is here").peer().rank(), 1);
-        drop(sender);
-        let mut is_down = false;
-        while !is_down {
-            receiver.poll(|_, event| is_down |= matches!(event, Event::PeerDown { .. }));
+        assert_eq!(sent.wait(), Ok(()));
+        let late = receiver.receive(AnySource, Tag(1)).within(LONG).start().expect("room");
+        if closes {
+            sender.close(peer);
+            wait_for_the_end_of_a_session(&sender);
+        } else {
+            drop(sender);
         }
-        let late = receiver.receive(AnySource, Tag(2)).within(LONG).wait().expect("it was kept");
-        assert_eq!((late.peer().rank(), late.peer().endpoint()), (1, 0), "{kind}");
+        wait_for_the_end_of_a_session(&receiver);
+        assert_eq!(
+            &late.ready().ok().expect("it is here").expect("a message")[..],
+            b"late",
+            "closes: {closes}"
+        );
     }
 }

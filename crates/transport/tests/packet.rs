@@ -12,11 +12,11 @@ use farcall_driver::{
     Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError,
 };
 use farcall_driver_udp::{UdpConfig, UdpDriver};
-use farcall_protocol::Identity;
 use farcall_protocol::basic::BasicPolicy;
+use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
-    SessionId, Sink, Status, Transport,
+    CallId, DownReason, Incoming, MessageId, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId,
+    SendOutcome, SendProgress, Service, SessionId, Sink, Status, Tag, Transport,
 };
 
 /// Answers with the same bytes.
@@ -42,6 +42,8 @@ struct Log {
     served: u32,
     /// Responses to calls of [`COUNTED`].
     counted: u32,
+    /// Messages that the peer has taken.
+    sent: Vec<MessageId>,
 }
 
 impl Sink for Log {
@@ -87,6 +89,11 @@ impl Sink for Log {
         }
         let before = self.responses.insert(call.0, (status, payload.as_slice().to_vec()));
         assert!(before.is_none(), "call {call:?} completed twice");
+    }
+
+    fn sent(&mut self, _outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        assert_eq!(outcome, Ok(()));
+        self.sent.push(send);
     }
 
     fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, peer: Identity) {
@@ -249,6 +256,28 @@ fn small_calls_in_the_steady_state_allocate_nothing() {
 }
 
 #[test]
+fn messages_that_wait_for_a_call_to_end_allocate_nothing_meanwhile() {
+    let mut pair = Pair::new([udp(1472), udp(1472)]);
+    let session = pair.connect();
+    pair.answer_to(session, ECHO, &[]);
+    let outbox = pair.ends[0].transport.outbox();
+    let mut calls = 0;
+    while outbox.call(session, CallId(calls), COUNTED, Outgoing::Slice(&[])).is_ok() {
+        calls += 1;
+    }
+    let sent = outbox.send(session, MessageId(calls), Tag(1), Outgoing::Slice(b"waits"));
+    assert_eq!(sent, Ok(SendProgress::Pending));
+    // From here on no time passes, and only one end takes turns: no call ends.
+    let now = pair.clock.now();
+    let [near, _] = &mut pair.ends;
+    let mut turns = |count: u32| (0..count).for_each(|_| _ = near.transport.poll(now, &mut near.log));
+    turns(1000);
+    let allocations = allocation_counter::measure(|| turns(1000));
+    assert_eq!(allocations.count_total, 0);
+    pair.poll_until(|pair| pair.ends[0].log.sent == [MessageId(calls)]);
+}
+
+#[test]
 fn all_calls_complete_once_with_the_right_bytes_over_a_fabric_that_breaks_packets() {
     let faults = |seed| FaultConfig {
         drop: 0.02,
@@ -358,7 +387,10 @@ fn what_the_fabric_did_not_take_leaves_when_it_does_and_not_when_a_timer_says_so
     pair.call(session, 2, ECHO, b"waits in the driver");
     (0..10).for_each(|_| turn(&mut pair));
     assert!(pair.ends[0].log.responses.is_empty());
+    // Nothing wakes who sleeps when the fabric has room again.
+    assert_eq!(pair.ends[0].transport.next_deadline(), Some(Instant::ZERO));
     stuck[0].store(false, Ordering::Relaxed);
     (0..10).for_each(|_| turn(&mut pair));
     assert!(pair.ends[0].log.responses.contains_key(&2), "it still waits");
+    assert_ne!(pair.ends[0].transport.next_deadline(), Some(Instant::ZERO), "nothing waits any more");
 }

@@ -3,6 +3,8 @@
 //! Most of them are nearly right, because nearly right gets further: they name the session, and their numbers are the next
 //! ones or close to these.
 
+use std::collections::BTreeSet;
+
 use farcall_protocol::matching::{lines, lines_max};
 use farcall_protocol::wire::{
     Batch, CallKey, Flags, Head, Header, MessagePacket, Protocol, TaggedPacket, WireSession, put_entry,
@@ -27,7 +29,10 @@ pub struct Hostile {
     _lured: LibraryTransport<Counter>,
     /// The session's number at the victim.
     session: WireSession,
-    /// Packets with messages that it has sent.
+    /// The number of the next packet with messages that the victim will take, and those of packets that are ahead of it.
+    next: u32,
+    ahead: BTreeSet<u32>,
+    /// Packets with messages that it has sent, whatever their numbers.
     sent: u32,
     /// Lines of messages that the victim has sent, and that it was told were consumed.
     lines_sent: u32,
@@ -49,6 +54,8 @@ impl Hostile {
             post,
             _lured: lured,
             session: header.session,
+            next: 0,
+            ahead: BTreeSet::new(),
             sent: 0,
             lines_sent: 0,
             lines_released: 0,
@@ -68,8 +75,8 @@ impl Hostile {
         let shape = input.u8();
         let number = match shape >> 4 {
             0 => input.u64() as u32,
-            1..=3 => self.sent.wrapping_add(u32::from(input.u8() % 50)),
-            _ => self.sent,
+            1..=3 => self.next.wrapping_add(u32::from(input.u8() % 50)),
+            _ => self.next,
         };
         let (packet, payload) = match shape % 8 {
             0 => (self.credit(input), Vec::new()),
@@ -80,10 +87,21 @@ impl Hostile {
             }
             _ => (TaggedPacket::Batch { number }, batch(input)),
         };
-        self.sent = self.sent.max(number.wrapping_add(1).min(self.sent.wrapping_add(1)));
+        if !matches!(packet, TaggedPacket::Credit { .. }) {
+            self.count_sent(number);
+        }
         let mut head = Head::new();
         put_tagged(&mut head, self.session, packet);
         self.put(head.as_bytes(), payload);
+    }
+
+    /// A packet with messages goes: it may be the next, or fill a gap before others.
+    fn count_sent(&mut self, number: u32) {
+        self.sent += 1;
+        self.ahead.insert(number);
+        while self.ahead.remove(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
     }
 
     /// Says that all was consumed, or a part, or anything.
@@ -138,11 +156,11 @@ impl Hostile {
         let tagged = TaggedPacket::parse(&header, &letter.head).expect("farcall sends what it can read");
         match tagged {
             Some(TaggedPacket::One { number, .. }) => {
-                self.count(number);
+                self.count_read(number);
                 self.lines_sent += lines(letter.payload.len()).min(lines_max(WINDOW_LINES));
             }
             Some(TaggedPacket::Batch { number }) => {
-                self.count(number);
+                self.count_read(number);
                 for entry in Batch::new(&letter.payload) {
                     let (_, message) = entry.expect("a batch of whole messages");
                     self.lines_sent += lines(message.len()).min(lines_max(WINDOW_LINES));
@@ -162,7 +180,7 @@ impl Hostile {
         assert!(unread <= WINDOW_LINES, "{unread} lines are under way, {WINDOW_LINES} were offered");
     }
 
-    fn count(&mut self, number: u32) {
+    fn count_read(&mut self, number: u32) {
         assert_eq!(number, self.packets_read, "packets are numbered one after the other");
         self.packets_read += 1;
     }

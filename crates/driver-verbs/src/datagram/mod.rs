@@ -1,6 +1,7 @@
 //! The datagram driver: packets between UD queue pairs.
 
 mod address;
+mod life;
 mod receiving;
 mod route;
 mod sending;
@@ -19,19 +20,19 @@ use farcall_driver::{
 
 pub use address::NAME;
 use address::{Place, address_of, parse};
+use life::RECEIVES_PER_LOOK;
 use receiving::{Arrival, Receiving};
 use route::Route;
-use sending::{QUEUE_KEY, Sending};
+use sending::Sending;
 
 use crate::config::VerbsDatagramConfig;
 use crate::counters::VerbsDatagramCounters;
 use crate::device::Device;
 use crate::error::VerbsError;
-use crate::events::{self, DeviceEvent};
+use crate::events;
 use crate::gid::Gid;
 use crate::pair::{Depths, QueuePair};
 use crate::queues::{AddressHandle, CompletionChannel, CompletionQueue};
-use crate::region::pinned_bytes;
 use crate::sys;
 
 /// Packets over one UD queue pair.
@@ -52,9 +53,6 @@ pub struct VerbsDatagram {
     counters: VerbsDatagramCounters,
     device: Arc<Device>,
 }
-
-/// Receives between two looks at what the device reports: a look is a system call.
-const RECEIVES_PER_LOOK: u32 = 1 << 16;
 
 impl VerbsDatagram {
     /// Opens a device and makes all memory and queues that the driver will ever need.
@@ -110,49 +108,6 @@ impl VerbsDatagram {
     /// What has happened so far.
     pub fn counters(&self) -> &VerbsDatagramCounters {
         &self.counters
-    }
-
-    fn start(&mut self) -> Result<(), VerbsError> {
-        let port_num = self.device.port.number;
-        let zero = sys::ibv_qp_attr::default();
-        let init = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_INIT, port_num, qkey: QUEUE_KEY, ..zero };
-        let init_mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_QKEY;
-        self.pair.modify("initialise a datagram queue pair", init, init_mask)?;
-        self.receiving.refill(&self.pair, &self.counters);
-        self.receiving.arm();
-        let receive = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_RTR, ..zero };
-        self.pair.modify("receive datagrams", receive, sys::IBV_QP_STATE)?;
-        let send = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_RTS, ..zero };
-        self.pair.modify("send datagrams", send, sys::IBV_QP_STATE | sys::IBV_QP_SQ_PSN)?;
-        self.counters.pinned_bytes.set(pinned_bytes());
-        Ok(())
-    }
-
-    /// Makes the queue pair usable again after a failure has stopped it. What was with the card is lost.
-    #[cold]
-    fn restart(&mut self) {
-        self.counters.restarts.increment();
-        let reset = sys::ibv_qp_attr { qp_state: sys::IBV_QPS_RESET, ..sys::ibv_qp_attr::default() };
-        self.is_dead = self.pair.modify("reset a datagram queue pair", reset, sys::IBV_QP_STATE).is_err();
-        if !self.is_dead {
-            self.sending.forget();
-            self.receiving.take_all_back();
-            self.is_dead = self.start().is_err();
-        }
-    }
-
-    /// Learns what the device reports on its own account.
-    #[cold]
-    fn take_device_events(&mut self) {
-        self.receives_until_look = RECEIVES_PER_LOOK;
-        while let Some(event) = events::next_event(&self.device) {
-            match event {
-                DeviceEvent::PortDown => self.counters.port_losses.increment(),
-                DeviceEvent::PortUp => self.counters.port_recoveries.increment(),
-                DeviceEvent::DeviceGone => self.is_dead = true,
-                DeviceEvent::PairFailed { .. } => self.restart(),
-            }
-        }
     }
 
     /// How a place is known here: within an InfiniBand subnet by its local identifier, since packets name only that.
@@ -243,9 +198,10 @@ impl Datagram for VerbsDatagram {
         self.sending.flush(&self.pair, &self.counters);
     }
 
+    /// A dead device takes nothing ever again.
     #[inline]
     fn is_backed_up(&self) -> bool {
-        self.sending.is_backed_up()
+        !self.is_dead && self.sending.is_backed_up()
     }
 
     #[inline]

@@ -70,3 +70,13 @@ fn a_way_that_was_not_there_is_found_when_the_cable_comes_back() {
     get_through(&mut a, to_b, &mut b);
     assert!(a.counters().packets_unsendable.get() > 0, "without a cable there was no way");
 }
+
+#[test]
+fn nothing_waits_for_a_device_that_is_gone() {
+    let (mut a, b) = (driver_on("rxe0"), driver_on("rxe1"));
+    let to_b = a.resolve(&b.address()).expect("an address");
+    a.send(to_b, 0, &[b"too late"]).expect("there is room");
+    assert!(a.is_backed_up(), "it waits for a flush");
+    a.is_dead = true;
+    assert!(!a.is_backed_up());
+}

@@ -2,7 +2,8 @@
 //!
 //! Lanes are reliable and ordered, so this is the only fault beside breaking that they can have: records become visible
 //! later, in the same order. Until then they are kept in a mirror of the peer's ring. Its places are those of the ring, and
-//! so are not used again before the peer has read them there.
+//! so are not used again before the peer has read them there. A sender that is dropped publishes what it still keeps: drop it
+//! before its lane is closed, and nothing is lost.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -66,7 +67,7 @@ impl<L: LaneDriver> LaneDriver for LaneDelay<L> {
 }
 
 /// The writing end of a lane that delays.
-pub struct DelayingSender<S> {
+pub struct DelayingSender<S: LaneSender> {
     inner: S,
     config: LaneDelayConfig,
     random: Random,
@@ -85,8 +86,8 @@ struct Waiting {
 }
 
 impl<S: LaneSender> DelayingSender<S> {
-    fn release_due(&mut self) {
-        let now = self.clock.now();
+    /// Publishes what is to leave by `now`.
+    fn release(&mut self, now: Instant) {
         while let Some(&Waiting { leaves_at, offset, length, next_offset }) = self.waiting.front()
             && leaves_at <= now
         {
@@ -95,6 +96,16 @@ impl<S: LaneSender> DelayingSender<S> {
             self.inner.claim(offset, length);
             self.inner.record(offset, length).copy_from_slice(&self.mirror[offset..offset + bytes]);
             self.inner.publish(offset, length, next_offset);
+        }
+    }
+}
+
+impl<S: LaneSender> Drop for DelayingSender<S> {
+    fn drop(&mut self) {
+        if !self.waiting.is_empty() {
+            self.release(Instant::NEVER);
+            // What finds no room is lost with the lane, as it is without delays.
+            self.inner.ring_doorbell();
         }
     }
 }
@@ -120,7 +131,7 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
     }
 
     fn ring_doorbell(&mut self) -> bool {
-        self.release_due();
+        self.release(self.clock.now());
         self.inner.ring_doorbell() && self.waiting.is_empty()
     }
 
@@ -160,5 +171,21 @@ mod tests {
         assert!(sender.ring_doorbell() && sender.next_deadline().is_none());
         let offsets: Vec<_> = (0..20).map(|number| number * 64).collect();
         assert_eq!(*published.lock().expect("no panic"), offsets);
+    }
+
+    #[test]
+    fn a_sender_that_is_dropped_publishes_what_it_keeps() {
+        let scripted = Scripted::default();
+        let published = scripted.published();
+        let config = LaneDelayConfig { seed: 3, delay: 1.0, delay_time: Duration::from_secs(1) };
+        let mut driver = LaneDelay::new(scripted, config, Clock::simulated(Arc::default()));
+        let (_, mut sender, _receiver) = connected(&mut driver);
+        for offset in [0, 64] {
+            sender.record(offset, 64).fill(1);
+            sender.publish(offset, 64, offset + 64);
+        }
+        assert!(!sender.ring_doorbell() && published.lock().expect("no panic").is_empty());
+        drop(sender);
+        assert_eq!(*published.lock().expect("no panic"), [0, 64]);
     }
 }

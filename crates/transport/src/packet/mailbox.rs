@@ -87,12 +87,6 @@ impl Mailbox {
         self.channels.values_mut().map(waiting).sum()
     }
 
-    /// Whether messages wait for calls to end.
-    #[inline]
-    pub fn any_starved(&self) -> bool {
-        !self.starved.is_empty()
-    }
-
     pub fn cancel_receive(&mut self, receive: MessageId) -> bool {
         self.matching.withdraw(receive.0)
     }
@@ -104,7 +98,9 @@ impl Mailbox {
 
     /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
     pub fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
-        let Some(channel) = self.channels.remove(&session) else { return Vec::new() };
+        self.starved.retain(|starved| *starved != session);
+        // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it, too.
+        let channel = self.channels.remove(&session).unwrap_or_default();
         self.heirless.add(&mut self.matching, channel.source, session, |message| message.session);
         let under_way = channel.under_way.into_iter().map(|(send, _)| send);
         under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()

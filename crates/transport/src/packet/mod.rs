@@ -169,7 +169,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
         self.outbound.report_sessions(sink);
-        if self.outbound.mail.any_starved() {
+        if self.outbound.can_feed() {
             self.outbound.feed_starved();
         }
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
@@ -190,7 +190,8 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let can_send = self.outbound.calls.wants_transmit() || self.outbound.can_feed();
-        if can_send || self.transmitter.is_blocked() {
+        // No fabric says when it has room again.
+        if can_send || self.transmitter.is_blocked() || self.driver.is_backed_up() {
             return Some(Instant::ZERO);
         }
         self.outbound.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()

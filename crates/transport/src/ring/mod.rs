@@ -185,7 +185,7 @@ impl<D: LaneDriver> Ring<D> {
     #[cold]
     fn end_doomed_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some((slot, reason)) = self.outbound.next_doomed() {
-            self.outbound.driver.close(self.outbound.sessions[slot].lane);
+            self.outbound.close(slot);
             self.session_down(slot, &reason, sink);
         }
     }

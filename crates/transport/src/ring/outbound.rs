@@ -19,10 +19,11 @@ use crate::{
 
 /// Everything that sending needs.
 pub struct Outbound<D: LaneDriver> {
+    /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
+    pub sessions: Vec<Session<D::Sender>>,
     pub driver: D,
     pub hello: Hello,
     pub config: RingConfig,
-    pub sessions: Vec<Session<D::Sender>>,
     pub counters: RingCounters,
     /// The slots of sessions with an open record.
     pub(super) dirty: Vec<u16>,
@@ -38,10 +39,10 @@ pub struct Outbound<D: LaneDriver> {
 impl<D: LaneDriver> Outbound<D> {
     pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         Self {
+            sessions: Vec::new(),
             driver,
             hello,
             config,
-            sessions: Vec::new(),
             counters,
             dirty: Vec::new(),
             doomed: Vec::new(),
@@ -96,6 +97,13 @@ impl<D: LaneDriver> Outbound<D> {
             let why = format!("more calls waited for it than its limit of {calls_max}");
             self.doom(slot, DownReason::Refused { why });
         }
+    }
+
+    /// Closes the lane of a session that is about to be forgotten.
+    pub fn close(&mut self, slot: usize) {
+        let session = &mut self.sessions[slot];
+        session.sender = None;
+        self.driver.close(session.lane);
     }
 
     pub fn forget_session(&mut self, slot: usize) {

@@ -5,6 +5,9 @@ use crate::space::ParameterEntry;
 /// How far a first guess goes from the default of a number, in factors of four to either side.
 const FACTORS: [f64; 4] = [1.0 / 16.0, 0.25, 4.0, 16.0];
 
+/// Where a first guess goes between the bounds of a number, as parts of the way by factors.
+const PARTS: [f64; 4] = [0.125, 0.375, 0.625, 0.875];
+
 /// A parameter that is one of some words.
 pub(super) fn words(name: &str, words: &[&str], default: &str) -> ParameterEntry {
     let mut values: Vec<toml::Value> =
@@ -40,6 +43,23 @@ pub(super) fn number(
         default: Some(show(default)),
         ..entry(name, kind, values.into_iter().map(&show).collect(), "")
     }
+}
+
+/// A number whose default is a word: that, and powers of two between its bounds.
+pub(super) fn number_or_word(
+    name: &str,
+    kind: &str,
+    default: &str,
+    bounds: (f64, f64),
+    show: impl Fn(f64) -> toml::Value,
+) -> ParameterEntry {
+    let (first, last) = (bounds.0.max(1.0).log2(), bounds.1.log2());
+    let power = |part: &f64| (first + part * (last - first)).round().exp2().clamp(bounds.0, bounds.1);
+    let mut values: Vec<f64> = PARTS.iter().map(power).collect();
+    values.dedup();
+    let values = values.into_iter().map(&show);
+    let word = toml::Value::String(default.to_owned());
+    entry(name, kind, core::iter::once(word).chain(values).collect(), default)
 }
 
 fn entry(name: &str, kind: &str, values: Vec<toml::Value>, default: &str) -> ParameterEntry {

@@ -8,6 +8,7 @@ mod ends;
 mod outcome;
 mod receive;
 mod send;
+mod wanted;
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -17,10 +18,11 @@ use farcall_transport::CallId;
 use super::context::Context;
 pub(super) use ends::Ended;
 pub use outcome::{Cancellation, KeptMessage, Message, ReceiveError, ReceiveOutcome, Received, SendError};
-pub(super) use receive::Wanted;
-pub use receive::{AnySource, AnyTag, ContextReceive, ReceiveMessage, Receiving, SourceChoice, TagChoice};
+pub use receive::{ContextReceive, ReceiveMessage, Receiving};
 pub(super) use send::Destinations;
 pub use send::{ContextSend, SendMessage, Sending};
+pub(super) use wanted::Wanted;
+pub use wanted::{AnySource, AnyTag, SourceChoice, TagChoice};
 
 /// A callback that takes the end of a send.
 pub type SendCallback = Box<dyn FnOnce(&mut Context<'_>, Result<(), SendError>) + Send>;

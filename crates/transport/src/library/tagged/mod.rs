@@ -1,0 +1,104 @@
+//! Tagged messages: out through the peer's window and in batches, in through the matching.
+//!
+//! Short messages gather until the next flush and travel as one message of the library, which costs as much as ten of
+//! them. A library may let what is short overtake what is long, so packets are put back in order by their numbers before
+//! anything is matched.
+
+mod receiving;
+mod sending;
+
+use farcall_driver::Destination;
+use farcall_protocol::matching::{ReceiveWindow, Sequencer, Source, Tag, lines, lines_max};
+use farcall_protocol::session::{Link, SessionId};
+use farcall_protocol::wire::{HEADER_BYTES, TaggedPacket, put_tagged};
+
+use super::outbound::Outbound;
+use super::seam::Library;
+use crate::mail::Correspondent;
+use crate::{Kept, Outgoing};
+
+/// The longest batch with its head, in bytes: it fits the buffers of 8 KiB in which UCX copies what is short.
+const BATCH_BYTES_MAX: usize = 7 << 10;
+
+/// What is in front of the messages of a batch.
+const FRONT_BYTES: usize = 1 + HEADER_BYTES;
+
+const OVERRUN: &str = "more messages, or more credit for them, than there can be";
+
+/// The tagged messages of one session.
+#[derive(Default)]
+pub struct Tagged {
+    pub mail: Correspondent,
+    /// How much the peer has room for; 0 until it has said so.
+    lines_of_peer: u32,
+    /// Messages that leave with the next flush, composed with room for their head; empty when there are none.
+    batch: Vec<u8>,
+    batch_bytes_max: usize,
+    packets_sent: u32,
+    sequencer: Sequencer<Early>,
+    /// The payloads of packets that came before those in front of them, in bytes.
+    early_bytes: usize,
+}
+
+/// A packet that came before those in front of it.
+struct Early {
+    contents: Contents,
+    payload: Kept,
+}
+
+/// What is left of a packet with a message that nobody expects yet.
+#[derive(Clone, Copy)]
+pub struct Rest {
+    pub id: SessionId,
+    contents: Contents,
+    /// Where the next message of a batch begins.
+    at: usize,
+}
+
+/// What the payload of a packet is.
+#[derive(Clone, Copy)]
+enum Contents {
+    Message(Tag),
+    Batch,
+}
+
+impl Tagged {
+    /// What a message counts, if the peer has room for it, and has said so.
+    #[inline]
+    fn admitted(&self, bytes: usize) -> Option<u32> {
+        let counted = lines(bytes).min(lines_max(self.lines_of_peer));
+        (self.lines_of_peer > 0 && self.mail.send_window.admits(counted)).then_some(counted)
+    }
+
+    /// The packet whose turn it is, if it has come.
+    fn pop(&mut self) -> Option<Early> {
+        let early = self.sequencer.pop()?;
+        self.early_bytes -= early.payload.len();
+        Some(early)
+    }
+
+    fn next_number(&mut self) -> u32 {
+        let number = self.packets_sent;
+        self.packets_sent = number.wrapping_add(1);
+        number
+    }
+}
+
+impl<L: Library> Outbound<L> {
+    /// A session is up: says how much may be sent here.
+    pub fn open_mail(&mut self, link: &Link, id: SessionId, source: Source) {
+        let limit = self.unexpected_lines;
+        let Some(channel) = self.channel(id) else { return };
+        let batch_bytes_max = BATCH_BYTES_MAX.min(FRONT_BYTES + channel.message_bytes_max());
+        let tagged = &mut channel.tagged;
+        tagged.mail.source = source;
+        tagged.mail.receive_window = ReceiveWindow::new(limit);
+        tagged.batch_bytes_max = batch_bytes_max;
+        self.transmit_tagged(link, TaggedPacket::Credit { consumed: 0, limit }, Outgoing::Slice(&[]));
+    }
+
+    fn transmit_tagged(&mut self, link: &Link, packet: TaggedPacket, payload: Outgoing<'_>) {
+        put_tagged(&mut self.head, link.remote, packet);
+        self.library.send(Destination(link.to.0), self.head.as_bytes(), payload);
+    }
+}

@@ -1,0 +1,203 @@
+//! In: packets in the order of their numbers, and their messages to who wants them.
+
+use farcall_protocol::matching::{Tag, WINDOW_LINE_BYTES, lines, lines_max};
+use farcall_protocol::session::SessionId;
+use farcall_protocol::wire::{Batch, TaggedPacket};
+
+use super::{Contents, Early, OVERRUN, Rest};
+use crate::library::outbound::{Outbound, to_protocol};
+use crate::library::seam::Library;
+use crate::mail::{Claimed, Patience, Verdict};
+use crate::{Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, Sink};
+
+impl<L: Library> Outbound<L> {
+    #[inline]
+    pub fn post_receive(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+    ) -> ReceiveProgress {
+        let is_down = from.is_some_and(|origin| self.channel(to_protocol(origin.session)).is_none());
+        match self.mail.post(receive, from, tag, is_down) {
+            Ok(Claimed { envelope, payload, lines }) => {
+                self.consumed(envelope.session, lines);
+                ReceiveProgress::Arrived(envelope, payload)
+            }
+            Err(progress) => progress,
+        }
+    }
+
+    /// Hands the messages that waited to a sink that takes all.
+    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
+        while let Some(Claimed { envelope, payload, lines }) = self.mail.claim_for_sink() {
+            self.consumed(envelope.session, lines);
+            sink.message(self, envelope, &payload.as_incoming());
+        }
+    }
+
+    /// An unexpected message was consumed.
+    fn consumed(&mut self, session: crate::SessionId, lines: u32) {
+        let id = to_protocol(session);
+        if let Some(channel) = self.channel(id) {
+            channel.tagged.mail.receive_window.consume(lines);
+            self.return_credit_if_due(id);
+        }
+    }
+
+    /// Widens the peer's window when enough was consumed.
+    #[inline]
+    fn return_credit_if_due(&mut self, id: SessionId) {
+        let limit = self.unexpected_lines;
+        let Some(channel) = self.channel(id) else { return };
+        let window = &mut channel.tagged.mail.receive_window;
+        if let Some(link) = channel.link
+            && window.credit_is_due()
+        {
+            let consumed = window.take_credit();
+            self.transmit_tagged(&link, TaggedPacket::Credit { consumed, limit }, Outgoing::Slice(&[]));
+        }
+    }
+
+    /// A packet about tagged messages came, of the session at `index`. Gives what is left of it.
+    #[inline]
+    pub fn take_tagged(
+        &mut self,
+        index: usize,
+        packet: TaggedPacket,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Option<Rest> {
+        let channel = self.channel_at(index)?;
+        let (id, bytes_max) = (channel.id, channel.message_bytes_max());
+        let (number, contents) = match packet {
+            TaggedPacket::One { number, tag } => (number, Contents::Message(tag)),
+            TaggedPacket::Batch { number } => (number, Contents::Batch),
+            TaggedPacket::Credit { consumed, limit } => {
+                self.take_credit(id, consumed, limit);
+                return None;
+            }
+        };
+        if payload.as_slice().len() > bytes_max {
+            self.violated(id, "a message over the agreed limit");
+            return None;
+        }
+        if !channel.tagged.sequencer.skip(number) {
+            self.put_aside(id, number, Early { contents, payload: Kept::from(payload) });
+            return None;
+        }
+        self.deliver(Rest { id, contents, at: 0 }, payload, Patience::Once, sink)
+    }
+
+    /// Keeps a packet until those in front of it have come.
+    #[cold]
+    fn put_aside(&mut self, id: SessionId, number: u32, early: Early) {
+        let limit = self.unexpected_lines as usize;
+        let Some(channel) = self.channel(id) else { return };
+        // What is ahead is within the window of its sender. Messages have no more bytes than their lines, batches included, but
+        // for one that may be longer than the window and then has most of it for itself; each counts a line at least.
+        let bytes_max = limit * WINDOW_LINE_BYTES + channel.message_bytes_max();
+        let tagged = &mut channel.tagged;
+        tagged.early_bytes += early.payload.len();
+        if tagged.early_bytes > bytes_max {
+            return self.violated(id, OVERRUN);
+        }
+        if tagged.sequencer.insert(number, limit, early).is_err() {
+            self.violated(id, "a message with a wrong number");
+        }
+    }
+
+    /// Hands on what is left of a packet whose turn it is, and those that waited for it. Gives what is left then.
+    #[inline]
+    pub fn deliver(
+        &mut self,
+        rest: Rest,
+        payload: &Incoming<'_>,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> Option<Rest> {
+        let id = rest.id;
+        let left = match self.read(rest, payload, patience, sink) {
+            Ok(None) => self.deliver_early(id, sink),
+            left => left,
+        };
+        match left {
+            Ok(left) => {
+                self.return_credit_if_due(id);
+                left
+            }
+            Err(what) => {
+                self.violated(id, what);
+                None
+            }
+        }
+    }
+
+    fn deliver_early(&mut self, id: SessionId, sink: &mut dyn Sink) -> Result<Option<Rest>, &'static str> {
+        while let Some(Early { contents, payload }) =
+            self.channel(id).and_then(|channel| channel.tagged.pop())
+        {
+            // They lie here already, so that nothing is won by leaving them.
+            self.read(Rest { id, contents, at: 0 }, &payload.as_incoming(), Patience::Never, sink)?;
+        }
+        Ok(None)
+    }
+
+    /// Hands on the messages of a packet; gives where it was left.
+    #[inline]
+    fn read(
+        &mut self,
+        rest: Rest,
+        payload: &Incoming<'_>,
+        mut patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Rest>, &'static str> {
+        let id = rest.id;
+        let bytes = payload.as_slice();
+        let mut batch = match rest.contents {
+            Contents::Message(tag) => {
+                let verdict = self.arrive(id, tag, payload, patience, sink)?;
+                return Ok((verdict == Verdict::Left).then_some(rest));
+            }
+            Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
+        };
+        loop {
+            let at = bytes.len() - batch.unread();
+            let Some(entry) = batch.next() else { return Ok(None) };
+            let (tag, message) = entry.map_err(|malformed| malformed.what)?;
+            let verdict = self.arrive(id, tag, &Incoming::Borrowed(message), patience, sink)?;
+            if verdict == Verdict::Left {
+                return Ok(Some(Rest { at, ..rest }));
+            }
+            patience = patience.after(verdict);
+        }
+    }
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        id: SessionId,
+        tag: Tag,
+        payload: &Incoming<'_>,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> Result<Verdict, &'static str> {
+        // Of a session that is over nothing is taken any more.
+        let channel = self.channels.get_mut(id.index()).and_then(Option::as_mut);
+        let Some(channel) = channel.filter(|channel| channel.id == id) else { return Ok(Verdict::Kept) };
+        let bytes = payload.as_slice().len();
+        let envelope = Envelope { session: crate::SessionId(id.0), tag, bytes };
+        let counted = lines(bytes).min(lines_max(self.unexpected_lines));
+        let leave = patience == Patience::Once;
+        let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, leave);
+        let verdict = verdict.map_err(|_| OVERRUN)?;
+        match verdict {
+            Verdict::Left => return Ok(verdict),
+            Verdict::Kept => self.counters.unexpected.increment(),
+            Verdict::Receive(receive) => sink.received(self, receive, envelope, payload),
+            Verdict::HandOn => sink.message(self, envelope, payload),
+        }
+        self.counters.messages_received.increment();
+        Ok(verdict)
+    }
+}

@@ -1,0 +1,162 @@
+//! Out: at once, in a batch, or when the peer's window has room.
+
+use farcall_driver::Destination;
+use farcall_protocol::matching::{SendWindow, Tag};
+use farcall_protocol::session::SessionId;
+use farcall_protocol::wire::{BATCH_ENTRY_BYTES, HEADER_BYTES, TaggedPacket, put_entry, put_tagged};
+
+use super::{FRONT_BYTES, OVERRUN};
+use crate::library::outbound::{Outbound, to_protocol};
+use crate::library::seam::{Library, compose};
+use crate::mail::WaitingSend;
+use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
+
+/// The longest message that is copied into a batch, in bytes.
+const SHORT_BYTES_MAX: usize = 2 << 10;
+
+impl<L: Library> Outbound<L> {
+    pub fn send_message(
+        &mut self,
+        session: crate::SessionId,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'_>,
+    ) -> Result<SendProgress, SendRefused> {
+        let id = to_protocol(session);
+        let channel = self.channel(id).ok_or(SendRefused::Down)?;
+        let (bytes, bytes_max) = (payload.len(), channel.message_bytes_max());
+        if bytes > bytes_max {
+            return Err(SendRefused::TooLong { bytes, bytes_max });
+        }
+        let must_wait = !channel.tagged.mail.sends.is_empty();
+        let refused = if must_wait { Some(payload) } else { self.transmit_message(id, tag, payload).err() };
+        let (Some(payload), Some(channel)) = (refused, self.channel(id)) else {
+            return Ok(SendProgress::Done);
+        };
+        channel.tagged.mail.sends.push_back(WaitingSend { send, tag, payload: payload.into() });
+        self.counters.window_full.increment();
+        Ok(SendProgress::Pending)
+    }
+
+    /// Sends a message now, or gives its payload back when the peer has no room for it.
+    fn transmit_message<'p>(
+        &mut self,
+        id: SessionId,
+        tag: Tag,
+        payload: Outgoing<'p>,
+    ) -> Result<(), Outgoing<'p>> {
+        if self.append_to_batch(id, tag, payload.as_slice()) {
+            return Ok(());
+        }
+        let Some(channel) = self.channel(id) else { return Err(payload) };
+        let (Some(counted), Some(link)) = (channel.tagged.admitted(payload.len()), channel.link) else {
+            return Err(payload);
+        };
+        self.send_batch(id);
+        let Some(channel) = self.channel(id) else { return Err(payload) };
+        channel.tagged.mail.send_window.send(counted);
+        let number = channel.tagged.next_number();
+        self.transmit_tagged(&link, TaggedPacket::One { number, tag }, payload);
+        Ok(())
+    }
+
+    /// Sends a message that is short, if nothing is in its way.
+    #[inline]
+    pub fn send_short(&mut self, session: crate::SessionId, tag: Tag, payload: &[u8]) -> bool {
+        let id = to_protocol(session);
+        let is_free = self.channel(id).is_some_and(|channel| channel.tagged.mail.sends.is_empty());
+        is_free && self.append_to_batch(id, tag, payload)
+    }
+
+    /// Puts a message into the batch, if it is short and the peer has room for it.
+    #[inline]
+    fn append_to_batch(&mut self, id: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        let entry_bytes = BATCH_ENTRY_BYTES + payload.len().next_multiple_of(BATCH_ENTRY_BYTES);
+        let Some(channel) = self.channel(id) else { return false };
+        let tagged = &mut channel.tagged;
+        let is_short =
+            payload.len() <= SHORT_BYTES_MAX && FRONT_BYTES + entry_bytes <= tagged.batch_bytes_max;
+        let Some(counted) = tagged.admitted(payload.len()).filter(|_| is_short) else { return false };
+        if tagged.batch.len() + entry_bytes > tagged.batch_bytes_max {
+            self.send_batch(id);
+        }
+        let Some(channel) = self.channel(id) else { return false };
+        let tagged = &mut channel.tagged;
+        let is_first = tagged.batch.is_empty();
+        if is_first {
+            compose(&mut tagged.batch, &[0; HEADER_BYTES]);
+        }
+        put_entry(&mut tagged.batch, tag, payload);
+        tagged.mail.send_window.send(counted);
+        if is_first {
+            self.open_batches.push(id);
+        }
+        true
+    }
+
+    fn send_batch(&mut self, id: SessionId) {
+        let Some(channel) = self.channel(id) else { return };
+        let Some(link) = channel.link.filter(|_| !channel.tagged.batch.is_empty()) else { return };
+        let number = channel.tagged.next_number();
+        let mut batch = core::mem::take(&mut channel.tagged.batch);
+        put_tagged(&mut self.head, link.remote, TaggedPacket::Batch { number });
+        batch[1..=HEADER_BYTES].copy_from_slice(self.head.as_bytes());
+        self.library.send_composed(Destination(link.to.0), &mut batch);
+        self.counters.batches_sent.increment();
+        if let Some(channel) = self.channel(id) {
+            channel.tagged.batch = batch;
+        }
+    }
+
+    /// Sends every batch; says whether there was one.
+    #[inline]
+    pub fn send_batches(&mut self) -> bool {
+        let any = !self.open_batches.is_empty();
+        while let Some(id) = self.open_batches.pop() {
+            self.send_batch(id);
+        }
+        any
+    }
+
+    /// Sends the messages that wait, oldest first, until the window ends again.
+    fn send_waiting(&mut self, id: SessionId) {
+        while let Some(WaitingSend { send, tag, payload }) =
+            self.channel(id).and_then(|channel| channel.tagged.mail.sends.pop_front())
+        {
+            match payload.offer(|payload| self.transmit_message(id, tag, payload)) {
+                Ok(()) => self.mail.ended_sends.push((send, Ok(()))),
+                Err(payload) => {
+                    let waiting = WaitingSend { send, tag, payload };
+                    if let Some(channel) = self.channel(id) {
+                        channel.tagged.mail.sends.push_front(waiting);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Tells the sink which sends have ended.
+    #[inline]
+    pub fn report_sends(&mut self, sink: &mut dyn Sink) {
+        if !self.mail.ended_sends.is_empty() {
+            for (send, outcome) in core::mem::take(&mut self.mail.ended_sends) {
+                sink.sent(self, send, outcome);
+            }
+        }
+    }
+
+    /// The peer has consumed messages, or says how much it has room for.
+    pub(super) fn take_credit(&mut self, id: SessionId, consumed: u32, limit: u32) {
+        let Some(channel) = self.channel(id) else { return };
+        let tagged = &mut channel.tagged;
+        if tagged.lines_of_peer == 0 {
+            tagged.lines_of_peer = limit;
+            tagged.mail.send_window = SendWindow::new(limit);
+        }
+        if tagged.lines_of_peer != limit || tagged.mail.send_window.credit(consumed).is_err() {
+            return self.violated(id, OVERRUN);
+        }
+        self.send_waiting(id);
+    }
+}

@@ -1,0 +1,160 @@
+//! In: back in order, to who wants them or kept, and answered when there is room.
+
+use farcall_protocol::calls::{Payload, Policy, Received};
+use farcall_protocol::matching::{Pattern, Tag, lines};
+use farcall_protocol::session::EndReason;
+use farcall_protocol::wire::CallKey;
+
+use super::{TAKEN, TRAILER_BYTES};
+use crate::packet::mailbox::{Early, Held, Withheld};
+use crate::packet::outbound::{Outbound, to_protocol};
+use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SessionId, Sink};
+
+impl<P: Policy> Outbound<P> {
+    pub fn post_receive(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+    ) -> ReceiveProgress {
+        let pattern = Pattern { source: from.map(|origin| origin.source), tag };
+        match self.mail.matching.post(receive.0, pattern) {
+            Some(expected) => {
+                let session = expected.message.session;
+                let payload = self.consume(expected.message);
+                ReceiveProgress::Arrived(
+                    Envelope { session, tag: expected.tag, bytes: payload.len() },
+                    payload,
+                )
+            }
+            None if from.is_some_and(|origin| !self.calls.is_open(to_protocol(origin.session))) => {
+                self.mail.matching.withdraw(receive.0);
+                ReceiveProgress::Down
+            }
+            None => ReceiveProgress::Posted,
+        }
+    }
+
+    /// A request came that carries a message.
+    pub fn message_came(
+        &mut self,
+        session: SessionId,
+        request: CallKey,
+        payload: Received,
+        packet: &[u8],
+        sink: &mut dyn Sink,
+    ) {
+        let Some((tag, number, payload)) = split_trailer(payload, packet) else {
+            return self.violation(session, "a message without a tag");
+        };
+        let ahead_max = usize::from(self.calls.sessions().config().offer.calls_max);
+        let channel = self.mail.channels.entry(session).or_default();
+        if channel.sequencer.skip(number) {
+            self.deliver(session, tag, request, number, &payload, sink);
+        } else {
+            let early = Early { tag, request, number, payload: Kept::from(&payload) };
+            if channel.sequencer.insert(number, ahead_max, early).is_err() {
+                return self.violation(session, "a message with a wrong number");
+            }
+        }
+        while let Some(early) =
+            self.mail.channels.get_mut(&session).and_then(|channel| channel.sequencer.pop())
+        {
+            let Early { tag, request, number, payload } = early;
+            self.deliver(session, tag, request, number, &payload.as_incoming(), sink);
+        }
+    }
+
+    /// Hands a message on whose turn it is, or keeps it.
+    fn deliver(
+        &mut self,
+        session: SessionId,
+        tag: Tag,
+        request: CallKey,
+        number: u32,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) {
+        let envelope = Envelope { session, tag, bytes: payload.as_slice().len() };
+        let source = self.mail.channels.entry(session).or_default().source;
+        if let Some(receive) = self.mail.matching.arrive(source, tag) {
+            self.acknowledge(session, request);
+            return sink.received(self, MessageId(receive), envelope, payload);
+        }
+        if self.mail.hands_on {
+            self.acknowledge(session, request);
+            return sink.message(self, envelope, payload);
+        }
+        let counted = lines(envelope.bytes);
+        let channel = self.mail.channels.entry(session).or_default();
+        let has_room = channel.withheld.is_empty() && channel.held_lines + counted <= self.mail.window_lines;
+        if has_room {
+            channel.held_lines += counted;
+        } else {
+            channel.withheld.push_back(Withheld { number, request, lines: counted });
+        }
+        let held = Held { session, payload: Kept::from(payload), lines: counted, number };
+        self.mail.matching.keep(source, tag, held);
+        if has_room {
+            self.acknowledge(session, request);
+        }
+    }
+
+    /// A message that was held is received: answers it and others, as room allows.
+    fn consume(&mut self, held: Held) -> Kept {
+        let (session, window_lines) = (held.session, self.mail.window_lines);
+        let Some(channel) = self.mail.channels.get_mut(&session) else { return held.payload };
+        let mut answers = Vec::new();
+        match channel.withheld.iter().position(|withheld| withheld.number == held.number) {
+            Some(place) => answers.extend(channel.withheld.remove(place)),
+            None => channel.held_lines -= held.lines,
+        }
+        while let Some(withheld) = channel.withheld.front()
+            && channel.held_lines + withheld.lines <= window_lines
+        {
+            channel.held_lines += withheld.lines;
+            answers.extend(channel.withheld.pop_front());
+        }
+        answers.into_iter().for_each(|withheld| self.acknowledge(session, withheld.request));
+        held.payload
+    }
+
+    /// Hands the messages that waited to a sink that takes all.
+    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
+        const ANY: Pattern = Pattern { source: None, tag: None };
+        while self.mail.hands_on
+            && let Some(expected) = self.mail.matching.take(ANY)
+        {
+            let session = expected.message.session;
+            let payload = self.consume(expected.message);
+            let envelope = Envelope { session, tag: expected.tag, bytes: payload.len() };
+            sink.message(self, envelope, &payload.as_incoming());
+        }
+    }
+
+    fn acknowledge(&mut self, session: SessionId, request: CallKey) {
+        // Cannot be too long: it is empty.
+        let _ = self.calls.reply(to_protocol(session), request, TAKEN, Payload::Slice(&[]));
+    }
+
+    fn violation(&mut self, session: SessionId, what: &'static str) {
+        self.calls.end_because(to_protocol(session), EndReason::Violation { what });
+    }
+}
+
+/// Tag, number and payload of a message; `None` when it is too short to have them.
+fn split_trailer(payload: Received, packet: &[u8]) -> Option<(Tag, u32, Incoming<'_>)> {
+    let (trailer, payload) = match payload {
+        Received::InPlace(range) => {
+            let (payload, trailer) = packet[range].split_last_chunk::<TRAILER_BYTES>()?;
+            (*trailer, Incoming::Borrowed(payload))
+        }
+        Received::Assembled(mut bytes) => {
+            let trailer = *bytes.last_chunk::<TRAILER_BYTES>()?;
+            bytes.truncate(bytes.len() - TRAILER_BYTES);
+            (trailer, Incoming::Owned(bytes.into()))
+        }
+    };
+    let trailer = u64::from_le_bytes(trailer);
+    Some((Tag(trailer as u32), (trailer >> 32) as u32, payload))
+}

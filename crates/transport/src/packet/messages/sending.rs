@@ -1,0 +1,161 @@
+//! Out: as calls, as long as there are some, and in the order in which they were sent.
+
+use farcall_protocol::calls::{CallError, Payload, Policy};
+use farcall_protocol::matching::{Tag, lines};
+use farcall_protocol::session::EndReason;
+
+use super::{MESSAGES, TRAILER_BYTES};
+use crate::mail::WaitingSend;
+use crate::packet::outbound::{Lent, Outbound, to_protocol};
+use crate::payload::WaitingPayload;
+use crate::{DownReason, MessageId, Outgoing, SendOutcome, SendProgress, SendRefused, SessionId, Sink};
+
+/// Messages up to this many bytes are put together in memory that is used again.
+const SCRATCH_BYTES_MAX: usize = 2048;
+
+impl<P: Policy> Outbound<P> {
+    pub fn send_message(
+        &mut self,
+        session: SessionId,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'_>,
+    ) -> Result<SendProgress, SendRefused> {
+        let offer = self.agreed(session).unwrap_or(self.calls.sessions().config().offer);
+        let (bytes, bytes_max) = (payload.len(), offer.message_bytes_max as usize);
+        if bytes + TRAILER_BYTES > bytes_max {
+            let bytes_max = bytes_max.saturating_sub(TRAILER_BYTES);
+            return Err(SendRefused::TooLong { bytes, bytes_max });
+        }
+        let must_wait = self.mail.channels.get(&session).is_some_and(|channel| !channel.waiting.is_empty());
+        let refused = if must_wait { Err(Some(payload)) } else { self.transmit(session, send, tag, payload) };
+        match refused {
+            Ok(()) => {}
+            Err(None) => return Err(SendRefused::Down),
+            Err(Some(payload)) => {
+                let waiting = WaitingSend { send, tag, payload: payload.into() };
+                self.mail.channels.entry(session).or_default().waiting.push_back(waiting);
+            }
+        }
+        Ok(SendProgress::Pending)
+    }
+
+    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down, or
+    /// ends because the message waited for it and is over its limit.
+    fn transmit<'p>(
+        &mut self,
+        session: SessionId,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'p>,
+    ) -> Result<(), Option<Outgoing<'p>>> {
+        let calls_max = self.agreed(session).unwrap_or(self.calls.sessions().config().offer).calls_max;
+        let counted = lines(payload.len());
+        let window_lines = self.mail.window_lines;
+        let (number, is_free) = match self.mail.channels.get(&session) {
+            None => (0, true),
+            Some(channel) => {
+                let fits = channel.under_way_lines + counted <= window_lines || channel.under_way.is_empty();
+                let has_call = channel.under_way.len() < usize::from(calls_max / 2).max(1);
+                (channel.next_number, fits && has_call)
+            }
+        };
+        if !is_free {
+            return Err(Some(payload));
+        }
+        let trailer = (u64::from(number) << 32 | u64::from(tag.0)).to_le_bytes();
+        let mut bytes = core::mem::take(&mut self.mail.scratch);
+        bytes.clear();
+        bytes.extend_from_slice(payload.as_slice());
+        bytes.extend_from_slice(&trailer);
+        let made = if bytes.len() <= SCRATCH_BYTES_MAX {
+            let made = self.calls.call(to_protocol(session), send.0, MESSAGES, Payload::Slice(&bytes));
+            self.mail.scratch = bytes;
+            made
+        } else {
+            self.calls.call(to_protocol(session), send.0, MESSAGES, Payload::Owned(Lent::Message(bytes)))
+        };
+        match made {
+            Ok(()) => {}
+            Err(CallError::TooMany { .. }) => {
+                if !self.mail.starved.contains(&session) {
+                    self.mail.starved.push(session);
+                }
+                return Err(Some(payload));
+            }
+            Err(CallError::TooLong { bytes, bytes_max }) => {
+                let reason = EndReason::WaitingCallTooLong { bytes, bytes_max };
+                self.calls.end_because(to_protocol(session), reason);
+                return Err(None);
+            }
+            Err(CallError::Down) => return Err(None),
+        }
+        let channel = self.mail.channels.entry(session).or_default();
+        channel.next_number = number.wrapping_add(1);
+        channel.under_way.push_back((send, counted));
+        channel.under_way_lines += counted;
+        Ok(())
+    }
+
+    /// The peer has taken a message.
+    pub fn message_taken(&mut self, session: SessionId, send: MessageId, sink: &mut dyn Sink) {
+        let Some(channel) = self.mail.channels.get_mut(&session) else { return };
+        let Some(place) = channel.under_way.iter().position(|(other, _)| *other == send) else { return };
+        let (_, counted) = channel.under_way.remove(place).expect("it was found");
+        channel.under_way_lines -= counted;
+        self.send_waiting(session);
+        sink.sent(self, send, Ok(()));
+    }
+
+    /// Whether a message could go that waits for a call to end.
+    #[inline]
+    pub fn can_feed(&self) -> bool {
+        self.mail.starved.iter().any(|&session| self.calls.has_free_call(to_protocol(session)))
+    }
+
+    /// Sends messages that waited for a call to end, however it ended.
+    #[cold]
+    pub fn feed_starved(&mut self) {
+        // Those for which there are still too few calls come back to the end.
+        let mut place = 0;
+        for _ in 0..self.mail.starved.len() {
+            let session = self.mail.starved[place];
+            if self.calls.has_free_call(to_protocol(session)) {
+                self.mail.starved.remove(place);
+                self.send_waiting(session);
+            } else {
+                place += 1;
+            }
+        }
+    }
+
+    /// Sends messages that wait, oldest first.
+    fn send_waiting(&mut self, session: SessionId) {
+        while let Some(WaitingSend { send, tag, payload }) =
+            self.mail.channels.get_mut(&session).and_then(|channel| channel.waiting.pop_front())
+        {
+            let mut is_down = false;
+            let sent = payload.offer(|payload| {
+                self.transmit(session, send, tag, payload).map_err(|refused| {
+                    is_down = refused.is_none();
+                    refused.unwrap_or(Outgoing::Slice(&[]))
+                })
+            });
+            if let Err(payload) = sent
+                && let Some(channel) = self.mail.channels.get_mut(&session)
+            {
+                // Of a session that is down the end is reported soon, and with it the end of the send.
+                let payload = if is_down { WaitingPayload::Bytes(Vec::new()) } else { payload };
+                return channel.waiting.push_front(WaitingSend { send, tag, payload });
+            }
+        }
+    }
+
+    /// Reports the sends of a session that has ended.
+    pub fn fail_messages(&mut self, session: SessionId, reason: &DownReason, sink: &mut dyn Sink) {
+        for send in self.mail.session_down(session) {
+            let outcome: SendOutcome = Err(reason.clone());
+            sink.sent(self, send, outcome);
+        }
+    }
+}
