@@ -1,7 +1,7 @@
 //! The grammar of `--vary`.
 
 use clap::Args;
-use farcall_lab::vary::Guard;
+use farcall_lab::vary::{BLOCKS_MAX, Guard};
 
 use super::whole_number;
 
@@ -23,7 +23,7 @@ pub struct Varying {
     pub figure: Option<String>,
     /// With --vary: blocks, in each of which every combination runs once, in random order; they share --count, --seconds or
     /// --ops [default: 8]
-    #[arg(long, requires = "vary", value_parser = whole_number::<1000>)]
+    #[arg(long, requires = "vary", value_parser = whole_number::<{ BLOCKS_MAX }>)]
     pub blocks: Option<u64>,
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Figure, RecordedRun};
 use crate::analysis::finding::{Finding, Section};
-use crate::vary::INDIFFERENCE;
+use crate::vary::{BLOCKS_MAX, INDIFFERENCE};
 
 /// An effect as its record has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,11 +104,13 @@ impl VariedEffect {
         format!("{:+.1} %{interval}", percent(self.ratio))
     }
 
-    /// How many blocks would make the interval so narrow that an effect like this were inert or not.
+    /// How many blocks would make the interval so narrow that an effect like this were decided: that it leaves out a ratio
+    /// of 1, or lies within the indifference, whichever comes first.
     fn blocks_needed(&self) -> Option<u64> {
         let (low, high) = self.interval?;
         let half = (high / low).ln() / 2.0;
-        let margin = (INDIFFERENCE.ln_1p() - self.ratio.ln().abs()).abs().max(INDIFFERENCE / 4.0);
+        let effect = self.ratio.ln().abs();
+        let margin = effect.max(INDIFFERENCE.ln_1p() - effect);
         Some((self.blocks as f64 * (half / margin).powi(2)).ceil() as u64).filter(|more| *more > self.blocks)
     }
 }
@@ -156,14 +158,20 @@ fn of_figure(about: &str, mut effects: Vec<VariedEffect>) -> Vec<Finding> {
     findings.extend(pairs.map(|effect| together(about, effect)));
     findings.extend(effects.iter().filter_map(|effect| guarded(about, effect)));
     let undecided = effects.iter().filter(|effect| effect.is_of_factor() && effect.verdict == "undecided");
-    let blocks = undecided.filter_map(VariedEffect::blocks_needed).max();
-    findings.extend(blocks.map(|blocks| {
-        let sentence = format!(
-            "what is neither confirmed nor refuted would be with narrower intervals: run it again with `--blocks {blocks}`"
-        );
-        Finding::new(Section::NextExperiment, "more_blocks", about, sentence).with([("blocks", blocks as f64)])
-    }));
+    let needed = undecided.filter_map(VariedEffect::blocks_needed).max();
+    findings.extend(needed.map(|needed| more_blocks(about, needed)));
     findings
+}
+
+/// That it is worth running again, with as many blocks as are needed or as the command line takes.
+fn more_blocks(about: &str, needed: u64) -> Finding {
+    let blocks = needed.min(BLOCKS_MAX);
+    let beside =
+        if needed > BLOCKS_MAX { " and more in each run, as blocks alone may not be enough" } else { "" };
+    let sentence = format!(
+        "what is neither confirmed nor refuted would be with narrower intervals: run it again with `--blocks {blocks}`{beside}"
+    );
+    Finding::new(Section::NextExperiment, "more_blocks", about, sentence).with([("blocks", blocks as f64)])
 }
 
 /// That the figure depends on what the factor sets.
@@ -265,6 +273,43 @@ mod tests {
         let next = found.iter().find(|one| one.rule == "more_blocks").expect("something is undecided");
         assert!(next.figure("blocks").expect("a number") > 8.0, "{next:?}");
         assert!(found.iter().any(|one| one.rule == "guard" && one.sentence.contains("breaks the guard")));
+    }
+
+    /// A factor's effect over eight blocks, with an interval of that half width around it, both as logarithms.
+    fn undecided(effect_log: f64, half: f64) -> Figure {
+        let mut figure = effect("effect", &["ring.ring_bytes"], effect_log.exp(), "undecided");
+        figure.more.insert("ratio_low".to_owned(), json!((effect_log - half).exp()));
+        figure.more.insert("ratio_high".to_owned(), json!((effect_log + half).exp()));
+        figure
+    }
+
+    fn more_blocks_than_eight(figure: Figure) -> Option<Finding> {
+        findings(vec![figure]).into_iter().find(|one| one.rule == "more_blocks")
+    }
+
+    #[test]
+    fn so_many_blocks_are_asked_for_as_decide_and_no_more() {
+        let is_decided = |effect: f64, half: f64| {
+            let inert = effect.abs() + half <= INDIFFERENCE.ln_1p();
+            inert || half <= effect.abs()
+        };
+        for effect in
+            [-0.2, -0.05, -0.012, -0.0099, -0.006, -0.004, 0.0, 0.003, 0.005, 0.0098, 0.01, 0.03, 0.3]
+        {
+            let half = 0.03 + 1.1 * f64::abs(effect);
+            let next = more_blocks_than_eight(undecided(effect, half)).expect("it is undecided");
+            let blocks = next.figure("blocks").expect("a number");
+            let narrowed = |blocks: f64| half * (8.0 / blocks).sqrt();
+            assert!(is_decided(effect, narrowed(blocks + 1e-6)), "{effect}: {blocks} blocks are too few");
+            assert!(!is_decided(effect, narrowed(blocks - 1.0)), "{effect}: {blocks} blocks are too many");
+        }
+    }
+
+    #[test]
+    fn no_more_blocks_are_asked_for_than_the_command_line_takes() {
+        let next = more_blocks_than_eight(undecided(0.005, 0.2)).expect("it is undecided");
+        assert_eq!(next.figure("blocks"), Some(BLOCKS_MAX as f64));
+        assert!(next.sentence.contains("`--blocks 1000` and more in each run"), "{}", next.sentence);
     }
 
     #[test]
