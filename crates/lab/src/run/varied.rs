@@ -30,6 +30,8 @@ pub struct VariedEffect {
     pub separable: bool,
     /// How many blocks it rests on.
     pub blocks: u64,
+    /// Whether it is on the figure that its command shows.
+    is_shown: bool,
     /// What was allowed to it, and whether it kept to that.
     guard: Option<(f64, String)>,
 }
@@ -48,20 +50,21 @@ const ACTS_ON: [(&str, &str); 9] = [
 ];
 
 impl VariedEffect {
-    /// An effect on the figure that its command shows; `None` of every other record.
+    /// An effect on the figure that its command shows, or on one that it guards; `None` of every other record.
     fn of(figure: &Figure) -> Option<Self> {
         let more = &figure.more;
         let text = |field: &str| more.get(field)?.as_str();
         let kind = text("kind").filter(|kind| *kind != "run")?;
-        if more.get("shown") != Some(&Value::Bool(true)) || figure.value <= 0.0 {
-            return None;
-        }
+        let is_shown = more.get("shown") == Some(&Value::Bool(true));
         let bound = |field: &str| more.get(field)?.as_f64().filter(|bound| *bound > 0.0);
         let levels = more.get("levels").and_then(Value::as_object);
         let names: Vec<&str> = more.get("factors")?.as_array()?.iter().filter_map(Value::as_str).collect();
         let guard = more.get("guard").and_then(|guard| {
             Some((guard.get("worse_at_most")?.as_f64()?, guard.get("verdict")?.as_str()?.to_owned()))
         });
+        if figure.value <= 0.0 || !is_shown && guard.is_none() {
+            return None;
+        }
         Some(Self {
             about: format!("{} {}, {}", figure.transport, text("varied")?, text("figure")?),
             kind: kind.to_owned(),
@@ -71,6 +74,7 @@ impl VariedEffect {
             verdict: text("verdict")?.to_owned(),
             separable: more.get("separable") != Some(&Value::Bool(false)),
             blocks: figure.samples,
+            is_shown,
             guard,
         })
     }
@@ -123,10 +127,17 @@ fn with_levels(name: &str, levels: Option<&Map<String, Value>>) -> String {
     }
 }
 
-/// The effects of a run, by what they are on.
+/// The effects of a run on the figures that its command shows, by what they are on.
 pub fn varied_effects(run: &RecordedRun) -> BTreeMap<String, Vec<VariedEffect>> {
+    by_figure(run, |effect| effect.is_shown)
+}
+
+fn by_figure(
+    run: &RecordedRun,
+    is_wanted: impl Fn(&VariedEffect) -> bool,
+) -> BTreeMap<String, Vec<VariedEffect>> {
     let mut effects: BTreeMap<String, Vec<VariedEffect>> = BTreeMap::new();
-    for effect in run.figures.iter().filter_map(VariedEffect::of) {
+    for effect in run.figures.iter().filter_map(VariedEffect::of).filter(is_wanted) {
         effects.entry(effect.about.clone()).or_default().push(effect);
     }
     effects
@@ -140,7 +151,7 @@ pub fn interventions(runs: &[RecordedRun]) -> Vec<Finding> {
             let about = if several { format!("{}: {about}", run.name) } else { about };
             of_figure(&about, effects)
         };
-        varied_effects(run).into_iter().flat_map(of_figure).collect::<Vec<_>>()
+        by_figure(run, |_| true).into_iter().flat_map(of_figure).collect::<Vec<_>>()
     };
     runs.iter().flat_map(of_run).collect()
 }
@@ -151,12 +162,15 @@ fn of_figure(about: &str, mut effects: Vec<VariedEffect>) -> Vec<Finding> {
         let size = |effect: &VariedEffect| effect.ratio.ln().abs();
         strength(b).cmp(&strength(a)).then(size(b).total_cmp(&size(a)))
     });
+    // Of a figure that is there for its guard only, nothing else was asked.
+    let guards: Vec<_> = effects.iter().filter_map(|effect| guarded(about, effect)).collect();
+    effects.retain(|effect| effect.is_shown);
     let factors = effects.iter().filter(|effect| effect.is_of_factor());
     let mut findings: Vec<_> =
         factors.enumerate().map(|(place, effect)| hypothesis(about, place + 1, effect)).collect();
     let pairs = effects.iter().filter(|effect| effect.kind == "interaction" && effect.is_real());
     findings.extend(pairs.map(|effect| together(about, effect)));
-    findings.extend(effects.iter().filter_map(|effect| guarded(about, effect)));
+    findings.extend(guards);
     let undecided = effects.iter().filter(|effect| effect.is_of_factor() && effect.verdict == "undecided");
     let needed = undecided.filter_map(VariedEffect::blocks_needed).max();
     findings.extend(needed.map(|needed| more_blocks(about, needed)));
@@ -321,9 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_the_command_did_not_show_are_left_out() {
+    fn of_figures_that_the_command_did_not_show_only_guards_are_told() {
         let mut other = effect("effect", &["ring.ring_bytes"], 1.2, "worse");
         other.more.insert("shown".to_owned(), json!(false));
-        assert_eq!(findings(vec![other]), []);
+        let rules = |figure: &Figure| {
+            findings(vec![figure.clone()]).iter().map(|one| (one.section, one.rule)).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(&other), [(Section::Effect, "guard")]);
+        other.more.insert("guard".to_owned(), Value::Null);
+        assert_eq!(rules(&other), []);
     }
 }
