@@ -235,15 +235,13 @@ impl CellRun {
             Arm::Farcall(transport, settings) if self.path == Path::Stream => {
                 self.stream(*transport, settings, bench)
             }
-            Arm::Farcall(transport, settings) => {
-                let result = bench.exchange(&self.exchange(*transport, settings))?;
-                let found = result.latencies.summary().and_then(|summary| {
-                    let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
-                    let trimmed = summary.trimmed_mean_nanos;
-                    Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
-                });
-                found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })?
-            }
+            Arm::Farcall(transport, settings) => match self.round_trips(*transport, settings, bench) {
+                // What a library of others cannot carry here is no reason to leave out everything else.
+                Err(error) if TransportKind::LIBRARIES.contains(transport) => {
+                    Found::Nothing(error.to_string())
+                }
+                found => found?,
+            },
             Arm::Limit(limit) => other(limit.measure(bench, effort)?.p50_nanos),
             Arm::Stream(plan) => {
                 let bytes_per_second = stream(bench.cores(), *plan, effort)?.bytes_per_second;
@@ -256,6 +254,22 @@ impl CellRun {
                 Err(error) => Found::Nothing(error.to_string()),
             },
         })
+    }
+
+    /// Calls, each timed.
+    fn round_trips(
+        &self,
+        transport: TransportKind,
+        settings: &[&str],
+        bench: &Bench,
+    ) -> Result<Found, BenchError> {
+        let result = bench.exchange(&self.exchange(transport, settings))?;
+        let found = result.latencies.summary().and_then(|summary| {
+            let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
+            let trimmed = summary.trimmed_mean_nanos;
+            Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
+        });
+        found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })
     }
 
     fn ask(&self, bench: &Bench) -> Ask {
