@@ -4,7 +4,9 @@ pub mod benchkv;
 pub mod compare;
 pub mod kv;
 mod msgrate;
+mod perf;
 pub mod runs;
+mod shuffle;
 pub mod tracing;
 mod tune;
 pub mod vary;
@@ -12,30 +14,23 @@ pub mod vary;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use farcall::TransportKind;
-use farcall::bootstrap::RANKS_MAX;
 use farcall::parameters::Settings;
-use farcall::parameters::quantity::parse_duration;
-use farcall_lab::collective::{Collective, Push};
-use farcall_lab::exchange::Buffers;
-use farcall_lab::units::Size;
-use farcall_lab::workload::{Reply, SizeMix};
 
-use crate::commands::shuffle::PlacementArgument;
 use crate::failure::Failure;
 use crate::output::Destination;
 use benchkv::BenchKvArguments;
 use compare::Compare;
 use kv::Kv;
 pub use msgrate::Msgrate;
+pub use perf::{Perf, PerfTest};
 use runs::{Audit, Diff, Explain, ReportArguments, Top};
-use tracing::Tracing;
+pub use shuffle::{Growth, Ranks, Shuffle};
 pub use tune::{
     ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
     TuneAction,
 };
-use vary::Varying;
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -79,155 +74,6 @@ pub enum Command {
     Kv(Kv),
     /// Finds the settings of a program that cannot be told apart from the best
     Tune(Tune),
-}
-
-/// `farcall perf`.
-#[derive(Clone, Debug, Args)]
-pub struct Perf {
-    /// Tests to run [default: echo]
-    #[arg(value_name = "TEST")]
-    pub tests: Vec<PerfTest>,
-    /// Transports, separated by commas [default: all that this program has]
-    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
-    pub transport: Vec<TransportKind>,
-    /// Lengths of responses or objects, separated by commas [default: 100,1K,10K,100K,1M for echo and basic, else 100]
-    #[arg(long, value_delimiter = ',')]
-    pub sizes: Vec<Size>,
-    /// Calls of each client, for each transport and size [default: 10000; 1000 on a simulated fabric]
-    #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
-    pub count: Option<u64>,
-    /// Seconds (of simulated time on a simulated fabric) after which a transport and size are done, however many calls were made
-    #[arg(long, default_value = "1.5", value_parser = parse_seconds)]
-    pub seconds: Duration,
-    /// The fewest calls before measuring begins; it begins once latencies are steady
-    #[arg(long, default_value = "0", value_name = "CALLS")]
-    pub warmup: u64,
-    /// Calls that each client keeps under way
-    #[arg(long, default_value = "1", value_parser = whole_number::<4096>)]
-    pub concurrent_ops: u64,
-    /// Processes that call [default: 1]
-    #[arg(long, value_parser = whole_number::<256>)]
-    pub clients: Option<u64>,
-    /// Processes that answer; clients call them in turn [default: 1]
-    #[arg(long, value_parser = whole_number::<256>)]
-    pub servers: Option<u64>,
-    /// Objects in the store [default: as many as have 200 MB]
-    #[arg(long, value_parser = whole_number::<{ u32::MAX as u64 }>)]
-    pub objects: Option<u64>,
-    /// How long the handler of echo works on each request, such as 500ns
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
-    pub handler: Duration,
-    /// How payloads of echo are made and looked at
-    #[arg(long, default_value = "copied")]
-    pub buffers: BuffersArgument,
-    /// Lengths of the messages of echoWorkload: W1, W2, W3, W4, W5, or a file
-    #[arg(long, default_value = "W4", value_name = "NAME|FILE")]
-    pub workload: SizeMix,
-    /// Parts of the links' rate that the messages of echoWorkload are to fill, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "0.8", value_parser = parse_load)]
-    pub load: Vec<f64>,
-    /// What comes back for a message of echoWorkload
-    #[arg(long, default_value = "ack")]
-    pub reply: ReplyArgument,
-    /// Ranks of echoWorkload that send to all others, instead of clients and servers [default: 16 on a simulated fabric]
-    #[arg(long, value_parser = whole_number::<4096>, conflicts_with_all = ["clients", "servers"])]
-    pub nodes: Option<u64>,
-    /// Rate of the links that the load of echoWorkload is a part of, except on a simulated fabric
-    #[arg(long, value_parser = whole_number::<1600>)]
-    pub link_gbps: Option<u64>,
-    /// The fabric that +sim transports run on; --set fabric.SECTION.FIELD=VALUE changes it [default: ideal]
-    #[arg(long, value_name = "NAME|FILE")]
-    pub fabric: Option<String>,
-    #[command(flatten)]
-    pub tracing: Tracing,
-    #[command(flatten)]
-    pub varying: Varying,
-    #[command(flatten)]
-    pub tuning: Tuning,
-    #[command(flatten)]
-    pub recording: Recording,
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// `farcall shuffle`.
-#[derive(Clone, Debug, Args)]
-pub struct Shuffle {
-    /// Numbers of nodes, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "20", value_parser = node_count)]
-    pub nodes: Vec<u32>,
-    /// Bytes of the message from each node to each other, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "1000,4000,8000,16000,32000,40000")]
-    pub sizes: Vec<Size>,
-    /// How the size is meant
-    #[arg(long, default_value = "fixed")]
-    pub growth: Growth,
-    /// Operations that count, for each number of nodes, size and way to push
-    #[arg(long, default_value = "100", value_parser = whole_number::<1_000_000>)]
-    pub ops: u64,
-    /// Operations before those, in each launch
-    #[arg(long, default_value = "5")]
-    pub warmup: u32,
-    /// shuffle, broadcast, gather, all-gather, point-to-point, bandwidth or two-way-bandwidth
-    #[arg(long, default_value = "shuffle")]
-    pub collective: Collective,
-    /// Launches of the cluster, each new and with a seed of its own, that the operations are shared among
-    #[arg(long, default_value = "2", value_parser = whole_number::<1000>)]
-    pub launches: u64,
-    /// Which message sends its next chunk: deterministic, random or power-of-two; several are compared launch by launch
-    #[arg(long, value_delimiter = ',', default_value = "deterministic")]
-    pub push: Vec<Push>,
-    /// Chunks of a node that its driver does not have entirely yet
-    #[arg(long, default_value = "8", value_parser = whole_number::<1024>)]
-    pub max_pending: u64,
-    /// Chunks of a node that are not answered yet
-    #[arg(long, default_value = "16", value_parser = whole_number::<1024>)]
-    pub max_outstanding_chunks: u64,
-    /// The longest chunk, in bytes
-    #[arg(long, default_value = "40000")]
-    pub chunk: Size,
-    /// What the nodes are over a real transport
-    #[arg(long, default_value = "processes")]
-    pub ranks: Ranks,
-    /// Transports, separated by commas: simulated ones, or real ones on this machine
-    #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "basic+sim")]
-    pub transport: Vec<TransportKind>,
-    /// A fabric's name or file; its values can be replaced, as in --set fabric.link.gbps=200 [default: ideal]
-    #[arg(long, value_name = "PROFILE")]
-    pub fabric: Option<String>,
-    /// Which node is on which machine: in-order, spread, shuffled:SEED, or a list of machines [default: the profile's]
-    #[arg(long)]
-    pub placement: Option<PlacementArgument>,
-    #[command(flatten)]
-    pub tracing: Tracing,
-    #[command(flatten)]
-    pub varying: Varying,
-    #[command(flatten)]
-    pub tuning: Tuning,
-    #[command(flatten)]
-    pub recording: Recording,
-    #[command(flatten)]
-    pub output: Output,
-}
-
-/// What ranks are on this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Ranks {
-    /// Each a process of its own
-    Processes,
-    /// Each a thread of this process
-    Threads,
-}
-
-/// How the sizes of a shuffle are meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Growth {
-    /// Each message is that long
-    Fixed,
-    /// Each node sends that much in all, to all others
-    Weak,
-    /// All nodes together send that much
-    Strong,
 }
 
 /// `farcall sim`.
@@ -308,72 +154,6 @@ pub struct Output {
     pub quiet: bool,
 }
 
-/// The tests of `perf`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PerfTest {
-    /// A 30-byte request, a response of each size
-    Echo,
-    /// Messages of many lengths, sent when they are due: slowdown under load
-    #[value(name = "echoWorkload")]
-    EchoWorkload,
-    /// Reads and overwrites of random objects of a key-value store, one size after the other
-    Basic,
-    /// The distribution of the latencies of reads
-    #[value(name = "readDist")]
-    ReadDist,
-    /// The distribution of the latencies of overwrites
-    #[value(name = "writeDist")]
-    WriteDist,
-    /// Reads per second of 1, 2, 4 … clients, up to --clients
-    #[value(name = "readThroughput")]
-    ReadThroughput,
-    /// Overwrites per second of 1, 2, 4 … clients, up to --clients
-    #[value(name = "writeThroughput")]
-    WriteThroughput,
-    /// Reads of 1, 2, 5 … 100 objects by one call
-    #[value(name = "multiRead")]
-    MultiRead,
-}
-
-/// How payloads are made and looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BuffersArgument {
-    /// Sent from the sender's own memory and copied out by the receiver
-    Copied,
-    /// Sent from the sender's own memory and read where they arrive
-    Read,
-    /// Loaned responses, which neither side touches
-    Loaned,
-}
-
-/// What comes back for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReplyArgument {
-    /// 8 bytes: nearly the time of one message on its way
-    Ack,
-    /// The message itself, as in clusterperf
-    Echo,
-}
-
-impl From<ReplyArgument> for Reply {
-    fn from(reply: ReplyArgument) -> Self {
-        match reply {
-            ReplyArgument::Ack => Self::Ack,
-            ReplyArgument::Echo => Self::Echo,
-        }
-    }
-}
-
-impl From<BuffersArgument> for Buffers {
-    fn from(buffers: BuffersArgument) -> Self {
-        match buffers {
-            BuffersArgument::Copied => Self::Copied,
-            BuffersArgument::Read => Self::Read,
-            BuffersArgument::Loaned => Self::Loaned,
-        }
-    }
-}
-
 /// What measured processes have unless told otherwise: a waiting core that sleeps would measure its waking, and a process
 /// that gets no core for a second is slow, not dead. Of one that ended its parent knows at once.
 pub const MEASURED: [&str; 2] = ["endpoint.idle=spin", "endpoint.peer_timeout=20s"];
@@ -415,11 +195,6 @@ impl From<&str> for Destination {
     }
 }
 
-/// How many nodes a cluster has.
-fn node_count(text: &str) -> Result<u32, String> {
-    whole_number::<{ RANKS_MAX as u64 }>(text).map(|nodes| nodes as u32)
-}
-
 /// A whole number from 1 to `MAX`.
 fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| (1..=MAX).contains(number));
@@ -427,18 +202,6 @@ fn whole_number<const MAX: u64>(text: &str) -> Result<u64, String> {
         u64::MAX => format!("`{text}` is not a whole number above 0"),
         _ => format!("`{text}` is not a whole number from 1 to {MAX}"),
     })
-}
-
-/// A part of a link's rate: above 0, and up to 1.
-fn parse_load(text: &str) -> Result<f64, String> {
-    let load = text.parse().ok().filter(|load| *load > 0.0 && *load <= 1.0);
-    load.ok_or_else(|| format!("`{text}` is not a part of a link's rate, such as 0.8"))
-}
-
-/// What a handler may take: at most a second.
-fn handler_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if time <= Duration::from_secs(1) { Ok(time) } else { Err(format!("`{text}` is more than 1s")) }
 }
 
 /// A positive number of seconds, with or without a fraction, of at most a day.

@@ -173,6 +173,12 @@ fn what_cannot_be_traced_gets_one_sentence() {
     assert!(sentence(&runs).ends_with("give --runs 1 and no --sweep"));
     let many = ["perf", "--transport", "ring+sim", "--sizes", "1K,2K", "--trace=x.json"];
     assert!(sentence(&many).starts_with("farcall: --trace=FILE takes the calls of one measurement"));
+    let both = ["perf", "basic", "--transport", "ring+shm", "--sizes", "100", "--trace=x.json"];
+    let refused = sentence(&both);
+    assert!(
+        refused.contains("one test that makes one: echo, ") && !refused.contains("basic"),
+        "reads and overwrites are two measurements: {refused}"
+    );
 }
 
 #[test]

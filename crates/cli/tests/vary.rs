@@ -1,5 +1,6 @@
 //! `--vary` as people and scripts meet it, and `compare --peers` where there are none.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -163,4 +164,22 @@ fn peers_that_are_not_here_are_named_with_what_installs_them() {
         "{text}"
     );
     assert!(text.contains("# netpipe-mpich: absent, there is no NPmpich2"), "{text}");
+}
+
+#[test]
+fn a_transport_over_a_library_that_fails_is_a_note_beside_figures_that_do_not() {
+    let folder = std::env::temp_dir().join(format!("farcall-peer-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let program = folder.join("fi_pingpong");
+    std::fs::write(&program, "#!/bin/sh\necho nothing to be had >&2\nexit 1\n").expect("a program");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("it can be run");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.args(["compare", "--peers", "libfabric-shm", "--sizes", "8", "--blocks", "1", "--json"]).arg("-");
+    // Whether libfabric is here or not, it cannot carry anything.
+    let output = command.env("PATH", &folder).env("FI_PROVIDER", "none").output().expect("the program runs");
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    let text = text_of(&output);
+    let compared =
+        |line: &str| line.contains("\"transport\":\"ring+shm\"") && line.contains("\"test\":\"peers\"");
+    assert!(text.lines().any(compared), "the bare loop is compared with: {text}");
 }

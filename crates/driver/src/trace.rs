@@ -53,6 +53,8 @@ struct Ring {
     begun: AtomicU64,
     /// How many records were ever completed.
     completed: AtomicU64,
+    /// The number of the first record that nobody has cleared.
+    first: AtomicU64,
     /// How many cells there are once it has been switched on.
     records: usize,
     cells: OnceLock<Box<[[AtomicU64; 2]]>>,
@@ -72,6 +74,7 @@ impl Tracer {
                 on: AtomicBool::new(false),
                 begun: AtomicU64::new(0),
                 completed: AtomicU64::new(0),
+                first: AtomicU64::new(0),
             }),
         }
     }
@@ -82,6 +85,11 @@ impl Tracer {
             self.ring.cells.get_or_init(|| (0..self.ring.records).map(|_| Default::default()).collect());
         }
         self.ring.on.store(on, Ordering::Relaxed);
+    }
+
+    /// Forgets what was recorded so far, from any thread.
+    pub fn clear(&self) {
+        self.ring.first.store(self.ring.completed.load(Ordering::Acquire), Ordering::Relaxed);
     }
 
     /// Whether records are kept now: ask before reading a clock for nothing.
@@ -106,7 +114,8 @@ impl Tracer {
 
     /// How many records were lost because the ring was full.
     pub fn overwritten(&self) -> u64 {
-        self.ring.completed.load(Ordering::Relaxed).saturating_sub(self.ring.records as u64)
+        let first = self.ring.first.load(Ordering::Relaxed);
+        self.ring.completed.load(Ordering::Relaxed).saturating_sub(first + self.ring.records as u64)
     }
 }
 
@@ -128,7 +137,7 @@ impl Ring {
         let Some(cells) = self.cells.get() else { return Vec::new() };
         let capacity = cells.len() as u64;
         let end = self.completed.load(Ordering::Acquire);
-        let start = end.saturating_sub(capacity);
+        let start = end.saturating_sub(capacity).max(self.first.load(Ordering::Relaxed)).min(end);
         let cell = |number: u64| &cells[(number & (capacity - 1)) as usize];
         let load = |number| cell(number).each_ref().map(|word| word.load(Ordering::Relaxed));
         let copied: Vec<_> = (start..end).map(load).collect();
@@ -175,6 +184,20 @@ mod tests {
         (0..10).for_each(|number| record(&tracer, number));
         let operations: Vec<_> = tracer.records().iter().map(|record| record.operation).collect();
         assert_eq!((operations, tracer.overwritten()), (vec![6, 7, 8, 9], 6));
+    }
+
+    #[test]
+    fn what_was_cleared_is_neither_kept_nor_lost() {
+        let tracer = Tracer::new(4);
+        let operations = || tracer.records().iter().map(|record| record.operation).collect::<Vec<_>>();
+        tracer.switch(true);
+        (0..6).for_each(|number| record(&tracer, number));
+        tracer.clear();
+        assert_eq!((operations(), tracer.overwritten()), (vec![], 0));
+        (6..9).for_each(|number| record(&tracer, number));
+        assert_eq!((operations(), tracer.overwritten()), (vec![6, 7, 8], 0));
+        (9..12).for_each(|number| record(&tracer, number));
+        assert_eq!((operations(), tracer.overwritten()), (vec![8, 9, 10, 11], 2));
     }
 
     #[test]

@@ -92,6 +92,11 @@ impl CallTracer {
         self.tracer.switch(on);
     }
 
+    /// Forgets what was recorded so far.
+    pub fn clear(&self) {
+        self.tracer.clear();
+    }
+
     /// The records kept, oldest first, with ticks of the clock in the place of times.
     pub fn records(&self) -> Vec<TraceRecord> {
         self.tracer.records()

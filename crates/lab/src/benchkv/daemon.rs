@@ -49,6 +49,8 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
             None => {}
             Some(Step::Begin) => {
                 before = OwnCounters::read();
+                // The calls of the run before have been read.
+                endpoint.tracer().clear();
                 endpoint.tracer().switch(bench.trace);
                 times.begin();
                 control.took();

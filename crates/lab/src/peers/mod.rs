@@ -4,9 +4,13 @@
 //! peer says what it is: a median, a mean, the least of several means. farcall's figure for a ratio is the one of the
 //! same kind. What would not be a fair comparison has a reason in the place of a number.
 
+mod arm;
 mod launch;
 mod libfabric;
+mod list;
 mod netpipe;
+mod outcome;
+mod path;
 mod rows;
 mod store;
 mod ucx;
@@ -16,7 +20,10 @@ use core::time::Duration;
 use farcall::TransportKind;
 use farcall_limit::CorePair;
 
-pub use rows::{CellLine, CellRun, Outcome, PeerPlan};
+pub use list::PEERS;
+pub use outcome::{CellLine, Outcome};
+pub use path::Path;
+pub use rows::{CellRun, PeerPlan};
 
 /// What a peer is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,21 +53,6 @@ impl Ask {
         let each = nanos + self.bytes as f64 / 4.0;
         (self.lasting.as_nanos() as f64 / each).max(FEWEST) as u64
     }
-}
-
-/// What sort of path a peer takes; figures of different sorts are not put beside each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Path {
-    /// Messages through shared memory.
-    Memory,
-    /// Messages one way through shared memory, many under way.
-    Stream,
-    /// Messages over the loopback interface.
-    Loopback,
-    /// Reads of a store by a process of the same host.
-    LocalStore,
-    /// Reads of a store over the loopback interface.
-    RemoteStore,
 }
 
 /// What a peer's figure is.
@@ -188,170 +180,6 @@ impl Peer {
 
 /// The Python wheel that has a newer UCX than Debian.
 const WHEEL: &str = "libucx-cu12";
-
-/// The settings in which peers are run.
-pub const PEERS: [Peer; 16] = [
-    Peer {
-        name: "ucx-cma",
-        description: "ucx_perftest tag_lat over UCX_TLS=posix,cma,self: long messages are copied by the kernel",
-        programs: &["ucx_perftest"],
-        packages: &["ucx-utils"],
-        path: Path::Memory,
-        statistic: PeerStatistic::P50,
-        sleeps: false,
-        measure: ucx::posix,
-    },
-    Peer {
-        name: "ucx-sysv",
-        description: "ucx_perftest tag_lat over UCX_TLS=sysv,self: long messages are copied through shared memory",
-        programs: &["ucx_perftest"],
-        packages: &["ucx-utils"],
-        path: Path::Memory,
-        statistic: PeerStatistic::P50,
-        sleeps: false,
-        measure: ucx::sysv,
-    },
-    Peer {
-        name: "ucx-wheel-cma",
-        description: "ucx_perftest tag_lat of the Python wheel libucx over UCX_TLS=posix,cma,self",
-        programs: &["ucx_perftest"],
-        packages: &[],
-        path: Path::Memory,
-        statistic: PeerStatistic::P50,
-        sleeps: false,
-        measure: ucx::wheel_posix,
-    },
-    Peer {
-        name: "ucx-wheel-sysv",
-        description: "ucx_perftest tag_lat of the Python wheel libucx over UCX_TLS=sysv,self",
-        programs: &["ucx_perftest"],
-        packages: &[],
-        path: Path::Memory,
-        statistic: PeerStatistic::P50,
-        sleeps: false,
-        measure: ucx::wheel_sysv,
-    },
-    Peer {
-        name: "ucx-stream-cma",
-        description: "ucx_perftest tag_bw over UCX_TLS=posix,cma,self",
-        programs: &["ucx_perftest"],
-        packages: &["ucx-utils"],
-        path: Path::Stream,
-        statistic: PeerStatistic::Rate,
-        sleeps: false,
-        measure: ucx::posix_stream,
-    },
-    Peer {
-        name: "ucx-stream-sysv",
-        description: "ucx_perftest tag_bw over UCX_TLS=sysv,self",
-        programs: &["ucx_perftest"],
-        packages: &["ucx-utils"],
-        path: Path::Stream,
-        statistic: PeerStatistic::Rate,
-        sleeps: false,
-        measure: ucx::sysv_stream,
-    },
-    Peer {
-        name: "ucx-wheel-stream-cma",
-        description: "ucx_perftest tag_bw of the Python wheel libucx over UCX_TLS=posix,cma,self",
-        programs: &["ucx_perftest"],
-        packages: &[],
-        path: Path::Stream,
-        statistic: PeerStatistic::Rate,
-        sleeps: false,
-        measure: ucx::wheel_posix_stream,
-    },
-    Peer {
-        name: "ucx-wheel-stream-sysv",
-        description: "ucx_perftest tag_bw of the Python wheel libucx over UCX_TLS=sysv,self",
-        programs: &["ucx_perftest"],
-        packages: &[],
-        path: Path::Stream,
-        statistic: PeerStatistic::Rate,
-        sleeps: false,
-        measure: ucx::wheel_sysv_stream,
-    },
-    Peer {
-        name: "netpipe-openmpi",
-        description: "NetPIPE over Open MPI's ob1 and vader",
-        programs: &["NPopenmpi", "mpirun.openmpi"],
-        packages: &["netpipe-openmpi", "openmpi-bin"],
-        path: Path::Memory,
-        statistic: PeerStatistic::LeastMean,
-        sleeps: false,
-        measure: netpipe::open_mpi,
-    },
-    Peer {
-        name: "netpipe-mpich",
-        description: "NetPIPE over MPICH",
-        programs: &["NPmpich2", "mpirun.mpich"],
-        packages: &["netpipe-mpich2", "mpich"],
-        path: Path::Memory,
-        statistic: PeerStatistic::LeastMean,
-        sleeps: false,
-        measure: netpipe::mpich,
-    },
-    Peer {
-        name: "libfabric-shm",
-        description: "fi_pingpong over the provider shm",
-        programs: &["fi_pingpong"],
-        packages: &["libfabric-bin"],
-        path: Path::Memory,
-        statistic: PeerStatistic::Mean,
-        sleeps: false,
-        measure: libfabric::shm,
-    },
-    Peer {
-        name: "ucx-tcp",
-        description: "ucx_perftest tag_lat over UCX_TLS=tcp,self",
-        programs: &["ucx_perftest"],
-        packages: &["ucx-utils"],
-        path: Path::Loopback,
-        statistic: PeerStatistic::P50,
-        sleeps: false,
-        measure: ucx::tcp,
-    },
-    Peer {
-        name: "libfabric-tcp",
-        description: "fi_pingpong over the provider tcp",
-        programs: &["fi_pingpong"],
-        packages: &["libfabric-bin"],
-        path: Path::Loopback,
-        statistic: PeerStatistic::Mean,
-        sleeps: true,
-        measure: libfabric::tcp,
-    },
-    Peer {
-        name: "redis-unix",
-        description: "redis-server, GET over a Unix socket by a client that polls",
-        programs: &["redis-server"],
-        packages: &["redis-server"],
-        path: Path::LocalStore,
-        statistic: PeerStatistic::P50,
-        sleeps: true,
-        measure: store::redis_unix,
-    },
-    Peer {
-        name: "redis-tcp",
-        description: "redis-server, GET over TCP by a client that polls",
-        programs: &["redis-server"],
-        packages: &["redis-server"],
-        path: Path::RemoteStore,
-        statistic: PeerStatistic::P50,
-        sleeps: true,
-        measure: store::redis_tcp,
-    },
-    Peer {
-        name: "memcached-tcp",
-        description: "memcached with one thread, get over TCP by a client that polls",
-        programs: &["memcached"],
-        packages: &["memcached"],
-        path: Path::RemoteStore,
-        statistic: PeerStatistic::P50,
-        sleeps: true,
-        measure: store::memcached_tcp,
-    },
-];
 
 #[cfg(test)]
 mod tests;

@@ -4,24 +4,19 @@ use core::time::Duration;
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall_limit::{
-    BandwidthPlan, Copies, Effort, TCP_MESSAGE_BYTES_MAX, best_bandwidth_plan, stream, tcp_ping_pong,
-};
+use farcall_limit::{Copies, Effort, TCP_MESSAGE_BYTES_MAX, best_bandwidth_plan, stream, tcp_ping_pong};
 
-use super::{Ask, Path, Peer, PeerStatistic};
+use super::arm::Arm;
+use super::outcome::Found;
+use super::{Ask, Path, Peer};
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::blocks::{Blocks, Distance, Plan};
-use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
 use crate::msgrate::{self, MessageRate, MessageRateResult, Mode};
-use crate::regime::Regime;
 use crate::units::Size;
 
 /// How many blocks are tried for each one that is to be kept, while the cores move.
 const TRIES_PER_BLOCK: usize = 3;
-
-/// A figure that is printed in steps of more than this part of it is no figure.
-const STEP_MAX: f64 = 0.02;
 
 /// Objects in farcall's store, as many as in those of others.
 const OBJECTS: u64 = 10_000;
@@ -51,73 +46,18 @@ pub struct PeerPlan {
     pub seed: u64,
 }
 
-/// What runs in a cell.
-enum Arm {
-    /// With what it is set to beside everything else, each as `name=value`.
-    Farcall(TransportKind, &'static [&'static str]),
-    Limit(RoundTripLimit),
-    Stream(BandwidthPlan),
-    Tcp,
-    Peer(Peer),
-}
-
-/// What an arm found in a block.
-#[derive(Clone, Debug, PartialEq)]
-enum Found {
-    /// Medians and means of round trips, in nanoseconds, and the rate.
-    Farcall { p50: f64, mean: f64, trimmed: f64, per_second: f64 },
-    /// One figure and the step in which it was printed.
-    Other { value: f64, step: f64 },
-    /// Nothing, and why.
-    Nothing(String),
-}
-
 /// A cell under measurement: call [`CellRun::block`] until it is complete.
 pub struct CellRun {
-    path: Path,
-    size: Size,
-    in_flight: usize,
-    arms: Vec<Arm>,
+    pub(super) path: Path,
+    pub(super) size: Size,
+    pub(super) in_flight: usize,
+    pub(super) arms: Vec<Arm>,
     orders: std::vec::IntoIter<Vec<usize>>,
-    blocks: Blocks<Found>,
+    pub(super) blocks: Blocks<Found>,
     wanted: usize,
     lasting: Duration,
     assignments: Vec<String>,
-    seed: u64,
-}
-
-/// What is found for a peer beside a transport.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CellLine {
-    /// Where both run.
-    pub path: Path,
-    /// Length of messages or objects.
-    pub size: Size,
-    /// Requests under way.
-    pub in_flight: usize,
-    /// farcall's transport.
-    pub transport: TransportKind,
-    /// The peer's name.
-    pub peer: String,
-    /// What both figures are: times in nanoseconds, or with many under way requests per second.
-    pub statistic: Option<PeerStatistic>,
-    /// The figures and their ratio, or why there are none.
-    pub outcome: Result<Outcome, String>,
-    /// Blocks in which the cores moved.
-    pub discarded: usize,
-}
-
-/// Two figures of the same kind, and how they compare.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
-    /// Where the cores were.
-    pub regime: Regime,
-    /// farcall's figure: the median of its blocks.
-    pub farcall: f64,
-    /// The peer's.
-    pub peer: f64,
-    /// farcall's over the peer's.
-    pub ratio: Ratio,
+    pub(super) seed: u64,
 }
 
 impl PeerPlan {
@@ -181,32 +121,6 @@ impl PeerPlan {
     }
 }
 
-impl Path {
-    fn is_store(self) -> bool {
-        matches!(self, Self::LocalStore | Self::RemoteStore)
-    }
-
-    /// The transports that take it.
-    fn transports(self) -> &'static [TransportKind] {
-        match self {
-            Self::Memory | Self::Stream | Self::LocalStore => &[TransportKind::RingShm],
-            Self::Loopback => &[TransportKind::BasicUdp, TransportKind::HomaUdp],
-            Self::RemoteStore => &[TransportKind::BasicUdp],
-        }
-    }
-
-    /// In a few words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Memory => "messages through shared memory",
-            Self::Stream => "messages one way through shared memory",
-            Self::Loopback => "messages over the loopback interface",
-            Self::LocalStore => "reads of a store by a process of its host",
-            Self::RemoteStore => "reads of a store over the loopback interface",
-        }
-    }
-}
-
 impl CellRun {
     /// Its name in progress bars.
     pub fn name(&self) -> String {
@@ -235,15 +149,13 @@ impl CellRun {
             Arm::Farcall(transport, settings) if self.path == Path::Stream => {
                 self.stream(*transport, settings, bench)
             }
-            Arm::Farcall(transport, settings) => {
-                let result = bench.exchange(&self.exchange(*transport, settings))?;
-                let found = result.latencies.summary().and_then(|summary| {
-                    let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
-                    let trimmed = summary.trimmed_mean_nanos;
-                    Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
-                });
-                found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })?
-            }
+            Arm::Farcall(transport, settings) => match self.round_trips(*transport, settings, bench) {
+                // What a library of others cannot carry here is no reason to leave out everything else.
+                Err(error) if TransportKind::LIBRARIES.contains(transport) => {
+                    Found::Nothing(error.to_string())
+                }
+                found => found?,
+            },
             Arm::Limit(limit) => other(limit.measure(bench, effort)?.p50_nanos),
             Arm::Stream(plan) => {
                 let bytes_per_second = stream(bench.cores(), *plan, effort)?.bytes_per_second;
@@ -256,6 +168,22 @@ impl CellRun {
                 Err(error) => Found::Nothing(error.to_string()),
             },
         })
+    }
+
+    /// Calls, each timed.
+    fn round_trips(
+        &self,
+        transport: TransportKind,
+        settings: &[&str],
+        bench: &Bench,
+    ) -> Result<Found, BenchError> {
+        let result = bench.exchange(&self.exchange(transport, settings))?;
+        let found = result.latencies.summary().and_then(|summary| {
+            let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
+            let trimmed = summary.trimmed_mean_nanos;
+            Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
+        });
+        found.ok_or(BenchError::TooFewCalls { calls: result.calls, bytes: self.size.0 })
     }
 
     fn ask(&self, bench: &Bench) -> Ask {
@@ -317,100 +245,8 @@ impl CellRun {
     pub fn distances(&self) -> &[Distance] {
         &self.blocks.distances
     }
-
-    /// What was found: each peer and bare loop beside each transport, in each regime that the cores were in.
-    pub fn lines(&self) -> Vec<CellLine> {
-        let transports = self.arms.iter().enumerate().filter_map(|(index, arm)| match arm {
-            Arm::Farcall(transport, _) => Some((index, *transport)),
-            _ => None,
-        });
-        let others = |(farcall, transport)| {
-            let others = (0..self.arms.len()).filter(|&arm| !matches!(self.arms[arm], Arm::Farcall(..)));
-            others.flat_map(move |arm| self.lines_of(farcall, transport, arm))
-        };
-        transports.flat_map(others).collect()
-    }
-
-    fn lines_of(&self, farcall: usize, transport: TransportKind, arm: usize) -> Vec<CellLine> {
-        let line = |outcome| CellLine {
-            path: self.path,
-            size: self.size,
-            in_flight: self.in_flight,
-            transport,
-            peer: self.arms[arm].name(),
-            statistic: self.arms[arm].statistic(),
-            outcome,
-            discarded: self.blocks.discarded,
-        };
-        let regimes = self.blocks.regimes();
-        if regimes.is_empty() {
-            return vec![line(Err("the cores moved during every block".to_owned()))];
-        }
-        // A cell without numbers says why once, not for each regime.
-        let found = regimes.iter().map(|&regime| self.outcome(farcall, arm, regime));
-        match found.collect::<Result<Vec<_>, _>>() {
-            Ok(outcomes) => outcomes.into_iter().map(|outcome| line(Ok(outcome))).collect(),
-            Err(why) => vec![line(Err(why))],
-        }
-    }
-
-    fn outcome(&self, farcall: usize, arm: usize, regime: Regime) -> Result<Outcome, String> {
-        let both = [farcall, arm].map(|arm| self.blocks.of_arm(regime, arm));
-        if let Some(Found::Nothing(why)) =
-            both.into_iter().flatten().find(|found| matches!(found, Found::Nothing(_)))
-        {
-            return Err(why.clone());
-        }
-        let coarse =
-            |found: &&Found| matches!(found, Found::Other { value, step } if *step > STEP_MAX * value);
-        if let Some(Found::Other { value, step }) = self.blocks.of_arm(regime, arm).find(coarse) {
-            return Err(format!(
-                "it prints steps of {step:.0} ns, {:.0} % of its figure",
-                step / value * 100.0
-            ));
-        }
-        let statistic = self.arms[arm].statistic();
-        let rate = self.in_flight > 1;
-        let figure = |found: &Found| match (found, statistic) {
-            (Found::Farcall { per_second, .. }, _) if rate => Some(*per_second),
-            (Found::Farcall { p50, .. }, None | Some(PeerStatistic::P50)) => Some(*p50),
-            (Found::Farcall { trimmed, .. }, Some(PeerStatistic::LeastMean)) => Some(*trimmed),
-            (Found::Farcall { mean, .. }, _) => Some(*mean),
-            (Found::Other { value, .. }, _) => Some(*value),
-            (Found::Nothing(_), _) => None,
-        };
-        let pairs = self.blocks.pairs(regime, farcall, arm, figure);
-        let nothing = || "too few blocks".to_owned();
-        let of = |side: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(side).collect::<Vec<_>>());
-        Ok(Outcome {
-            regime,
-            farcall: of(|pair| pair.0).ok_or_else(nothing)?,
-            peer: of(|pair| pair.1).ok_or_else(nothing)?,
-            ratio: ratio_of_medians(&pairs, self.seed).ok_or_else(nothing)?,
-        })
-    }
 }
 
 /// Why a single request to a peer that sleeps is not compared.
 const SLEEPS: &str =
     "it sleeps until a message comes, and farcall polls: that would measure how fast the system wakes it";
-
-impl Arm {
-    fn name(&self) -> String {
-        match self {
-            Self::Farcall(transport, _) => transport.name().to_owned(),
-            Self::Limit(limit) => limit.words().to_owned(),
-            Self::Stream(_) => "bare copies in and out of shared memory".to_owned(),
-            Self::Tcp => "bare system calls on a TCP connection".to_owned(),
-            Self::Peer(peer) => peer.name.to_owned(),
-        }
-    }
-
-    /// `None` for our own loops, whose medians are compared with medians.
-    fn statistic(&self) -> Option<PeerStatistic> {
-        match self {
-            Self::Peer(peer) => Some(peer.statistic),
-            _ => None,
-        }
-    }
-}

@@ -62,8 +62,10 @@ fn peers_have_names_of_their_own_and_say_what_they_need() {
     names.dedup();
     assert_eq!(names.len(), PEERS.len());
     for peer in PEERS {
-        assert!(!peer.programs.is_empty() && !peer.source().is_empty(), "{peer:?}");
-        assert!(names.iter().any(|name| name.starts_with(peer.family())));
+        assert!(!peer.programs.is_empty(), "{peer:?}");
+        assert_eq!(peer.packages.is_empty(), peer.name.starts_with("ucx-wheel"), "{peer:?}");
+        let from = if peer.packages.is_empty() { WHEEL } else { peer.packages[0] };
+        assert!(peer.source().contains(from), "{peer:?}: {}", peer.source());
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{Figure, RecordedRun};
 use crate::analysis::finding::{Finding, Section};
-use crate::vary::INDIFFERENCE;
+use crate::vary::{BLOCKS_MAX, INDIFFERENCE};
 
 /// An effect as its record has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,8 @@ pub struct VariedEffect {
     pub separable: bool,
     /// How many blocks it rests on.
     pub blocks: u64,
+    /// Whether it is on the figure that its command shows.
+    is_shown: bool,
     /// What was allowed to it, and whether it kept to that.
     guard: Option<(f64, String)>,
 }
@@ -48,20 +50,21 @@ const ACTS_ON: [(&str, &str); 9] = [
 ];
 
 impl VariedEffect {
-    /// An effect on the figure that its command shows; `None` of every other record.
+    /// An effect on the figure that its command shows, or on one that it guards; `None` of every other record.
     fn of(figure: &Figure) -> Option<Self> {
         let more = &figure.more;
         let text = |field: &str| more.get(field)?.as_str();
         let kind = text("kind").filter(|kind| *kind != "run")?;
-        if more.get("shown") != Some(&Value::Bool(true)) || figure.value <= 0.0 {
-            return None;
-        }
+        let is_shown = more.get("shown") == Some(&Value::Bool(true));
         let bound = |field: &str| more.get(field)?.as_f64().filter(|bound| *bound > 0.0);
         let levels = more.get("levels").and_then(Value::as_object);
         let names: Vec<&str> = more.get("factors")?.as_array()?.iter().filter_map(Value::as_str).collect();
         let guard = more.get("guard").and_then(|guard| {
             Some((guard.get("worse_at_most")?.as_f64()?, guard.get("verdict")?.as_str()?.to_owned()))
         });
+        if figure.value <= 0.0 || !is_shown && guard.is_none() {
+            return None;
+        }
         Some(Self {
             about: format!("{} {}, {}", figure.transport, text("varied")?, text("figure")?),
             kind: kind.to_owned(),
@@ -71,6 +74,7 @@ impl VariedEffect {
             verdict: text("verdict")?.to_owned(),
             separable: more.get("separable") != Some(&Value::Bool(false)),
             blocks: figure.samples,
+            is_shown,
             guard,
         })
     }
@@ -104,11 +108,13 @@ impl VariedEffect {
         format!("{:+.1} %{interval}", percent(self.ratio))
     }
 
-    /// How many blocks would make the interval so narrow that an effect like this were inert or not.
+    /// How many blocks would make the interval so narrow that an effect like this were decided: that it leaves out a ratio
+    /// of 1, or lies within the indifference, whichever comes first.
     fn blocks_needed(&self) -> Option<u64> {
         let (low, high) = self.interval?;
         let half = (high / low).ln() / 2.0;
-        let margin = (INDIFFERENCE.ln_1p() - self.ratio.ln().abs()).abs().max(INDIFFERENCE / 4.0);
+        let effect = self.ratio.ln().abs();
+        let margin = effect.max(INDIFFERENCE.ln_1p() - effect);
         Some((self.blocks as f64 * (half / margin).powi(2)).ceil() as u64).filter(|more| *more > self.blocks)
     }
 }
@@ -121,10 +127,17 @@ fn with_levels(name: &str, levels: Option<&Map<String, Value>>) -> String {
     }
 }
 
-/// The effects of a run, by what they are on.
+/// The effects of a run on the figures that its command shows, by what they are on.
 pub fn varied_effects(run: &RecordedRun) -> BTreeMap<String, Vec<VariedEffect>> {
+    by_figure(run, |effect| effect.is_shown)
+}
+
+fn by_figure(
+    run: &RecordedRun,
+    is_wanted: impl Fn(&VariedEffect) -> bool,
+) -> BTreeMap<String, Vec<VariedEffect>> {
     let mut effects: BTreeMap<String, Vec<VariedEffect>> = BTreeMap::new();
-    for effect in run.figures.iter().filter_map(VariedEffect::of) {
+    for effect in run.figures.iter().filter_map(VariedEffect::of).filter(is_wanted) {
         effects.entry(effect.about.clone()).or_default().push(effect);
     }
     effects
@@ -138,7 +151,7 @@ pub fn interventions(runs: &[RecordedRun]) -> Vec<Finding> {
             let about = if several { format!("{}: {about}", run.name) } else { about };
             of_figure(&about, effects)
         };
-        varied_effects(run).into_iter().flat_map(of_figure).collect::<Vec<_>>()
+        by_figure(run, |_| true).into_iter().flat_map(of_figure).collect::<Vec<_>>()
     };
     runs.iter().flat_map(of_run).collect()
 }
@@ -149,21 +162,30 @@ fn of_figure(about: &str, mut effects: Vec<VariedEffect>) -> Vec<Finding> {
         let size = |effect: &VariedEffect| effect.ratio.ln().abs();
         strength(b).cmp(&strength(a)).then(size(b).total_cmp(&size(a)))
     });
+    // Of a figure that is there for its guard only, nothing else was asked.
+    let guards: Vec<_> = effects.iter().filter_map(|effect| guarded(about, effect)).collect();
+    effects.retain(|effect| effect.is_shown);
     let factors = effects.iter().filter(|effect| effect.is_of_factor());
     let mut findings: Vec<_> =
         factors.enumerate().map(|(place, effect)| hypothesis(about, place + 1, effect)).collect();
     let pairs = effects.iter().filter(|effect| effect.kind == "interaction" && effect.is_real());
     findings.extend(pairs.map(|effect| together(about, effect)));
-    findings.extend(effects.iter().filter_map(|effect| guarded(about, effect)));
+    findings.extend(guards);
     let undecided = effects.iter().filter(|effect| effect.is_of_factor() && effect.verdict == "undecided");
-    let blocks = undecided.filter_map(VariedEffect::blocks_needed).max();
-    findings.extend(blocks.map(|blocks| {
-        let sentence = format!(
-            "what is neither confirmed nor refuted would be with narrower intervals: run it again with `--blocks {blocks}`"
-        );
-        Finding::new(Section::NextExperiment, "more_blocks", about, sentence).with([("blocks", blocks as f64)])
-    }));
+    let needed = undecided.filter_map(VariedEffect::blocks_needed).max();
+    findings.extend(needed.map(|needed| more_blocks(about, needed)));
     findings
+}
+
+/// That it is worth running again, with as many blocks as are needed or as the command line takes.
+fn more_blocks(about: &str, needed: u64) -> Finding {
+    let blocks = needed.min(BLOCKS_MAX);
+    let beside =
+        if needed > BLOCKS_MAX { " and more in each run, as blocks alone may not be enough" } else { "" };
+    let sentence = format!(
+        "what is neither confirmed nor refuted would be with narrower intervals: run it again with `--blocks {blocks}`{beside}"
+    );
+    Finding::new(Section::NextExperiment, "more_blocks", about, sentence).with([("blocks", blocks as f64)])
 }
 
 /// That the figure depends on what the factor sets.
@@ -222,63 +244,4 @@ fn guarded(about: &str, effect: &VariedEffect) -> Option<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::run::Run;
-
-    fn effect(kind: &str, factors: &[&str], ratio: f64, verdict: &str) -> Figure {
-        serde_json::from_value(json!({
-            "schema": crate::record::SCHEMA, "command": "perf", "test": "echo", "transport": "ring+shm",
-            "name": "any", "value": ratio, "unit": "1", "statistic": "geometric_mean", "samples": 8, "in_flight": 0,
-            "varied": "echo1K", "figure": "p50", "shown": true, "kind": kind, "factors": factors,
-            "levels": { "ring.ring_bytes": ["256K", "64K"] }, "ratio_low": ratio * 0.98, "ratio_high": ratio * 1.02,
-            "verdict": verdict, "separable": factors.len() < 3, "guard": { "worse_at_most": 0.01, "verdict": "broken" },
-        }))
-        .expect("a figure")
-    }
-
-    fn findings(figures: Vec<Figure>) -> Vec<Finding> {
-        interventions(&[RecordedRun {
-            name: "a".to_owned(),
-            run: Run::begin(Vec::new(), 1, Vec::new()),
-            figures,
-        }])
-    }
-
-    #[test]
-    fn what_matters_is_confirmed_first_and_what_is_inert_refuted_last() {
-        let found = findings(vec![
-            effect("effect", &["homa.overcommit"], 1.0, "inert"),
-            effect("effect", &["endpoint.idle"], 1.005, "undecided"),
-            effect("effect", &["ring.ring_bytes"], 1.2, "worse"),
-        ]);
-        let hypotheses: Vec<_> = found.iter().filter(|one| one.section == Section::Hypothesis).collect();
-        assert_eq!(
-            hypotheses.iter().map(|one| one.rule).collect::<Vec<_>>(),
-            ["confirmed", "undecided", "refuted"]
-        );
-        let first = &hypotheses[0].sentence;
-        assert!(first.contains("`ring.ring_bytes 256K → 64K`, which acts on room in the rings"), "{first}");
-        assert!(first.contains("+20.0 % [+17.6, +22.4]"), "{first}");
-        let next = found.iter().find(|one| one.rule == "more_blocks").expect("something is undecided");
-        assert!(next.figure("blocks").expect("a number") > 8.0, "{next:?}");
-        assert!(found.iter().any(|one| one.rule == "guard" && one.sentence.contains("breaks the guard")));
-    }
-
-    #[test]
-    fn pairs_that_cannot_be_told_apart_are_not_identifiable() {
-        let together = findings(vec![effect("interaction", &["a", "b"], 1.3, "worse")]);
-        assert_eq!(together[0].section, Section::Effect, "{together:?}");
-        let aliased = findings(vec![effect("interaction", &["a", "b", "c", "d"], 1.3, "worse")]);
-        assert_eq!((aliased[0].section, aliased[0].rule), (Section::NotIdentifiable, "aliased"));
-    }
-
-    #[test]
-    fn figures_that_the_command_did_not_show_are_left_out() {
-        let mut other = effect("effect", &["ring.ring_bytes"], 1.2, "worse");
-        other.more.insert("shown".to_owned(), json!(false));
-        assert_eq!(findings(vec![other]), []);
-    }
-}
+mod tests;

@@ -19,6 +19,9 @@ pub use guard::{Guard, GuardVerdict};
 use crate::blocks::{Blocks, Plan};
 use crate::random::Random;
 
+/// The most blocks that are worth asking for.
+pub const BLOCKS_MAX: u64 = 1000;
+
 /// How many blocks are tried for each one that is to be kept, while cores move.
 const TRIES_PER_BLOCK: usize = 3;
 

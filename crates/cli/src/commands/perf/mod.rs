@@ -27,6 +27,10 @@ const SIZES: [Size; 5] = [Size(100), Size(1 << 10), Size(10 << 10), Size(100 << 
 /// The length of objects in its other tests.
 const SIZE: [Size; 1] = [Size(100)];
 
+/// How to get a single measurement.
+const ONE_MEASUREMENT: &str = "give one --transport, one of --sizes or --load, and one test that makes one: echo, echoWorkload, \
+     readDist, writeDist, or with one client readThroughput or writeThroughput";
+
 /// Where results go.
 struct Stage {
     report: Report,
@@ -74,8 +78,7 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
         return Err(Failure::Usage("--handler is for echo only".to_owned()));
     }
     let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
-    let how = "give one test, --transport and of --sizes or --load";
-    perf.tracing.check(&perf.varying, steps, how)?;
+    perf.tracing.check(&perf.varying, steps, ONE_MEASUREMENT)?;
     let report = Report::open(perf.output.json.as_ref())?;
     let parameters = plans::parameters(perf, &tests, &transports, fabric.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &parameters)?;

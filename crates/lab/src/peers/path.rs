@@ -1,0 +1,44 @@
+//! The paths on which farcall and others are compared.
+
+use farcall::TransportKind;
+
+/// What sort of path a peer takes; figures of different sorts are not put beside each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Path {
+    /// Messages through shared memory.
+    Memory,
+    /// Messages one way through shared memory, many under way.
+    Stream,
+    /// Messages over the loopback interface.
+    Loopback,
+    /// Reads of a store by a process of the same host.
+    LocalStore,
+    /// Reads of a store over the loopback interface.
+    RemoteStore,
+}
+
+impl Path {
+    pub(super) fn is_store(self) -> bool {
+        matches!(self, Self::LocalStore | Self::RemoteStore)
+    }
+
+    /// The transports that take it.
+    pub(super) fn transports(self) -> &'static [TransportKind] {
+        match self {
+            Self::Memory | Self::Stream | Self::LocalStore => &[TransportKind::RingShm],
+            Self::Loopback => &[TransportKind::BasicUdp, TransportKind::HomaUdp],
+            Self::RemoteStore => &[TransportKind::BasicUdp],
+        }
+    }
+
+    /// In a few words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Memory => "messages through shared memory",
+            Self::Stream => "messages one way through shared memory",
+            Self::Loopback => "messages over the loopback interface",
+            Self::LocalStore => "reads of a store by a process of its host",
+            Self::RemoteStore => "reads of a store over the loopback interface",
+        }
+    }
+}
