@@ -24,6 +24,8 @@ pub fn choose(devices: &[Opened], choice: &DeviceChoice) -> Result<Option<(usize
                     let port = Port {
                         number,
                         ethernet: attributes.link_layer == sys::IBV_LINK_LAYER_ETHERNET,
+                        routable: entry.gid_type != sys::IBV_GID_TYPE_IB
+                            || attributes.link_layer != sys::IBV_LINK_LAYER_ETHERNET,
                         lid: attributes.lid,
                         gid: Gid(entry.gid),
                         gid_index: entry.gid_index as u8,
@@ -67,5 +69,7 @@ fn gid_of(
             && wanted.is_none_or(|index| u32::from(index) == entry.gid_index)
     };
     let best = device.gids(port).into_iter().filter(usable).max_by_key(rank);
-    best.ok_or_else(|| VerbsError::NoGid { device: device.name.clone(), port, index: wanted })
+    // An iWARP port needs none.
+    let none = (device.is_iwarp() && wanted.is_none()).then(sys::ibv_gid_entry::default);
+    best.or(none).ok_or_else(|| VerbsError::NoGid { device: device.name.clone(), port, index: wanted })
 }

@@ -2,9 +2,9 @@
 
 use core::net::IpAddr;
 
-use farcall_driver::BLOCK_BYTES_MIN;
+use farcall_driver::{BLOCK_BYTES_MIN, RECORD_ALIGN};
 
-use crate::device::Device;
+use crate::device::{Device, Network};
 use crate::error::VerbsError;
 use crate::lane::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
 
@@ -28,6 +28,18 @@ pub struct DeviceChoice {
     pub gid_index: Option<u8>,
     /// The address at which the cluster reaches this machine: a port with this address is preferred.
     pub local: Option<IpAddr>,
+}
+
+/// Who connects the queue pairs of lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectBy {
+    /// rdma_cm where the device cannot do without, else the handshake.
+    #[default]
+    Auto,
+    /// The handshake, whose two sides tell each other the numbers of their queue pairs.
+    Bootstrap,
+    /// rdma_cm, by IP address.
+    Cm,
 }
 
 /// The configuration of a [`VerbsDatagram`](crate::VerbsDatagram).
@@ -88,6 +100,8 @@ impl VerbsDatagramConfig {
 pub struct VerbsLaneConfig {
     /// Where to connect from.
     pub device: DeviceChoice,
+    /// Who connects the queue pairs. Both sides must do the same.
+    pub connect_by: ConnectBy,
     /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
     pub ring_bytes: usize,
     /// Bytes of memory for loans, shared by all peers, and as many again for the blocks that peers lend; a power of two from
@@ -109,6 +123,7 @@ impl Default for VerbsLaneConfig {
     fn default() -> Self {
         Self {
             device: DeviceChoice::default(),
+            connect_by: ConnectBy::Auto,
             ring_bytes: 256 << 10,
             block_bytes: 32 << 20,
             mtu_bytes: None,
@@ -125,7 +140,12 @@ impl VerbsLaneConfig {
     pub(crate) fn check(&self, device: &Device) -> Result<(), VerbsError> {
         let receives_max = limit(device.attributes.max_srq_wr.min(device.attributes.max_cqe / 2));
         let mtu_bytes = self.mtu_bytes.unwrap_or(MTU_BYTES_MIN);
-        in_range(device, "ring_bytes", self.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX, true)?;
+        let ring_bytes_max = match device.network {
+            Network::InfiniBand | Network::Roce => RING_BYTES_MAX,
+            // Each line has a receive there.
+            Network::Iwarp => RING_BYTES_MAX.min(limit(device.attributes.max_qp_wr) * RECORD_ALIGN),
+        };
+        in_range(device, "ring_bytes", self.ring_bytes, RING_BYTES_MIN, ring_bytes_max, true)?;
         in_range(device, "block_bytes", self.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX, true)?;
         in_range(device, "mtu_bytes", mtu_bytes, MTU_BYTES_MIN, MTU_BYTES_MAX, true)?;
         in_range(device, "receives", self.receives, 1, receives_max, false)

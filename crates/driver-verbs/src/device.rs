@@ -4,6 +4,7 @@
 //! of this machine that the cluster uses, else the first active one. Each part of the choice can be fixed.
 
 use core::ffi::{CStr, c_int};
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use crate::choice::choose;
@@ -22,7 +23,21 @@ pub struct Device {
     pub domain: *mut sys::ibv_pd,
     pub name: String,
     pub attributes: sys::ibv_device_attr,
+    pub network: Network,
     pub port: Port,
+    /// The address at which the cluster reaches this machine.
+    pub local: Option<IpAddr>,
+}
+
+/// What the cards of a network speak: those of one kind understand each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// InfiniBand on its own links.
+    InfiniBand,
+    /// InfiniBand over Ethernet.
+    Roce,
+    /// RDMA over TCP: neither datagrams nor writes with immediate values, and queue pairs that only rdma_cm connects.
+    Iwarp,
 }
 
 // SAFETY: libibverbs' objects may be used from any thread, and it locks what it shares between them.
@@ -35,8 +50,10 @@ unsafe impl Sync for Device {}
 pub struct Port {
     /// Its number, from 1.
     pub number: u8,
-    /// Whether it is on Ethernet (RoCE) rather than InfiniBand.
+    /// Whether it is on Ethernet rather than InfiniBand.
     pub ethernet: bool,
+    /// Whether queue pairs can be told its address: on Ethernet, one of RoCE.
+    pub routable: bool,
     /// Its local identifier on InfiniBand; 0 on Ethernet.
     pub lid: u16,
     /// Its address.
@@ -55,8 +72,8 @@ impl Port {
 }
 
 impl Device {
-    /// Opens the device that fits the choice.
-    pub fn open(choice: &DeviceChoice) -> Result<Arc<Self>, VerbsError> {
+    /// Opens the device that fits the choice; one that speaks iWARP only `with_iwarp`, and if there is no other.
+    pub fn open(choice: &DeviceChoice, with_iwarp: bool) -> Result<Arc<Self>, VerbsError> {
         let library = library().map_err(|why| VerbsError::NoLibrary { why: why.into() })?;
         let opened = Opened::all(library)?;
         let known = opened.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -72,13 +89,15 @@ impl Device {
             });
         }
         let devices = fitting.iter().map(|device| device.name.as_str()).collect::<Vec<_>>().join(", ");
-        let fitting: Vec<_> = fitting.into_iter().filter(|device| !device.is_iwarp()).collect();
+        let mut fitting: Vec<_> =
+            fitting.into_iter().filter(|device| with_iwarp || !device.is_iwarp()).collect();
+        fitting.sort_by_key(Opened::is_iwarp);
         if fitting.is_empty() {
             return Err(VerbsError::Iwarp { devices });
         }
         let (index, port) = choose(&fitting, choice)?.ok_or(VerbsError::NoActivePort { devices })?;
         let device = fitting.into_iter().nth(index).expect("the index of one of them");
-        device.with_port(port)
+        device.with_port(port, choice.local)
     }
 
     /// How to reach a port: what a queue pair or an address handle needs.
@@ -193,15 +212,29 @@ impl Opened {
         entries
     }
 
-    fn with_port(self, port: Port) -> Result<Arc<Device>, VerbsError> {
+    fn with_port(self, port: Port, local: Option<IpAddr>) -> Result<Arc<Device>, VerbsError> {
         // SAFETY: a live context.
         let domain = unsafe { (self.library.ibv_alloc_pd)(self.context) };
         if domain.is_null() {
             return Err(VerbsError::last("allocate a protection domain"));
         }
         let mut this = core::mem::ManuallyDrop::new(self);
-        let (name, attributes) = (core::mem::take(&mut this.name), this.attributes);
-        Ok(Arc::new(Device { library: this.library, context: this.context, domain, name, attributes, port }))
+        let (name, attributes, library) = (core::mem::take(&mut this.name), this.attributes, this.library);
+        let network = match (this.is_iwarp(), port.ethernet) {
+            (true, _) => Network::Iwarp,
+            (false, true) => Network::Roce,
+            (false, false) => Network::InfiniBand,
+        };
+        Ok(Arc::new(Device {
+            library,
+            context: this.context,
+            domain,
+            name,
+            attributes,
+            network,
+            port,
+            local,
+        }))
     }
 }
 

@@ -11,6 +11,24 @@ pub enum VerbsError {
         /// The loader's words.
         why: String,
     },
+    /// Install librdmacm, or let the handshake connect queue pairs.
+    #[error(
+        "librdmacm cannot be loaded ({why}); install it (on Debian: librdmacm1), or set verbs.connect=bootstrap"
+    )]
+    NoCmLibrary {
+        /// The loader's words.
+        why: String,
+    },
+    /// Give the device's network interface an address.
+    #[error(
+        "no IP address of this machine leads rdma_cm to port {port} of {device}; give its network interface one"
+    )]
+    NoCmAddress {
+        /// The device.
+        device: String,
+        /// Its port.
+        port: u8,
+    },
     /// No device is there, or none that this user may open.
     #[error("this machine has no RDMA device; `rdma link` and `ibv_devices` list what the kernel knows")]
     NoDevice,
@@ -22,10 +40,10 @@ pub enum VerbsError {
         /// The names there are.
         known: String,
     },
-    /// Use InfiniBand or RoCE, or the transports over UDP.
+    /// Use InfiniBand or RoCE, the transports over UDP, or lanes that rdma_cm connects.
     #[error(
-        "{devices} speaks iWARP, which has neither datagrams nor writes with immediate values; \
-         the verbs drivers need InfiniBand or RoCE"
+        "{devices} speaks iWARP, which has no datagrams, and whose queue pairs only rdma_cm connects: \
+         it carries ring+verbs alone, with verbs.connect=auto or cm"
     )]
     Iwarp {
         /// The devices that would fit otherwise.

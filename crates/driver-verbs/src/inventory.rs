@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use crate::cm::{EventChannel, address_on};
 use crate::device::Opened;
 use crate::error::VerbsError;
 use crate::gid::Gid;
@@ -14,12 +15,25 @@ pub struct DeviceReport {
     pub name: String,
     /// The version of its firmware.
     pub firmware: String,
-    /// What it can do beside reliable connections, each with a name, and whether it can. The drivers here need the first four.
+    /// What it can do beside reliable connections, each with a name, and whether it can. The packet drivers here need the first.
+    /// Lanes need reads, and shared receives if it has writes with immediate values; else they announce writes by messages.
     pub features: Vec<(&'static str, bool)>,
     /// Its limits, each with a name and a unit.
     pub limits: Vec<(&'static str, &'static str, u64)>,
     /// Its ports.
     pub ports: Vec<PortReport>,
+}
+
+/// Whether rdma_cm can make connections of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CmReach {
+    /// It can, by this address.
+    By(IpAddr),
+    /// It cannot, for this reason.
+    No {
+        /// In words.
+        why: String,
+    },
 }
 
 /// A port of a device.
@@ -29,11 +43,11 @@ pub struct PortReport {
     pub number: u8,
     /// Whether it is connected and usable.
     pub active: bool,
-    /// What kind of link it is on: `InfiniBand` or `Ethernet`.
+    /// What kind of link it is on: `InfiniBand`, `Ethernet`, or `iWARP` for TCP over Ethernet.
     pub link: &'static str,
     /// The longest packet, in bytes.
     pub mtu_bytes: usize,
-    /// Its addresses: index, address and kind (`InfiniBand`, `RoCE v1`, `RoCE v2`).
+    /// Its addresses: index, address and kind (`InfiniBand`, `RoCE v1`, `RoCE v2`, `iWARP`).
     pub addresses: Vec<(u8, IpAddr, &'static str)>,
 }
 
@@ -85,6 +99,7 @@ fn report_port(device: &Opened, number: u8) -> Option<PortReport> {
         let kind = match entry.gid_type {
             sys::IBV_GID_TYPE_ROCE_V2 => "RoCE v2",
             sys::IBV_GID_TYPE_ROCE_V1 => "RoCE v1",
+            _ if device.is_iwarp() => "iWARP",
             _ => "InfiniBand",
         };
         (entry.gid_index as u8, Gid(entry.gid).ip(), kind)
@@ -92,8 +107,30 @@ fn report_port(device: &Opened, number: u8) -> Option<PortReport> {
     Some(PortReport {
         number,
         active: port.state == sys::IBV_PORT_ACTIVE,
-        link: if port.link_layer == sys::IBV_LINK_LAYER_ETHERNET { "Ethernet" } else { "InfiniBand" },
+        link: match port.link_layer {
+            _ if device.is_iwarp() => "iWARP",
+            sys::IBV_LINK_LAYER_ETHERNET => "Ethernet",
+            _ => "InfiniBand",
+        },
         mtu_bytes: 128 << port.active_mtu,
         addresses: addresses.collect(),
     })
+}
+
+/// Whether rdma_cm can make connections of a port, as `verbs.connect=cm` needs. To know, librdmacm opens the device and keeps it
+/// open as long as the process lives, which is why this is not part of a report.
+pub fn rdma_cm_reach(device: &str, port: u8) -> CmReach {
+    match cm_address(device, port) {
+        Ok(address) => CmReach::By(address),
+        Err(error) => CmReach::No { why: error.to_string() },
+    }
+}
+
+fn cm_address(device: &str, port: u8) -> Result<IpAddr, VerbsError> {
+    let library = sys::library().map_err(|why| VerbsError::NoLibrary { why: why.into() })?;
+    let channel = EventChannel::new()?;
+    let opened = Opened::all(library)?;
+    let gids = opened.iter().filter(|opened| opened.name == device).flat_map(|opened| opened.gids(port));
+    let address = address_on(&channel, library, device, port, gids.map(|entry| Gid(entry.gid).ip()));
+    address.ok_or_else(|| VerbsError::NoCmAddress { device: device.into(), port })
 }

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "a driver: calls of libibverbs and registered memory, each with its proof")]
 
 mod choice;
+mod cm;
 mod config;
 mod counters;
 mod datagram;
@@ -23,10 +24,10 @@ mod region;
 mod status;
 mod sys;
 
-pub use config::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
+pub use config::{ConnectBy, DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 pub use counters::{VerbsDatagramCounters, VerbsLaneCounters};
 pub use datagram::VerbsDatagram;
 pub use error::VerbsError;
 pub use fuzz::fuzz_handshake;
-pub use inventory::{DeviceReport, PortReport, devices};
+pub use inventory::{CmReach, DeviceReport, PortReport, devices, rdma_cm_reach};
 pub use lane::{VerbsLanes, VerbsReceiver, VerbsSender};

@@ -35,7 +35,7 @@ unsafe impl Send for QueuePair {}
 unsafe impl Sync for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair of a kind (`IBV_QPT_…`). When the device has no room for so much inline data, there is none.
+    /// A queue pair of a kind (`IBV_QPT_…`). When the device has no room for so much inline data, it is half as much, and so on.
     pub fn new(
         device: &Arc<Device>,
         kind: c_int,
@@ -44,9 +44,10 @@ impl QueuePair {
         receive: &Arc<CompletionQueue>,
         shared: Option<&Arc<SharedReceives>>,
     ) -> Result<Self, VerbsError> {
+        let mut depths = depths;
         let mut attempt = Self::create(device, kind, depths, send, receive, shared);
-        if attempt.is_err() && depths.inline_bytes > 0 {
-            let depths = Depths { inline_bytes: 0, ..depths };
+        while attempt.is_err() && depths.inline_bytes > 0 {
+            depths.inline_bytes /= 2;
             attempt = Self::create(device, kind, depths, send, receive, shared);
         }
         attempt

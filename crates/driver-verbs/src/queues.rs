@@ -31,7 +31,7 @@ impl CompletionChannel {
             return Err(VerbsError::last("create a completion channel"));
         }
         let this = Self { device: Arc::clone(device), channel };
-        make_nonblocking(this.descriptor())?;
+        make_nonblocking(this.descriptor(), "make a completion channel non-blocking")?;
         Ok(Arc::new(this))
     }
 
@@ -211,11 +211,12 @@ impl Drop for AddressHandle {
     }
 }
 
-fn make_nonblocking(descriptor: RawFd) -> Result<(), VerbsError> {
+/// Makes a descriptor of ours fail instead of wait.
+pub fn make_nonblocking(descriptor: RawFd, what: &'static str) -> Result<(), VerbsError> {
     // SAFETY: an open descriptor of ours; only its flags change.
     let result = unsafe {
         let flags = libc::fcntl(descriptor, libc::F_GETFL);
         libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_NONBLOCK)
     };
-    if result < 0 { Err(VerbsError::last("make a completion channel non-blocking")) } else { Ok(()) }
+    if result < 0 { Err(VerbsError::last(what)) } else { Ok(()) }
 }

@@ -1,7 +1,7 @@
 //! Drivers over a real device, in several configurations, against the contracts of their seams.
 
 use farcall_driver::{datagram_conformance, lane_conformance};
-use farcall_driver_verbs::{VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes};
+use farcall_driver_verbs::{ConnectBy, VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes};
 
 fn packets(count: usize, config: &VerbsDatagramConfig) -> Vec<VerbsDatagram> {
     (0..count).map(|_| VerbsDatagram::open(config).expect("an RDMA device")).collect()
@@ -52,5 +52,12 @@ fn lanes_frugal(count: usize) -> Vec<VerbsLanes> {
     lanes(count, &config)
 }
 
+fn lanes_by_cm(count: usize) -> Vec<VerbsLanes> {
+    let config =
+        VerbsLaneConfig { connect_by: ConnectBy::Cm, block_bytes: 1 << 22, ..VerbsLaneConfig::default() };
+    lanes(count, &config)
+}
+
 lane_conformance!(lanes_verbs, lanes_plain);
+lane_conformance!(lanes_verbs_cm, lanes_by_cm);
 lane_conformance!(lanes_verbs_frugal, lanes_frugal);

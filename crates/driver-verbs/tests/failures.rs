@@ -1,12 +1,13 @@
 //! What goes wrong on real devices: full queues, hostile peers, cables and devices that go away.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+mod common;
+
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use common::past_a_liar;
 use farcall_driver::conformance::until;
 use farcall_driver::{Address, Datagram, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
 use farcall_driver_verbs::{
@@ -155,39 +156,8 @@ fn receives_of_lanes_that_ended_come_back() {
     }
 }
 
-/// Passes everything on between a caller and the driver at `address`, but for the key to its ring, which becomes wrong;
-/// returns where to call.
-fn with_a_wrong_key(address: &Address) -> Address {
-    /// Where an address has its port, and an answer the key to the ring.
-    const PORT_AT: usize = 8;
-    const KEY_AT: usize = 3 + 42;
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
-    let port = listener.local_addr().expect("it is bound").port();
-    let mut bytes = address.as_bytes().to_vec();
-    let real_port = u16::from_be_bytes([bytes[PORT_AT], bytes[PORT_AT + 1]]);
-    bytes[PORT_AT..PORT_AT + 2].copy_from_slice(&port.to_be_bytes());
-    std::thread::spawn(move || {
-        let (caller, _) = listener.accept().expect("a caller");
-        let called = TcpStream::connect(("127.0.0.1", real_port)).expect("the driver listens");
-        let (from, to) = (caller.try_clone().expect("descriptors"), called.try_clone().expect("descriptors"));
-        std::thread::spawn(move || pass_on(from, to, None));
-        pass_on(called, caller, Some(KEY_AT));
-    });
-    Address::new(bytes).expect("as long as the real one")
-}
-
-fn pass_on(mut from: TcpStream, mut to: TcpStream, mut damage_at: Option<usize>) {
-    let mut bytes = [0; 4096];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if let Some(at) = damage_at.take() {
-            bytes[at] ^= 0x5a;
-            bytes[at + 1] ^= 0x5a;
-        }
-        if to.write_all(&bytes[..count]).is_err() {
-            return;
-        }
-    }
-}
+/// Where an answer has the key to the ring.
+const KEY_AT: usize = 3 + 42;
 
 #[test]
 fn a_peer_that_reaches_for_memory_with_a_wrong_key_loses_its_lane_only() {
@@ -196,7 +166,7 @@ fn a_peer_that_reaches_for_memory_with_a_wrong_key_loses_its_lane_only() {
     let address = b.address();
     let mut honest = driver_on("rxe0");
     let (mut near, mut far) = connect(&mut honest, &mut b, &address);
-    let (mut at_a, at_b) = connect(&mut a, &mut b, &with_a_wrong_key(&address));
+    let (mut at_a, at_b) = connect(&mut a, &mut b, &past_a_liar(&address, KEY_AT));
     at_a.send(1);
     let seen_at_a = until("the writer learns of it", || {
         let _nothing_comes = at_a.receiver.peek(0);

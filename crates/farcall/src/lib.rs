@@ -24,7 +24,7 @@ pub use endpoint::{
 pub use executor::Executor;
 pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
-pub use farcall_driver_verbs::{DeviceReport, PortReport, devices as rdma_devices};
+pub use farcall_driver_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
 pub use farcall_protocol::Instant;
 pub use farcall_transport::trace;
 pub use farcall_transport::{

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use farcall::parameters::{Parameter, Value};
-use farcall::{DeviceReport, PortReport, Presence, TransportKind, rdma_devices};
+use farcall::{CmReach, DeviceReport, PortReport, Presence, TransportKind, rdma_cm_reach, rdma_devices};
 use serde_json::json;
 
 use crate::arguments::{Info, load_settings};
@@ -62,6 +62,11 @@ fn show_device(device: &DeviceReport, report: &mut Report) -> Result<(), Failure
         for (index, address, kind) in &port.addresses {
             report.line(format_args!("        address {index}: {address} ({kind})"))?;
         }
+        let reach = rdma_cm_reach(name, *number);
+        match &reach {
+            CmReach::By(address) => report.line(format_args!("        rdma_cm: by {address}"))?,
+            CmReach::No { why } => report.line(format_args!("        rdma_cm: no, {why}"))?,
+        }
     }
     let (present, absent): (Vec<_>, Vec<_>) = features.iter().partition(|(_, present)| *present);
     for (word, features) in [("has", present), ("lacks", absent)].iter().filter(|(_, some)| !some.is_empty())
@@ -77,13 +82,13 @@ fn show_device(device: &DeviceReport, report: &mut Report) -> Result<(), Failure
         "kind": "rdma_device",
         "name": name,
         "firmware": firmware,
-        "ports": ports.iter().map(port_object).collect::<Vec<_>>(),
+        "ports": ports.iter().map(|port| port_object(name, port)).collect::<Vec<_>>(),
         "features": features.iter().copied().collect::<BTreeMap<_, _>>(),
         "limits": limits.iter().map(|(limit, _, value)| (*limit, *value)).collect::<BTreeMap<_, _>>(),
     }))
 }
 
-fn port_object(port: &PortReport) -> serde_json::Value {
+fn port_object(device: &str, port: &PortReport) -> serde_json::Value {
     let addresses = port.addresses.iter().map(
         |(index, address, kind)| json!({ "index": index, "address": address.to_string(), "kind": kind }),
     );
@@ -93,6 +98,10 @@ fn port_object(port: &PortReport) -> serde_json::Value {
         "active": port.active,
         "mtu_bytes": port.mtu_bytes,
         "addresses": addresses.collect::<Vec<_>>(),
+        "rdma_cm": match rdma_cm_reach(device, port.number) {
+            CmReach::By(address) => json!({ "address": address.to_string() }),
+            CmReach::No { why } => json!({ "absent": why }),
+        },
     })
 }
 

@@ -62,7 +62,8 @@ fn parse_bytes(bytes: &[u8], port: &Port) -> Option<Place> {
 mod tests {
     use super::*;
 
-    const PORT: Port = Port { number: 1, ethernet: true, lid: 0, gid: Gid([9; 16]), gid_index: 1, mtu: 5 };
+    const PORT: Port =
+        Port { number: 1, ethernet: true, routable: true, lid: 0, gid: Gid([9; 16]), gid_index: 1, mtu: 5 };
 
     #[test]
     fn addresses_survive_the_journey() {

@@ -57,7 +57,7 @@ pub struct VerbsDatagram {
 impl VerbsDatagram {
     /// Opens a device and makes all memory and queues that the driver will ever need.
     pub fn open(config: &VerbsDatagramConfig) -> Result<Self, VerbsError> {
-        let device = Device::open(&config.device)?;
+        let device = Device::open(&config.device, false)?;
         config.check(&device)?;
         events::listen(&device)?;
         let mtu_bytes = config.mtu_bytes.unwrap_or(device.port.mtu_bytes());

@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::connections::Connections;
 use super::handshake::COOKIE_BYTES;
 use super::link::Link;
+use super::manager::Manager;
 use super::place::Place;
 use super::receives::Receives;
 use crate::config::VerbsLaneConfig;
@@ -33,6 +34,8 @@ pub struct Terms {
     pub channel: Arc<CompletionChannel>,
     pub blocks: Arc<BlockMemory<Region>>,
     pub cookie: [u8; COOKIE_BYTES],
+    /// What listens for connections of rdma_cm, if that is to make them.
+    pub manager: Option<Manager>,
     /// Set when the card reported a failure of some lane.
     pub alarm: Arc<AtomicBool>,
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,8 +13,12 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 use super::conductor::{Notice, Shared};
 use super::half::Half;
 use super::handshake::{COOKIE_BYTES, MESSAGE_BYTES_MAX, Message, Offer};
+use super::joining::{Agreed, Joining};
 use super::link::Link;
+use super::manager::{Claim, Manager};
 use super::place::Place;
+use crate::cm::{CmId, Happening};
+use crate::sys;
 
 /// How long a peer that connected to us may take for its call and for being ready.
 const CALL_WITHIN: Duration = Duration::from_secs(5);
@@ -23,10 +27,14 @@ const CALL_WITHIN: Duration = Duration::from_secs(5);
 pub enum Phase {
     /// We call; the network has not answered yet.
     Calling { place: Place, hello: Vec<u8> },
-    /// We sent our offer and wait for the peer's.
-    Offered(Half),
+    /// We sent our offer to the driver with this cookie, and wait for its own.
+    Offered(Half, [u8; COOKIE_BYTES]),
+    /// The offers are exchanged, and rdma_cm connects the queue pairs.
+    Joining(Box<Joining>),
     /// A peer called; its offer is yet to come.
     Called,
+    /// We answered a call, and wait for rdma_cm to ask for the connection.
+    Awaiting(Box<Agreed>),
     /// We answered a call, and wait for the peer to be ready.
     Answered(Arc<Link>, Vec<u8>),
     /// The lane is up.
@@ -44,6 +52,8 @@ pub struct Connection {
     inbox: Vec<u8>,
     /// When it must be up.
     pub deadline: Instant,
+    /// What the card gave as the reason of its end, and until when the peer may give a better one.
+    pub failing: Option<(LaneFault, Instant)>,
 }
 
 impl Connection {
@@ -52,18 +62,24 @@ impl Connection {
         let stream = start_to_connect(place)?;
         let phase = Phase::Calling { place, hello };
         let deadline = Instant::now() + within;
-        Ok(Self { lane, ours: true, stream, phase, inbox: Vec::new(), deadline })
+        Ok(Self { lane, ours: true, stream, phase, inbox: Vec::new(), deadline, failing: None })
     }
 
     /// A peer has called.
     pub fn from(lane: LaneId, stream: TcpStream) -> Self {
         let deadline = Instant::now() + CALL_WITHIN;
-        Self { lane, ours: false, stream, phase: Phase::Called, inbox: Vec::new(), deadline }
+        Self { lane, ours: false, stream, phase: Phase::Called, inbox: Vec::new(), deadline, failing: None }
     }
 
     /// Whether its lane is not up yet.
     pub fn is_being_set_up(&self) -> bool {
         !matches!(self.phase, Phase::Up(_))
+    }
+
+    /// When it must be looked at, whatever happens.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let failing = self.failing.as_ref().map(|(_, until)| *until);
+        self.is_being_set_up().then_some(self.deadline).into_iter().chain(failing).min()
     }
 
     /// Goes on as far as what has come allows.
@@ -102,13 +118,16 @@ impl Connection {
         let phase = core::mem::replace(&mut self.phase, Phase::Called);
         self.phase = match (phase, message) {
             (Phase::Called, Message::Call(cookie, offer)) => self.answer(shared, welcome, cookie, &offer)?,
-            (Phase::Offered(half), Message::Answer(offer)) => {
-                let hello = offer.hello.to_vec();
-                let link = join(shared, half, &offer)?;
-                send(&mut self.stream, &Message::Ready);
-                shared.notify(Notice::Connected(self.lane, Arc::clone(&link), hello));
-                Phase::Up(link)
-            }
+            (Phase::Offered(half, cookie), Message::Answer(offer)) => match way(shared, &offer)? {
+                None => {
+                    let hello = offer.hello.to_vec();
+                    let link = join(shared, half, &offer)?;
+                    self.connected(shared, link, hello)
+                }
+                Some((manager, place)) => {
+                    Phase::Joining(Box::new(Joining::start(manager, place, half, cookie, &offer)?))
+                }
+            },
             (Phase::Answered(link, hello), Message::Ready) => {
                 shared.notify(Notice::Accepted(self.lane, Arc::clone(&link), hello));
                 Phase::Up(link)
@@ -126,6 +145,46 @@ impl Connection {
         Ok(())
     }
 
+    /// rdma_cm reported something about the connection that it makes for us.
+    pub fn joined(&mut self, shared: &Shared, what: Happening) -> Result<(), LaneFault> {
+        let Phase::Joining(joining) = &self.phase else { return Ok(()) };
+        if joining.step(shared, what)? {
+            let Phase::Joining(joining) = core::mem::replace(&mut self.phase, Phase::Called) else {
+                unreachable!("it was a moment ago")
+            };
+            let (link, hello) = joining.finish(shared)?;
+            self.phase = self.connected(shared, link, hello);
+        }
+        Ok(())
+    }
+
+    /// Whether rdma_cm makes it by this identifier.
+    pub fn joins_by(&self, about: *const sys::rdma_cm_id) -> bool {
+        matches!(&self.phase, Phase::Joining(joining) if joining.id().is(about))
+    }
+
+    /// Whether it waits for this request of rdma_cm.
+    pub fn awaits(&self, claim: &Claim) -> bool {
+        matches!(&self.phase, Phase::Awaiting(agreed) if agreed.claim == *claim)
+    }
+
+    /// The request of rdma_cm that it waited for is here.
+    pub fn accept(&mut self, shared: &Shared, id: CmId) -> Result<(), LaneFault> {
+        let Phase::Awaiting(agreed) = core::mem::replace(&mut self.phase, Phase::Called) else {
+            unreachable!("only what waits for a request gets one")
+        };
+        let (link, hello) = agreed.accept(shared, id)?;
+        self.phase = Phase::Answered(link, hello);
+        Ok(())
+    }
+
+    /// Our call has led to a lane.
+    fn connected(&mut self, shared: &Shared, link: Arc<Link>, welcome: Vec<u8>) -> Phase {
+        send(&mut self.stream, &Message::Ready);
+        shared.notify(Notice::Connected(self.lane, Arc::clone(&link), welcome));
+        Phase::Up(link)
+    }
+
     /// The network answered our call: makes our side of the lane and offers it.
     fn make_offer(&mut self, shared: &Shared) -> Result<(), LaneFault> {
         let Phase::Calling { place, hello } = &self.phase else { unreachable!("only callers call") };
@@ -134,10 +193,9 @@ impl Connection {
             Ok(Some(error)) | Err(error) => return Err(fault_of_call(&error)),
         }
         let half = new_half(shared)?;
-        let offer =
-            half.offer(&shared.terms.device, shared.terms.blocks.memory(), &shared.terms.config, hello);
-        send(&mut self.stream, &Message::Call(place.cookie, offer));
-        self.phase = Phase::Offered(half);
+        let cookie = place.cookie;
+        send(&mut self.stream, &Message::Call(cookie, half.offer(&shared.terms, hello)));
+        self.phase = Phase::Offered(half, cookie);
         Ok(())
     }
 
@@ -152,14 +210,16 @@ impl Connection {
         if cookie != shared.terms.cookie {
             return Err(LaneFault::NotThere);
         }
-        let terms = &shared.terms;
+        let by_manager = way(shared, offer)?.is_some();
         let half = new_half(shared)?;
-        let answer =
-            Message::Answer(half.offer(&terms.device, terms.blocks.memory(), &terms.config, welcome))
-                .encode();
-        let link = join(shared, half, offer)?;
+        let answer = Message::Answer(half.offer(&shared.terms, welcome)).encode();
+        let next = if by_manager {
+            Phase::Awaiting(Box::new(Agreed::called(half, cookie, offer)))
+        } else {
+            Phase::Answered(join(shared, half, offer)?, offer.hello.to_vec())
+        };
         send_bytes(&mut self.stream, &answer);
-        Ok(Phase::Answered(link, offer.hello.to_vec()))
+        Ok(next)
     }
 }
 
@@ -169,12 +229,19 @@ fn new_half(shared: &Shared) -> Result<Half, LaneFault> {
 }
 
 fn join(shared: &Shared, half: Half, offer: &Offer<'_>) -> Result<Arc<Link>, LaneFault> {
-    let terms = &shared.terms;
-    if offer.ethernet != terms.device.port.ethernet {
+    half.connect(&shared.terms, offer).map(Arc::new).map_err(unusable)
+}
+
+/// Who connects the queue pairs, if the two sides fit together: rdma_cm, ours and the peer's, or we.
+fn way<'a>(shared: &'a Shared, offer: &Offer<'_>) -> Result<Option<(&'a Manager, SocketAddr)>, LaneFault> {
+    if offer.network != shared.terms.device.network {
         return Err(unusable("its port is on another kind of network"));
     }
-    let link = half.connect(&terms.device, &terms.config, &terms.receives, &terms.alarm, offer);
-    link.map(Arc::new).map_err(unusable)
+    match (&shared.terms.manager, offer.manager) {
+        (None, None) => Ok(None),
+        (Some(manager), Some(place)) => Ok(Some((manager, place))),
+        _ => Err(unusable("only one of the two connects by rdma_cm; set verbs.connect alike")),
+    }
 }
 
 fn start_to_connect(place: Place) -> Result<TcpStream, LaneFault> {
@@ -207,6 +274,7 @@ fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) {
     let _peer_gone = stream.write_all(bytes);
 }
 
-fn unusable(error: impl ToString) -> LaneFault {
+/// There can be no lane, for this reason.
+pub fn unusable(error: impl ToString) -> LaneFault {
     LaneFault::Unacceptable { why: error.to_string() }
 }

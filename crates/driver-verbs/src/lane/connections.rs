@@ -14,7 +14,10 @@ use super::conductor::{Command, Notice, Shared};
 use super::connection::{Connection, Phase, send};
 use super::handshake::Message;
 use super::link::Link;
+use super::manager::{Claim, Manager};
 use super::place::Place;
+use crate::cm::{CmEvent, Happening};
+use crate::device::Network;
 use crate::events::{DeviceEvent, descriptor, next_event};
 
 /// The most connections at a time, those that are being set up included. Callers beyond it are refused.
@@ -25,6 +28,9 @@ const RETRY_AFTER: Duration = Duration::from_millis(2);
 
 /// How often lanes that are over are looked at, until nobody holds them any more.
 const BURIAL_EVERY: Duration = Duration::from_millis(50);
+
+/// How long a peer's own reason for the end of a lane may come after the card's.
+const BETTER_REASON_WITHIN: Duration = Duration::from_millis(200);
 
 /// The state of the thread.
 pub struct Connections {
@@ -59,6 +65,7 @@ impl Connections {
                 return;
             }
             self.take_device_events();
+            self.take_manager_events();
             if ready.listener {
                 self.accept();
             }
@@ -82,9 +89,11 @@ impl Connections {
         if !self.device_is_gone {
             descriptors.push(PollFd::from_borrowed_fd(self.shared.terms.device.events(), PollFlags::IN));
         }
-        let deadlines = self.table.iter().filter(|connection| connection.is_being_set_up());
+        let manager = self.shared.terms.manager.as_ref().map(Manager::descriptor);
+        descriptors.extend(manager.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
+        let deadlines = self.table.iter().filter_map(Connection::next_deadline);
         let burial = (!self.over.is_empty()).then(|| Instant::now() + BURIAL_EVERY);
-        let next = deadlines.map(|connection| connection.deadline).chain(burial).min();
+        let next = deadlines.chain(burial).min();
         let timeout = next.map(|at| {
             let span = at.saturating_duration_since(Instant::now());
             Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
@@ -103,7 +112,9 @@ impl Connections {
                 Command::SetWelcome(welcome) => self.welcome = welcome,
                 Command::Connect { lane, place, hello, within } => self.call(lane, place, hello, within),
                 Command::End(lane, fault) => {
-                    if let Some(index) = self.table.iter().position(|connection| connection.lane == lane) {
+                    if let Some(index) = self.table.iter().position(|connection| connection.lane == lane)
+                        && !self.waits_for_a_better_reason(index, &fault)
+                    {
                         self.end(index, fault);
                     }
                 }
@@ -160,12 +171,29 @@ impl Connections {
             } else {
                 Ok(())
             };
-            match step {
+            let failed = match &self.table[index].failing {
+                Some((fault, until)) if *until <= now => Some(fault.clone()),
+                _ => None,
+            };
+            match step.and(failed.map_or(Ok(()), Err)) {
                 Ok(()) if late && self.table[index].is_being_set_up() => self.end(index, LaneFault::TimedOut),
                 Ok(()) => index += 1,
                 Err(fault) => self.end(index, fault),
             }
         }
+    }
+
+    /// iWARP's connections end for the card as soon as the peer's process does, before the socket may have told. So a reason
+    /// that the card gives counts only if the peer gives none in time.
+    fn waits_for_a_better_reason(&mut self, index: usize, fault: &LaneFault) -> bool {
+        let is_early = self.shared.terms.device.network == Network::Iwarp
+            && matches!(fault, LaneFault::Fabric { .. })
+            && !self.device_is_gone;
+        if is_early {
+            let until = Instant::now() + BETTER_REASON_WITHIN;
+            self.table[index].failing.get_or_insert((fault.clone(), until));
+        }
+        is_early
     }
 
     /// Takes a connection out of the table, tells its peer, and reports the end to the driver if it knows of the lane.
@@ -194,14 +222,7 @@ impl Connections {
                 DeviceEvent::PortUp => self.shared.notify(Notice::Port(true)),
                 DeviceEvent::DeviceGone => {
                     self.device_is_gone = true;
-                    let why = "the device failed or was removed";
-                    let mut index = 0;
-                    while let Some(connection) = self.table.get(index) {
-                        match connection.phase {
-                            Phase::Up(_) => self.end(index, LaneFault::Fabric { why }),
-                            _ => index += 1,
-                        }
-                    }
+                    self.end_all_that_use_the_device();
                 }
                 DeviceEvent::PairFailed { number, why } => {
                     let is_it = |connection: &Connection| match &connection.phase {
@@ -212,6 +233,47 @@ impl Connections {
                         self.end(index, LaneFault::Corrupt { what: why });
                     }
                 }
+            }
+        }
+    }
+
+    fn end_all_that_use_the_device(&mut self) {
+        let why = "the device failed or was removed";
+        let mut index = 0;
+        while let Some(connection) = self.table.get(index) {
+            match connection.phase {
+                Phase::Up(_) | Phase::Joining(_) => self.end(index, LaneFault::Fabric { why }),
+                _ => index += 1,
+            }
+        }
+    }
+
+    fn take_manager_events(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let Some(manager) = &shared.terms.manager else { return };
+        while let Some(CmEvent { about, what }) = manager.events.next() {
+            let (index, outcome) = match what {
+                Happening::DeviceGone => {
+                    self.end_all_that_use_the_device();
+                    continue;
+                }
+                Happening::Asked(id, said) => {
+                    let claim = Claim::decode(&said);
+                    let awaits =
+                        |connection: &Connection| claim.is_some_and(|claim| connection.awaits(&claim));
+                    let Some(index) = self.table.iter().position(awaits) else {
+                        id.reject();
+                        continue;
+                    };
+                    (index, self.table[index].accept(&shared, id))
+                }
+                what => match self.table.iter().position(|connection| connection.joins_by(about)) {
+                    Some(index) => (index, self.table[index].joined(&shared, what)),
+                    None => continue,
+                },
+            };
+            if let Err(fault) = outcome {
+                self.end(index, fault);
             }
         }
     }

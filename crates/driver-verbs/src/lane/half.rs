@@ -1,14 +1,16 @@
 //! Our half of a lane: what can be made before the peer is known, and what it must know of it.
 
 use core::ffi::c_int;
-use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use super::announcements::Announcements;
+use super::conductor::Terms;
 use super::handshake::{Offer, PeerMemory};
 use super::link::{Link, READS_MAX, WRITES_MAX};
 use super::receives::Receives;
+use crate::cm::CmId;
 use crate::config::VerbsLaneConfig;
-use crate::device::Device;
+use crate::device::{Device, Network};
 use crate::error::VerbsError;
 use crate::pair::{Depths, QueuePair};
 use crate::queues::{CompletionChannel, CompletionQueue};
@@ -31,6 +33,8 @@ pub struct Half {
     pub arrivals: Arc<CompletionQueue>,
     /// The ring that the peer writes and we read.
     pub ring: Region,
+    /// Where announcements lie that are messages of their own.
+    pub announcements: Option<Announcements>,
     /// Where our queue pair begins to count its packets.
     sequence: u32,
 }
@@ -44,10 +48,17 @@ impl Half {
         channel: &Arc<CompletionChannel>,
     ) -> Result<Self, VerbsError> {
         let sends = CompletionQueue::new(device, WRITES_MAX + READS_MAX, Some(channel))?;
-        // All receives may be used up by one lane before it is looked at, and be posted again by another.
-        let arrivals = CompletionQueue::new(device, 2 * receives.queue.depth, Some(channel))?;
-        let depths = Depths { send: WRITES_MAX + READS_MAX, receive: 0, inline_bytes: config.inline_bytes };
-        let pair = QueuePair::new(device, sys::IBV_QPT_RC, depths, &sends, &arrivals, Some(&receives.queue))?;
+        let iwarp = device.network == Network::Iwarp;
+        let announcements = iwarp.then(|| Announcements::new(device, config.ring_bytes)).transpose()?;
+        let (own, shared) = match iwarp {
+            true => (Announcements::receives(config.ring_bytes), None),
+            false => (0, Some(&receives.queue)),
+        };
+        // All shared receives may be used up by one lane before it is looked at, and be posted again by another.
+        let arrivals_max = shared.map_or(own, |queue| 2 * queue.depth);
+        let arrivals = CompletionQueue::new(device, arrivals_max, Some(channel))?;
+        let depths = Depths { send: WRITES_MAX + READS_MAX, receive: own, inline_bytes: config.inline_bytes };
+        let pair = QueuePair::new(device, sys::IBV_QPT_RC, depths, &sends, &arrivals, shared)?;
         let ring = Region::new(device, config.ring_bytes, sys::IBV_ACCESS_REMOTE_WRITE, config.huge_pages)?;
         let init = sys::ibv_qp_attr {
             qp_state: sys::IBV_QPS_INIT,
@@ -55,21 +66,19 @@ impl Half {
             qp_access_flags: (sys::IBV_ACCESS_REMOTE_WRITE | sys::IBV_ACCESS_REMOTE_READ) as u32,
             ..sys::ibv_qp_attr::default()
         };
-        let mask = sys::IBV_QP_STATE | sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT | sys::IBV_QP_ACCESS_FLAGS;
+        let of_infiniband = if iwarp { 0 } else { sys::IBV_QP_PKEY_INDEX | sys::IBV_QP_PORT };
+        let mask = sys::IBV_QP_STATE | sys::IBV_QP_ACCESS_FLAGS | of_infiniband;
         pair.modify("initialise a queue pair", init, mask)?;
-        Ok(Self { pair, sends, arrivals, ring, sequence: random_sequence()? })
+        announcements.as_ref().map_or(Ok(()), |announcements| announcements.post_all(&pair))?;
+        Ok(Self { pair, sends, arrivals, ring, announcements, sequence: random_sequence()? })
     }
 
     /// What the peer must know to connect.
-    pub fn offer<'a>(
-        &self,
-        device: &Device,
-        blocks: &Region,
-        config: &VerbsLaneConfig,
-        hello: &'a [u8],
-    ) -> Offer<'a> {
+    pub fn offer<'a>(&self, terms: &Terms, hello: &'a [u8]) -> Offer<'a> {
+        let Terms { device, config, .. } = terms;
+        let blocks = terms.blocks.memory();
         Offer {
-            ethernet: device.port.ethernet,
+            network: device.network,
             mtu: mtu_number(device, config),
             lid: device.port.lid,
             gid: device.port.gid,
@@ -83,22 +92,49 @@ impl Half {
                 blocks_key: blocks.remote_key(),
                 blocks_bytes: config.block_bytes as u64,
             },
+            manager: terms.manager.as_ref().map(|manager| manager.place),
             hello,
         }
     }
 
     /// Connects to a peer that made `offer`, whose fields have been checked.
-    pub fn connect(
+    pub fn connect(self, terms: &Terms, offer: &Offer<'_>) -> Result<Link, VerbsError> {
+        self.make_ready(&terms.device, offer, mtu_number(&terms.device, &terms.config))?;
+        self.into_link(terms, offer.memory, None)
+    }
+
+    /// The lane to a peer with this memory, once the queue pairs are connected, perhaps by rdma_cm.
+    pub fn into_link(
         self,
-        device: &Arc<Device>,
-        config: &VerbsLaneConfig,
-        receives: &Arc<Receives>,
-        alarm: &Arc<AtomicBool>,
-        offer: &Offer<'_>,
+        terms: &Terms,
+        peer: PeerMemory,
+        connection: Option<CmId>,
     ) -> Result<Link, VerbsError> {
-        let staging = Region::new(device, offer.memory.ring_bytes as usize, 0, config.huge_pages)?;
-        self.make_ready(device, offer, mtu_number(device, config))?;
-        Ok(Link::new(self, staging, offer.memory, receives, alarm))
+        let Terms { device, config, receives, alarm, .. } = terms;
+        let staging = Region::new(device, peer.ring_bytes as usize, 0, config.huge_pages)?;
+        Ok(Link::new(self, connection, staging, peer, receives, alarm))
+    }
+
+    /// Makes the queue pair ready for what rdma_cm has agreed on with the peer, whose longest packet is given.
+    pub fn make_ready_by(
+        &self,
+        device: &Device,
+        config: &VerbsLaneConfig,
+        id: &CmId,
+        mtu: u8,
+    ) -> Result<(), VerbsError> {
+        if device.network == Network::Iwarp {
+            // The device does it itself.
+            return Ok(());
+        }
+        let (mut receive, mask) = id.attributes(sys::IBV_QPS_RTR)?;
+        receive.path_mtu = receive.path_mtu.min(c_int::from(mtu.min(mtu_number(device, config))));
+        // rdma_cm takes the longest time there is, 655 ms.
+        receive.min_rnr_timer = RECEIVER_NOT_READY;
+        self.pair.modify("connect a queue pair", receive, mask)?;
+        let (mut send, mask) = id.attributes(sys::IBV_QPS_RTS)?;
+        (send.timeout, send.retry_cnt, send.rnr_retry) = (ACK_TIMEOUT, RETRIES, RECEIVER_RETRIES);
+        self.pair.modify("open a queue pair", send, mask)
     }
 
     fn make_ready(&self, device: &Device, offer: &Offer<'_>, mtu: u8) -> Result<(), VerbsError> {

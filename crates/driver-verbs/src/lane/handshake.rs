@@ -1,19 +1,23 @@
 //! The messages that set up a lane, over a TCP connection that then stays to tell of the peer's end.
 //!
 //! The caller sends its offer; the called side connects its queue pair and answers with its own; the caller connects and
-//! says that it is ready. Each message is a length, a kind and a body; all numbers are little-endian.
+//! says that it is ready. Where rdma_cm connects, the called side only answers, and the caller asks the other's rdma_cm for a
+//! connection before it says that it is ready. Each message is a length, a kind and a body; all numbers are little-endian.
 
 #[cfg(test)]
 mod tests;
 
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use farcall_driver::{HELLO_BYTES_MAX, LaneFault};
 
+use crate::device::Network;
 use crate::gid::Gid;
 
 const MAGIC: [u8; 4] = *b"fVRB";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of an offer before the hello.
-const OFFER_BYTES: usize = 4 + 4 + 2 + 16 + 4 + 4 + 2 * (8 + 4 + 8);
+const OFFER_BYTES: usize = 4 + 4 + 2 + 16 + 4 + 4 + 2 * (8 + 4 + 8) + 2 + 16;
 /// Bytes of a message before its body.
 const FRAME_BYTES: usize = 3;
 /// The longest message.
@@ -45,11 +49,14 @@ pub struct PeerMemory {
     pub blocks_bytes: u64,
 }
 
+/// The networks, by the numbers that offers give them.
+const NETWORKS: [Network; 3] = [Network::InfiniBand, Network::Roce, Network::Iwarp];
+
 /// What one side offers to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer<'a> {
-    /// Whether its port is on Ethernet.
-    pub ethernet: bool,
+    /// What its port is connected to.
+    pub network: Network,
     /// The longest packet of its link, as verbs number it.
     pub mtu: u8,
     /// Its port's local identifier.
@@ -62,6 +69,8 @@ pub struct Offer<'a> {
     pub sequence: u32,
     /// Its memory.
     pub memory: PeerMemory,
+    /// Where its rdma_cm listens, if that is to connect the queue pairs.
+    pub manager: Option<SocketAddr>,
     /// The hello or welcome of the layer above.
     pub hello: &'a [u8],
 }
@@ -147,7 +156,8 @@ impl<'a> Message<'a> {
 impl<'a> Offer<'a> {
     fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.extend(MAGIC);
-        bytes.extend([VERSION, u8::from(self.ethernet), self.mtu, 0]);
+        let network = NETWORKS.iter().position(|network| *network == self.network).expect("all are there");
+        bytes.extend([VERSION, network as u8, self.mtu, u8::from(self.manager.is_some())]);
         bytes.extend(self.lid.to_le_bytes());
         bytes.extend(self.gid.0);
         bytes.extend(self.number.to_le_bytes());
@@ -161,6 +171,15 @@ impl<'a> Offer<'a> {
             bytes.extend(key.to_le_bytes());
             bytes.extend(length.to_le_bytes());
         }
+        let (port, ip) = self.manager.map_or((0, Ipv6Addr::UNSPECIFIED), |place| {
+            let ip = match place.ip() {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            (place.port(), ip)
+        });
+        bytes.extend(port.to_le_bytes());
+        bytes.extend(ip.octets());
         bytes.extend(self.hello);
     }
 
@@ -176,12 +195,13 @@ impl<'a> Offer<'a> {
             )));
         }
         let word = |at: usize| u64::from_le_bytes(offer[at..at + 8].try_into().expect("eight bytes"));
+        let gid_at = |at: usize| Gid(offer[at..at + 16].try_into().expect("sixteen bytes"));
         let half = |at: usize| u32::from_le_bytes(offer[at..at + 4].try_into().expect("four bytes"));
         let offer = Self {
-            ethernet: offer[5] != 0,
+            network: *NETWORKS.get(usize::from(offer[5])).ok_or_else(|| refuse("a damaged offer"))?,
             mtu: offer[6],
             lid: u16::from_le_bytes([offer[8], offer[9]]),
-            gid: Gid(offer[10..26].try_into().expect("sixteen bytes")),
+            gid: gid_at(10),
             number: half(26),
             sequence: half(30),
             memory: PeerMemory {
@@ -191,6 +211,11 @@ impl<'a> Offer<'a> {
                 blocks_address: word(54),
                 blocks_key: half(62),
                 blocks_bytes: word(66),
+            },
+            manager: match offer[7] {
+                0 if offer[74..].iter().all(|byte| *byte == 0) => None,
+                1 => Some(SocketAddr::new(gid_at(76).ip(), u16::from_le_bytes([offer[74], offer[75]]))),
+                _ => return Err(refuse("a damaged offer")),
             },
             hello,
         };
@@ -210,6 +235,9 @@ impl<'a> Offer<'a> {
         }
         if !(1..=5).contains(&self.mtu) || self.number > NUMBER_MAX || self.sequence > NUMBER_MAX {
             return Err(refuse("a damaged offer"));
+        }
+        if self.manager.is_some_and(|place| place.port() == 0 || place.ip().is_unspecified()) {
+            return Err(refuse("rdma_cm does not listen there"));
         }
         if self.hello.len() > HELLO_BYTES_MAX {
             return Err(refuse("its hello is too long"));

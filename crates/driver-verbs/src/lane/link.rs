@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_driver::Loan;
 
+use super::announcements::Announcements;
 use super::half::Half;
 use super::handshake::PeerMemory;
 use super::receives::Receives;
+use crate::cm::CmId;
 use crate::pair::QueuePair;
 use crate::queues::CompletionQueue;
 use crate::region::Region;
@@ -25,9 +27,19 @@ const READ: u64 = 1 << 63;
 /// Completions that one call takes.
 const REAPED_MAX: usize = 16;
 
+/// How either side tells the other of what it has written, which the kind of network decides.
+pub enum Announcing {
+    /// By the immediate value of the write, which takes a shared receive.
+    Immediate(Arc<Receives>),
+    /// By a message behind the write, which takes a receive of the lane's own.
+    Message(Announcements),
+}
+
 /// The shared part of a lane. The order of the fields is that of their drops: the queue pair goes before the memory.
 pub struct Link {
-    pair: QueuePair,
+    pub pair: QueuePair,
+    /// What rdma_cm has of the connection, if it made that.
+    _connection: Option<CmId>,
     sends: Arc<CompletionQueue>,
     pub arrivals: Arc<CompletionQueue>,
     /// The ring that the peer writes and we read.
@@ -35,7 +47,7 @@ pub struct Link {
     /// Where our records are written before they leave; as long as the peer's ring, and addressed alike.
     pub staging: Region,
     pub peer: PeerMemory,
-    pub receives: Arc<Receives>,
+    pub announcing: Announcing,
     /// Writes that have left for sure.
     writes_gone: AtomicU64,
     /// Reads that have arrived.
@@ -53,6 +65,7 @@ impl Link {
     /// A lane between our half and the peer's memory.
     pub fn new(
         half: Half,
+        connection: Option<CmId>,
         staging: Region,
         peer: PeerMemory,
         receives: &Arc<Receives>,
@@ -60,12 +73,16 @@ impl Link {
     ) -> Self {
         Self {
             pair: half.pair,
+            _connection: connection,
             sends: half.sends,
             arrivals: half.arrivals,
             ring: half.ring,
             staging,
             peer,
-            receives: Arc::clone(receives),
+            announcing: match half.announcements {
+                None => Announcing::Immediate(Arc::clone(receives)),
+                Some(announcements) => Announcing::Message(announcements),
+            },
             writes_gone: AtomicU64::new(0),
             reads_done: AtomicU64::new(0),
             failure: AtomicI32::new(0),
@@ -127,6 +144,30 @@ impl Link {
             }
             if completions.len() < REAPED_MAX {
                 return;
+            }
+        }
+    }
+
+    /// By how many lines a received announcement says that the ring is fuller; `None` if it is none.
+    #[inline]
+    pub fn lines_announced(&self, completion: &sys::ibv_wc) -> Option<u32> {
+        match &self.announcing {
+            Announcing::Immediate(_) => (completion.opcode == sys::IBV_WC_RECV_RDMA_WITH_IMM)
+                .then_some(u32::from_be(completion.imm_data)),
+            Announcing::Message(announcements) => announcements.lines(completion),
+        }
+    }
+
+    /// Posts the receives of announcements that have been read again.
+    #[inline]
+    pub fn receive_again(&self, completions: &[sys::ibv_wc]) {
+        match &self.announcing {
+            Announcing::Immediate(receives) => receives.used(completions.len()),
+            Announcing::Message(announcements) => {
+                let slots = completions.iter().filter(|completion| completion.status == sys::IBV_WC_SUCCESS);
+                if announcements.post(&self.pair, slots.map(|completion| completion.wr_id)) != 0 {
+                    self.fail(BROKEN_QUEUE);
+                }
             }
         }
     }

@@ -3,13 +3,16 @@
 //! Large payloads stay in the sender's block memory; the receiver reads them into landing memory of its own, and tells when
 //! they may be used again.
 
+mod announcements;
 mod conductor;
 mod connection;
 mod connections;
 mod half;
 mod handshake;
+mod joining;
 mod landing;
 mod link;
+mod manager;
 mod place;
 mod receiver;
 mod receives;
@@ -40,14 +43,15 @@ use handshake::COOKIE_BYTES;
 pub use handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
 use landing::{Arrivals, Landing};
 use link::Link;
+use manager::Manager;
 use place::{NAME, Place, address_of, parse};
 pub use receiver::VerbsReceiver;
 use receives::Receives;
 pub use sender::VerbsSender;
 
-use crate::config::VerbsLaneConfig;
+use crate::config::{ConnectBy, VerbsLaneConfig};
 use crate::counters::VerbsLaneCounters;
-use crate::device::Device;
+use crate::device::{Device, Network};
 use crate::error::VerbsError;
 use crate::events;
 use crate::queues::CompletionChannel;
@@ -82,14 +86,18 @@ struct LaneState {
 impl VerbsLanes {
     /// Opens a device, pins the memory for blocks, and starts the driver's listening thread.
     pub fn open(config: &VerbsLaneConfig) -> Result<Self, VerbsError> {
-        let device = Device::open(&config.device)?;
+        let device = Device::open(&config.device, config.connect_by != ConnectBy::Bootstrap)?;
         config.check(&device)?;
         events::listen(&device)?;
         let channel = CompletionChannel::new(&device)?;
         let receives = Arc::new(Receives::new(&device, config.receives)?);
         let region = |access| Region::new(&device, config.block_bytes, access, config.huge_pages);
         let blocks = Arc::new(BlockMemory::new(region(sys::IBV_ACCESS_REMOTE_READ)?));
-        let landing = Landing::new(region(0)?);
+        // There, the answer to a read is a write of the peer's (RFC 5040, section 3.4).
+        let written_by_reads =
+            if device.network == Network::Iwarp { sys::IBV_ACCESS_REMOTE_WRITE } else { 0 };
+        let landing = Landing::new(region(written_by_reads)?);
+        let manager = Manager::open(&device, config.connect_by)?;
         let (listener, place) = listen(config.device.local)?;
         let alarm = Arc::new(AtomicBool::new(false));
         let counters = VerbsLaneCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
@@ -100,6 +108,7 @@ impl VerbsLanes {
             channel: Arc::clone(&channel),
             blocks: Arc::clone(&blocks),
             cookie: place.cookie,
+            manager,
             alarm: Arc::clone(&alarm),
         };
         let conductor = Conductor::start(terms, listener)?;

@@ -50,13 +50,13 @@ impl VerbsReceiver {
                 self.link.fail(completion.status);
                 continue;
             }
-            let lines = u32::from_be(completion.imm_data) as usize;
-            if completion.opcode != sys::IBV_WC_RECV_RDMA_WITH_IMM || lines > ring_lines {
+            let lines = self.link.lines_announced(completion).unwrap_or(u32::MAX) as usize;
+            if lines > ring_lines {
                 return Err(LaneFault::Corrupt { what: "an announcement that no correct peer makes" });
             }
             self.end_line.set((self.end_line.get() + lines) & (ring_lines - 1));
         }
-        self.link.receives.used(completions.len());
+        self.link.receive_again(completions);
         // The card wrote the records before it reported them; the compiler must not read them earlier.
         compiler_fence(Ordering::Acquire);
         Ok(())

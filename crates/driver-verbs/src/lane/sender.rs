@@ -3,13 +3,16 @@
 //! Records are written in place into a staging ring, which mirrors the peer's. What was published since the last doorbell
 //! lies there in one piece, or two at the end of the ring, and leaves with one write each, which announces itself: its
 //! immediate value says how many lines further the ring is now full. So the reader learns of records from its completion
-//! queue, after all of their bytes are there, and needs no flag that the network must write last.
+//! queue, after all of their bytes are there, and needs no flag that the network must write last. Over iWARP, whose writes have
+//! no immediate value, a message behind the writes says the same.
 
+use core::ffi::c_int;
 use std::sync::Arc;
 
 use farcall_driver::{LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES};
 
-use super::link::{Link, WRITES_MAX};
+use super::announcements::ANNOUNCEMENT_BYTES;
+use super::link::{Announcing, Link, WRITES_MAX};
 use crate::sys;
 
 /// Marks the first word of a record as one of ours: its upper half. The lower half is the record's length.
@@ -17,6 +20,9 @@ pub const MARK: u64 = 0xfa2c_a11e;
 
 /// Records lie in at most so many pieces between two doorbells: before the end of the ring, and after it.
 const PIECES_MAX: usize = 2;
+
+/// Requests of one doorbell: a write for each piece, and a message behind them where writes cannot announce themselves.
+const REQUESTS_MAX: usize = PIECES_MAX + 1;
 
 /// Published records that lie one after the other, not handed to the card yet.
 #[derive(Clone, Copy, Default)]
@@ -40,9 +46,11 @@ pub struct VerbsSender {
     posted: u64,
     /// The next write of which the card is to report that it is done.
     next_signal: u64,
-    /// A request for each piece, written once but for what differs between writes.
-    requests: [sys::ibv_send_wr; PIECES_MAX],
-    parts: [sys::ibv_sge; PIECES_MAX],
+    /// What writes a piece.
+    write: c_int,
+    /// The requests of a doorbell, written once but for what differs between doorbells.
+    requests: [sys::ibv_send_wr; REQUESTS_MAX],
+    parts: [sys::ibv_sge; REQUESTS_MAX],
 }
 
 // SAFETY: the pointers in the requests lead to the parts beside them and to each other, and are rewritten before use.
@@ -52,10 +60,14 @@ impl VerbsSender {
     pub(super) fn new(link: Arc<Link>, signal_period: usize) -> Self {
         let ring_bytes = link.peer.ring_bytes as usize;
         let signal_period = signal_period.clamp(1, WRITES_MAX / 2) as u64;
+        let write = match link.announcing {
+            Announcing::Immediate(_) => sys::IBV_WR_RDMA_WRITE_WITH_IMM,
+            Announcing::Message(_) => sys::IBV_WR_RDMA_WRITE,
+        };
         let mut request = sys::ibv_send_wr::new();
-        (request.opcode, request.num_sge) = (sys::IBV_WR_RDMA_WRITE_WITH_IMM, 1);
+        request.num_sge = 1;
         request.wr.rdma = sys::ibv_rdma_target { remote_addr: 0, rkey: link.peer.ring_key };
-        let part = sys::ibv_sge { lkey: link.staging.local_key(), ..sys::ibv_sge::default() };
+        let part = sys::ibv_sge::default();
         Self {
             link,
             ring_bytes,
@@ -64,8 +76,9 @@ impl VerbsSender {
             signal_period,
             posted: 0,
             next_signal: signal_period,
-            requests: [request; PIECES_MAX],
-            parts: [part; PIECES_MAX],
+            write,
+            requests: [request; REQUESTS_MAX],
+            parts: [part; REQUESTS_MAX],
         }
     }
 
@@ -80,14 +93,14 @@ impl VerbsSender {
         );
     }
 
-    /// Whether the card can take `writes` more.
+    /// Whether the card can take another doorbell's requests.
     #[inline]
-    fn has_room(&self, writes: usize) -> bool {
+    fn has_room(&self) -> bool {
         let free = || WRITES_MAX - (self.posted - self.link.writes_gone()) as usize;
         if free() < WRITES_MAX / 2 {
             self.link.reap();
         }
-        free() >= writes
+        free() >= REQUESTS_MAX
     }
 
     /// Hands the waiting pieces to the card.
@@ -96,12 +109,16 @@ impl VerbsSender {
         for index in 0..waiting {
             self.describe(index);
         }
+        let count = waiting + usize::from(self.announce(waiting));
         let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
-        // SAFETY: both have two places; the second request is never followed by another.
-        unsafe {
-            (*requests).sg_list = parts;
-            (*requests).next = if waiting < PIECES_MAX { core::ptr::null_mut() } else { requests.add(1) };
-            (*requests.add(1)).sg_list = parts.add(1);
+        for index in 0..count {
+            // SAFETY: `count` is at most the length of both arrays.
+            unsafe {
+                (*requests.add(index)).sg_list = parts.add(index);
+                let is_last = index + 1 == count;
+                (*requests.add(index)).next =
+                    if is_last { core::ptr::null_mut() } else { requests.add(index + 1) };
+            }
         }
         // SAFETY: the chain lives for the call, and its parts lie in the staging memory. A record is not written again
         // before the peer has said that it is read, and so has arrived; should the card send it once more after that,
@@ -116,11 +133,31 @@ impl VerbsSender {
         self.posted += 1;
         let part = &mut self.parts[index];
         part.addr = self.link.staging.at(offset, bytes).as_ptr().addr() as u64;
-        part.length = bytes as u32;
+        (part.length, part.lkey) = (bytes as u32, self.link.staging.local_key());
         let request = &mut self.requests[index];
-        request.wr_id = self.posted;
+        request.opcode = self.write;
         request.imm_data = lines.to_be();
         request.wr.rdma.remote_addr = self.link.peer.ring_address.wrapping_add(offset as u64);
+        self.number(index, bytes);
+    }
+
+    /// Adds a message about all pieces behind them, if the writes do not announce themselves.
+    #[inline]
+    fn announce(&mut self, pieces: usize) -> bool {
+        let Announcing::Message(announcements) = &self.link.announcing else { return false };
+        let lines = self.pieces[..pieces].iter().map(|piece| piece.lines).sum();
+        self.posted += 1;
+        self.parts[pieces] = announcements.outgoing(self.posted, lines);
+        self.requests[pieces].opcode = sys::IBV_WR_SEND;
+        self.number(pieces, ANNOUNCEMENT_BYTES);
+        true
+    }
+
+    /// Gives a request its number, and says how it travels.
+    #[inline]
+    fn number(&mut self, index: usize, bytes: usize) {
+        let request = &mut self.requests[index];
+        request.wr_id = self.posted;
         request.send_flags = if bytes <= self.link.inline_bytes() { sys::IBV_SEND_INLINE } else { 0 };
         if self.posted == self.next_signal {
             self.next_signal += self.signal_period;
@@ -183,7 +220,7 @@ impl LaneSender for VerbsSender {
             self.waiting = 0;
             return true;
         }
-        if !self.has_room(self.waiting) {
+        if !self.has_room() {
             return false;
         }
         self.post();

@@ -1,4 +1,4 @@
-//! The C interface of libibverbs, as far as this driver uses it, loaded when it is first needed.
+//! The C interfaces of libibverbs and librdmacm, as far as this driver uses them, loaded when they are first needed.
 //!
 //! Loading at run time instead of linking lets one program run everywhere: where there is no libibverbs, verbs are
 //! reported as absent, and everything else works. Sending, receiving and polling are no functions of the library but
@@ -8,6 +8,6 @@ mod library;
 mod operations;
 mod types;
 
-pub use library::{Library, library};
+pub use library::{CmLibrary, Library, cm_library, library};
 pub use operations::{poll_cq, post_recv, post_send, post_srq_recv, req_notify_cq};
 pub use types::*;

@@ -19,6 +19,15 @@ choice! {
     }
 }
 
+choice! {
+    /// Who connects the queue pairs of `ring+verbs`.
+    ConnectBy {
+        Auto = "auto", "rdma_cm where the device cannot do without it (iWARP, or no address of RoCE), else the handshake.";
+        Bootstrap = "bootstrap", "The handshake of the two endpoints, in which they tell each other their queue pairs.";
+        Cm = "cm", "rdma_cm, by IP address.";
+    }
+}
+
 const MICROSECOND: Duration = Duration::from_micros(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -72,6 +81,7 @@ parameters! {
         device: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "RDMA device to use; auto takes the one that reaches the other ranks.";
         port: Option<u8> = "auto", Domain::integer(1, 255, "").or_auto(), Endpoint, "Port of that device, from 1; auto takes an active one.";
         gid_index: Option<u8> = "auto", Domain::integer(0, 255, "").or_auto(), Endpoint, "Place of the port's address in its table; auto takes the one that reaches the other ranks.";
+        connect: ConnectBy = "auto", Domain::choice::<ConnectBy>(), Endpoint, "Who connects the queue pairs of ring+verbs: bootstrap has the two endpoints tell each other their queue pairs, cm has rdma_cm do it by IP address; auto takes cm where the device cannot do without it (iWARP, or no address of RoCE). All endpoints of a cluster need the same.";
         mtu: Option<usize> = "auto", Domain::power_of_two(256, 4096).or_auto(), Endpoint, "Longest packet; auto takes what the link carries.";
         block_bytes: usize = "32M", Domain::power_of_two(64 * K, 16 * G), Endpoint, "Memory from which one endpoint of ring+verbs lends large payloads, and as much again to read those of its peers into; all of it is pinned.";
         signal_period: u16 = "16", Domain::integer(1, 64, "requests"), Endpoint, "Requests to send of which one is reported by the card when it is done.";

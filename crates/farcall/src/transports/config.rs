@@ -8,6 +8,7 @@ use farcall_driver::decorate::{FaultConfig, LaneDelayConfig};
 use farcall_driver_ofi::OfiDatagramConfig;
 use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_driver_udp::UdpConfig;
+use farcall_driver_verbs::ConnectBy as LanesConnectBy;
 use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 use farcall_protocol::homa::HomaRules;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
@@ -15,7 +16,7 @@ use farcall_transport_mpi::MpiConfig;
 use farcall_transport_ofi::OfiConfig;
 use farcall_transport_ucx::UcxConfig;
 
-use crate::parameters::{FaultSettings, HomaSettings, Idle, Settings};
+use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, Settings};
 
 pub fn fault_config(faults: &FaultSettings) -> FaultConfig {
     let probability = |permille: u16| f64::from(permille) / 1000.0;
@@ -97,6 +98,11 @@ pub fn verbs_lane_config(settings: &Settings, local: IpAddr) -> VerbsLaneConfig 
     let verbs = &settings.verbs;
     VerbsLaneConfig {
         device: verbs_device(settings, local),
+        connect_by: match verbs.connect {
+            ConnectBy::Auto => LanesConnectBy::Auto,
+            ConnectBy::Bootstrap => LanesConnectBy::Bootstrap,
+            ConnectBy::Cm => LanesConnectBy::Cm,
+        },
         ring_bytes: settings.ring.ring_bytes,
         block_bytes: verbs.block_bytes,
         mtu_bytes: verbs.mtu,

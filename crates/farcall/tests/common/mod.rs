@@ -103,10 +103,11 @@ impl Drop for Pair {
     }
 }
 
-/// Settings from assignments.
+/// Settings from assignments, after those of `FARCALL_TEST_VERBS`, such as `verbs.connect=cm verbs.device=siw0`.
 pub fn settings(assignments: &[&str]) -> Settings {
     let mut settings = Settings::default();
-    for assignment in assignments {
+    let of_all_tests = std::env::var("FARCALL_TEST_VERBS").unwrap_or_default();
+    for assignment in of_all_tests.split_whitespace().chain(assignments.iter().copied()) {
         settings.assign(assignment).expect("a valid assignment");
     }
     settings

@@ -11,7 +11,17 @@ fn offer(hello: &[u8]) -> Offer<'_> {
         blocks_key: 8,
         blocks_bytes: 65_536,
     };
-    Offer { ethernet: true, mtu: 5, lid: 3, gid: Gid([4; 16]), number: 17, sequence: 99, memory, hello }
+    Offer {
+        network: Network::Roce,
+        mtu: 5,
+        lid: 3,
+        gid: Gid([4; 16]),
+        number: 17,
+        sequence: 99,
+        memory,
+        manager: None,
+        hello,
+    }
 }
 
 #[test]
@@ -19,6 +29,12 @@ fn messages_survive_the_journey_in_any_pieces() {
     let messages = [
         Message::Call([1; COOKIE_BYTES], offer(&[9; HELLO_BYTES_MAX])),
         Message::Answer(offer(b"")),
+        Message::Answer(Offer { manager: "10.1.2.3:4000".parse().ok(), ..offer(b"by rdma_cm") }),
+        Message::Answer(Offer {
+            manager: "[2001:db8::1]:1".parse().ok(),
+            network: Network::Iwarp,
+            ..offer(b"")
+        }),
         Message::Ready,
         Message::Goodbye,
         Message::Stranger,
@@ -50,6 +66,8 @@ fn what_no_correct_peer_offers_is_refused() {
         Offer { mtu: 6, ..good.clone() },
         Offer { number: NUMBER_MAX + 1, ..good.clone() },
         Offer { sequence: u32::MAX, ..good.clone() },
+        Offer { manager: "10.1.2.3:0".parse().ok(), ..good.clone() },
+        Offer { manager: "[::]:4000".parse().ok(), ..good.clone() },
     ];
     for offer in wrong {
         let bytes = Message::Answer(offer.clone()).encode();
@@ -57,8 +75,8 @@ fn what_no_correct_peer_offers_is_refused() {
         assert!(matches!(outcome, Err(LaneFault::Unacceptable { .. })), "{offer:?}");
     }
     let mut other = Message::Answer(good.clone()).encode();
-    other[FRAME_BYTES + 4] = 2;
-    let why = "it speaks version 2 of the handshake, this program 1".to_owned();
+    other[FRAME_BYTES + 4] = 3;
+    let why = "it speaks version 3 of the handshake, this program 2".to_owned();
     assert_eq!(Message::decode(&other), Err(LaneFault::Unacceptable { why }));
     assert!(Message::decode(b"GET / HTTP/1.1\r\n\r\n").is_err(), "another protocol");
 }

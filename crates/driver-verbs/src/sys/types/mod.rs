@@ -1,14 +1,16 @@
-//! Structures and constants of `infiniband/verbs.h` (rdma-core), under their C names.
+//! Structures and constants of `infiniband/verbs.h` and `rdma/rdma_cma.h` (rdma-core), under their C names.
 //!
 //! What only the library reads and writes is opaque. The layouts belong to the library's stable binary interface; the
 //! sizes at the end of this file were printed by a C compiler from the headers of rdma-core 44.
 #![allow(non_camel_case_types, non_snake_case, reason = "the names of the C interface")]
 #![allow(dead_code, reason = "structures are given whole")]
 
+mod connections;
 mod device;
 mod queues;
 mod work;
 
+pub use connections::*;
 pub use device::*;
 pub use queues::*;
 pub use work::*;
@@ -54,4 +56,8 @@ layouts! {
     ibv_qp_attr: 144 { ah_attr: 56, pkey_index: 120, rate_limit: 136 };
     ibv_srq_init_attr: 24;
     ibv_async_event: 16;
+    rdma_event_channel: 4;
+    rdma_cm_id: 352 { port_num: 348 };
+    rdma_cm_event: 80 { status: 20, param: 24 };
+    rdma_conn_param: 24 { srq: 14, qp_num: 16 };
 }

@@ -24,6 +24,7 @@ pub struct ibv_wc {
 }
 
 pub const IBV_WC_SUCCESS: c_int = 0;
+pub const IBV_WC_RECV: c_int = 128;
 pub const IBV_WC_RECV_RDMA_WITH_IMM: c_int = 129;
 pub const IBV_WC_GRH: c_uint = 1;
 
@@ -82,6 +83,7 @@ pub struct ibv_ud_target {
     pub remote_qkey: u32,
 }
 
+pub const IBV_WR_RDMA_WRITE: c_int = 0;
 pub const IBV_WR_RDMA_WRITE_WITH_IMM: c_int = 1;
 pub const IBV_WR_SEND: c_int = 2;
 pub const IBV_WR_RDMA_READ: c_int = 4;
