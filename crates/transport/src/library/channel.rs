@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use farcall_driver::Destination;
 use farcall_protocol::session::{Link, SessionId};
 use farcall_protocol::wire::Offer;
 
@@ -19,6 +20,8 @@ pub struct Waiting {
 /// One session's calls and messages.
 pub struct Channel {
     pub id: SessionId,
+    /// Where the session leads.
+    pub to: Destination,
     /// The other end and the agreed limits; `None` until the session is up.
     pub link: Option<Link>,
     /// Our own limits, or once it is up the agreed ones.
@@ -34,9 +37,10 @@ pub struct Channel {
 
 impl Channel {
     /// A session that is being opened, or has come up without us.
-    pub fn new(id: SessionId, offer: Offer) -> Self {
+    pub fn new(id: SessionId, to: Destination, offer: Offer) -> Self {
         Self {
             id,
+            to,
             link: None,
             offer,
             unanswered_calls: 0,

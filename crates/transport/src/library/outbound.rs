@@ -104,14 +104,14 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Makes room for a session. The last one of its place may be over before its end is reported.
-    pub fn add_channel(&mut self, id: SessionId) -> &mut Channel {
+    pub fn add_channel(&mut self, id: SessionId, to: Destination) -> &mut Channel {
         let offer = self.sessions.config().offer;
         if self.channels.len() <= id.index() {
             self.channels.resize_with(id.index() + 1, || None);
         }
         let place = &mut self.channels[id.index()];
         self.displaced.extend(place.take());
-        place.insert(Channel::new(id, offer))
+        place.insert(Channel::new(id, to, offer))
     }
 
     /// Takes out the channel of a session whose end is reported now.
@@ -200,8 +200,8 @@ impl<L: Library> Outbound<L> {
                     }
                     let reason = self.reason_of(id, reason);
                     if let Some(mut channel) = self.take_channel(id) {
-                        if let (DownReason::Dead, Some(link)) = (&reason, channel.link) {
-                            self.library.presume_dead(Destination(link.to.0));
+                        if matches!(reason, DownReason::Dead | DownReason::Unreachable) {
+                            self.library.presume_dead(channel.to);
                         }
                         self.mail.part(&mut channel.tagged.mail, crate::SessionId(id.0), &reason);
                         self.report_sends(sink);
@@ -224,7 +224,7 @@ impl<L: Library> Outbound<L> {
         let Some(&link) = self.sessions.link(id) else { return };
         let channel = match self.channel(id) {
             Some(_) => self.channel(id).expect("it was there a moment ago"),
-            None => self.add_channel(id),
+            None => self.add_channel(id, Destination(link.to.0)),
         };
         channel.link = Some(link);
         channel.offer = link.agreed;
@@ -266,7 +266,7 @@ impl<L: Library> Outbound<L> {
     pub fn connect(&mut self, to: Destination, now: Instant) -> Option<SessionId> {
         self.note_destination(to);
         let id = self.sessions.connect(PeerAddress(to.0), now).ok()?;
-        self.add_channel(id);
+        self.add_channel(id, to);
         Some(id)
     }
 

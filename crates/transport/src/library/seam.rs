@@ -98,8 +98,8 @@ pub trait Library: Send {
     /// The next destination that the library has found dead. Nothing sent there arrives any more.
     fn next_loss(&mut self) -> Option<Destination>;
 
-    /// Nothing was heard from a destination for the limit of silence; it is forgotten afterwards. For libraries that wait for
-    /// all processes when they end.
+    /// Nothing was heard from a destination for the limit of silence; it is forgotten afterwards. What is on its way there need
+    /// not be waited for, nor the process, by libraries that wait for all of them when they end.
     fn presume_dead(&mut self, _to: Destination) {}
 
     /// When [`Library::progress`] must run next although nothing arrives, after `now`.
