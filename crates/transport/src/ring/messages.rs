@@ -71,18 +71,15 @@ impl<D: LaneDriver> Outbound<D> {
     /// moved through memory.
     #[inline(always)]
     pub fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
-        let session = &mut self.sessions[slot];
         if let Outgoing::Slice(bytes) = payload
-            && bytes.len() <= session.inline_bytes
-            && session.backlog.is_empty()
-            && session.append(message.inline_header(bytes.len()), bytes)
+            && self.append_at_once(slot, message, bytes)
         {
             return;
         }
         self.submit_slowly(slot, message, payload);
     }
 
-    /// Opens a record first, lends the payload, or lets the message wait.
+    /// Lends the payload, or lets the message wait.
     #[inline(never)]
     fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
         let session = &self.sessions[slot];
