@@ -130,7 +130,7 @@ impl LaneSender for ShmSender {
         claim_lines(slice_from_raw_parts(start, length.min(CLAIM_LINES_MAX * RECORD_ALIGN)));
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         self.ring.check_record(offset, length);
         &mut self.draft[..length - RECORD_HEADER_BYTES]

@@ -77,6 +77,13 @@ pub trait Outbox {
         payload: Outgoing<'_>,
     ) -> Result<SendProgress, SendRefused>;
 
+    /// As [`Outbox::call`] with a slice, where nothing stands in the way of its being sent at once. False when something does;
+    /// then nothing has happened. A way of its own as [`Outbox::send_at_once`] is.
+    fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
+        let _ = (to, call, service, payload);
+        false
+    }
+
     /// As [`Outbox::send`] of a slice, where nothing stands in the way of its being done at once. False when something
     /// does; then nothing has happened.
     ///

@@ -217,6 +217,22 @@ impl Operations {
         Some(index)
     }
 
+    /// Ends a call that becomes an event, and gives its token; `None` for all others, which [`Self::end`] knows.
+    #[inline]
+    pub fn end_posted_call(&mut self, call: CallId, session: SessionId) -> Option<u64> {
+        let index = call.0 as u16;
+        let slot = self.slots.get_mut(usize::from(index))?;
+        let is_it = slot.id == call && slot.session == session && slot.kind == Kind::Call;
+        if !is_it || slot.stage != Stage::PendingEvent {
+            return None;
+        }
+        slot.vacate();
+        let token = slot.token;
+        self.under_way[Kind::Call as usize] -= 1;
+        self.free.push(index);
+        Some(token)
+    }
+
     /// Ends a call for whatever reason and says how to complete it; `None` when it has ended already or is not
     /// one of `session`. One that a future waits for keeps its slot until the future has fetched the result.
     #[inline]

@@ -161,6 +161,30 @@ impl Turn<'_, '_> {
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
     }
 
+    #[inline]
+    fn note_answer(&mut self, call: CallId, session: SessionId) {
+        self.state.counters.answered.increment();
+        self.state.tracer.mark(event::COMPLETED, call.0, session);
+    }
+
+    /// Ends a call that does not become an event.
+    fn end_otherwise(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        call: CallId,
+        status: Status,
+        payload: &Incoming<'_>,
+    ) {
+        match self.state.operations.end(call, session) {
+            Some(how) => {
+                self.note_answer(call, session);
+                self.complete(outbox, call, how, &outcome_of(status, payload));
+            }
+            None => self.state.counters.late_answers.increment(),
+        }
+    }
+
     fn fail_call(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {
         if let Some((session, how)) = self.state.operations.cancel(call) {
             if error == CallError::TimedOut {
@@ -226,14 +250,11 @@ impl Sink for Turn<'_, '_> {
         status: Status,
         payload: &Incoming<'_>,
     ) {
-        match self.state.operations.end(call, session) {
-            Some(how) => {
-                self.state.counters.answered.increment();
-                self.state.tracer.mark(event::COMPLETED, call.0, session);
-                self.complete(outbox, call, how, &outcome_of(status, payload));
-            }
-            None => self.state.counters.late_answers.increment(),
-        }
+        let Some(token) = self.state.operations.end_posted_call(call, session) else {
+            return self.end_otherwise(outbox, session, call, status, payload);
+        };
+        self.note_answer(call, session);
+        self.report(outbox, token, &outcome_of(status, payload));
     }
 
     #[inline]

@@ -81,6 +81,18 @@ pub enum EntryKind {
     MessageCredit,
 }
 
+/// The kinds by their number; those about block memory share one.
+const KINDS: [EntryKind; 8] = [
+    EntryKind::Request,
+    EntryKind::Response,
+    EntryKind::RequestBlock,
+    EntryKind::ResponseBlock,
+    EntryKind::BlockReturn,
+    EntryKind::Message,
+    EntryKind::MessageBlock,
+    EntryKind::MessageCredit,
+];
+
 /// The first word of an entry; the payload follows, padded to whole words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryHeader {
@@ -95,8 +107,8 @@ pub struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// The header as a word.
-    #[inline]
+    /// The header as a word. Always inlined: its kind is mostly known where it is made.
+    #[inline(always)]
     pub const fn to_word(self) -> u64 {
         debug_assert!(self.length as usize <= ENTRY_LENGTH_MAX);
         let (kind, selector) = match self.kind {
@@ -117,23 +129,15 @@ impl EntryHeader {
     #[inline]
     pub const fn from_word(word: u64) -> Result<Self, Violation> {
         let mut selector = (word >> 32) as u16;
-        let kind = match word >> 61 {
-            0 => EntryKind::Request,
-            1 => EntryKind::Response,
-            2 => EntryKind::RequestBlock,
-            3 => EntryKind::ResponseBlock,
-            4 => {
-                let about = core::mem::replace(&mut selector, 0);
-                match about {
-                    BLOCK_RETURN => EntryKind::BlockReturn,
-                    PREFETCH_HINT => EntryKind::PrefetchHint,
-                    _ => return Err(Violation("an entry of unknown kind")),
-                }
-            }
-            5 => EntryKind::Message,
-            6 => EntryKind::MessageBlock,
-            _ => EntryKind::MessageCredit,
-        };
+        // A table, because a jump for each entry would cost more.
+        let mut kind = KINDS[(word >> 61) as usize];
+        if let EntryKind::BlockReturn = kind {
+            kind = match core::mem::replace(&mut selector, 0) {
+                BLOCK_RETURN => EntryKind::BlockReturn,
+                PREFETCH_HINT => EntryKind::PrefetchHint,
+                _ => return Err(Violation("an entry of unknown kind")),
+            };
+        }
         let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
         Ok(Self { kind, call: word as u32, selector, length })
     }

@@ -67,20 +67,20 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
-    /// Sends a message now or puts it into the backlog.
-    #[inline]
+    /// Sends a message now or puts it into the backlog. Always inlined, because the parts of the message would otherwise be
+    /// moved through memory.
+    #[inline(always)]
     pub fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
-        let session = &self.sessions[slot];
         if let Outgoing::Slice(bytes) = payload
-            && session.stage == Stage::Up
-            && session.backlog.is_empty()
-            && self.transmit_inline(slot, message, bytes)
+            && self.append_at_once(slot, message, bytes)
         {
             return;
         }
         self.submit_slowly(slot, message, payload);
     }
 
+    /// Lends the payload, or lets the message wait.
+    #[inline(never)]
     fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
         let session = &self.sessions[slot];
         let must_wait = session.stage != Stage::Up || !session.backlog.is_empty();
@@ -112,16 +112,11 @@ impl<D: LaneDriver> Outbound<D> {
     /// Puts a message with its payload into the open record, if it is short enough and there is room.
     #[inline]
     pub fn transmit_inline(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
-        let Message { direction, call, selector } = message;
         let length = payload.len();
         if length > self.sessions[slot].inline_bytes || !self.make_room(slot, WORD_BYTES + padded(length)) {
             return false;
         }
-        self.append(
-            slot,
-            EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u16 },
-            payload,
-        );
+        self.append(slot, message.inline_header(length), payload);
         true
     }
 

@@ -170,6 +170,23 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     }
 
     #[inline]
+    fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
+        let Some(slot) = self.slot_of(to) else { return false };
+        let session = &self.sessions[slot];
+        let is_within = payload.len() <= session.message_bytes_max;
+        if !is_within || session.unanswered_calls >= session.calls_max {
+            return false;
+        }
+        let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
+        let is_sent = self.append_at_once(slot, message, payload);
+        if is_sent {
+            self.sessions[slot].unanswered_calls += 1;
+            self.counters.calls_sent.increment();
+        }
+        is_sent
+    }
+
+    #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let Some(slot) = self.slot_of(request.session) else { return };
         let session = &mut self.sessions[slot];

@@ -7,7 +7,7 @@ use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::Batch;
+use super::session::{Batch, Message, Session, Stage};
 use crate::trace::event;
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
@@ -15,6 +15,31 @@ pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
 
 /// The most bytes in a record: its header counts entries in 16 bits, and an entry has at least a word.
 const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
+
+impl<S: LaneSender> Session<S> {
+    /// Writes an entry into the open record; false when none is open, or it has no room.
+    #[inline(always)]
+    fn append(&mut self, header: u64, payload: &[u8]) -> bool {
+        let batch = &mut self.batch;
+        let end = batch.used + WORD_BYTES + padded(payload.len());
+        if end > batch.room {
+            return false;
+        }
+        let sender = self.sender.as_mut().expect("sessions with an open record are up");
+        let record = sender.record(batch.offset, batch.room);
+        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..end - RECORD_HEADER_BYTES];
+        let (word, rest) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("it begins with its header");
+        *word = header.to_le_bytes();
+        match (rest.first_chunk_mut::<WORD_BYTES>(), <&[u8; WORD_BYTES]>::try_from(payload)) {
+            // A word needs no loop.
+            (Some(to), Ok(word)) => *to = *word,
+            _ => rest[..payload.len()].copy_from_slice(payload),
+        }
+        batch.used = end;
+        batch.entries += 1;
+        true
+    }
+}
 
 impl<D: LaneDriver> Outbound<D> {
     /// Publishes all open records, after what waits has been given its chance.
@@ -58,20 +83,27 @@ impl<D: LaneDriver> Outbound<D> {
     /// Writes an entry for which `make_room` has found room.
     #[inline]
     pub fn append(&mut self, slot: usize, header: EntryHeader, payload: &[u8]) {
+        let has_room = self.sessions[slot].append(header.to_word(), payload);
+        debug_assert!(has_room, "`make_room` was asked");
+    }
+
+    /// Writes a message with its payload into a record, unless it is too long, others wait, or there is no room. Always
+    /// inlined, so that the header becomes a word where its kind is known.
+    #[inline(always)]
+    pub fn append_at_once(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
-        let batch = &mut session.batch;
-        let sender = session.sender.as_mut().expect("sessions with room are up");
-        let record = sender.record(batch.offset, batch.room);
-        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..];
-        let (word, rest) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("there is room");
-        *word = header.to_word().to_le_bytes();
-        match <&[u8; WORD_BYTES]>::try_from(payload) {
-            // A word needs no loop.
-            Ok(word) => rest[..WORD_BYTES].copy_from_slice(word),
-            Err(_) => rest[..payload.len()].copy_from_slice(payload),
+        if payload.len() > session.inline_bytes || !session.backlog.is_empty() {
+            return false;
         }
-        batch.used += WORD_BYTES + padded(payload.len());
-        batch.entries += 1;
+        let header = message.inline_header(payload.len()).to_word();
+        session.append(header, payload) || self.append_to_next(slot, header, payload)
+    }
+
+    #[inline(never)]
+    fn append_to_next(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        self.sessions[slot].stage == Stage::Up
+            && self.open_record(slot, WORD_BYTES + padded(payload.len()))
+            && self.sessions[slot].append(header, payload)
     }
 
     /// Whether the open record has room for `bytes` more, opening another one if need be.

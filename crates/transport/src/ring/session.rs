@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
 use farcall_protocol::matching::Tag;
-use farcall_protocol::ring::{Consumer, EntryKind, Producer, Violation, WORD_BYTES};
+use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
 use crate::mail::Correspondent;
 use crate::payload::WaitingPayload;
@@ -58,6 +58,15 @@ impl Message {
     }
 }
 
+impl Message {
+    /// The header of its entry when the payload is inside.
+    #[inline]
+    pub fn inline_header(self, length: usize) -> EntryHeader {
+        let Self { direction, call, selector } = self;
+        EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u16 }
+    }
+}
+
 /// A message that waits for room.
 pub struct Waiting {
     pub message: Message,
@@ -74,6 +83,7 @@ pub enum Direction {
 
 impl Direction {
     /// The kind of an entry with the payload inside.
+    #[inline]
     pub fn inline_kind(self) -> EntryKind {
         match self {
             Self::Request => EntryKind::Request,
