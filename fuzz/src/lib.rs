@@ -60,6 +60,11 @@ pub fn verbs_handshake(bytes: &[u8]) {
     farcall_driver_verbs::fuzz_handshake(bytes);
 }
 
+/// Frames and addresses of the transport over libfabric.
+pub fn ofi_frame(bytes: &[u8]) {
+    farcall_transport_ofi::fuzz_frame(bytes);
+}
+
 /// Slots in shared memory that a hostile client or daemon writes.
 pub fn slots(bytes: &[u8]) {
     farcall_driver_shm::slots::fuzz_slots(bytes);

@@ -99,5 +99,6 @@ tests!(
     records,
     slots,
     kv,
-    verbs_handshake
+    verbs_handshake,
+    ofi_frame
 );

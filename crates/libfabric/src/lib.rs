@@ -23,4 +23,4 @@ pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::OfiError;
 pub use offers::{Offer, Wanted, found, offers, provider_names};
 pub use operations::{Completion, Context, Posted};
-pub use place::{Kind, Place};
+pub use place::{Kind, Place, fuzz_place};

@@ -1,0 +1,4 @@
+//! `ofi_frame` under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| farcall_fuzz::ofi_frame(bytes));
