@@ -5,7 +5,7 @@
 //! has no memory before it is first switched on, so that endpoints that nobody traces cost nothing.
 //!
 //! Each layer names its own events, in a range of numbers of its own; the driver's decorators use 0x100 to 0x1ff, calls
-//! 0x200 to 0x2ff.
+//! and tagged messages 0x200 to 0x2ff.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};

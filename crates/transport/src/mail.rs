@@ -30,6 +30,8 @@ struct Unexpected {
     payload: Kept,
     /// What it counts in its session's window.
     lines: u32,
+    /// Its place among the messages of its session.
+    number: u32,
 }
 
 /// A message that is waited for no longer, and what it counts in the window of its session.
@@ -37,6 +39,8 @@ pub struct Claimed {
     pub envelope: Envelope,
     pub payload: Kept,
     pub lines: u32,
+    /// Its place among the messages of its session.
+    pub number: u32,
 }
 
 /// What is to become of a message that came.
@@ -92,6 +96,10 @@ pub struct Correspondent {
     pub sends: VecDeque<WaitingSend>,
     pub send_window: SendWindow,
     pub receive_window: ReceiveWindow,
+    /// Messages that have left and that have come, by which both ends name them alike: always counted, because tracing begins at
+    /// different times at the two.
+    pub sent: u32,
+    pub received: u32,
 }
 
 /// A tagged message that waits for room, or for the peer's window.
@@ -99,6 +107,8 @@ pub struct WaitingSend {
     pub send: MessageId,
     pub tag: Tag,
     pub payload: WaitingPayload,
+    /// When it was submitted, if that is traced.
+    pub submitted: Option<u64>,
 }
 
 impl Correspondent {
@@ -106,6 +116,15 @@ impl Correspondent {
     #[inline]
     pub fn may_send(&self, lines: u32) -> bool {
         self.sends.is_empty() && self.send_window.admits(lines)
+    }
+
+    /// A message leaves that counts so much; gives its number.
+    #[inline]
+    pub fn send(&mut self, lines: u32) -> u32 {
+        let number = self.sent;
+        self.send_window.send(lines);
+        self.sent = number.wrapping_add(1);
+        number
     }
 
     /// Takes back the sends of that name which wait; returns how many there were.
@@ -142,11 +161,13 @@ impl Mail {
             return Ok(Verdict::Left);
         }
         from.receive_window.arrive(lines)?;
+        let number = from.received;
+        from.received = number.wrapping_add(1);
         let verdict = match receive {
             Some(receive) => Verdict::Receive(MessageId(receive)),
             None if self.hands_on => Verdict::HandOn,
             None => {
-                self.keep(from.source, envelope, payload, lines);
+                self.keep(from.source, envelope, payload, lines, number);
                 return Ok(Verdict::Kept);
             }
         };
@@ -155,9 +176,9 @@ impl Mail {
     }
 
     #[cold]
-    fn keep(&mut self, source: Source, envelope: Envelope, payload: &Incoming<'_>, lines: u32) {
+    fn keep(&mut self, source: Source, envelope: Envelope, payload: &Incoming<'_>, lines: u32, number: u32) {
         let Envelope { session, tag, .. } = envelope;
-        self.matching.keep(source, tag, Unexpected { session, payload: Kept::from(payload), lines });
+        self.matching.keep(source, tag, Unexpected { session, payload: Kept::from(payload), lines, number });
     }
 
     /// Posts a receive; `is_down` says that the session that it names has ended. A message that is claimed counts as
@@ -204,7 +225,7 @@ impl Mail {
 impl Claimed {
     #[inline]
     fn new(tag: Tag, message: Unexpected) -> Self {
-        let Unexpected { session, payload, lines } = message;
-        Self { envelope: Envelope { session, tag, bytes: payload.len() }, payload, lines }
+        let Unexpected { session, payload, lines, number } = message;
+        Self { envelope: Envelope { session, tag, bytes: payload.len() }, payload, lines, number }
     }
 }

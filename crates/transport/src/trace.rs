@@ -1,4 +1,4 @@
-//! The trace points of a call, the same on every transport.
+//! The trace points of calls and of tagged messages, the same on every transport.
 //!
 //! An endpoint and its transport write to one ring. Records have the clock's ticks instead of times, because a tick is
 //! read faster than it is converted and means the same in every process of a machine; whoever reads the ring converts.
@@ -7,6 +7,10 @@
 //! A record names its call by the number that the transport gives it on the wire, so that both ends name it alike;
 //! within one session a number comes again only after 65536 other calls of its slot. Where that is not the caller's own
 //! number, [`event::NAMED`] connects the two.
+//!
+//! A tagged message is named by its place among those of its session and direction, which both ends count because messages
+//! of a session keep their order. Where it travels as a call, by whose number its packets are marked, [`event::MESSAGE_NAMED`]
+//! and [`event::ARRIVED_AS`] connect the two.
 
 use farcall_driver::clock::Clock;
 use farcall_driver::trace::{EventDescription, TraceRecord, Tracer};
@@ -14,10 +18,10 @@ use farcall_protocol::Instant;
 
 use crate::{RequestId, SessionId};
 
-/// How many records a ring keeps: those of about 20,000 calls.
+/// How many records a ring keeps: those of about 20,000 calls, or of 25,000 to 40,000 tagged messages.
 pub const CALL_RECORDS: usize = 1 << 17;
 
-/// The numbers of the events of calls; [`CALL_EVENTS`] says what they mean.
+/// The numbers of the events; [`CALL_EVENTS`] and [`MESSAGE_EVENTS`] say what they mean.
 pub mod event {
     /// At the caller, in the order of a call's life; see [`CALL_EVENTS`](super::CALL_EVENTS) as for all of these.
     pub const SUBMITTED: u16 = 0x200;
@@ -41,6 +45,20 @@ pub mod event {
     pub const HANDLER_ENDED: u16 = 0x214;
     /// The response went to the driver.
     pub const RESPONSE_TRANSMITTED: u16 = 0x215;
+    /// At the sender of a tagged message, in the order of its life; see [`MESSAGE_EVENTS`](super::MESSAGE_EVENTS).
+    pub const MESSAGE_SUBMITTED: u16 = 0x220;
+    /// The call that carries a message.
+    pub const MESSAGE_NAMED: u16 = 0x221;
+    /// The message went to the driver or the library.
+    pub const MESSAGE_TRANSMITTED: u16 = 0x222;
+    /// At the receiver: a poll found the message.
+    pub const MESSAGE_RECEIVED: u16 = 0x230;
+    /// A receive or the handler gets it.
+    pub const MESSAGE_MATCHED: u16 = 0x231;
+    /// The receiver has it.
+    pub const MESSAGE_COMPLETED: u16 = 0x232;
+    /// The peer's call that carried a message which is whole.
+    pub const ARRIVED_AS: u16 = 0x233;
 }
 
 /// What the events mean. All but one have the call's number on the wire and the low 16 bits of the session's number.
@@ -59,6 +77,38 @@ pub const CALL_EVENTS: &[EventDescription] = &[
         event::RESPONSE_TRANSMITTED,
         "response-transmitted",
         "The driver got the response; call; session",
+    ),
+];
+
+/// What the events of tagged messages mean. All but two have the message's number among those of its session and direction,
+/// from 0, and the low 16 bits of the session's number. Over packets the events of calls stand for transmission and receipt.
+pub const MESSAGE_EVENTS: &[EventDescription] = &[
+    describe(
+        event::MESSAGE_SUBMITTED,
+        "message-submitted",
+        "A message was given to the transport; number; session",
+    ),
+    describe(
+        event::MESSAGE_NAMED,
+        "message-named",
+        "The number (in place of a time) of the message that a call carries; call; session",
+    ),
+    describe(
+        event::MESSAGE_TRANSMITTED,
+        "message-transmitted",
+        "The driver or the library got the message; number; session",
+    ),
+    describe(event::MESSAGE_RECEIVED, "message-received", "A poll found the message; number; session"),
+    describe(event::MESSAGE_MATCHED, "message-matched", "A receive or the handler gets it; number; session"),
+    describe(
+        event::MESSAGE_COMPLETED,
+        "message-completed",
+        "Its callback or handler has returned, or its future has it; number; session",
+    ),
+    describe(
+        event::ARRIVED_AS,
+        "message-arrived-as",
+        "The number (in place of a time) of the message that a peer's call carried; call; session",
     ),
 ];
 
@@ -133,6 +183,23 @@ impl CallTracer {
         self.tracer.record(Instant::from_nanos(ticks), event, call, session_bits(session));
     }
 
+    /// As [`CallTracer::mark_at`], of a tagged message that was submitted while recording was on.
+    #[inline]
+    pub fn mark_submitted(&self, submitted: Option<u64>, message: u32, session: SessionId) {
+        if let Some(submitted) = submitted {
+            self.mark_at(submitted, event::MESSAGE_SUBMITTED, message, session);
+        }
+    }
+
+    /// Marks a tagged message that was here before its receive: that has it at once.
+    #[inline]
+    pub fn mark_taken(&self, message: u32, session: SessionId) {
+        if let Some(now) = self.begin() {
+            self.mark_at(now, event::MESSAGE_MATCHED, message, session);
+            self.mark_at(now, event::MESSAGE_COMPLETED, message, session);
+        }
+    }
+
     /// As [`CallTracer::mark`] for a request that is served here.
     #[inline]
     pub fn mark_request(&self, event: u16, request: RequestId) {
@@ -157,12 +224,13 @@ mod tests {
 
     #[test]
     fn every_event_is_described_once_and_in_range() {
-        for description in CALL_EVENTS {
+        let events = || CALL_EVENTS.iter().chain(MESSAGE_EVENTS);
+        for description in events() {
             assert!((0x200..0x300).contains(&description.event), "{} is out of range", description.name);
             let same = |other: &&EventDescription| {
                 other.event == description.event || other.name == description.name
             };
-            assert_eq!(CALL_EVENTS.iter().filter(same).count(), 1, "{}", description.name);
+            assert_eq!(events().filter(same).count(), 1, "{}", description.name);
         }
     }
 

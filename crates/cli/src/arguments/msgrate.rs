@@ -7,6 +7,7 @@ use farcall::TransportKind;
 use farcall_lab::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
+use super::tracing::Tracing;
 use super::{Output, Tuning, parse_seconds, whole_number};
 
 /// `farcall msgrate`.
@@ -43,6 +44,8 @@ pub struct Msgrate {
     pub seconds: Duration,
     #[command(flatten)]
     pub tuning: Tuning,
+    #[command(flatten)]
+    pub tracing: Tracing,
     #[command(flatten)]
     pub output: Output,
 }

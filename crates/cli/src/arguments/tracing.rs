@@ -1,4 +1,4 @@
-//! The grammar of `--trace`, the same for every command that makes calls.
+//! The grammar of `--trace`, the same for every command that makes calls or sends messages.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +7,16 @@ use clap::Args;
 use super::vary::Varying;
 use crate::failure::Failure;
 
-/// Whether calls are traced, and what becomes of them.
+/// Whether calls or messages are traced, and what becomes of them.
 #[derive(Clone, Debug, Args)]
 pub struct Tracing {
-    /// Traces calls: prints what each part of them took, and writes the newest ones to a file that Perfetto reads
+    /// Traces calls or messages: prints what each part of them took, and writes the newest ones to a file that Perfetto reads
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub trace: Option<Option<PathBuf>>,
 }
 
 impl Tracing {
-    /// Whether calls are traced.
+    /// Whether there is a trace.
     pub fn is_on(&self) -> bool {
         self.trace.is_some()
     }
@@ -34,8 +34,13 @@ impl Tracing {
                     .to_owned(),
             ));
         }
+        self.check_file("calls", measurements, how)
+    }
+
+    /// Refuses to write `what` of several measurements to one file; `how` says how to get one.
+    pub fn check_file(&self, what: &str, measurements: usize, how: &str) -> Result<(), Failure> {
         if self.file().is_some() && measurements > 1 {
-            return Err(Failure::Usage(format!("--trace=FILE takes the calls of one measurement; {how}")));
+            return Err(Failure::Usage(format!("--trace=FILE takes the {what} of one measurement; {how}")));
         }
         Ok(())
     }

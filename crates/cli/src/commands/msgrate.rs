@@ -1,6 +1,7 @@
 //! `farcall msgrate`: tagged messages from one process to another.
 
 use core::time::Duration;
+use std::path::Path;
 
 use farcall::TransportKind;
 use farcall_lab::msgrate::{MessageRate, MessageRateResult, Mode, Raw, run as measure};
@@ -8,6 +9,7 @@ use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value};
 
+use super::tracing;
 use crate::arguments::Msgrate;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -20,8 +22,9 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
         return Err(Failure::Usage("the loops of --raw have one thread: leave --threads out".to_owned()));
     }
     check_raw(msgrate)?;
-    let mut report = Report::open(msgrate.output.json.as_ref())?;
     let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
+    check_trace(msgrate, rows.len())?;
+    let mut report = Report::open(msgrate.output.json.as_ref())?;
     let progress = Progress::new(rows.len() * msgrate.runs as usize, msgrate.output.quiet);
     progress.suspend(|| {
         report.line(format_args!(
@@ -45,7 +48,11 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
             }
         }
         for (rate, results) in compared.iter().zip(&mut results) {
-            progress.suspend(|| show(rate, &median(results), &mut report))?;
+            let result = median(results);
+            progress.suspend(|| {
+                show(rate, &result, &mut report)?;
+                show_trace(rate, &result, msgrate.tracing.file(), &mut report)
+            })?;
         }
     }
     Ok(())
@@ -70,6 +77,7 @@ fn rows(msgrate: &Msgrate, assignments: &[String]) -> impl Iterator<Item = Messa
             messages: msgrate.messages,
             threads: msgrate.threads as usize,
             raw,
+            traced: msgrate.tracing.is_on(),
             lasting: msgrate.seconds,
         })
     })
@@ -88,6 +96,17 @@ fn check_raw(msgrate: &Msgrate) -> Result<(), Failure> {
         return Err(Failure::Usage(sentence));
     }
     Ok(())
+}
+
+/// Refuses to trace what has no trace points, and to write several measurements to one file.
+fn check_trace(msgrate: &Msgrate, rows: usize) -> Result<(), Failure> {
+    if msgrate.tracing.is_on() && !msgrate.raw.is_empty() {
+        return Err(Failure::Usage(
+            "--trace is for messages of farcall, and the loops of --raw are without it; leave one of them out".to_owned(),
+        ));
+    }
+    let how = "give one each of --transport, --mode, --size and --inflight, and --runs 1";
+    msgrate.tracing.check_file("messages", rows * msgrate.runs as usize, how)
 }
 
 /// The ways in which the library of a transport finds completions.
@@ -111,7 +130,7 @@ fn way(rate: &MessageRate) -> String {
 /// The result with the median time, the longer one of two.
 fn median(results: &mut [MessageRateResult]) -> MessageRateResult {
     results.sort_by_key(|result| result.elapsed);
-    let none = MessageRateResult { elapsed: Duration::ZERO, messages: 0 };
+    let none = MessageRateResult { elapsed: Duration::ZERO, messages: 0, traced: None };
     results.get(results.len() / 2).cloned().unwrap_or(none)
 }
 
@@ -132,8 +151,21 @@ fn show(rate: &MessageRate, result: &MessageRateResult, report: &mut Report) -> 
     report.record(&record(rate, result, "time", 1e9 / per_second, Unit::Nanoseconds))
 }
 
+fn show_trace(
+    rate: &MessageRate,
+    result: &MessageRateResult,
+    file: Option<&Path>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let Some(traced) = &result.traced else { return Ok(()) };
+    let (transport, size, in_flight) = (&rate.transport, Size(rate.message_bytes), rate.in_flight);
+    let about = format!("{transport} {} {size} B, {in_flight} in flight", rate.mode);
+    tracing::show_messages(&about, traced, file, report)
+}
+
 fn record(rate: &MessageRate, result: &MessageRateResult, name: &str, value: f64, unit: Unit) -> Record {
     let (way, size) = (way(rate).replace(' ', "-"), Size(rate.message_bytes));
+    let trace = result.traced.as_ref().and_then(tracing::parts_of_messages);
     let more: [(&str, Value); 4] = [
         ("mode", way.clone().into()),
         ("message_bytes", rate.message_bytes.into()),
@@ -151,6 +183,6 @@ fn record(rate: &MessageRate, result: &MessageRateResult, name: &str, value: f64
         statistic: Statistic::OverWallClock,
         samples: result.messages,
         in_flight: (rate.in_flight * rate.threads) as u64,
-        more: Map::from_iter(more.into_iter().map(|(name, value)| (name.to_owned(), value))),
+        more: Map::from_iter(more.into_iter().chain(trace).map(|(name, value)| (name.to_owned(), value))),
     }
 }

@@ -1,9 +1,12 @@
-//! Traced calls: their parts as a table, as fields of records, and as a file for Perfetto.
+//! Traced calls and messages: their parts as a table, as fields of records, and as a file for Perfetto.
 
 use std::path::Path;
 
 use farcall_lab::record::Statistic;
-use farcall_lab::trace::{PART_WORDS, PARTS, Part, Traced, perfetto};
+use farcall_lab::trace::{
+    MESSAGE_PART_WORDS, MESSAGE_PARTS, PART_WORDS, PARTS, Part, Traced, TracedMessages, perfetto,
+    perfetto_of_messages,
+};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -15,10 +18,7 @@ pub fn show(about: &str, traced: &Traced, file: Option<&Path>, report: &mut Repo
         return report.line(format_args!("# {about}: no traced call has all its points"));
     };
     report.line(format_args!("# {about}: parts of {} traced calls, in nanoseconds", trace.calls))?;
-    report.line(format_args!(
-        "  {:<20} {:>10} {:>10} {:>10} {:>10}",
-        "part", "p50", "mean", "typical", "slow"
-    ))?;
+    head(report)?;
     for (name, words) in PARTS.iter().zip(PART_WORDS) {
         report.line(format_args!("  {name:<20} {}  {words}", columns(trace.part(name))))?;
     }
@@ -41,11 +41,44 @@ pub fn show(about: &str, traced: &Traced, file: Option<&Path>, report: &mut Repo
             trace.incomplete, trace.disordered
         ))?;
     }
-    match file {
-        Some(path) => std::fs::write(path, perfetto(&traced.joined.calls).to_string())
-            .map_err(|error| Failure::Run(format!("cannot write to {}: {error}", path.display()))),
-        None => Ok(()),
+    file.map_or(Ok(()), |path| write(path, &perfetto(&traced.joined.calls)))
+}
+
+/// Prints the waterfall of tagged messages, and writes them where the command line says.
+pub fn show_messages(
+    about: &str,
+    traced: &TracedMessages,
+    file: Option<&Path>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let Some(trace) = &traced.summary else {
+        return report.line(format_args!("# {about}: no traced message has all its points"));
+    };
+    report.line(format_args!("# {about}: parts of {} traced messages, in nanoseconds", trace.messages))?;
+    head(report)?;
+    for (name, words) in MESSAGE_PARTS.iter().zip(MESSAGE_PART_WORDS) {
+        report.line(format_args!("  {name:<20} {}  {words}", columns(trace.part(name))))?;
     }
+    let total = columns(trace.total);
+    let words = "typical, slow: messages near the median, near the 99th percentile";
+    report.line(format_args!("  {:<20} {total}  {words}", "message"))?;
+    if trace.incomplete + trace.disordered > 0 {
+        report.line(format_args!(
+            "# {about}: left out: {} messages that the rings no longer had whole, {} whose points are not in order",
+            trace.incomplete, trace.disordered
+        ))?;
+    }
+    file.map_or(Ok(()), |path| write(path, &perfetto_of_messages(&traced.joined.messages)))
+}
+
+fn head(report: &mut Report) -> Result<(), Failure> {
+    report
+        .line(format_args!("  {:<20} {:>10} {:>10} {:>10} {:>10}", "part", "p50", "mean", "typical", "slow"))
+}
+
+fn write(path: &Path, document: &Value) -> Result<(), Failure> {
+    std::fs::write(path, document.to_string())
+        .map_err(|error| Failure::Run(format!("cannot write to {}: {error}", path.display())))
 }
 
 fn columns(part: Part) -> String {
@@ -55,6 +88,11 @@ fn columns(part: Part) -> String {
 /// The field of records that has the parts: of the row of the median.
 pub fn field(statistic: Statistic, traced: &Traced) -> Option<(&'static str, Value)> {
     Some(parts(traced)?).filter(|_| statistic == Statistic::P50)
+}
+
+/// The field of records that has the parts of tagged messages.
+pub fn parts_of_messages(traced: &TracedMessages) -> Option<(&'static str, Value)> {
+    Some(("message_trace", json!(traced.summary.as_ref()?)))
 }
 
 /// The same for records of tests that have no median.

@@ -1,6 +1,8 @@
 //! The measuring side: starts the two processes and takes the receiver's time.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -12,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
 use super::{MessageRate, MessageRateResult};
+use crate::trace::{HostTrace, TracedMessages};
 
 /// Why the rate could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,16 +49,28 @@ pub enum MessageRateError {
 /// Measures with two processes of this program, which exist for that time only. Over MPI the launcher `mpirun` starts them,
 /// because MPI connects no others.
 pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
-    let jobs = serde_json::to_string(&jobs(rate)?).expect("jobs are JSON");
+    let by_launcher = rate.transport == "mpi";
+    let mut jobs = jobs(rate)?;
+    for (rank, job) in jobs.iter_mut().enumerate().filter(|_| by_launcher && rate.traced) {
+        let name = format!("farcall-msgrate-{}-{rank}.json", std::process::id());
+        job.trace_file = Some(std::env::temp_dir().join(name));
+    }
+    let text = serde_json::to_string(&jobs).expect("jobs are JSON");
     let end = Instant::now() + rate.lasting * 2 + OVERHEAD_MAX;
-    let outputs = if rate.transport == "mpi" { launched(&jobs, end)? } else { started(&jobs, end)? };
+    let outputs = if by_launcher { launched(&text, end) } else { started(&text, end) };
+    let [sent, received] = jobs.each_ref().map(|job| job.trace_file.as_deref().map(taken));
+    let outputs = outputs?;
     let mut elapsed = None;
+    let (mut sent, mut received) = (sent.unwrap_or_default(), received.unwrap_or_default());
     let mut failures = Vec::new();
     let mut reports = 0;
     for line in outputs.lines() {
         match serde_json::from_str(line) {
-            Ok(WorkerReport::Sender) => {}
-            Ok(WorkerReport::Receiver { elapsed: time }) => elapsed = Some(time),
+            Ok(WorkerReport::Sender { traces }) => sent.extend(traces),
+            Ok(WorkerReport::Receiver { elapsed: time, traces }) => {
+                elapsed = Some(time);
+                received.extend(traces);
+            }
             Ok(WorkerReport::Failed(why)) => failures.push(why),
             // Libraries write to the standard output, too.
             Err(_) => continue,
@@ -66,12 +81,23 @@ pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
         failures.push("a process ended, or took too long, without a report".to_owned());
     }
     match elapsed.filter(|_| failures.is_empty()) {
-        Some(elapsed) => Ok(MessageRateResult { elapsed, messages: rate.messages }),
+        Some(elapsed) => {
+            // The threads of both sides are in the order of their numbers, and talk to those of the same number.
+            let traced = rate.traced.then(|| TracedMessages::on_machine(sent.iter().zip(&received)));
+            Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
+        }
         None => {
             let (transport, why) = (rate.transport.clone(), failures.join("; "));
             Err(MessageRateError::Failed { transport, why })
         }
     }
+}
+
+/// The trace that a process put away; nothing when it could not, which it has reported.
+fn taken(file: &Path) -> Vec<HostTrace> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// What both processes write until the end that is given to them, or theirs.
@@ -140,7 +166,8 @@ fn jobs(rate: &MessageRate) -> Result<[Job; 2], MessageRateError> {
             // Threads that talk to each other are apart even when cores are shared.
             others.get(2 * (number - 1) + rank).copied().unwrap_or(first)
         });
-        Job { rate: rate.clone(), cores: core::iter::once(first).chain(more).collect(), shares_cores }
+        let cores = core::iter::once(first).chain(more).collect();
+        Job { rate: rate.clone(), cores, shares_cores, trace_file: None }
     };
     Ok([job(pair.initiator.0, 0), job(pair.responder.0, 1)])
 }

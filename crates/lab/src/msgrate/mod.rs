@@ -19,6 +19,8 @@ use core::time::Duration;
 use farcall::{ReceiveError, SendError, Tag};
 use serde::{Deserialize, Serialize};
 
+use crate::trace::TracedMessages;
+
 pub use cluster::{MessageRateError, run};
 pub use raw::Raw;
 pub use work::{WORKER_COMMAND, work};
@@ -42,6 +44,8 @@ pub struct MessageRate {
     pub threads: usize,
     /// Measure the library itself instead, with completions found in this way.
     pub raw: Option<Raw>,
+    /// Trace the messages, those of a warm-up left out.
+    pub traced: bool,
     /// The longest that the measurement may last.
     pub lasting: Duration,
 }
@@ -116,6 +120,8 @@ pub struct MessageRateResult {
     pub elapsed: Duration,
     /// Messages that were received.
     pub messages: u64,
+    /// The newest of them, if they were traced.
+    pub traced: Option<TracedMessages>,
 }
 
 /// Says that the receiver has posted its receives and its clock runs.

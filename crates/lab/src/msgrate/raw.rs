@@ -150,7 +150,11 @@ fn measure(
         elapsed = clock.now() - begun;
         meet(slots, bootstrap, &format!("{name} ends"))?;
     }
-    Ok(if bootstrap.rank == SENDER { WorkerReport::Sender } else { WorkerReport::Receiver { elapsed } })
+    let traces = Vec::new();
+    Ok(match bootstrap.rank {
+        SENDER => WorkerReport::Sender { traces },
+        _ => WorkerReport::Receiver { elapsed, traces },
+    })
 }
 
 /// Waits for the other process, and lets the library work meanwhile.

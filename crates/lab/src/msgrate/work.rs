@@ -1,6 +1,7 @@
 //! The life of one process of a measurement, and of its threads.
 
 use core::time::Duration;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use farcall::bootstrap::Bootstrap;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::receive::receive;
 use super::send::send;
 use super::{LoopError, MessageRate, READY, RECEIVED, Share};
+use crate::trace::HostTrace;
 
 /// The argument that makes the program a worker; the next one has the jobs of both.
 pub const WORKER_COMMAND: &str = "message-worker";
@@ -28,8 +30,8 @@ const CLOCK_EVERY: u32 = 4096;
 /// What a process writes when it has done its job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum WorkerReport {
-    Sender,
-    Receiver { elapsed: Duration },
+    Sender { traces: Vec<HostTrace> },
+    Receiver { elapsed: Duration, traces: Vec<HostTrace> },
     Failed(String),
 }
 
@@ -41,6 +43,8 @@ pub(super) struct Job {
     pub(super) cores: Vec<usize>,
     /// Whether there are more threads than cores.
     pub(super) shares_cores: bool,
+    /// The file that takes the trace instead of the report: launchers mix long lines of several processes.
+    pub(super) trace_file: Option<PathBuf>,
 }
 
 /// How long a loop may go on.
@@ -76,14 +80,14 @@ impl Limit {
 /// Does the one of `jobs` that belongs to the place which the environment gives; returns the line to print.
 pub fn work(jobs: &str) -> String {
     let report = match serde_json::from_str(jobs) {
-        Ok(jobs) => take_part(jobs).unwrap_or_else(WorkerReport::Failed),
+        Ok(jobs) => take_part(&jobs).unwrap_or_else(WorkerReport::Failed),
         Err(error) => WorkerReport::Failed(format!("the job is not one of this program's: {error}")),
     };
     serde_json::to_string(&report).expect("a report is JSON")
 }
 
 /// Every error ends as a sentence in the report.
-fn take_part(jobs: [Job; 2]) -> Result<WorkerReport, String> {
+fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
     let bootstrap = Bootstrap::from_env().map_err(sentence)?;
     let job = jobs.get(bootstrap.rank as usize).ok_or("there are more processes than two")?;
     let settings = Settings::load(job.rate.settings.iter().cloned()).map_err(sentence)?;
@@ -98,7 +102,7 @@ fn take_part(jobs: [Job; 2]) -> Result<WorkerReport, String> {
         .map_err(sentence)?;
     let sends = node.rank() == SENDER;
     let start = Barrier::new(job.rate.threads);
-    let elapsed = std::thread::scope(|scope| {
+    let measured = std::thread::scope(|scope| {
         let threads: Vec<_> = endpoints
             .into_iter()
             .enumerate()
@@ -109,13 +113,27 @@ fn take_part(jobs: [Job; 2]) -> Result<WorkerReport, String> {
             .collect();
         let joined =
             threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?);
-        joined.collect::<Result<Vec<Duration>, String>>()
+        joined.collect::<Result<Vec<(Duration, Option<HostTrace>)>, String>>()
     })?;
     node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
+    let elapsed = measured.iter().map(|(elapsed, _)| *elapsed).max().unwrap_or_default();
+    let traces = measured.into_iter().filter_map(|(_, trace)| trace).collect();
+    let traces = match &job.trace_file {
+        Some(file) => {
+            put_away(&traces, file)?;
+            Vec::new()
+        }
+        None => traces,
+    };
     Ok(match sends {
-        true => WorkerReport::Sender,
-        false => WorkerReport::Receiver { elapsed: elapsed.into_iter().max().unwrap_or_default() },
+        true => WorkerReport::Sender { traces },
+        false => WorkerReport::Receiver { elapsed, traces },
     })
+}
+
+fn put_away(traces: &Vec<HostTrace>, file: &Path) -> Result<(), String> {
+    let text = serde_json::to_string(traces).expect("a trace is JSON");
+    std::fs::write(file, text).map_err(|error| format!("cannot write to {}: {error}", file.display()))
 }
 
 fn run_thread(
@@ -124,7 +142,7 @@ fn run_thread(
     sends: bool,
     job: &Job,
     start: &Barrier,
-) -> Result<Duration, String> {
+) -> Result<(Duration, Option<HostTrace>), String> {
     pin(job, number)?;
     let other = if sends { 1 - SENDER } else { SENDER };
     let peer = endpoint.peer_endpoint(other, number as u32).map_err(sentence)?;
@@ -137,7 +155,13 @@ fn run_thread(
     let warm_up = Share { messages: (messages / 10).max(share.slots as u64), ..share };
     run_loop(endpoint, peer, sends, job, warm_up).map_err(sentence)?;
     start.wait();
-    run_loop(endpoint, peer, sends, job, share).map_err(sentence)
+    // Nothing is sent before both sides are here: the receiver says when it is ready.
+    endpoint.tracer().switch(rate.traced);
+    let rank = if sends { SENDER } else { 1 - SENDER };
+    // Sessions lose their names with their end, and the peer may leave before the last poll here.
+    let peers = HostTrace::new(rank, &endpoint.trace()).peers;
+    let elapsed = run_loop(endpoint, peer, sends, job, share).map_err(sentence)?;
+    Ok((elapsed, HostTrace::end(rank, endpoint).map(|trace| HostTrace { peers, ..trace })))
 }
 
 /// Pins the calling thread, the one of that number, to its core.

@@ -206,10 +206,11 @@ impl CellRun {
             messages: self.ask(bench).stream_messages(),
             threads: 1,
             raw: None,
+            traced: false,
             lasting: STREAM_WITHIN,
         };
         match msgrate::run(&rate) {
-            Ok(MessageRateResult { elapsed, messages }) => {
+            Ok(MessageRateResult { elapsed, messages, .. }) => {
                 Found::Other { value: messages as f64 / elapsed.as_secs_f64(), step: 0.0 }
             }
             Err(error) => Found::Nothing(error.to_string()),

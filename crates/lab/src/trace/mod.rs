@@ -1,9 +1,10 @@
-//! Traces of calls: what each endpoint recorded, joined to calls, and what the calls' parts say.
+//! Traces of calls and of tagged messages: what each endpoint recorded, joined, and what the parts say.
 //!
 //! Real endpoints are on one machine, whose processes share a cycle counter; simulated ones share the simulation's clock.
 //! In both cases times of two ends compare as they are.
 
 mod join;
+mod messages;
 mod occupancy;
 mod perfetto;
 mod summary;
@@ -12,8 +13,12 @@ use farcall::{Clock, Endpoint, EndpointTrace};
 use serde::{Deserialize, Serialize};
 
 pub use join::{Joined, POINTS, Point, TracedCall, join};
+pub use messages::{
+    JoinedMessages, MESSAGE_PART_WORDS, MESSAGE_PARTS, MESSAGE_POINTS, MessagePoint, MessageSummary,
+    TracedMessage, TracedMessages, join_messages,
+};
 pub use occupancy::{Occupancy, Standstill, occupancy};
-pub use perfetto::perfetto;
+pub use perfetto::{perfetto, perfetto_of_messages};
 pub use summary::{PART_WORDS, PARTS, Part, TraceSummary, summary};
 
 /// The calls of a measurement: none unless it was traced.

@@ -1,14 +1,15 @@
-//! Calls in the JSON format that Perfetto and Chrome's tracing page read (the "Trace Event Format").
+//! Calls and tagged messages in the JSON format that Perfetto and Chrome's tracing page read (the "Trace Event Format").
 //!
 //! A rank is a process there. Calls overlap, so those of a caller are asynchronous events, with their parts inside them;
-//! handlers do not overlap and are slices of their server's thread.
+//! handlers do not overlap and are slices of their server's thread. Messages are asynchronous events of their sender.
 
 use serde_json::{Value, json};
 
 use super::join::{Point, TracedCall};
+use super::messages::{MESSAGE_PARTS, MessagePoint, TracedMessage};
 use super::summary::PARTS;
 
-/// The most calls that are written, the newest: pages of more are slow to read.
+/// The most calls or messages that are written, the newest: pages of more are slow to read.
 pub const CALLS_MAX: usize = 5_000;
 
 /// The calls as one JSON document.
@@ -19,12 +20,47 @@ pub fn perfetto(calls: &[TracedCall]) -> Value {
         calls.iter().flat_map(|call| [(call.server, "server"), (call.client, "client")]).collect();
     ranks.sort_unstable();
     ranks.dedup();
+    document(ranks, calls.iter().enumerate().flat_map(|(id, call)| events(id, call, begin)))
+}
+
+/// Tagged messages as one JSON document: those of `messages` that were submitted last.
+pub fn perfetto_of_messages(messages: &[TracedMessage]) -> Value {
+    let mut messages: Vec<_> = messages.iter().collect();
+    messages.sort_by_key(|message| message.at(MessagePoint::Submitted));
+    let messages = &messages[messages.len().saturating_sub(CALLS_MAX)..];
+    let begin = messages.first().map_or(0, |message| message.at(MessagePoint::Submitted));
+    let mut ranks: Vec<_> = messages
+        .iter()
+        .flat_map(|message| [(message.sender, "sender"), (message.receiver, "receiver")])
+        .collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    document(
+        ranks,
+        messages.iter().enumerate().flat_map(|(id, message)| events_of_message(id, message, begin)),
+    )
+}
+
+fn document(ranks: Vec<(u32, &str)>, events: impl Iterator<Item = Value>) -> Value {
     let named = ranks.into_iter().map(|(rank, role)| {
         json!({ "ph": "M", "name": "process_name", "pid": rank, "args": { "name": format!("{role}, rank {rank}") } })
     });
-    let events: Vec<_> =
-        named.chain(calls.iter().enumerate().flat_map(|(id, call)| events(id, call, begin))).collect();
-    json!({ "displayTimeUnit": "ns", "traceEvents": events })
+    json!({ "displayTimeUnit": "ns", "traceEvents": named.chain(events).collect::<Vec<_>>() })
+}
+
+/// The events of one message, with times in microseconds from `begin`.
+fn events_of_message(id: usize, message: &TracedMessage, begin: u64) -> Vec<Value> {
+    let edge = |phase: &str, name: &str, nanos: u64| {
+        let micros = (nanos - begin) as f64 / 1e3;
+        json!({ "ph": phase, "cat": "message", "id": id, "name": name, "pid": message.sender, "tid": 0, "ts": micros })
+    };
+    let mut events = vec![edge("b", "message", message.at(MessagePoint::Submitted))];
+    for (place, part) in MESSAGE_PARTS.iter().enumerate() {
+        events.push(edge("b", part, message.nanos[place]));
+        events.push(edge("e", part, message.nanos[place + 1]));
+    }
+    events.push(edge("e", "message", message.at(MessagePoint::Completed)));
+    events
 }
 
 /// The events of one call, with times in microseconds from `begin`.
@@ -50,6 +86,18 @@ fn events(id: usize, call: &TracedCall, begin: u64) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_part_of_a_message_begins_and_ends() {
+        let nanos = [1000, 1100, 1200, 1300, 1400];
+        let message = TracedMessage { sender: 0, receiver: 1, number: 4, nanos };
+        let document = perfetto_of_messages(&[message]);
+        let events = document["traceEvents"].as_array().expect("a list");
+        let count = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+        assert_eq!((count("M"), count("b"), count("e")), (2, 5, 5));
+        let end = events.iter().rfind(|event| event["ph"] == "e").expect("an end");
+        assert_eq!((end["name"].as_str(), end["ts"].as_f64()), (Some("message"), Some(0.4)));
+    }
 
     #[test]
     fn every_part_begins_and_ends_and_ranks_have_names() {

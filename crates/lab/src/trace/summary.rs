@@ -99,14 +99,14 @@ pub fn summary(joined: &Joined) -> Option<TraceSummary> {
     Some(TraceSummary { calls: order.len() as u64, incomplete, disordered, parts, total, occupancy })
 }
 
-/// `order` are the calls by their totals.
-fn part(order: &[&TracedCall], value: &dyn Fn(&TracedCall) -> u64) -> Part {
-    let mut values: Vec<_> = order.iter().map(|call| value(call)).collect();
+/// `order` are the calls or messages by their totals.
+pub(super) fn part<T>(order: &[&T], value: &dyn Fn(&T) -> u64) -> Part {
+    let mut values: Vec<_> = order.iter().map(|traced| value(traced)).collect();
     let mean = |values: &[u64]| values.iter().sum::<u64>() as f64 / values.len() as f64;
     let around = |percentile: f64, band: f64| {
         let place = |share: f64| ((order.len() as f64 * share) as usize).min(order.len() - 1);
         let (from, to) = (place(percentile - band), place(percentile + band));
-        let near: Vec<_> = order[from..=to].iter().map(|call| value(call)).collect();
+        let near: Vec<_> = order[from..=to].iter().map(|traced| value(traced)).collect();
         mean(&near)
     };
     let (typical, slow, mean) = (around(0.5, BAND), around(0.99, TAIL_BAND), mean(&values));

@@ -148,7 +148,7 @@ impl<L: Library> Outbound<L> {
             Ok(None) => self.take_other(&header, arrival, now, found, sink),
             Ok(Some(packet)) => {
                 let index = self.admit(&header, arrival, now, sink)?;
-                return self.take_tagged(index, packet, &arrival.payload(), sink);
+                return self.take_tagged(index, packet, &arrival.payload(), found, sink);
             }
             Err(_) => self.counters.malformed.increment(),
         }

@@ -132,6 +132,11 @@ impl<P: Policy> Outbound<P> {
         }
     }
 
+    /// Connects the number of a tagged message with that of the call which carries it.
+    pub(super) fn mark_message_named(&self, event: u16, session: SessionId, call: CallKey, message: u32) {
+        self.tracer.mark_at(u64::from(message), event, wire_number(call.to_wire()), session);
+    }
+
     /// Tells the sink which sessions came up and which ended.
     #[inline]
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {

@@ -191,12 +191,15 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// All entries of a record are there when the first is.
     fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64) {
-        let event = match entry.kind {
-            EntryKind::Request | EntryKind::RequestBlock => event::REQUEST_RECEIVED,
-            EntryKind::Response | EntryKind::ResponseBlock => event::RESPONSE_RECEIVED,
+        let session = &self.sessions[slot];
+        let (event, number) = match entry.kind {
+            EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_RECEIVED, entry.call),
+            EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_RECEIVED, entry.call),
+            // The next to be received. One that has to stay where it is will be marked again.
+            EntryKind::Message | EntryKind::MessageBlock => (event::MESSAGE_RECEIVED, session.mail.received),
             _ => return,
         };
-        self.tracer.mark_at(found, event, entry.call, self.sessions[slot].id);
+        self.tracer.mark_at(found, event, number, session.id);
     }
 
     #[inline]

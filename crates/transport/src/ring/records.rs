@@ -136,7 +136,8 @@ impl<D: LaneDriver> Outbound<D> {
         if !batch.listed {
             self.dirty.push(slot as u16);
         }
-        *batch = Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, listed: true };
+        let first_message = session.mail.sent;
+        *batch = Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true };
     }
 
     fn wrap(&mut self, slot: usize, offset: usize) {
@@ -153,19 +154,23 @@ impl<D: LaneDriver> Outbound<D> {
     /// Marks the messages in the open record, which its entries name.
     fn mark_transmitted(&mut self, slot: usize, now: u64) {
         let session = &mut self.sessions[slot];
-        let (id, Batch { offset, used, entries, .. }) = (session.id, session.batch);
+        let (id, Batch { offset, used, entries, first_message, .. }) = (session.id, session.batch);
         let record = session.sender.as_mut().expect("open records have a sender").record(offset, used);
-        let mut at = WORD_BYTES;
+        let (mut at, mut message) = (WORD_BYTES, first_message);
         for _ in 0..entries {
             let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
             let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
             at += WORD_BYTES + padded(usize::from(entry.length));
-            let event = match entry.kind {
-                EntryKind::Request | EntryKind::RequestBlock => event::REQUEST_TRANSMITTED,
-                EntryKind::Response | EntryKind::ResponseBlock => event::RESPONSE_TRANSMITTED,
+            let (event, number) = match entry.kind {
+                EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_TRANSMITTED, entry.call),
+                EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_TRANSMITTED, entry.call),
+                EntryKind::Message | EntryKind::MessageBlock => {
+                    message = message.wrapping_add(1);
+                    (event::MESSAGE_TRANSMITTED, message.wrapping_sub(1))
+                }
                 _ => continue,
             };
-            self.tracer.mark_at(now, event, entry.call, id);
+            self.tracer.mark_at(now, event, number, id);
         }
     }
 

@@ -37,6 +37,8 @@ pub struct Batch {
     pub room: usize,
     /// Entries so far.
     pub entries: u16,
+    /// The number of the first tagged message in it, if there is one.
+    pub first_message: u32,
     /// Whether the session is listed for the next flush.
     pub listed: bool,
 }

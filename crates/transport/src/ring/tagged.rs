@@ -11,6 +11,7 @@ use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES};
 use super::outbound::Outbound;
 use super::session::{Message, Stage};
 use crate::mail::{Claimed, Verdict, WaitingSend};
+use crate::trace::event;
 use crate::{
     DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress, SendRefused,
     SessionId, Sink,
@@ -37,6 +38,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// Sends a message that goes into a record now; false when it is too long for that or has to wait.
     #[inline]
     pub fn send_short(&mut self, slot: usize, tag: Tag, payload: &[u8]) -> bool {
+        let submitted = self.tracer.begin();
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
         let may_leave = session.stage == Stage::Up
@@ -45,16 +47,23 @@ impl<D: LaneDriver> Outbound<D> {
         if !may_leave || !self.transmit_inline(slot, Message::tagged(tag), payload) {
             return false;
         }
-        self.sessions[slot].mail.send_window.send(counted);
+        let session = &mut self.sessions[slot];
+        let number = session.mail.send(counted);
+        self.tracer.mark_submitted(submitted, number, session.id);
         true
     }
 
     fn send_slowly(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> SendProgress {
+        let submitted = self.tracer.begin();
         let session = &self.sessions[slot];
         let must_wait = session.stage != Stage::Up || !session.mail.sends.is_empty();
-        let refused = if must_wait { Some(payload) } else { self.transmit_tagged(slot, tag, payload).err() };
+        let refused = match must_wait {
+            true => Some(payload),
+            false => self.transmit_tagged(slot, tag, payload, submitted).err(),
+        };
         let Some(payload) = refused else { return SendProgress::Done };
-        self.sessions[slot].mail.sends.push_back(WaitingSend { send, tag, payload: payload.into() });
+        let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
+        self.sessions[slot].mail.sends.push_back(waiting);
         self.counters.ring_full.increment();
         self.note_need();
         SendProgress::Pending
@@ -66,6 +75,7 @@ impl<D: LaneDriver> Outbound<D> {
         slot: usize,
         tag: Tag,
         payload: Outgoing<'p>,
+        submitted: Option<u64>,
     ) -> Result<(), Outgoing<'p>> {
         let session = &self.sessions[slot];
         // A block stays with the sender until somebody reads it: at the receiver it is a few words.
@@ -74,7 +84,9 @@ impl<D: LaneDriver> Outbound<D> {
             return Err(payload);
         }
         self.transmit(slot, Message::tagged(tag), payload)?;
-        self.sessions[slot].mail.send_window.send(counted);
+        let session = &mut self.sessions[slot];
+        let number = session.mail.send(counted);
+        self.tracer.mark_submitted(submitted, number, session.id);
         Ok(())
     }
 
@@ -83,11 +95,13 @@ impl<D: LaneDriver> Outbound<D> {
         if self.sessions[slot].stage != Stage::Up {
             return;
         }
-        while let Some(WaitingSend { send, tag, payload }) = self.sessions[slot].mail.sends.pop_front() {
-            match payload.offer(|payload| self.transmit_tagged(slot, tag, payload)) {
+        while let Some(waiting) = self.sessions[slot].mail.sends.pop_front() {
+            let WaitingSend { send, tag, payload, submitted } = waiting;
+            match payload.offer(|payload| self.transmit_tagged(slot, tag, payload, submitted)) {
                 Ok(()) => self.mail.ended_sends.push((send, Ok(()))),
                 Err(payload) => {
-                    return self.sessions[slot].mail.sends.push_front(WaitingSend { send, tag, payload });
+                    let waiting = WaitingSend { send, tag, payload, submitted };
+                    return self.sessions[slot].mail.sends.push_front(waiting);
                 }
             }
         }
@@ -118,8 +132,9 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> ReceiveProgress {
         let is_down = from.is_some_and(|origin| self.slot_of(origin.session).is_none());
         match self.mail.post(receive, from, tag, is_down) {
-            Ok(Claimed { envelope, payload, lines }) => {
+            Ok(Claimed { envelope, payload, lines, number }) => {
                 self.consumed(envelope.session, lines);
+                self.tracer.mark_taken(number, envelope.session);
                 ReceiveProgress::Arrived(envelope, payload)
             }
             Err(progress) => progress,
@@ -143,13 +158,18 @@ impl<D: LaneDriver> Outbound<D> {
             Incoming::Owned(_) => lines(0),
         };
         let envelope = Envelope { session: session.id, tag, bytes };
+        let number = session.mail.received;
         let verdict = self.mail.arrive(&mut session.mail, envelope, payload, counted, leave);
         let verdict = verdict.map_err(overrun)?;
         match verdict {
             Verdict::Left => return Ok(verdict),
             Verdict::Kept => self.counters.unexpected.increment(),
-            Verdict::Receive(receive) => sink.received(self, receive, envelope, payload),
-            Verdict::HandOn => sink.message(self, envelope, payload),
+            Verdict::Receive(receive) => {
+                self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
+                sink.received(self, receive, envelope, payload);
+                self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
+            }
+            Verdict::HandOn => self.hand_on(number, envelope, payload, sink),
         }
         self.counters.messages_received.increment();
         Ok(verdict)
@@ -157,10 +177,17 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Hands the messages that waited to a sink that takes all.
     pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
-        while let Some(Claimed { envelope, payload, lines }) = self.mail.claim_for_sink() {
+        while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
             self.consumed(envelope.session, lines);
-            sink.message(self, envelope, &payload.as_incoming());
+            self.hand_on(number, envelope, &payload.as_incoming(), sink);
         }
+    }
+
+    #[inline]
+    fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {
+        self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
+        sink.message(self, envelope, payload);
+        self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 
     /// An unexpected message was consumed.

@@ -33,6 +33,8 @@ pub struct Tagged {
     lines_of_peer: u32,
     /// Messages that leave with the next flush, composed with room for their head; empty when there are none.
     batch: Vec<u8>,
+    /// The number of the first message in it.
+    first_in_batch: u32,
     batch_bytes_max: usize,
     packets_sent: u32,
     sequencer: Sequencer<Early>,
@@ -44,6 +46,8 @@ pub struct Tagged {
 struct Early {
     contents: Contents,
     payload: Kept,
+    /// When it was found, if that is traced.
+    found: Option<u64>,
 }
 
 /// What is left of a packet with a message that nobody expects yet.
@@ -53,6 +57,8 @@ pub struct Rest {
     contents: Contents,
     /// Where the next message of a batch begins.
     at: usize,
+    /// When it was found, if that is traced.
+    found: Option<u64>,
 }
 
 /// What the payload of a packet is.

@@ -8,6 +8,7 @@ use super::{Contents, Early, OVERRUN, Rest};
 use crate::library::outbound::{Outbound, to_protocol};
 use crate::library::seam::Library;
 use crate::mail::{Claimed, Patience, Verdict};
+use crate::trace::event;
 use crate::{Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, Sink};
 
 impl<L: Library> Outbound<L> {
@@ -20,8 +21,9 @@ impl<L: Library> Outbound<L> {
     ) -> ReceiveProgress {
         let is_down = from.is_some_and(|origin| self.channel(to_protocol(origin.session)).is_none());
         match self.mail.post(receive, from, tag, is_down) {
-            Ok(Claimed { envelope, payload, lines }) => {
+            Ok(Claimed { envelope, payload, lines, number }) => {
                 self.consumed(envelope.session, lines);
+                self.tracer.mark_taken(number, envelope.session);
                 ReceiveProgress::Arrived(envelope, payload)
             }
             Err(progress) => progress,
@@ -30,10 +32,17 @@ impl<L: Library> Outbound<L> {
 
     /// Hands the messages that waited to a sink that takes all.
     pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
-        while let Some(Claimed { envelope, payload, lines }) = self.mail.claim_for_sink() {
+        while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
             self.consumed(envelope.session, lines);
-            sink.message(self, envelope, &payload.as_incoming());
+            self.hand_on(number, envelope, &payload.as_incoming(), sink);
         }
+    }
+
+    #[inline]
+    fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {
+        self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
+        sink.message(self, envelope, payload);
+        self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 
     /// An unexpected message was consumed.
@@ -59,13 +68,14 @@ impl<L: Library> Outbound<L> {
         }
     }
 
-    /// A packet about tagged messages came, of the session at `index`. Gives what is left of it.
+    /// A packet about tagged messages came, of the session at `index`, and was found then. Gives what is left of it.
     #[inline]
     pub fn take_tagged(
         &mut self,
         index: usize,
         packet: TaggedPacket,
         payload: &Incoming<'_>,
+        found: Option<u64>,
         sink: &mut dyn Sink,
     ) -> Option<Rest> {
         let channel = self.channel_at(index)?;
@@ -83,10 +93,10 @@ impl<L: Library> Outbound<L> {
             return None;
         }
         if !channel.tagged.sequencer.skip(number) {
-            self.put_aside(id, number, Early { contents, payload: Kept::from(payload) });
+            self.put_aside(id, number, Early { contents, payload: Kept::from(payload), found });
             return None;
         }
-        self.deliver(Rest { id, contents, at: 0 }, payload, Patience::Once, sink)
+        self.deliver(Rest { id, contents, at: 0, found }, payload, Patience::Once, sink)
     }
 
     /// Keeps a packet until those in front of it have come.
@@ -134,11 +144,11 @@ impl<L: Library> Outbound<L> {
     }
 
     fn deliver_early(&mut self, id: SessionId, sink: &mut dyn Sink) -> Result<Option<Rest>, &'static str> {
-        while let Some(Early { contents, payload }) =
+        while let Some(Early { contents, payload, found }) =
             self.channel(id).and_then(|channel| channel.tagged.pop())
         {
             // They lie here already, so that nothing is won by leaving them.
-            self.read(Rest { id, contents, at: 0 }, &payload.as_incoming(), Patience::Never, sink)?;
+            self.read(Rest { id, contents, at: 0, found }, &payload.as_incoming(), Patience::Never, sink)?;
         }
         Ok(None)
     }
@@ -152,11 +162,10 @@ impl<L: Library> Outbound<L> {
         mut patience: Patience,
         sink: &mut dyn Sink,
     ) -> Result<Option<Rest>, &'static str> {
-        let id = rest.id;
         let bytes = payload.as_slice();
         let mut batch = match rest.contents {
             Contents::Message(tag) => {
-                let verdict = self.arrive(id, tag, payload, patience, sink)?;
+                let verdict = self.arrive(&rest, tag, payload, patience, sink)?;
                 return Ok((verdict == Verdict::Left).then_some(rest));
             }
             Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
@@ -165,7 +174,7 @@ impl<L: Library> Outbound<L> {
             let at = bytes.len() - batch.unread();
             let Some(entry) = batch.next() else { return Ok(None) };
             let (tag, message) = entry.map_err(|malformed| malformed.what)?;
-            let verdict = self.arrive(id, tag, &Incoming::Borrowed(message), patience, sink)?;
+            let verdict = self.arrive(&rest, tag, &Incoming::Borrowed(message), patience, sink)?;
             if verdict == Verdict::Left {
                 return Ok(Some(Rest { at, ..rest }));
             }
@@ -176,26 +185,35 @@ impl<L: Library> Outbound<L> {
     #[inline]
     fn arrive(
         &mut self,
-        id: SessionId,
+        of: &Rest,
         tag: Tag,
         payload: &Incoming<'_>,
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> Result<Verdict, &'static str> {
+        let id = of.id;
         // Of a session that is over nothing is taken any more.
         let channel = self.channels.get_mut(id.index()).and_then(Option::as_mut);
         let Some(channel) = channel.filter(|channel| channel.id == id) else { return Ok(Verdict::Kept) };
         let bytes = payload.as_slice().len();
         let envelope = Envelope { session: crate::SessionId(id.0), tag, bytes };
+        let number = channel.tagged.mail.received;
         let counted = lines(bytes).min(lines_max(self.unexpected_lines));
         let leave = patience == Patience::Once;
         let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, leave);
         let verdict = verdict.map_err(|_| OVERRUN)?;
+        if let Some(found) = of.found.filter(|_| verdict != Verdict::Left) {
+            self.tracer.mark_at(found, event::MESSAGE_RECEIVED, number, envelope.session);
+        }
         match verdict {
             Verdict::Left => return Ok(verdict),
             Verdict::Kept => self.counters.unexpected.increment(),
-            Verdict::Receive(receive) => sink.received(self, receive, envelope, payload),
-            Verdict::HandOn => sink.message(self, envelope, payload),
+            Verdict::Receive(receive) => {
+                self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
+                sink.received(self, receive, envelope, payload);
+                self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
+            }
+            Verdict::HandOn => self.hand_on(number, envelope, payload, sink),
         }
         self.counters.messages_received.increment();
         Ok(verdict)

@@ -9,6 +9,7 @@ use super::{FRONT_BYTES, OVERRUN};
 use crate::library::outbound::{Outbound, to_protocol};
 use crate::library::seam::{Library, compose};
 use crate::mail::WaitingSend;
+use crate::trace::event;
 use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
 
 /// The longest message that is copied into a batch, in bytes.
@@ -22,6 +23,7 @@ impl<L: Library> Outbound<L> {
         tag: Tag,
         payload: Outgoing<'_>,
     ) -> Result<SendProgress, SendRefused> {
+        let submitted = self.tracer.begin();
         let id = to_protocol(session);
         let channel = self.channel(id).ok_or(SendRefused::Down)?;
         let (bytes, bytes_max) = (payload.len(), channel.message_bytes_max());
@@ -29,11 +31,15 @@ impl<L: Library> Outbound<L> {
             return Err(SendRefused::TooLong { bytes, bytes_max });
         }
         let must_wait = !channel.tagged.mail.sends.is_empty();
-        let refused = if must_wait { Some(payload) } else { self.transmit_message(id, tag, payload).err() };
+        let refused = match must_wait {
+            true => Some(payload),
+            false => self.transmit_message(id, tag, payload, submitted).err(),
+        };
         let (Some(payload), Some(channel)) = (refused, self.channel(id)) else {
             return Ok(SendProgress::Done);
         };
-        channel.tagged.mail.sends.push_back(WaitingSend { send, tag, payload: payload.into() });
+        let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
+        channel.tagged.mail.sends.push_back(waiting);
         self.counters.window_full.increment();
         Ok(SendProgress::Pending)
     }
@@ -44,8 +50,9 @@ impl<L: Library> Outbound<L> {
         id: SessionId,
         tag: Tag,
         payload: Outgoing<'p>,
+        submitted: Option<u64>,
     ) -> Result<(), Outgoing<'p>> {
-        if self.append_to_batch(id, tag, payload.as_slice()) {
+        if self.append_to_batch(id, tag, payload.as_slice(), submitted) {
             return Ok(());
         }
         let Some(channel) = self.channel(id) else { return Err(payload) };
@@ -54,8 +61,10 @@ impl<L: Library> Outbound<L> {
         };
         self.send_batch(id);
         let Some(channel) = self.channel(id) else { return Err(payload) };
-        channel.tagged.mail.send_window.send(counted);
+        let message = channel.tagged.mail.send(counted);
         let number = channel.tagged.next_number();
+        self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
+        self.tracer.mark(event::MESSAGE_TRANSMITTED, message, crate::SessionId(id.0));
         self.transmit_tagged(&link, TaggedPacket::One { number, tag }, payload);
         Ok(())
     }
@@ -63,14 +72,15 @@ impl<L: Library> Outbound<L> {
     /// Sends a message that is short, if nothing is in its way.
     #[inline]
     pub fn send_short(&mut self, session: crate::SessionId, tag: Tag, payload: &[u8]) -> bool {
+        let submitted = self.tracer.begin();
         let id = to_protocol(session);
         let is_free = self.channel(id).is_some_and(|channel| channel.tagged.mail.sends.is_empty());
-        is_free && self.append_to_batch(id, tag, payload)
+        is_free && self.append_to_batch(id, tag, payload, submitted)
     }
 
     /// Puts a message into the batch, if it is short and the peer has room for it.
     #[inline]
-    fn append_to_batch(&mut self, id: SessionId, tag: Tag, payload: &[u8]) -> bool {
+    fn append_to_batch(&mut self, id: SessionId, tag: Tag, payload: &[u8], submitted: Option<u64>) -> bool {
         let entry_bytes = BATCH_ENTRY_BYTES + payload.len().next_multiple_of(BATCH_ENTRY_BYTES);
         let Some(channel) = self.channel(id) else { return false };
         let tagged = &mut channel.tagged;
@@ -87,7 +97,11 @@ impl<L: Library> Outbound<L> {
             compose(&mut tagged.batch, &[0; HEADER_BYTES]);
         }
         put_entry(&mut tagged.batch, tag, payload);
-        tagged.mail.send_window.send(counted);
+        let message = tagged.mail.send(counted);
+        if is_first {
+            tagged.first_in_batch = message;
+        }
+        self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
         if is_first {
             self.open_batches.push(id);
         }
@@ -98,13 +112,25 @@ impl<L: Library> Outbound<L> {
         let Some(channel) = self.channel(id) else { return };
         let Some(link) = channel.link.filter(|_| !channel.tagged.batch.is_empty()) else { return };
         let number = channel.tagged.next_number();
+        let (first, end) = (channel.tagged.first_in_batch, channel.tagged.mail.sent);
         let mut batch = core::mem::take(&mut channel.tagged.batch);
         put_tagged(&mut self.head, link.remote, TaggedPacket::Batch { number });
+        self.mark_transmitted(id, first, end);
         batch[1..=HEADER_BYTES].copy_from_slice(self.head.as_bytes());
         self.library.send_composed(Destination(link.to.0), &mut batch);
         self.counters.batches_sent.increment();
         if let Some(channel) = self.channel(id) {
             channel.tagged.batch = batch;
+        }
+    }
+
+    /// Marks the messages of a batch.
+    #[inline]
+    fn mark_transmitted(&self, id: SessionId, first: u32, end: u32) {
+        let Some(now) = self.tracer.begin() else { return };
+        for message in 0..end.wrapping_sub(first) {
+            let number = first.wrapping_add(message);
+            self.tracer.mark_at(now, event::MESSAGE_TRANSMITTED, number, crate::SessionId(id.0));
         }
     }
 
@@ -120,13 +146,13 @@ impl<L: Library> Outbound<L> {
 
     /// Sends the messages that wait, oldest first, until the window ends again.
     fn send_waiting(&mut self, id: SessionId) {
-        while let Some(WaitingSend { send, tag, payload }) =
+        while let Some(WaitingSend { send, tag, payload, submitted }) =
             self.channel(id).and_then(|channel| channel.tagged.mail.sends.pop_front())
         {
-            match payload.offer(|payload| self.transmit_message(id, tag, payload)) {
+            match payload.offer(|payload| self.transmit_message(id, tag, payload, submitted)) {
                 Ok(()) => self.mail.ended_sends.push((send, Ok(()))),
                 Err(payload) => {
-                    let waiting = WaitingSend { send, tag, payload };
+                    let waiting = WaitingSend { send, tag, payload, submitted };
                     if let Some(channel) = self.channel(id) {
                         channel.tagged.mail.sends.push_front(waiting);
                     }

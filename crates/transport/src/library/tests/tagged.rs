@@ -1,9 +1,11 @@
 //! Tagged messages over mailboxes, whose letters a test can turn round.
 
+use farcall_driver::clock::Clock;
 use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::wire::{TaggedPacket, put_tagged};
 
 use super::*;
+use crate::trace::{CallTracer, event};
 use crate::{MessageId, ReceiveProgress, SendProgress, SendRefused};
 
 impl World {
@@ -231,4 +233,37 @@ fn a_handler_gets_what_waited_and_what_comes() {
     assert_eq!(world.send(0, 2, b"after"), Ok(SendProgress::Done));
     world.turn();
     assert_eq!(world.server.log.handed_on, [(1, b"before".to_vec()), (2, b"after".to_vec())]);
+}
+
+#[test]
+fn messages_are_traced_by_their_numbers_as_they_leave_and_as_they_come() {
+    let mut world = World::new(CONFIG, CONFIG);
+    let tracers = [(); 2].map(|()| CallTracer::new(Clock::new()));
+    tracers.iter().for_each(|tracer| tracer.switch(true));
+    world.caller.transport.trace_to(tracers[0].clone());
+    world.server.transport.trace_to(tracers[1].clone());
+    // One that is taken back before it leaves has no number.
+    (0..3).for_each(|number| drop(world.send(number, 9, &[1; 8])));
+    assert_eq!(world.caller.transport.outbox().cancel_send(MessageId(1)), 1);
+    assert!(matches!(world.post_at_server(0, Some(9)), ReceiveProgress::Posted));
+    world.turn();
+    // A batch, and a long one that overtakes it on the way.
+    (3..5).for_each(|number| drop(world.send(number, 9, &[2; 8])));
+    assert_eq!(world.send(5, 9, &[3; 999]), Ok(SendProgress::Done));
+    world.post.boxes()[1].letters.make_contiguous().reverse();
+    world.turn();
+    let numbers = |tracer: &CallTracer, of: u16| -> Vec<u32> {
+        let records = tracer.records().into_iter().filter(|record| record.event == of);
+        records.map(|record| record.operation).collect()
+    };
+    for event in [event::MESSAGE_SUBMITTED, event::MESSAGE_TRANSMITTED] {
+        assert_eq!(numbers(&tracers[0], event), [0, 1, 2, 3, 4], "event {event:#x}");
+    }
+    assert_eq!(numbers(&tracers[1], event::MESSAGE_RECEIVED), [0, 1, 2, 3, 4]);
+    // Only one was asked for before it came.
+    assert_eq!(numbers(&tracers[1], event::MESSAGE_COMPLETED), [0]);
+    (1..5).for_each(|number| drop(world.post_at_server(number, Some(9))));
+    for event in [event::MESSAGE_MATCHED, event::MESSAGE_COMPLETED] {
+        assert_eq!(numbers(&tracers[1], event), [0, 1, 2, 3, 4], "event {event:#x}");
+    }
 }

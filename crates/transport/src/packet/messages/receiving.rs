@@ -8,6 +8,7 @@ use farcall_protocol::wire::CallKey;
 use super::{TAKEN, TRAILER_BYTES};
 use crate::packet::mailbox::{Early, Held, Withheld};
 use crate::packet::outbound::{Outbound, to_protocol};
+use crate::trace::event;
 use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SessionId, Sink};
 
 impl<P: Policy> Outbound<P> {
@@ -21,6 +22,7 @@ impl<P: Policy> Outbound<P> {
         match self.mail.matching.post(receive.0, pattern) {
             Some(expected) => {
                 let session = expected.message.session;
+                self.tracer.mark_taken(expected.message.number, session);
                 let payload = self.consume(expected.message);
                 ReceiveProgress::Arrived(
                     Envelope { session, tag: expected.tag, bytes: payload.len() },
@@ -47,6 +49,9 @@ impl<P: Policy> Outbound<P> {
         let Some((tag, number, payload)) = split_trailer(payload, packet) else {
             return self.violation(session, "a message without a tag");
         };
+        if self.tracer.is_on() {
+            self.mark_message_named(event::ARRIVED_AS, session, request, number);
+        }
         let ahead_max = usize::from(self.calls.sessions().config().offer.calls_max);
         let channel = self.mail.channels.entry(session).or_default();
         if channel.sequencer.skip(number) {
@@ -79,11 +84,13 @@ impl<P: Policy> Outbound<P> {
         let source = self.mail.channels.entry(session).or_default().source;
         if let Some(receive) = self.mail.matching.arrive(source, tag) {
             self.acknowledge(session, request);
-            return sink.received(self, MessageId(receive), envelope, payload);
+            self.tracer.mark(event::MESSAGE_MATCHED, number, session);
+            sink.received(self, MessageId(receive), envelope, payload);
+            return self.tracer.mark(event::MESSAGE_COMPLETED, number, session);
         }
         if self.mail.hands_on {
             self.acknowledge(session, request);
-            return sink.message(self, envelope, payload);
+            return self.hand_on(number, envelope, payload, sink);
         }
         let counted = lines(envelope.bytes);
         let channel = self.mail.channels.entry(session).or_default();
@@ -125,11 +132,17 @@ impl<P: Policy> Outbound<P> {
         while self.mail.hands_on
             && let Some(expected) = self.mail.matching.take(ANY)
         {
-            let session = expected.message.session;
+            let Held { session, number, .. } = expected.message;
             let payload = self.consume(expected.message);
             let envelope = Envelope { session, tag: expected.tag, bytes: payload.len() };
-            sink.message(self, envelope, &payload.as_incoming());
+            self.hand_on(number, envelope, &payload.as_incoming(), sink);
         }
+    }
+
+    fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {
+        self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
+        sink.message(self, envelope, payload);
+        self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 
     fn acknowledge(&mut self, session: SessionId, request: CallKey) {

@@ -8,6 +8,7 @@ use super::{MESSAGES, TRAILER_BYTES};
 use crate::mail::WaitingSend;
 use crate::packet::outbound::{Lent, Outbound, to_protocol};
 use crate::payload::WaitingPayload;
+use crate::trace::event;
 use crate::{DownReason, MessageId, Outgoing, SendOutcome, SendProgress, SendRefused, SessionId, Sink};
 
 /// Messages up to this many bytes are put together in memory that is used again.
@@ -27,13 +28,17 @@ impl<P: Policy> Outbound<P> {
             let bytes_max = bytes_max.saturating_sub(TRAILER_BYTES);
             return Err(SendRefused::TooLong { bytes, bytes_max });
         }
+        let submitted = self.tracer.begin();
         let must_wait = self.mail.channels.get(&session).is_some_and(|channel| !channel.waiting.is_empty());
-        let refused = if must_wait { Err(Some(payload)) } else { self.transmit(session, send, tag, payload) };
+        let refused = match must_wait {
+            true => Err(Some(payload)),
+            false => self.transmit(session, send, tag, payload, submitted),
+        };
         match refused {
             Ok(()) => {}
             Err(None) => return Err(SendRefused::Down),
             Err(Some(payload)) => {
-                let waiting = WaitingSend { send, tag, payload: payload.into() };
+                let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
                 self.mail.channels.entry(session).or_default().waiting.push_back(waiting);
             }
         }
@@ -48,6 +53,7 @@ impl<P: Policy> Outbound<P> {
         send: MessageId,
         tag: Tag,
         payload: Outgoing<'p>,
+        submitted: Option<u64>,
     ) -> Result<(), Option<Outgoing<'p>>> {
         let calls_max = self.agreed(session).unwrap_or(self.calls.sessions().config().offer).calls_max;
         let counted = lines(payload.len());
@@ -90,6 +96,12 @@ impl<P: Policy> Outbound<P> {
             }
             Err(CallError::Down) => return Err(None),
         }
+        self.tracer.mark_submitted(submitted, number, session);
+        if self.tracer.is_on()
+            && let Some(call) = self.calls.key_of(to_protocol(session), send.0)
+        {
+            self.mark_message_named(event::MESSAGE_NAMED, session, call, number);
+        }
         let channel = self.mail.channels.entry(session).or_default();
         channel.next_number = number.wrapping_add(1);
         channel.under_way.push_back((send, counted));
@@ -131,12 +143,12 @@ impl<P: Policy> Outbound<P> {
 
     /// Sends messages that wait, oldest first.
     fn send_waiting(&mut self, session: SessionId) {
-        while let Some(WaitingSend { send, tag, payload }) =
+        while let Some(WaitingSend { send, tag, payload, submitted }) =
             self.mail.channels.get_mut(&session).and_then(|channel| channel.waiting.pop_front())
         {
             let mut is_down = false;
             let sent = payload.offer(|payload| {
-                self.transmit(session, send, tag, payload).map_err(|refused| {
+                self.transmit(session, send, tag, payload, submitted).map_err(|refused| {
                     is_down = refused.is_none();
                     refused.unwrap_or(Outgoing::Slice(&[]))
                 })
@@ -146,7 +158,7 @@ impl<P: Policy> Outbound<P> {
             {
                 // Of a session that is down the end is reported soon, and with it the end of the send.
                 let payload = if is_down { WaitingPayload::Bytes(Vec::new()) } else { payload };
-                return channel.waiting.push_front(WaitingSend { send, tag, payload });
+                return channel.waiting.push_front(WaitingSend { send, tag, payload, submitted });
             }
         }
     }

@@ -1,0 +1,103 @@
+//! Traced tagged messages.
+
+use std::process::{Command, Output};
+
+use farcall::{Presence, TransportKind};
+use serde_json::Value;
+
+const MESSAGES: u64 = 1500;
+
+fn msgrate(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    command.arg("msgrate").args(arguments).output().expect("the program runs")
+}
+
+/// A path that is not there, in a folder of this test process.
+fn path(name: &str) -> String {
+    let path = std::env::temp_dir().join(format!("farcall-msgrate-{}-{name}", std::process::id()));
+    path.to_str().expect("a path of text").to_owned()
+}
+
+fn taken(path: &str) -> String {
+    let text = std::fs::read_to_string(path).expect("the file was written");
+    std::fs::remove_file(path).expect("it can be removed");
+    text
+}
+
+/// Rings, packets, and those libraries that are here and need no launcher.
+fn transports() -> Vec<TransportKind> {
+    let libraries = [TransportKind::Ucx, TransportKind::Ofi].into_iter();
+    let libraries = libraries.filter(|kind| !matches!(kind.presence(), Some(Presence::Absent { .. })));
+    [TransportKind::RingShm, TransportKind::BasicUdp].into_iter().chain(libraries).collect()
+}
+
+/// The parts of a record add up to its total.
+fn check_parts(trace: &Value, about: &str) {
+    for figure in ["mean", "typical", "slow"] {
+        let parts = trace["parts"].as_object().expect("parts").values();
+        let sum: f64 = parts.map(|part| part[figure].as_f64().expect("a time")).sum();
+        let total = trace["total"][figure].as_f64().expect("a time");
+        assert!((sum / total - 1.0).abs() < 0.02, "{about}: {figure} parts of {sum} ns, {total} ns together");
+    }
+}
+
+#[test]
+fn every_message_is_joined_and_its_parts_add_up_on_every_kind_of_transport() {
+    for transport in transports() {
+        for (mode, size, in_flight) in
+            [("futures", "8", "1"), ("callbacks", "20K", "100"), ("handler", "1K", "1000")]
+        {
+            let about = format!("{transport} {mode}");
+            let (file, records) = (path("trace.json"), path("records.jsonl"));
+            let (trace, messages) = (format!("--trace={file}"), MESSAGES.to_string());
+            let what =
+                ["--transport", transport.name(), "--mode", mode, "--size", size, "--inflight", in_flight];
+            let run = ["--messages", &messages, "--quiet", "--json", &records, &trace];
+            let output = msgrate(&[&what[..], &run].concat());
+            assert!(output.status.success(), "{about}: {}", String::from_utf8_lossy(&output.stderr));
+            let shown = String::from_utf8(output.stdout).expect("text");
+            for word in ["submit", "on_its_way", "match", "complete", "parts of 1500 traced messages"] {
+                assert!(shown.contains(word), "{about}: {shown}");
+            }
+            let record = taken(&records);
+            let record = record.lines().find(|line| line.contains("message_trace")).expect("a traced record");
+            let record: Value = serde_json::from_str(record).expect("JSON");
+            let trace = &record["message_trace"];
+            let count = |name: &str| trace[name].as_u64().expect("a number");
+            let counts = (count("messages"), count("incomplete"), count("disordered"));
+            assert_eq!(counts, (MESSAGES, 0, 0), "{about}");
+            check_parts(trace, &about);
+            let document: Value = serde_json::from_str(&taken(&file)).expect("JSON");
+            let events = document["traceEvents"].as_array().expect("a list");
+            let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count() as u64;
+            assert_eq!((of("b"), of("e")), (5 * MESSAGES, 5 * MESSAGES), "{about}");
+        }
+    }
+}
+
+#[test]
+fn endpoints_of_several_threads_are_joined_with_those_that_they_talk_to() {
+    let records = path("threads.jsonl");
+    let what =
+        ["--mode", "callbacks-resubmit", "--size", "1K", "--inflight", "10", "--threads", "3", "--trace"];
+    let output = msgrate(&[&what[..], &["--messages", "1500", "--quiet", "--json", &records]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(taken(&records).contains("\"messages\":1500"), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn what_cannot_be_traced_gets_one_sentence() {
+    let sentence = |arguments: &[&str]| {
+        let output = msgrate(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("text").trim_end().to_owned()
+    };
+    assert_eq!(
+        sentence(&["--transport", "ucx", "--raw", "test", "--trace"]),
+        "farcall: --trace is for messages of farcall, and the loops of --raw are without it; leave one of them out"
+    );
+    assert_eq!(
+        sentence(&["--mode", "futures", "--size", "8", "--trace=x.json"]),
+        "farcall: --trace=FILE takes the messages of one measurement; give one each of --transport, --mode, --size and --inflight, and --runs 1"
+    );
+}
