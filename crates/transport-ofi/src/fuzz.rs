@@ -3,7 +3,7 @@
 use farcall_libfabric::fuzz_place;
 use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, compose};
 
-use crate::frame::{Contents, parse, put_announcement, sender_of};
+use crate::frame::{Contents, parse, payload_tag, put_announcement, sender_of};
 use crate::peers::KIND;
 
 /// Reads `bytes` as a frame, and as what is in an address behind its checksum.
@@ -26,9 +26,8 @@ fn check(frame: &[u8], head_bytes: usize, contents: Contents) {
             again.extend_from_slice(rest);
         }
         Contents::Announced { bytes, tag } => {
-            let sender = sender_of(tag);
             put_announcement(&mut again, head, bytes, tag);
-            assert!(sender <= u32::MAX >> 1, "endpoints have numbers of 31 bits");
+            assert_eq!(payload_tag(sender_of(tag), tag as u16), tag, "all of a tag is read");
         }
     }
     assert_eq!(again, frame);
