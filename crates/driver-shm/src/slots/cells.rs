@@ -4,13 +4,18 @@
 //! message, of a length that was checked.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 use super::SLOTS_AHEAD;
 use crate::segment::Mapping;
 
 const LINE_BYTES: usize = 64;
-const WORD_BYTES: usize = 8;
+/// Cells are written and read by words of so many bytes.
+pub const WORD_BYTES: usize = 8;
+
+/// Words of a message that share a line with its header.
+pub const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES - 1;
 
 /// The header: the message's number, its tag, and its length in so many bits.
 const LENGTH_BITS: u32 = 24;
@@ -45,14 +50,22 @@ pub struct Copied(Box<[[u8; WORD_BYTES]]>);
 impl Copied {
     /// Memory for messages of up to so many bytes.
     pub fn new(message_bytes_max: usize) -> Self {
-        Self(vec![[0; WORD_BYTES]; message_bytes_max.div_ceil(WORD_BYTES)].into())
+        Self(vec![[0; WORD_BYTES]; message_bytes_max.div_ceil(WORD_BYTES).max(LINE_WORDS)].into())
     }
 
     /// Copies a cell's message, which has that length.
     #[inline]
     pub fn read(&mut self, cells: &Cells, cell: usize, length: usize) {
-        let words = &mut self.0[..length.div_ceil(WORD_BYTES)];
-        for (to, word) in words.iter_mut().zip(&cells.cell(cell)[1..]) {
+        let from = &cells.cell(cell)[1..];
+        if length <= LINE_WORDS * WORD_BYTES
+            && let (Some(to), Some(from)) =
+                (self.0.first_chunk_mut::<LINE_WORDS>(), from.first_chunk::<LINE_WORDS>())
+        {
+            // All of the line, whatever of it is message: quicker than to count.
+            to.iter_mut().zip(from).for_each(|(to, word)| *to = word.load(Ordering::Relaxed).to_le_bytes());
+            return;
+        }
+        for (to, word) in self.0[..length.div_ceil(WORD_BYTES)].iter_mut().zip(from) {
             *to = word.load(Ordering::Relaxed).to_le_bytes();
         }
     }
@@ -67,12 +80,17 @@ impl Copied {
 /// The cells of one direction.
 #[derive(Debug)]
 pub struct Cells {
-    mapping: Arc<Mapping>,
-    start: usize,
+    /// The first word of the first cell, in the mapping.
+    first: NonNull<AtomicU64>,
     message_bytes_max: usize,
     cell_bytes: usize,
     count: usize,
+    /// Keeps the memory.
+    _mapping: Arc<Mapping>,
 }
+
+// SAFETY: the pointer leads into memory that the mapping keeps, wherever it is used from; all access is by atomic words.
+unsafe impl Send for Cells {}
 
 impl Cells {
     /// `count` cells for messages of up to `message_bytes_max` bytes, `start` bytes into the segment.
@@ -84,20 +102,19 @@ impl Cells {
         assert!(message_bytes_max < 1 << LENGTH_BITS, "lengths have their place in the header");
         let cell_bytes = cell_bytes(message_bytes_max);
         // Checks the end of the last cell.
-        mapping.at(start, count * cell_bytes);
-        Self { mapping, start, message_bytes_max, cell_bytes, count }
+        let first = mapping.at(start, count * cell_bytes).cast();
+        Self { first, message_bytes_max, cell_bytes, count, _mapping: mapping }
     }
 
     /// The words of a cell, of which the first is the header.
     #[inline]
     fn cell(&self, cell: usize) -> &[AtomicU64] {
         assert!(cell < self.count, "a cell that there is");
-        let at = self.start + cell * self.cell_bytes;
         // SAFETY: inside the mapping (all cells are, checked in `new`; this is one of them), which lives as long as `self`;
         // aligned, because mappings start at a page and cells at a line. All access to cells, from every process, is by
         // atomic words.
         unsafe {
-            let words = self.mapping.at(0, 0).add(at).cast::<AtomicU64>();
+            let words = self.first.byte_add(cell * self.cell_bytes);
             core::slice::from_raw_parts(words.as_ptr(), self.cell_bytes / WORD_BYTES)
         }
     }
@@ -111,17 +128,29 @@ impl Cells {
     /// When the message is over the limit.
     #[inline(always)]
     pub fn publish(&self, cell: usize, sequence: u32, tag: u8, message: &[u8]) {
-        assert!(message.len() <= self.message_bytes_max, "a message over the limit of its cell");
+        self.publish_words(cell, sequence, tag, message.len(), words_of(message));
+    }
+
+    /// Does that with a message of `length` bytes that is there as words.
+    ///
+    /// # Panics
+    /// When the message is over the limit.
+    #[inline(always)]
+    pub fn publish_words(
+        &self,
+        cell: usize,
+        sequence: u32,
+        tag: u8,
+        length: usize,
+        words: impl Iterator<Item = u64>,
+    ) {
+        assert!(length <= self.message_bytes_max, "a message over the limit of its cell");
         let cell = self.cell(cell);
-        let (words, rest) = message.as_chunks::<WORD_BYTES>();
         for (to, word) in cell[1..].iter().zip(words) {
-            to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
-        }
-        if !rest.is_empty() {
-            cell[1 + words.len()].store(last_word(message, rest), Ordering::Relaxed);
+            to.store(word, Ordering::Relaxed);
         }
         // Release: whoever sees the header also sees the message.
-        cell[0].store(header(sequence, tag, message.len()), Ordering::Release);
+        cell[0].store(header(sequence, tag, length), Ordering::Release);
     }
 
     /// Tag and length of message number `sequence`, once it is in the cell.
@@ -171,6 +200,14 @@ impl Cells {
         let line = core::ptr::slice_from_raw_parts(self.ahead_of(cell).cast::<u8>(), LINE_BYTES);
         farcall_driver::claim_lines(line);
     }
+}
+
+/// The words of a message; bytes that the last one has beyond it are zero.
+#[inline(always)]
+pub fn words_of(message: &[u8]) -> impl Iterator<Item = u64> {
+    let (words, rest) = message.as_chunks::<WORD_BYTES>();
+    let last = (!rest.is_empty()).then(|| last_word(message, rest));
+    words.iter().map(|word| u64::from_le_bytes(*word)).chain(last)
 }
 
 /// The last bytes of a message, fewer than a word, as the word that they begin.
