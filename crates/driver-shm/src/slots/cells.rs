@@ -3,19 +3,18 @@
 //! All access is by atomic words, so that whatever a hostile process does to the memory, what is read here is some
 //! message, of a length that was checked.
 
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use super::SLOTS_AHEAD;
 use crate::segment::Mapping;
 
 const LINE_BYTES: usize = 64;
-/// Cells are written and read by words of so many bytes.
-pub const WORD_BYTES: usize = 8;
+const WORD_BYTES: usize = 8;
 
 /// Words of a message that share a line with its header.
-pub const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES - 1;
+const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES - 1;
 
 /// The header: the message's number, its tag, and its length in so many bits.
 const LENGTH_BITS: u32 = 24;
@@ -128,29 +127,17 @@ impl Cells {
     /// When the message is over the limit.
     #[inline(always)]
     pub fn publish(&self, cell: usize, sequence: u32, tag: u8, message: &[u8]) {
-        self.publish_words(cell, sequence, tag, message.len(), words_of(message));
-    }
-
-    /// Does that with a message of `length` bytes that is there as words.
-    ///
-    /// # Panics
-    /// When the message is over the limit.
-    #[inline(always)]
-    pub fn publish_words(
-        &self,
-        cell: usize,
-        sequence: u32,
-        tag: u8,
-        length: usize,
-        words: impl Iterator<Item = u64>,
-    ) {
-        assert!(length <= self.message_bytes_max, "a message over the limit of its cell");
+        assert!(message.len() <= self.message_bytes_max, "a message over the limit of its cell");
         let cell = self.cell(cell);
+        let (words, rest) = message.as_chunks::<WORD_BYTES>();
         for (to, word) in cell[1..].iter().zip(words) {
-            to.store(word, Ordering::Relaxed);
+            to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            cell[1 + words.len()].store(last_word(message, rest), Ordering::Relaxed);
         }
         // Release: whoever sees the header also sees the message.
-        cell[0].store(header(sequence, tag, length), Ordering::Release);
+        cell[0].store(header(sequence, tag, message.len()), Ordering::Release);
     }
 
     /// Tag and length of message number `sequence`, once it is in the cell.
@@ -200,14 +187,6 @@ impl Cells {
         let line = core::ptr::slice_from_raw_parts(self.ahead_of(cell).cast::<u8>(), LINE_BYTES);
         farcall_driver::claim_lines(line);
     }
-}
-
-/// The words of a message; bytes that the last one has beyond it are zero.
-#[inline(always)]
-pub fn words_of(message: &[u8]) -> impl Iterator<Item = u64> {
-    let (words, rest) = message.as_chunks::<WORD_BYTES>();
-    let last = (!rest.is_empty()).then(|| last_word(message, rest));
-    words.iter().map(|word| u64::from_le_bytes(*word)).chain(last)
 }
 
 /// The last bytes of a message, fewer than a word, as the word that they begin.
