@@ -19,4 +19,4 @@ pub use client::{Client, Failure, FoundObject, Operation, Page, ScanPosition};
 pub use limits::{
     KEY_BYTES_MAX, LimitError, Name, TABLE_NAME_BYTES_MAX, TABLES_MAX, TableId, VALUE_BYTES_MAX, Value,
 };
-pub use shard::{Answer, ObjectRequest, Shard, ShardCounters};
+pub use shard::{Answer, Shard, ShardCounters};

@@ -1,10 +1,9 @@
-//! Messages in slots: those of the network, and a tag instead of their service and their status.
+//! Messages in slots: those of the network about one object, and a tag instead of their service and their status.
 
 use farcall::Service;
 use farcall_driver_shm::slots::SlotMessage;
 
-use crate::shard::ObjectRequest;
-use crate::wire::{Code, GET, Malformed};
+use crate::wire::{Code, GET};
 
 /// The tag of a response whose shard gave no answer; other tags are 0, a refusal's code, or one of these.
 pub const NO_ANSWER: u8 = 255;
@@ -28,12 +27,6 @@ pub fn call_number(service: Service) -> u8 {
 #[inline]
 pub fn service_of(request: &SlotMessage<'_>) -> Service {
     Service(FIRST_SERVICE + u16::from(request.tag))
-}
-
-/// Reads a request of a slot. Slots carry calls about one object.
-#[inline]
-pub fn decode_request<'a>(request: &SlotMessage<'a>) -> Result<ObjectRequest<'a>, Malformed> {
-    ObjectRequest::decode(service_of(request), request.bytes)
 }
 
 /// What a response says.

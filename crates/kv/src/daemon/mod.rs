@@ -28,10 +28,10 @@ pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host};
 pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
 
-use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, decode_request, service_of};
+use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use crate::shard::{Answer, Shard};
-use crate::wire::{Code, shard_of};
+use crate::wire::Code;
 
 /// Clients that come and go are looked after once in so many turns: it takes system calls.
 const ATTEND_EVERY: u64 = 4096;
@@ -174,27 +174,23 @@ impl<'e> Daemon<'e> {
     fn scan_slots(&mut self) -> usize {
         let Self { endpoint, shard, shards, slots, counters, .. } = self;
         let response_bytes_max = slots.layout().response_bytes;
-        let (mut taken, mut local) = (0, 0);
+        let not_here = counters.remote.get() + counters.malformed.get();
+        let mut taken = 0;
         for place in 0..slots.places() {
             taken += slots.scan(place, |address, request, responder| {
-                let Ok(parsed) = decode_request(&request) else {
-                    counters.malformed.increment();
-                    return responder.respond(Code::Malformed as u8, &[]);
-                };
-                let owner = shard_of(parsed.name().hash(), shards.count());
-                if owner == shards.own() {
-                    local += 1;
-                    shard.answer_object(parsed, SlotAnswer { responder, response_bytes_max, counters });
-                } else {
+                let service = service_of(&request);
+                let answer = SlotAnswer { responder, response_bytes_max, counters };
+                shard.answer_object(service, request.bytes, answer, |_, owner, answer| {
                     counters.remote.increment();
-                    if !shards.pass_on(endpoint, owner, service_of(&request), request.bytes, address) {
+                    if !shards.pass_on(endpoint, owner, service, request.bytes, address) {
                         counters.unanswered.increment();
-                        responder.respond(NOT_PASSED_ON, &[]);
+                        answer.responder.respond(NOT_PASSED_ON, &[]);
                     }
-                }
+                });
             });
         }
-        counters.local.add(local);
+        let not_here = counters.remote.get() + counters.malformed.get() - not_here;
+        counters.local.add(taken as u64 - not_here);
         counters.slot_requests.add(taken as u64);
         taken
     }
@@ -256,7 +252,11 @@ impl Answer for SlotAnswer<'_, '_> {
         self.send(&message);
     }
 
+    #[cold]
     fn refuse(self, code: Code) {
+        if code == Code::Malformed {
+            self.counters.malformed.increment();
+        }
         self.responder.respond(code as u8, &[]);
     }
 }

@@ -47,12 +47,6 @@ impl Shards {
         self.peers.len() as u32
     }
 
-    /// The daemon's own shard.
-    #[inline]
-    pub fn own(&self) -> u32 {
-        self.own
-    }
-
     /// The ranks of the other shards.
     pub fn others(&self) -> impl Iterator<Item = u32> + use<> {
         let own = self.own;

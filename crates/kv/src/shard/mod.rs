@@ -6,7 +6,6 @@
 
 mod answer;
 mod counters;
-mod object;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +14,6 @@ use farcall_driver::CounterFile;
 
 pub use answer::Answer;
 pub use counters::ShardCounters;
-pub use object::ObjectRequest;
 
 use crate::store::{CreateTableError, Object, Store, WriteError};
 use crate::wire::{
@@ -78,27 +76,51 @@ impl Shard {
 
     /// Answers a request, wherever it came from.
     #[inline]
-    pub fn answer(&mut self, service: Service, message: &[u8], reply: impl Answer) {
+    pub fn answer<A: Answer>(&mut self, service: Service, message: &[u8], reply: A) {
         match service {
-            GET | PUT | DELETE | INCREMENT => match ObjectRequest::decode(service, message) {
-                Ok(request) => self.answer_object(request, reply),
-                Err(Malformed) => self.refuse(reply, Code::Malformed),
-            },
+            GET | PUT | DELETE | INCREMENT => {
+                let wrong_shard = |shard: &Self, _, reply: A| shard.refuse(reply, Code::WrongShard);
+                self.answer_object(service, message, reply, wrong_shard);
+            }
             _ => self.answer_rare(service, message, reply),
         }
     }
 
-    /// Answers a request that was read before.
-    #[inline]
-    pub fn answer_object(&mut self, request: ObjectRequest<'_>, reply: impl Answer) {
-        if shard_of(request.name().hash(), self.shards) != self.shard {
-            return self.refuse(reply, Code::WrongShard);
-        }
-        match request {
-            ObjectRequest::Get(get) => self.get(get, reply),
-            ObjectRequest::Put(put) => self.put(&put, reply),
-            ObjectRequest::Delete(delete) => self.delete(&delete, reply),
-            ObjectRequest::Increment(increment) => self.increment(&increment, reply),
+    /// Answers a request about one object; one for another service is malformed. When another shard has the object, it does
+    /// nothing but call `elsewhere` with that shard's number.
+    ///
+    /// Always inlined, like what takes the message apart: handed over in memory, requests would be written by shorter stores than
+    /// they are read by, and reading them would have to wait until those are done.
+    #[inline(always)]
+    pub fn answer_object<A: Answer>(
+        &mut self,
+        service: Service,
+        message: &[u8],
+        reply: A,
+        elsewhere: impl FnOnce(&Self, u32, A),
+    ) {
+        let not_mine = match service {
+            GET => match self.mine(GetRequest::decode(message), |get| get.name) {
+                Ok(get) => return self.get(get, reply),
+                Err(not_mine) => not_mine,
+            },
+            PUT => match self.mine(PutRequest::decode(message), |put| put.name) {
+                Ok(put) => return self.put(&put, reply),
+                Err(not_mine) => not_mine,
+            },
+            DELETE => match self.mine(DeleteRequest::decode(message), |delete| delete.name) {
+                Ok(delete) => return self.delete(&delete, reply),
+                Err(not_mine) => not_mine,
+            },
+            INCREMENT => match self.mine(IncrementRequest::decode(message), |increment| increment.name) {
+                Ok(increment) => return self.increment(&increment, reply),
+                Err(not_mine) => not_mine,
+            },
+            _ => NotMine::Malformed,
+        };
+        match not_mine {
+            NotMine::Malformed => self.refuse(reply, Code::Malformed),
+            NotMine::Of(shard) => elsewhere(self, shard, reply),
         }
     }
 
@@ -125,11 +147,11 @@ impl Shard {
     }
 
     /// Checks that a request is for this shard.
-    #[inline]
-    fn mine<T>(&self, request: Result<T, Malformed>, name: impl Fn(&T) -> Name<'_>) -> Result<T, Code> {
-        let request = request.map_err(|Malformed| Code::Malformed)?;
+    #[inline(always)]
+    fn mine<T>(&self, request: Result<T, Malformed>, name: impl Fn(&T) -> Name<'_>) -> Result<T, NotMine> {
+        let request = request.map_err(|Malformed| NotMine::Malformed)?;
         let shard = shard_of(name(&request).hash(), self.shards);
-        if shard == self.shard { Ok(request) } else { Err(Code::WrongShard) }
+        if shard == self.shard { Ok(request) } else { Err(NotMine::Of(shard)) }
     }
 
     #[inline]
@@ -194,7 +216,8 @@ impl Shard {
         let mut gathered = core::mem::take(&mut self.gathered);
         gathered.clear();
         for name in MultiGetRequest::decode(message).items() {
-            let found = self.mine(name, |name| *name).and_then(|name| Ok(self.store.get(name)?));
+            let found = self.mine(name, |name| *name).map_err(Code::from);
+            let found = found.and_then(|name| Ok(self.store.get(name)?));
             let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());
             if !gathered.is_empty() && gathered.len() + bytes > PAGE_BYTES_MAX {
                 break;
@@ -217,7 +240,7 @@ impl Shard {
             let put = self.mine(put, |put| put.name);
             let response = match put.map(|put| self.store.put(put.name, put.value, put.condition)) {
                 Ok(outcome) => write_response(outcome),
-                Err(code) => WriteResponse { code, version: 0 },
+                Err(not_mine) => WriteResponse { code: not_mine.into(), version: 0 },
             };
             gathered.extend_from_slice(&response.encode());
         }
@@ -258,6 +281,22 @@ impl Shard {
         let counter = if code == Code::Malformed { self.counters.malformed } else { self.counters.refused };
         counter.increment();
         reply.refuse(code);
+    }
+}
+
+/// Why a request is not for this shard.
+enum NotMine {
+    Malformed,
+    /// Another shard has the object.
+    Of(u32),
+}
+
+impl From<NotMine> for Code {
+    fn from(not_mine: NotMine) -> Self {
+        match not_mine {
+            NotMine::Malformed => Self::Malformed,
+            NotMine::Of(_) => Self::WrongShard,
+        }
     }
 }
 

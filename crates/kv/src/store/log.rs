@@ -30,7 +30,7 @@ impl Log {
     }
 
     /// The entry with this hash that `is_right`.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, hash: u64, is_right: impl Fn(&Entry<'_>) -> bool) -> Option<(Place, Entry<'_>)> {
         let place = self.index.find(hash, |place| {
             self.segments.prefetch(place);

@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// The object with that key, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, name: Name<'_>) -> Result<Option<Object<'_>>, ReadError> {
         if !self.tables.has(name.table()) {
             return Err(ReadError::UnknownTable);
@@ -203,7 +203,7 @@ impl Store {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, name: Name<'_>) -> Option<(Place, Entry<'_>)> {
         self.log.find(name.hash(), |entry| entry.is_of(name.table(), name.key()))
     }

@@ -29,6 +29,7 @@ fn condition_of(version: u64) -> Condition {
     }
 }
 
+#[inline(always)]
 fn name(table: u32, key: &[u8]) -> Result<Name<'_>, Malformed> {
     Name::new(TableId(table), key).map_err(|_| Malformed)
 }
@@ -53,7 +54,7 @@ impl<'a> GetRequest<'a> {
     }
 
     /// Reads it from a message.
-    #[inline]
+    #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
         Ok(Self { name: name(fields.u32()?, fields.rest())? })
@@ -106,7 +107,7 @@ impl<'a> PutRequest<'a> {
     }
 
     /// Reads it from a message.
-    #[inline]
+    #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
         let (table, key_bytes, version) = (fields.u32()?, fields.length()?, fields.u64()?);
