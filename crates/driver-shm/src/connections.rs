@@ -10,12 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, recv,
-    socket_with, sockopt,
+    socket_with,
 };
 
 use crate::conductor::{Command, Established, Link, Notice, Shared};
+use crate::connection::{Connection, Phase};
 use crate::handshake::{Offer, receive_offer, send_goodbye, send_offer, send_refusal};
 use crate::ring::CONTROL_BYTES;
+use crate::same_user::same_user;
 use crate::segment::{Mapping, PeerAccess, Segment};
 
 /// How long a peer that connected to us may take for its offer.
@@ -26,47 +28,6 @@ pub const CONNECTIONS_MAX: usize = 4096;
 
 /// How long to wait before the next try when the peer's queue of connections is full.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
-
-/// Where a connection stands.
-enum Phase {
-    /// We called, but the peer's queue was full: call again at this time.
-    Calling { name: Vec<u8>, hello: Vec<u8>, retry_at: Instant },
-    /// We sent our offer and wait for the peer's.
-    Offered { ring: Arc<Mapping> },
-    /// A peer called; its offer is yet to come.
-    Called,
-    /// The lane is up.
-    Up,
-    /// The lane is down; the peer may still read our blocks.
-    Closing,
-}
-
-struct Connection {
-    lane: LaneId,
-    socket: Arc<OwnedFd>,
-    phase: Phase,
-    /// When it must be up.
-    deadline: Instant,
-}
-
-impl Connection {
-    fn is_being_set_up(&self) -> bool {
-        !matches!(self.phase, Phase::Up | Phase::Closing)
-    }
-
-    /// When the thread must look at it even if nothing happens.
-    fn wake_up_at(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Calling { retry_at, .. } => Some(retry_at.min(self.deadline)),
-            _ => self.is_being_set_up().then_some(self.deadline),
-        }
-    }
-
-    /// Whether something may come of its socket. One that is not connected is always reported as hung up.
-    fn is_listened_to(&self) -> bool {
-        !matches!(self.phase, Phase::Calling { .. })
-    }
-}
 
 /// Whether a connection stays in the table.
 #[must_use]
@@ -313,6 +274,10 @@ impl Connections {
     }
 }
 
+fn unusable(error: impl ToString) -> LaneFault {
+    LaneFault::Unacceptable { why: error.to_string() }
+}
+
 /// Creates a ring for the peer to write into and offers it.
 fn offer(shared: &Shared, socket: &OwnedFd, hello: &[u8]) -> Result<Arc<Mapping>, LaneFault> {
     let terms = &shared.terms;
@@ -330,37 +295,4 @@ fn offer(shared: &Shared, socket: &OwnedFd, hello: &[u8]) -> Result<Arc<Mapping>
     };
     send_offer(socket, &offer).map_err(|_| LaneFault::PeerGone)?;
     Ok(Arc::new(ring))
-}
-
-/// Refuses a peer that runs under another user.
-pub fn same_user(socket: &OwnedFd) -> Result<(), LaneFault> {
-    let peer = sockopt::socket_peercred(socket).map_err(unusable)?.uid;
-    compare_users(peer.as_raw(), rustix::process::geteuid().as_raw())
-}
-
-fn compare_users(peer: u32, own: u32) -> Result<(), LaneFault> {
-    if peer == own {
-        return Ok(());
-    }
-    Err(unusable(format!("it runs as user {peer}, this process as user {own}")))
-}
-
-fn unusable(error: impl ToString) -> LaneFault {
-    LaneFault::Unacceptable { why: error.to_string() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_processes_of_the_same_user_are_taken() {
-        assert_eq!(compare_users(1000, 1000), Ok(()));
-        for (peer, own) in [(1000, 1001), (0, 1000), (1000, 0)] {
-            let Err(LaneFault::Unacceptable { why }) = compare_users(peer, own) else {
-                panic!("user {peer} was taken by user {own}")
-            };
-            assert!(why.contains(&peer.to_string()) && why.contains(&own.to_string()), "{why:?}");
-        }
-    }
 }

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod conductor;
+mod connection;
 mod connections;
 mod datagram;
 mod doorbell;
@@ -17,6 +18,7 @@ mod handshake;
 mod lane;
 mod place;
 mod ring;
+mod same_user;
 mod segment;
 mod sleep;
 pub mod slots;

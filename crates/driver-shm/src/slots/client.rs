@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::cells::{Cells, Copied, Published};
 use super::{SlotLayout, SlotMessage, hello};
-use crate::connections::same_user;
+use crate::same_user::same_user;
 use crate::segment::{Mapping, PeerAccess};
 
 /// How long to wait before the next try while nobody listens yet.

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use super::attached::{Attached, GROUP, LOOKS_AT_A_SLOT, no_requests};
 use super::cells::{Copied, cell_bytes};
-use super::server::{GROUP, LOOKS_AT_A_SLOT, attach, no_requests};
 use super::{SlotClient, SlotLayout, SlotMessage, hello};
 
 const LAYOUT: SlotLayout = SlotLayout { slots: 4, request_bytes: 120, response_bytes: 56 };
@@ -19,7 +19,7 @@ pub fn fuzz_slots(bytes: &[u8]) {
     let (here, there) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets");
     let _never_understood = hello::understand(bytes, None);
-    let mut served = attach(here, LAYOUT).expect("memory");
+    let mut served = Attached::new(here, LAYOUT).expect("memory");
     let Ok(hello::Answer::Segment(layout, segment)) = hello::receive(&there) else {
         panic!("an honest daemon offers a segment")
     };

@@ -8,16 +8,18 @@
 //! The socket over which a client got its segment stays open. The kernel closes it with either process, which is how
 //! the daemon frees the slots of a dead client and a client learns that its daemon is gone.
 
+mod attached;
 mod cells;
 mod client;
 mod fuzz;
 mod hello;
 mod server;
 
+pub use attached::Responder;
 pub use client::{AttachError, DaemonGone, SlotClient};
 #[doc(hidden)]
 pub use fuzz::fuzz_slots;
-pub use server::{Attendance, Responder, SlotAddress, SlotServer};
+pub use server::{Attendance, SlotAddress, SlotServer};
 
 /// A message in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

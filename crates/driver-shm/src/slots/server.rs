@@ -2,38 +2,23 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
-use super::cells::{BadLength, Cells, Copied, Published};
-use super::{SlotLayout, SlotMessage, hello};
-use crate::connections::same_user;
+use super::attached::{Attached, GROUP, Responder, no_requests};
+use super::cells::{Copied, Published};
+use super::{SlotLayout, SlotMessage};
 use crate::handshake::send_refusal;
-use crate::segment::{PeerAccess, Segment};
+use crate::same_user::same_user;
 
 /// How many clients may wait to be attended to.
 const BACKLOG: i32 = 128;
 
 /// The most clients that are let in by one turn of attendance.
 const ACCEPTS_PER_TURN: usize = 16;
-
-/// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the slots.
-pub(super) const LOOKS_AT_A_SLOT: u32 = 8;
-
-/// The most requests that one scan takes.
-pub(super) const GROUP: usize = 16;
-
-/// A group's slots and what is said of their requests.
-pub(super) type Group = [(usize, Published); GROUP];
-
-/// A group without requests.
-pub(super) fn no_requests() -> Group {
-    [(0, Published { tag: 0, length: 0 }); GROUP]
-}
 
 /// Names a request's slot: the client's place, which client it was that had it, and the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,79 +49,6 @@ pub struct Attendance {
     pub detached: usize,
     /// Clients that found no place.
     pub refused: usize,
-}
-
-/// Where a slot stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The request with the slot's number may come.
-    Waiting,
-    /// It has come; its response is owed.
-    Owed,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    stage: Stage,
-    /// The number of the request that is waited for, or owed a response.
-    sequence: u32,
-}
-
-/// A client's part.
-#[derive(Debug)]
-pub(super) struct Attached {
-    socket: OwnedFd,
-    requests: Cells,
-    responses: Cells,
-    slots: Box<[Slot]>,
-    /// Where the next scan begins.
-    next_slot: usize,
-    /// Scans that found nothing there.
-    looks: u32,
-    /// It broke the rules.
-    is_bad: bool,
-}
-
-impl Attached {
-    /// Copies the requests that have come, with the numbers of their slots, into a group; gives how many.
-    ///
-    /// It begins where it ended before, and ends at the first slot whose request has not come: looking at slots that
-    /// their client is about to write would take the lines away from it. After some looks in vain it goes on behind
-    /// that slot, so that each is looked at, whatever the order in which requests come.
-    #[inline]
-    pub(super) fn collect(&mut self, group: &mut Group, copies: &mut [Copied; GROUP]) -> usize {
-        let mut taken = 0;
-        for _ in 0..self.slots.len() {
-            let number = self.next_slot;
-            let next = if number + 1 == self.slots.len() { 0 } else { number + 1 };
-            let slot = &mut self.slots[number];
-            if slot.stage == Stage::Owed {
-                self.next_slot = next;
-                continue;
-            }
-            let found = self.requests.published(number, slot.sequence);
-            self.looks = if found == Ok(None) { self.looks + 1 } else { 0 };
-            if found != Ok(None) || self.looks == LOOKS_AT_A_SLOT {
-                (self.next_slot, self.looks) = (next, 0);
-            }
-            match found {
-                Ok(None) => break,
-                Ok(Some(published)) => {
-                    self.requests.prefetch_ahead_of(number);
-                    self.responses.claim_ahead_of(number);
-                    copies[taken].read(&self.requests, number, published.length);
-                    slot.stage = Stage::Owed;
-                    group[taken] = (number, published);
-                    taken += 1;
-                    if taken == GROUP {
-                        break;
-                    }
-                }
-                Err(BadLength) => self.is_bad = true,
-            }
-        }
-        taken
-    }
 }
 
 /// A place for a client.
@@ -213,7 +125,7 @@ impl SlotServer {
     fn detach_gone(&mut self) -> usize {
         let clients = self.places.iter().filter_map(|place| place.client.as_ref());
         let mut polled: Vec<PollFd<'_>> =
-            clients.map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), PollFlags::IN)).collect();
+            clients.map(|client| PollFd::from_borrowed_fd(client.socket().as_fd(), PollFlags::IN)).collect();
         // An interrupted look is repeated at the next turn. Clients send nothing: whatever is there is their end.
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let _interrupted = poll(&mut polled, Some(&at_once));
@@ -221,7 +133,7 @@ impl SlotServer {
         let mut detached = 0;
         let taken = self.places.iter_mut().filter(|place| place.client.is_some());
         for (place, gone) in taken.zip(gone) {
-            if gone || place.client.as_ref().is_some_and(|client| client.is_bad) {
+            if gone || place.client.as_ref().is_some_and(|client| client.is_bad()) {
                 place.client = None;
                 place.generation = place.generation.wrapping_add(1);
                 detached += 1;
@@ -238,7 +150,7 @@ impl SlotServer {
         let why = match (same_user(&socket), vacant) {
             (Err(fault), _) => fault.to_string(),
             (Ok(()), None) => format!("it has {clients_max} clients, the limit"),
-            (Ok(()), Some(place)) => match attach(socket, self.layout) {
+            (Ok(()), Some(place)) => match Attached::new(socket, self.layout) {
                 Ok(client) => {
                     place.client = Some(client);
                     self.attached += 1;
@@ -272,9 +184,8 @@ impl SlotServer {
         let taken = client.collect(&mut group, copies);
         for (&(number, Published { tag, length }), copy) in group[..taken].iter().zip(copies.iter()) {
             let address = SlotAddress { client: place as u16, generation: *generation, slot: number as u16 };
-            let slot = &mut client.slots[number];
             let request = SlotMessage { tag, bytes: copy.bytes(length) };
-            take(address, request, &mut Responder { responses: &client.responses, slot, number });
+            take(address, request, &mut client.responder(number));
         }
         taken
     }
@@ -285,48 +196,10 @@ impl SlotServer {
         else {
             return;
         };
-        let number = usize::from(to.slot);
-        let Some(slot) = client.slots.get_mut(number) else { return };
-        if *generation == to.generation && slot.stage == Stage::Owed {
-            Responder { responses: &client.responses, slot, number }.respond(tag, response);
+        if *generation == to.generation
+            && let Some(mut responder) = client.owed(usize::from(to.slot))
+        {
+            responder.respond(tag, response);
         }
     }
-}
-
-/// Gives the response to a request that is being taken.
-pub struct Responder<'a> {
-    responses: &'a Cells,
-    slot: &'a mut Slot,
-    number: usize,
-}
-
-impl Responder<'_> {
-    /// Responds; the slot waits for its next request.
-    ///
-    /// # Panics
-    /// When the response is over the limit, or was given before.
-    #[inline(always)]
-    pub fn respond(&mut self, tag: u8, response: &[u8]) {
-        assert_eq!(self.slot.stage, Stage::Owed, "a request has one response");
-        self.responses.publish(self.number, self.slot.sequence, tag, response);
-        *self.slot = Slot { stage: Stage::Waiting, sequence: self.slot.sequence.wrapping_add(1) };
-    }
-}
-
-/// Gives a client its slots.
-pub(super) fn attach(socket: OwnedFd, layout: SlotLayout) -> io::Result<Attached> {
-    let (responses, bytes) = layout.extent();
-    let (segment, mapping) = Segment::create("farcall-slots", bytes, PeerAccess::Write)?;
-    hello::send(&socket, &layout, segment.as_fd())?;
-    let mapping = Arc::new(mapping);
-    Ok(Attached {
-        socket,
-        requests: Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots),
-        responses: Cells::new(mapping, responses, layout.response_bytes, layout.slots),
-        // Fresh memory is zero, so the first message is number one.
-        slots: vec![Slot { stage: Stage::Waiting, sequence: 1 }; layout.slots].into(),
-        next_slot: 0,
-        looks: 0,
-        is_bad: false,
-    })
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::os::fd::AsRawFd;
 
-use super::server::LOOKS_AT_A_SLOT;
+use super::attached::LOOKS_AT_A_SLOT;
 use super::*;
 
 const LONG: Duration = Duration::from_secs(60);

@@ -1,0 +1,156 @@
+//! One client's slots, as the daemon sees them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::cells::{BadLength, Cells, Copied, Published};
+use super::{SlotLayout, hello};
+use crate::segment::{PeerAccess, Segment};
+
+/// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the slots.
+pub const LOOKS_AT_A_SLOT: u32 = 8;
+
+/// The most requests that one scan takes.
+pub const GROUP: usize = 16;
+
+/// A group's slots and what is said of their requests.
+pub type Group = [(usize, Published); GROUP];
+
+/// A group without requests.
+pub fn no_requests() -> Group {
+    [(0, Published { tag: 0, length: 0 }); GROUP]
+}
+
+/// Where a slot stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The request with the slot's number may come.
+    Waiting,
+    /// It has come; its response is owed.
+    Owed,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    stage: Stage,
+    /// The number of the request that is waited for, or owed a response.
+    sequence: u32,
+}
+
+/// A client's part.
+#[derive(Debug)]
+pub struct Attached {
+    socket: OwnedFd,
+    requests: Cells,
+    responses: Cells,
+    slots: Box<[Slot]>,
+    /// Where the next scan begins.
+    next_slot: usize,
+    /// Scans that found nothing there.
+    looks: u32,
+    /// It broke the rules.
+    is_bad: bool,
+}
+
+impl Attached {
+    /// Gives a client its slots.
+    pub fn new(socket: OwnedFd, layout: SlotLayout) -> io::Result<Self> {
+        let (responses, bytes) = layout.extent();
+        let (segment, mapping) = Segment::create("farcall-slots", bytes, PeerAccess::Write)?;
+        hello::send(&socket, &layout, segment.as_fd())?;
+        let mapping = Arc::new(mapping);
+        Ok(Self {
+            socket,
+            requests: Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots),
+            responses: Cells::new(mapping, responses, layout.response_bytes, layout.slots),
+            // Fresh memory is zero, so the first message is number one.
+            slots: vec![Slot { stage: Stage::Waiting, sequence: 1 }; layout.slots].into(),
+            next_slot: 0,
+            looks: 0,
+            is_bad: false,
+        })
+    }
+
+    /// What is readable when the client is gone.
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// Whether it broke the rules.
+    pub fn is_bad(&self) -> bool {
+        self.is_bad
+    }
+
+    /// Copies the requests that have come, with the numbers of their slots, into a group; gives how many.
+    ///
+    /// It begins where it ended before, and ends at the first slot whose request has not come: looking at slots that
+    /// their client is about to write would take the lines away from it. After some looks in vain it goes on behind
+    /// that slot, so that each is looked at, whatever the order in which requests come.
+    #[inline]
+    pub fn collect(&mut self, group: &mut Group, copies: &mut [Copied; GROUP]) -> usize {
+        let mut taken = 0;
+        for _ in 0..self.slots.len() {
+            let number = self.next_slot;
+            let next = if number + 1 == self.slots.len() { 0 } else { number + 1 };
+            let slot = &mut self.slots[number];
+            if slot.stage == Stage::Owed {
+                self.next_slot = next;
+                continue;
+            }
+            let found = self.requests.published(number, slot.sequence);
+            self.looks = if found == Ok(None) { self.looks + 1 } else { 0 };
+            if found != Ok(None) || self.looks == LOOKS_AT_A_SLOT {
+                (self.next_slot, self.looks) = (next, 0);
+            }
+            match found {
+                Ok(None) => break,
+                Ok(Some(published)) => {
+                    self.requests.prefetch_ahead_of(number);
+                    self.responses.claim_ahead_of(number);
+                    copies[taken].read(&self.requests, number, published.length);
+                    slot.stage = Stage::Owed;
+                    group[taken] = (number, published);
+                    taken += 1;
+                    if taken == GROUP {
+                        break;
+                    }
+                }
+                Err(BadLength) => self.is_bad = true,
+            }
+        }
+        taken
+    }
+
+    /// What responds in a slot.
+    #[inline]
+    pub fn responder(&mut self, number: usize) -> Responder<'_> {
+        Responder { responses: &self.responses, slot: &mut self.slots[number], number }
+    }
+
+    /// The same, if there is such a slot and a response is owed there.
+    pub fn owed(&mut self, number: usize) -> Option<Responder<'_>> {
+        let is_owed = self.slots.get(number).is_some_and(|slot| slot.stage == Stage::Owed);
+        is_owed.then(|| self.responder(number))
+    }
+}
+
+/// Gives the response to a request that is being taken.
+pub struct Responder<'a> {
+    responses: &'a Cells,
+    slot: &'a mut Slot,
+    number: usize,
+}
+
+impl Responder<'_> {
+    /// Responds; the slot waits for its next request.
+    ///
+    /// # Panics
+    /// When the response is over the limit, or was given before.
+    #[inline(always)]
+    pub fn respond(&mut self, tag: u8, response: &[u8]) {
+        assert_eq!(self.slot.stage, Stage::Owed, "a request has one response");
+        self.responses.publish(self.number, self.slot.sequence, tag, response);
+        *self.slot = Slot { stage: Stage::Waiting, sequence: self.slot.sequence.wrapping_add(1) };
+    }
+}
