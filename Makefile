@@ -13,6 +13,8 @@ TARGET ?= ring
 SECONDS ?= 60
 # What touches shared memory, sockets or threads.
 SANITIZED := -p farcall-driver -p farcall-driver-shm -p farcall-driver-udp -p farcall-transport
+# Buffers that others read and write until their completion: messages whole, cut short, cancelled, dropped, and of dead peers.
+SANITIZED_MESSAGES := -p farcall --test messages --test messages_waiting --test death_memory
 # Passes on what a test prints and fails unless one passed: to `cargo test` a name that matches no test is a success.
 ONE_PASSED := awk '{ print; fflush() } /^test result: ok\. 1 passed/ { passed = 1 } END { exit !passed }'
 
@@ -112,6 +114,7 @@ sanitize: asan tsan ## Tests of memory and threads under AddressSanitizer and Th
 .PHONY: asan
 asan:
 	scripts/sanitize address $(SANITIZED)
+	FARCALL_TEST_TRANSPORTS=ring+shm,basic+shm,homa+udp scripts/sanitize address $(SANITIZED_MESSAGES)
 
 .PHONY: tsan
 tsan:

@@ -4,7 +4,7 @@
 //! So the owner always knows which slot the next packet will be in, and looks at one word to see whether it has come,
 //! however many packets its caller holds.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall_driver::{Destination, Packet};
 
@@ -16,6 +16,10 @@ use crate::stamps::{stamp, stamped};
 
 /// Slots are posted in groups of this many, one cache line of posts, unless the peer is about to run out.
 const POST_BATCH: usize = 8;
+
+/// Memory of packets that were out when their driver ended. They may be read for ever: then so must the memory live. It
+/// is kept here and not just forgotten, so that what looks for leaks finds an owner.
+static LENT_FOR_EVER: Mutex<Vec<Arc<Mapping>>> = Mutex::new(Vec::new());
 
 /// What was found.
 pub enum Arrival {
@@ -80,7 +84,7 @@ impl Inlet {
         let start = self.memory.packet(usize::from(slot));
         // SAFETY: the length was read once and checked against the MTU, for which the slot has room. Memory of a
         // segment is initialised. We do not write to it, nor let a correct peer do so, until the slot is released; and
-        // the mapping lives as long as that takes: `drop` leaks it when packets are out.
+        // the mapping lives as long as that takes: `drop` keeps it for ever when packets are out.
         let packet = unsafe { Packet::from_raw(start, u32::from(length), source, number + u32::from(slot)) };
         prefetch(&packet);
         Ok(Arrival::Packet(packet))
@@ -133,8 +137,10 @@ impl Inlet {
 impl Drop for Inlet {
     fn drop(&mut self) {
         if self.is_lending() {
-            // A packet that is still out may be read for ever: then so must the mapping live.
-            core::mem::forget(Arc::clone(&self.memory.mapping));
+            LENT_FOR_EVER
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(Arc::clone(&self.memory.mapping));
         }
     }
 }
