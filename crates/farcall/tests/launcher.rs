@@ -1,4 +1,5 @@
-//! Processes that a launcher starts: they find each other by PMIx, call each other over every transport, and are killed.
+//! Processes that a launcher starts: they find each other by PMIx or at a rendezvous, call each other over every transport,
+//! and are killed.
 //!
 //! The ranks are this test program again, started by `mpirun` to run one test in a role.
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{LONG, life, pattern, transports};
+use farcall::bootstrap::Rendezvous;
 use farcall::{DownReason, Node, Presence, ReceiveError, SendError, Service, Tag, TransportKind};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -134,6 +136,56 @@ fn a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others
     if let Some(process) = text.lines().find_map(|line| line.strip_prefix("process ")) {
         assert!(!std::path::Path::new("/proc").join(process).exists(), "{process} is left");
     }
+}
+
+/// MPICH's launcher does not speak PMIx: its ranks find each other by a rendezvous, and it tells them their ranks.
+#[test]
+fn ranks_that_mpich_starts_call_each_other_over_its_messages() {
+    if life::role().is_some() {
+        let Some(Presence::Here { found }) = TransportKind::Mpi.presence() else { panic!("MPICH is gone") };
+        assert!(found.contains("MPICH"), "its library is opened, not {found}");
+        let node = Node::from_env().expect("a place at the rendezvous");
+        assert_eq!(node.size(), RANKS);
+        call_all(&node, TransportKind::Mpi);
+        send_all(&node);
+        println!("rank {} of {} is done", node.rank(), node.size());
+        return;
+    }
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", RANKS).expect("a rendezvous on loopback");
+    let mut launcher = Command::new("mpirun.mpich");
+    launcher.envs([("FARCALL_TEST_ROLE", "rank"), ("FARCALL_RENDEZVOUS_EXTERNAL", "1")]);
+    launcher.env("FARCALL_RENDEZVOUS", rendezvous.address().to_string());
+    launcher.env("FARCALL_SIZE", RANKS.to_string());
+    launcher.args(["-n", &RANKS.to_string(), "sh", "-c", "FARCALL_RANK=$PMI_RANK exec \"$0\" \"$@\""]);
+    launcher.arg(std::env::current_exe().expect("a path"));
+    let name = "ranks_that_mpich_starts_call_each_other_over_its_messages";
+    launcher.args(["--exact", name, "--nocapture"]);
+    let Ok(output) = launcher.output() else {
+        return println!("unsupported: there is no mpirun of MPICH (Debian: mpich)");
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", output.status);
+    for rank in 0..RANKS {
+        assert!(text.contains(&format!("rank {rank} of {RANKS} is done\n")), "rank {rank} is missing");
+    }
+}
+
+/// Each rank sends tagged messages to the next one, short ones and long ones, and receives those of the one before.
+fn send_all(node: &Node) {
+    let endpoint = node.endpoint(TransportKind::Mpi.name()).expect("an endpoint");
+    let second = |rank: u32| endpoint.peer_endpoint(rank % RANKS, 1).expect("everyone's second endpoint");
+    let (next, before) = (second(node.rank() + 1), second(node.rank() + RANKS - 1));
+    for number in 0..CALLS {
+        let sent = pattern(number, if number % 20 == 19 { 300_000 } else { 8 });
+        let receiving = endpoint.receive(before, BEFORE).within(LONG).start().expect("room");
+        endpoint.send(next, BEFORE, &sent).within(LONG).wait().expect("it lives");
+        assert!(receiving.wait().expect("a message")[..] == sent[..], "message {number}");
+    }
+    std::thread::scope(|scope| {
+        let barrier = scope.spawn(|| node.barrier("messages", LONG).expect("all are done"));
+        endpoint.run_while(|| !barrier.is_finished());
+    });
 }
 
 /// The launcher of that name, if it is Open MPI's.
