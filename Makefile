@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 2
 TARGET ?= ring
 SECONDS ?= 60
 # What touches shared memory, sockets or threads.
-SANITIZED := -p farcall-driver -p farcall-driver-shm -p farcall-driver-udp -p farcall-transport
+SANITIZED := --tests -p farcall-driver -p farcall-driver-shm -p farcall-driver-udp -p farcall-transport
 # Buffers that others read and write until their completion: messages whole, cut short, cancelled, dropped, and of dead peers.
 SANITIZED_MESSAGES := -p farcall --test messages --test messages_waiting --test death_memory
 # Passes on what a test prints and fails unless one passed: to `cargo test` a name that matches no test is a success.
