@@ -242,6 +242,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         [tick, held, self.sessions.next_deadline()].into_iter().flatten().min()
     }
 
+    /// Whether [`Calls::poll_event`] has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next session that came up or went down. With a session that is down all of its calls are over.
     #[inline]
     pub fn poll_event(&mut self) -> Option<SessionEvent> {

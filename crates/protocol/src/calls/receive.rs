@@ -109,7 +109,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         let tell = self.policy.began(&mut channel.peer, length, version, &channel.route.cut);
         if tell && !channel.cutoffs_queued {
             channel.cutoffs_queued = true;
-            self.ready.informing.push_back(channel.id.index() as u16);
+            self.ready.queue_informing(channel.id.index() as u16);
         }
     }
 

@@ -58,26 +58,29 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// Whether [`Calls::poll_transmit`] may have something.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        self.ready.has_control()
-            || (self.held_until == Instant::ZERO && self.ready.has_messages())
-            || self.policy.is_schedule_due()
-            || self.sessions.wants_transmit()
+        let any = self.ready.has_any() && (self.held_until == Instant::ZERO || self.ready.has_control());
+        any || self.policy.is_schedule_due() || self.sessions.wants_transmit()
     }
 
     #[inline]
     fn plan(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
-        if let Some(to) = self.sessions.poll_transmit(head) {
+        if self.sessions.wants_transmit()
+            && let Some(to) = self.sessions.poll_transmit(head)
+        {
             return Some(Planned { to, priority: PRIORITY_CONTROL, seal: false, payload: None });
         }
         if self.policy.is_schedule_due() {
             let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready };
             self.policy.schedule(&mut incoming);
         }
-        let planned = self
-            .plan_control(head)
-            .or_else(|| self.plan_acknowledge(head))
-            .or_else(|| self.plan_cutoffs(head))
-            .or_else(|| self.plan_message(now, head))?;
+        if !self.ready.has_any() {
+            return None;
+        }
+        let control = if self.ready.has_control() { self.plan_any_control(head) } else { None };
+        let planned = match control {
+            Some(planned) => planned,
+            None => self.plan_message(now, head)?,
+        };
         if self.tick_at == Instant::NEVER {
             self.tick_at = now + self.resend_interval;
         }
@@ -95,24 +98,33 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
             return None;
         }
         self.held_until = Instant::ZERO;
-        let any_long = self.ready.has_long();
-        let oldest = if any_long && self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
-        let is_oldest = oldest.is_some();
-        let planned = oldest.or_else(|| self.plan_whole(head)).or_else(|| self.plan_bulk(head))?;
-        let bytes = planned.bytes(head);
-        self.policy.sent(now, bytes);
-        if any_long {
-            self.policy.served(bytes, is_oldest);
-        }
+        let planned =
+            if self.ready.has_long() { self.plan_beside_long(head)? } else { self.plan_whole(head)? };
+        self.policy.sent(now, planned.bytes(head));
         Some(planned)
     }
 
+    /// A packet of a message while a long one waits.
+    #[inline(never)]
+    fn plan_beside_long(&mut self, head: &mut Head) -> Option<Planned> {
+        let oldest = if self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
+        let is_oldest = oldest.is_some();
+        let planned = oldest.or_else(|| self.plan_whole(head)).or_else(|| self.plan_bulk(head))?;
+        self.policy.served(planned.bytes(head), is_oldest);
+        Some(planned)
+    }
+
+    #[cold]
+    fn plan_any_control(&mut self, head: &mut Head) -> Option<Planned> {
+        self.plan_control(head).or_else(|| self.plan_acknowledge(head)).or_else(|| self.plan_cutoffs(head))
+    }
+
     fn plan_control(&mut self, head: &mut Head) -> Option<Planned> {
-        while let Some(slot) = self.ready.control.pop_front() {
+        while let Some(slot) = self.ready.pop_control() {
             let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };
             if channel.put_control(slot, head, &self.policy, &mut self.counters) {
                 if channel.upkeep(slot).is_some_and(|upkeep| upkeep.control_queued) {
-                    self.ready.control.push_back(slot);
+                    self.ready.queue_control(slot);
                 }
                 return Some(channel.planned(PRIORITY_CONTROL, None));
             }
@@ -121,10 +133,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     fn plan_acknowledge(&mut self, head: &mut Head) -> Option<Planned> {
-        while let Some(&session) = self.ready.acknowledging.front() {
+        while let Some(session) = self.ready.acknowledging() {
             let channel = self.channels[usize::from(session)].as_deref_mut();
             let Some(channel) = channel.filter(|channel| !channel.acknowledged.is_empty()) else {
-                self.ready.acknowledging.pop_front();
+                self.ready.pop_acknowledging();
                 continue;
             };
             let count = channel.acknowledged.len().min(CALLS_PER_ACK_MAX);
@@ -137,7 +149,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     fn plan_cutoffs(&mut self, head: &mut Head) -> Option<Planned> {
-        while let Some(session) = self.ready.informing.pop_front() {
+        while let Some(session) = self.ready.pop_informing() {
             let Some(channel) = self.channels[usize::from(session)].as_deref_mut() else { continue };
             // The session that was queued may have ended, and another be in its place.
             if !core::mem::take(&mut channel.cutoffs_queued) {

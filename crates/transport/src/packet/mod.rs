@@ -34,6 +34,9 @@ use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 /// After so many full bursts in a row peers are judged although more may have arrived.
 const FULL_BURSTS_MAX: u32 = 1024;
 
+/// After so many polls in a row that received something the counters are brought up to date although there is more to do.
+const UNCOUNTED_POLLS_MAX: u32 = 16;
+
 /// Calls over one datagram driver, by the protocol that `P` makes.
 pub struct PacketTransport<D: Datagram, P: Policy> {
     driver: D,
@@ -44,6 +47,8 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     burst_packets: usize,
     /// How many bursts in a row were full, so that more packets may lie behind them.
     full_bursts: u32,
+    /// How many polls received something since the counters were brought up to date.
+    uncounted_polls: u32,
     counters: PacketCounters,
 }
 
@@ -70,6 +75,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             burst,
             burst_packets,
             full_bursts: 0,
+            uncounted_polls: 0,
             counters,
         })
     }
@@ -84,8 +90,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.outbound.round_trip(session)
     }
 
-    /// What happened so far; brought up to date by every poll that received something.
+    /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or too many in a
+    /// row had something.
     pub fn counters(&self) -> &PacketCounters {
+        self.counters.follow(&self.outbound.calls);
         &self.counters
     }
 
@@ -107,13 +115,25 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
     }
 
+    /// Nobody should wait for an answer until it is counted.
+    #[inline]
+    fn keep_counters(&mut self, received: usize) {
+        if received > 0 && self.uncounted_polls < UNCOUNTED_POLLS_MAX {
+            self.uncounted_polls += 1;
+        } else if self.uncounted_polls > 0 {
+            self.uncounted_polls = 0;
+            self.counters.follow(&self.outbound.calls);
+        }
+    }
+
     /// Takes in one burst. Each packet goes back to the driver as soon as the sink has seen it.
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         let received = self.driver.receive(&mut self.burst);
-        if received > 0
-            && let Some(found) = self.outbound.tracer.begin()
-        {
+        if received == 0 {
+            return 0;
+        }
+        if let Some(found) = self.outbound.tracer.begin() {
             self.outbound.mark_received(&self.burst, found);
         }
         for packet in self.burst.drain(..) {
@@ -173,9 +193,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
             self.outbound.feed_starved();
         }
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
-        if received > 0 {
-            self.counters.follow(&self.outbound.calls);
-        }
+        self.keep_counters(received);
         received
     }
 

@@ -140,6 +140,13 @@ impl<P: Policy> Outbound<P> {
     /// Tells the sink which sessions came up and which ended.
     #[inline]
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
+        if self.calls.has_events() {
+            self.report_changed_sessions(sink);
+        }
+    }
+
+    #[cold]
+    fn report_changed_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.calls.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => {
