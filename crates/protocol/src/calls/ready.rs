@@ -120,7 +120,7 @@ impl Ready {
     }
 
     /// The next message of one packet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop_whole(&mut self) -> Option<SlotRef> {
         self.whole_waiting = self.whole_waiting.checked_sub(1)?;
         self.waiting -= 1;
@@ -191,6 +191,12 @@ impl Ready {
         self.waiting > 0
     }
 
+    /// Whether nothing waits but messages of one packet.
+    #[inline]
+    pub(super) fn has_only_whole(&self) -> bool {
+        self.waiting == self.whole_waiting
+    }
+
     /// Whether a control packet waits.
     #[inline]
     pub(super) fn has_control(&self) -> bool {
@@ -211,7 +217,7 @@ impl Ready {
 }
 
 /// Queues a message that has just been loaded.
-#[inline]
+#[inline(always)]
 pub(super) fn start_sending<B: AsRef<[u8]>, P: Policy>(
     reference: SlotRef,
     message: &mut Sending<B>,

@@ -39,7 +39,7 @@ impl Planned {
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// The next packet to send. `head` is memory for its first part; the second stays where it is.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit<'a>(&'a mut self, now: Instant, head: &'a mut Head) -> Option<Transmit<'a>> {
         let planned = self.plan(now, head)?;
         let payload = match planned.payload {
@@ -62,7 +62,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         any || self.policy.is_schedule_due() || self.sessions.wants_transmit()
     }
 
-    #[inline]
+    #[inline(always)]
     fn plan(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
         if self.sessions.wants_transmit()
             && let Some(to) = self.sessions.poll_transmit(head)
@@ -76,10 +76,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         if !self.ready.has_any() {
             return None;
         }
-        let control = if self.ready.has_control() { self.plan_any_control(head) } else { None };
-        let planned = match control {
-            Some(planned) => planned,
-            None => self.plan_message(now, head)?,
+        let planned = if self.ready.has_only_whole() {
+            self.plan_whole_unless_held(now, head)?
+        } else {
+            self.plan_any(now, head)?
         };
         if self.tick_at == Instant::NEVER {
             self.tick_at = now + self.resend_interval;
@@ -87,36 +87,45 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         Some(planned)
     }
 
-    /// A packet of a message, unless they have to wait.
-    #[inline]
-    fn plan_message(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
-        if !self.ready.has_messages() {
+    /// A message of one packet, where nothing else waits.
+    #[inline(always)]
+    fn plan_whole_unless_held(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
+        if self.holds_messages(now) {
             return None;
         }
-        if let Some(until) = self.policy.hold_until(now) {
-            self.held_until = until;
-            return None;
-        }
-        self.held_until = Instant::ZERO;
-        let planned =
-            if self.ready.has_long() { self.plan_beside_long(head)? } else { self.plan_whole(head)? };
+        let planned = self.plan_whole(head)?;
         self.policy.sent(now, planned.bytes(head));
         Some(planned)
     }
 
-    /// A packet of a message while a long one waits.
+    /// Whatever comes first.
     #[inline(never)]
-    fn plan_beside_long(&mut self, head: &mut Head) -> Option<Planned> {
-        let oldest = if self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
+    fn plan_any(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
+        let control = self
+            .plan_control(head)
+            .or_else(|| self.plan_acknowledge(head))
+            .or_else(|| self.plan_cutoffs(head));
+        if control.is_some() || !self.ready.has_messages() || self.holds_messages(now) {
+            return control;
+        }
+        let any_long = self.ready.has_long();
+        let oldest = if any_long && self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
         let is_oldest = oldest.is_some();
         let planned = oldest.or_else(|| self.plan_whole(head)).or_else(|| self.plan_bulk(head))?;
-        self.policy.served(planned.bytes(head), is_oldest);
+        let bytes = planned.bytes(head);
+        self.policy.sent(now, bytes);
+        if any_long {
+            self.policy.served(bytes, is_oldest);
+        }
         Some(planned)
     }
 
-    #[cold]
-    fn plan_any_control(&mut self, head: &mut Head) -> Option<Planned> {
-        self.plan_control(head).or_else(|| self.plan_acknowledge(head)).or_else(|| self.plan_cutoffs(head))
+    /// Whether messages have to wait now.
+    #[inline]
+    fn holds_messages(&mut self, now: Instant) -> bool {
+        let until = self.policy.hold_until(now);
+        self.held_until = until.unwrap_or(Instant::ZERO);
+        until.is_some()
     }
 
     fn plan_control(&mut self, head: &mut Head) -> Option<Planned> {
@@ -163,7 +172,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn plan_whole(&mut self, head: &mut Head) -> Option<Planned> {
         while let Some(slot) = self.ready.pop_whole() {
             let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };

@@ -184,6 +184,15 @@ impl<P: Policy> Outbox for Outbound<P> {
     }
 
     #[inline]
+    fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
+        let made = self.calls.call(to_protocol(to), call.0, service.0, Payload::Slice(payload));
+        if self.tracer.is_on() && made.is_ok() {
+            self.mark_named(to, call);
+        }
+        made.is_ok()
+    }
+
+    #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         self.tracer.mark_request(event::REPLIED, request);
         let (session, key) = (to_protocol(request.session), CallKey::from_wire(request.token));
