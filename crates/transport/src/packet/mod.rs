@@ -31,8 +31,8 @@ use transmit::Transmitter;
 use crate::trace::CallTracer;
 use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
-/// After so many full bursts in a row peers are judged although more may have arrived.
-const FULL_BURSTS_MAX: u32 = 1024;
+/// After so many polls in a row that received something peers are judged although more may have arrived.
+const BUSY_POLLS_MAX: u32 = 1024;
 
 /// After so many polls in a row that received something the counters are brought up to date although there is more to do.
 const UNCOUNTED_POLLS_MAX: u32 = 16;
@@ -44,9 +44,8 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     transmitter: Transmitter,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
-    burst_packets: usize,
-    /// How many bursts in a row were full, so that more packets may lie behind them.
-    full_bursts: u32,
+    /// How many polls in a row received something, so that more packets may lie behind that.
+    busy_polls: u32,
     /// How many polls received something since the counters were brought up to date.
     uncounted_polls: u32,
     counters: PacketCounters,
@@ -65,16 +64,14 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         label: &str,
     ) -> Result<Self, ConfigError> {
         let outbound = Outbound::new(policy, config, driver.limits(), identity, seed)?;
-        let burst_packets = driver.limits().burst_packets;
-        let burst = Vec::with_capacity(burst_packets);
+        let burst = Vec::with_capacity(driver.limits().burst_packets);
         let counters = PacketCounters::new(counters, label);
         Ok(Self {
             driver,
             outbound,
             transmitter: Transmitter::default(),
             burst,
-            burst_packets,
-            full_bursts: 0,
+            busy_polls: 0,
             uncounted_polls: 0,
             counters,
         })
@@ -106,11 +103,11 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// read, or when there is no end to it.
     #[inline]
     fn handle_timeout(&mut self, received: usize, now: Instant) {
-        self.full_bursts = if received < self.burst_packets { 0 } else { self.full_bursts + 1 };
-        if (1..FULL_BURSTS_MAX).contains(&self.full_bursts) {
+        self.busy_polls = if received == 0 { 0 } else { self.busy_polls + 1 };
+        if (1..BUSY_POLLS_MAX).contains(&self.busy_polls) {
             self.outbound.calls.handle_timeout_of_calls(now);
         } else {
-            self.full_bursts = 0;
+            self.busy_polls = 0;
             self.outbound.calls.handle_timeout(now);
         }
     }
