@@ -2,7 +2,8 @@
 //!
 //! On loopback a `recvmmsg` costs a small round trip about a tenth more than `recvfrom`, and a burst is worth it only
 //! when there is one. So the first packet after silence is fetched alone; only when the call after a successful one
-//! comes, a burst is asked for. A ping-pong pays one failed burst per packet, while it waits anyway.
+//! comes, a burst is asked for, for twice as many packets as that one brought: each costs a header to fill in. A ping-pong
+//! pays one short failed burst per packet, while it waits anyway.
 
 use core::mem;
 use core::ptr::NonNull;
@@ -19,6 +20,8 @@ use crate::socket::Socket;
 
 /// The longest buffer that the kernel joins packets into.
 const COALESCED_BYTES_MAX: usize = 65_535;
+/// The fewest packets that a burst is asked for.
+const BURST_MIN: usize = 8;
 /// Room for the one control message that is asked for: the size of the joined packets.
 const CONTROL_BYTES: usize = 64;
 
@@ -28,8 +31,8 @@ pub struct Receiver {
     burst_packets: usize,
     mtu_bytes: usize,
     coalescing: bool,
-    /// The last call found something: there may be more.
-    busy: bool,
+    /// How many packets the last call brought: if any, there may be more.
+    last: usize,
     /// What the caller's burst had no room for. At most one entry for each message of a burst.
     rest: VecDeque<Buffer>,
     messages: Messages,
@@ -67,7 +70,7 @@ impl Receiver {
         let arena = Arena::new(buffers, slot_bytes)?;
         let messages = Messages::new(burst_packets);
         let rest = VecDeque::with_capacity(burst_packets);
-        Ok(Self { arena, burst_packets, mtu_bytes, coalescing, busy: false, rest, messages })
+        Ok(Self { arena, burst_packets, mtu_bytes, coalescing, last: 0, rest, messages })
     }
 
     /// Takes a packet's memory back.
@@ -90,13 +93,13 @@ impl Receiver {
             self.hand_out_rest(packets, before);
         } else if self.arena.free_slots() == 0 {
             counters.buffers_exhausted.increment();
-        } else if self.busy || self.coalescing {
+        } else if self.last > 0 || self.coalescing {
             self.receive_burst(socket, peers, counters, packets);
         } else {
             self.receive_one(socket, peers, counters, packets);
         }
         let received = packets.len() - before;
-        self.busy = received > 0;
+        self.last = received;
         if received > 0 {
             let bytes: usize = packets[before..].iter().map(|packet| packet.len()).sum();
             counters.packets_received.add(received as u64);
@@ -142,7 +145,7 @@ impl Receiver {
         packets: &mut Vec<Packet>,
     ) {
         let before = packets.len();
-        let wanted = if self.busy { self.burst_packets.min(self.arena.free_slots()) } else { 1 };
+        let wanted = self.wanted();
         self.messages.aim(&self.arena, wanted, self.coalescing);
         let headers = self.messages.headers.as_mut_ptr();
         let flags = libc::MSG_DONTWAIT as _;
@@ -159,6 +162,14 @@ impl Receiver {
             }
         }
         self.hand_out_rest(packets, before);
+    }
+
+    /// How many messages the next burst is asked for, at least one slot being free.
+    fn wanted(&self) -> usize {
+        match self.last {
+            0 => 1,
+            last => (2 * last).max(BURST_MIN).min(self.burst_packets).min(self.arena.free_slots()),
+        }
     }
 
     /// Claims the slot of a received message, unless the message is of no use.

@@ -219,7 +219,7 @@ pub trait Transport: Send {
     fn outbox(&mut self) -> &mut dyn Outbox;
 
     /// How many polls may be given the same reading of the clock. A transport without timers of its own needs none
-    /// that is fresh.
+    /// that is fresh. Always the same.
     fn polls_per_clock_reading(&self) -> u32 {
         1
     }

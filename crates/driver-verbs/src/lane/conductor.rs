@@ -139,12 +139,14 @@ impl Conductor {
         signal(&self.shared.command_signal);
     }
 
-    /// The oldest notice; costs one load when there is none.
+    /// Whether there are notices; costs one load.
     #[inline]
+    pub fn has_notices(&self) -> bool {
+        self.shared.notices_waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// The oldest notice.
     pub fn take_notice(&self) -> Option<Notice> {
-        if self.shared.notices_waiting.load(Ordering::Acquire) == 0 {
-            return None;
-        }
         let mut notices = lock(&self.shared.notices);
         let notice = notices.pop_front();
         self.shared.notices_waiting.store(notices.len(), Ordering::Release);

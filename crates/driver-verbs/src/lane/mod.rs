@@ -151,6 +151,29 @@ impl VerbsLanes {
         self.counters.pinned_bytes.set(pinned_bytes());
     }
 
+    /// What the conductor says next, as an event.
+    #[cold]
+    fn next_event(&mut self) -> Option<LaneEvent> {
+        loop {
+            match self.conductor.take_notice()? {
+                Notice::Connected(lane, link, welcome) => {
+                    self.lane_up(lane, link);
+                    return Some(LaneEvent::Connected { lane, welcome });
+                }
+                Notice::Accepted(lane, link, hello) => {
+                    self.lane_up(lane, link);
+                    return Some(LaneEvent::Accepted { lane, hello });
+                }
+                Notice::Down(lane, fault) => {
+                    self.lane_down(lane);
+                    return Some(LaneEvent::Down { lane, fault });
+                }
+                Notice::Port(true) => self.counters.port_recoveries.increment(),
+                Notice::Port(false) => self.counters.port_losses.increment(),
+            }
+        }
+    }
+
     /// Has the conductor end the lanes of which the card reported a failure.
     #[cold]
     fn end_failed_lanes(&self) {
@@ -198,24 +221,7 @@ impl LaneDriver for VerbsLanes {
         if self.alarm.load(Ordering::Acquire) {
             self.end_failed_lanes();
         }
-        loop {
-            match self.conductor.take_notice()? {
-                Notice::Connected(lane, link, welcome) => {
-                    self.lane_up(lane, link);
-                    return Some(LaneEvent::Connected { lane, welcome });
-                }
-                Notice::Accepted(lane, link, hello) => {
-                    self.lane_up(lane, link);
-                    return Some(LaneEvent::Accepted { lane, hello });
-                }
-                Notice::Down(lane, fault) => {
-                    self.lane_down(lane);
-                    return Some(LaneEvent::Down { lane, fault });
-                }
-                Notice::Port(true) => self.counters.port_recoveries.increment(),
-                Notice::Port(false) => self.counters.port_losses.increment(),
-            }
-        }
+        if self.conductor.has_notices() { self.next_event() } else { None }
     }
 
     fn take(&mut self, lane: LaneId) -> Option<(VerbsSender, VerbsReceiver)> {

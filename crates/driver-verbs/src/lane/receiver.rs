@@ -33,17 +33,22 @@ impl VerbsReceiver {
         Self { link, ring_bytes, end_line: Cell::new(0), empty_looks: Cell::new(0), arrivals }
     }
 
-    /// Learns of what has been written.
-    fn look(&self) -> Result<(), LaneFault> {
+    /// Asks the card for what has been written; false when that is nothing.
+    #[inline]
+    fn look(&self) -> Result<bool, LaneFault> {
         let mut arrivals = self.arrivals.borrow_mut();
-        let Some(completions) = self.link.arrivals.poll(&mut *arrivals) else {
-            self.link.fail(BROKEN_QUEUE);
-            return Ok(());
-        };
-        if completions.is_empty() {
-            self.note_empty_look();
-            return Ok(());
+        match self.link.arrivals.poll(&mut *arrivals) {
+            Some([]) => self.note_empty_look(),
+            Some(completions) => return self.take_in(completions),
+            None => self.link.fail(BROKEN_QUEUE),
         }
+        Ok(false)
+    }
+
+    /// Learns of what has been written; says whether anything has.
+    #[inline(never)]
+    fn take_in(&self, completions: &[sys::ibv_wc]) -> Result<bool, LaneFault> {
+        let before = self.end_line.get();
         let ring_lines = self.ring_bytes / RECORD_ALIGN;
         for completion in completions {
             if completion.status != sys::IBV_WC_SUCCESS {
@@ -59,7 +64,7 @@ impl VerbsReceiver {
         self.link.receive_again(completions);
         // The card wrote the records before it reported them; the compiler must not read them earlier.
         compiler_fence(Ordering::Acquire);
-        Ok(())
+        Ok(self.end_line.get() != before)
     }
 
     fn note_empty_look(&self) {
@@ -83,11 +88,8 @@ impl LaneReceiver for VerbsReceiver {
             offset < self.ring_bytes && offset.is_multiple_of(RECORD_ALIGN),
             "an offset outside the ring"
         );
-        if offset / RECORD_ALIGN == self.end_line.get() {
-            self.look()?;
-            if offset / RECORD_ALIGN == self.end_line.get() {
-                return Ok(None);
-            }
+        if offset / RECORD_ALIGN == self.end_line.get() && !self.look()? {
+            return Ok(None);
         }
         let word = self.link.ring.at(offset, RECORD_HEADER_BYTES).cast::<u64>();
         // SAFETY: inside the ring and aligned. Read once, because a hostile peer may be writing it.

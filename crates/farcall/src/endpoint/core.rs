@@ -25,6 +25,7 @@ pub struct Core {
     pub clock: Clock,
     pub idler: Idler,
     pub directions: Arc<Directions>,
+    pub polls_per_clock_reading: u32,
     pub polls_until_clock: u32,
     /// What wakes it from a sleep, beside what its transport waits for.
     pub wakers: Vec<OwnedFd>,
@@ -36,8 +37,13 @@ impl Core {
     /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
     #[inline]
     pub fn turn(&mut self, mut sinks: Sinks<'_, '_>) -> usize {
-        let expired =
-            if self.polls_until_clock == 0 { self.read_clock(sinks.events.as_deref_mut()) } else { 0 };
+        let mut expired = 0;
+        if self.polls_until_clock == 0 {
+            self.read_clock();
+            if self.state.operations.earliest_deadline() <= self.state.now {
+                expired = self.expire(sinks.events.as_deref_mut());
+            }
+        }
         self.polls_until_clock -= 1;
         let now = self.state.now;
         if self.state.dropped_requests.any() {
@@ -53,27 +59,30 @@ impl Core {
         done
     }
 
-    /// Says how many operations ended because their deadline has passed.
-    #[inline(never)]
-    fn read_clock(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
+    /// Over packets this happens in every turn.
+    #[inline]
+    fn read_clock(&mut self) {
         self.settle_deadlines();
-        let now = self.state.now;
-        let polls = self.transport.polls_per_clock_reading();
-        self.state.counters.polls.add(u64::from(polls));
+        self.polls_until_clock = self.polls_per_clock_reading;
+        self.state.counters.polls.add(u64::from(self.polls_per_clock_reading));
         self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
-        self.polls_until_clock = polls;
-        if self.state.operations.earliest_deadline() > now {
-            return 0;
-        }
+    }
+
+    /// Says how many operations ended because their deadline has passed.
+    #[cold]
+    fn expire(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
         let outbox = self.transport.outbox();
         let sinks = Sinks { events, requests: None };
         Turn { state: &mut self.state, sinks }.expire(outbox)
     }
 
     /// Reads the clock, which gives the operations that were added since the last reading their true deadlines.
+    #[inline]
     fn settle_deadlines(&mut self) {
         let now = self.clock.now();
-        self.state.operations.clock_was_read(self.state.now, now);
+        if self.state.operations.were_added() {
+            self.state.operations.clock_was_read(self.state.now, now);
+        }
         self.state.now = now;
     }
 

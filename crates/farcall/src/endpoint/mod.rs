@@ -88,6 +88,7 @@ impl Endpoint {
         transport.trace_to(tracer.clone());
         let state = State::new(counters, clock.now(), call_timeout, message_timeout, tracer);
         let core = Core {
+            polls_per_clock_reading: transport.polls_per_clock_reading(),
             transport,
             state,
             clock,
@@ -111,10 +112,17 @@ impl Endpoint {
     #[inline]
     fn core_for_turn(&self) -> RefMut<'_, Core> {
         let mut core = self.core();
+        if !self.dropped.borrow().is_empty() {
+            self.end_all_dropped(&mut core);
+        }
+        core
+    }
+
+    #[cold]
+    fn end_all_dropped(&self, core: &mut Core) {
         for (id, on_drop) in self.dropped.take() {
             core.end_dropped(id, on_drop);
         }
-        core
     }
 
     /// Serves a service: `handler` gets every request for it, during polls. A later handler replaces an earlier one.

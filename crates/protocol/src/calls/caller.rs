@@ -69,7 +69,7 @@ pub(super) enum Relation {
 
 impl<B: AsRef<[u8]>> CallerSlot<B> {
     /// Idle or Done → Waiting.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(&mut self, call: u32, service: u16, payload: Payload<'_, B>) {
         debug_assert!(!self.is_occupied());
         self.sequence += 1;
@@ -94,16 +94,17 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     }
 
     /// Requesting or Receiving → Done; gives the response back if it came in pieces. Also the way of a cancelled call.
-    #[inline]
     #[must_use = "the policy must learn that the response does not arrive any more"]
+    #[inline(always)]
     pub(super) fn finish(&mut self) -> Option<Assembly> {
         debug_assert!(self.is_occupied());
-        self.request.clear();
-        self.upkeep.renew();
-        match core::mem::replace(&mut self.state, CallerState::Done) {
+        let response = match core::mem::replace(&mut self.state, CallerState::Done) {
             CallerState::Receiving(response) => Some(response),
             _ => None,
-        }
+        };
+        self.request.clear();
+        self.upkeep.renew();
+        response
     }
 
     /// Done → Idle: the server was told.

@@ -124,7 +124,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     }
 
     /// Makes a call, or says why not.
-    #[inline]
+    #[inline(always)]
     pub(super) fn call(
         &mut self,
         call: u32,
@@ -145,7 +145,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     }
 
     /// Answers a request, unless the peer has moved on.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reply(
         &mut self,
         key: CallKey,
@@ -253,7 +253,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn launch(&mut self, slot: u16, ready: &mut Ready) {
         let reference = self.reference(slot, Side::Caller);
         let caller = &mut self.callers[usize::from(slot)];

@@ -10,6 +10,10 @@
 //! a request runs only when its number is higher, and the result is kept until the caller has moved on. So a request
 //! runs at most once in its session, however late or often its packets arrive, and memory is bounded by the slots.
 //!
+//! What a message of one packet passes on its way is `inline(always)` from end to end: a call is a dozen steps of a few
+//! instructions each, and to move its parts from one to the next through memory would take more than the steps. All that
+//! happens seldom is kept out of that way.
+//!
 //! [`Calls`] is driven in the manner of a state machine without I/O: packets, times and commands go in
 //! ([`Calls::handle`], [`Calls::handle_timeout`], [`Calls::call`], …), packets, deadlines and events come out
 //! ([`Calls::poll_transmit`], [`Calls::next_deadline`], [`Calls::poll_event`]).
@@ -26,6 +30,7 @@ mod ready;
 mod receive;
 mod receive_as_caller;
 mod receive_as_server;
+mod receive_whole;
 mod sending;
 mod server;
 #[cfg(test)]
@@ -125,7 +130,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     /// Makes a call; its response comes as [`Delivery::Response`] with the caller's own number `call`.
-    #[inline]
+    #[inline(always)]
     pub fn call(
         &mut self,
         session: SessionId,
@@ -164,7 +169,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes nowhere.
-    #[inline]
+    #[inline(always)]
     pub fn reply(
         &mut self,
         session: SessionId,
@@ -240,6 +245,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         let tick = (self.tick_at != Instant::NEVER).then_some(self.tick_at);
         let held = (self.held_until != Instant::ZERO).then_some(self.held_until);
         [tick, held, self.sessions.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether [`Calls::poll_event`] has something.
+    #[inline]
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// The next session that came up or went down. With a session that is down all of its calls are over.

@@ -39,11 +39,11 @@ type Waiting = (u32, u64, SlotRef);
 /// The queues, in the order in which they are served.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    pub(super) control: VecDeque<SlotRef>,
+    control: VecDeque<SlotRef>,
     /// Sessions that have calls to acknowledge.
-    pub(super) acknowledging: VecDeque<u16>,
+    acknowledging: VecDeque<u16>,
     /// Sessions whose peers are to be sent cutoffs.
-    pub(super) informing: VecDeque<u16>,
+    informing: VecDeque<u16>,
     /// Messages of one packet; in all queues together as many as `whole_waiting`.
     whole: [VecDeque<SlotRef>; WHOLE_QUEUES],
     whole_waiting: usize,
@@ -51,6 +51,8 @@ pub(super) struct Ready {
     bulk: BTreeSet<Waiting>,
     /// Which of the longer ones has its turn, and for how many more packets.
     turn: Option<(SlotRef, u32)>,
+    /// References in all of these together, so that a turn without any looks at one word.
+    waiting: usize,
     ages: u64,
 }
 
@@ -60,8 +62,50 @@ impl Ready {
         upkeep.owed.add(owed);
         if !upkeep.control_queued {
             upkeep.control_queued = true;
-            self.control.push_back(slot);
+            self.queue_control(slot);
         }
+    }
+
+    /// Queues a slot that owes control packets.
+    pub(super) fn queue_control(&mut self, slot: SlotRef) {
+        self.control.push_back(slot);
+        self.waiting += 1;
+    }
+
+    /// The next slot that owes a control packet.
+    pub(super) fn pop_control(&mut self) -> Option<SlotRef> {
+        let slot = self.control.pop_front()?;
+        self.waiting -= 1;
+        Some(slot)
+    }
+
+    /// Queues a session that has calls to acknowledge.
+    pub(super) fn queue_acknowledging(&mut self, session: u16) {
+        self.acknowledging.push_back(session);
+        self.waiting += 1;
+    }
+
+    /// The session whose calls are acknowledged next; it stays until [`Ready::pop_acknowledging`].
+    pub(super) fn acknowledging(&self) -> Option<u16> {
+        self.acknowledging.front().copied()
+    }
+
+    /// The session has no more calls to acknowledge.
+    pub(super) fn pop_acknowledging(&mut self) {
+        self.waiting -= usize::from(self.acknowledging.pop_front().is_some());
+    }
+
+    /// Queues a session whose peer is to be sent cutoffs.
+    pub(super) fn queue_informing(&mut self, session: u16) {
+        self.informing.push_back(session);
+        self.waiting += 1;
+    }
+
+    /// The next session whose peer is to be sent cutoffs.
+    pub(super) fn pop_informing(&mut self) -> Option<u16> {
+        let session = self.informing.pop_front()?;
+        self.waiting -= 1;
+        Some(session)
     }
 
     /// Queues a slot because its message of one packet is due.
@@ -71,13 +115,15 @@ impl Ready {
             upkeep.whole_queued = true;
             self.whole[queue].push_back(slot);
             self.whole_waiting += 1;
+            self.waiting += 1;
         }
     }
 
     /// The next message of one packet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop_whole(&mut self) -> Option<SlotRef> {
         self.whole_waiting = self.whole_waiting.checked_sub(1)?;
+        self.waiting -= 1;
         self.whole.iter_mut().find_map(VecDeque::pop_front)
     }
 
@@ -105,7 +151,7 @@ impl Ready {
 
     /// Puts a long message among those that wait.
     pub(super) fn wait(&mut self, slot: SlotRef, remaining_bytes: u32, age: u64) {
-        self.bulk.insert((remaining_bytes, age, slot));
+        self.waiting += usize::from(self.bulk.insert((remaining_bytes, age, slot)));
     }
 
     /// The long message whose turn it is still; uses up one packet of the turn.
@@ -117,22 +163,38 @@ impl Ready {
 
     /// Ends the turn and says whose it was.
     pub(super) fn end_turn(&mut self) -> Option<SlotRef> {
-        self.turn.take().map(|(slot, _)| slot)
+        let (slot, _) = self.turn.take()?;
+        self.waiting -= 1;
+        Some(slot)
     }
 
-    /// Takes out the waiting message with the fewest bytes to go, as far as is known, and gives it the turn.
+    /// Takes out the waiting message with the fewest bytes to go, as far as is known, and gives it the turn, which nobody
+    /// has.
     pub(super) fn start_shortest(&mut self) -> Option<Waiting> {
         let shortest = self.bulk.pop_first()?;
         self.turn = Some((shortest.2, BULK_TURN_PACKETS - 1));
         Some(shortest)
     }
 
-    /// Takes out the message that waits longest, and gives it one packet. Walks all of them: for rare use.
+    /// Takes out the message that waits longest, and gives it one packet. Nobody has the turn. Walks all of them: for rare
+    /// use.
     pub(super) fn start_oldest(&mut self) -> Option<SlotRef> {
         let oldest = *self.bulk.iter().min_by_key(|(_, age, _)| *age)?;
         self.bulk.remove(&oldest);
         self.turn = Some((oldest.2, 0));
         Some(oldest.2)
+    }
+
+    /// Whether anything waits.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Whether nothing waits but messages of one packet.
+    #[inline]
+    pub(super) fn has_only_whole(&self) -> bool {
+        self.waiting == self.whole_waiting
     }
 
     /// Whether a control packet waits.
@@ -155,7 +217,7 @@ impl Ready {
 }
 
 /// Queues a message that has just been loaded.
-#[inline]
+#[inline(always)]
 pub(super) fn start_sending<B: AsRef<[u8]>, P: Policy>(
     reference: SlotRef,
     message: &mut Sending<B>,

@@ -1,12 +1,14 @@
-//! What the packets of messages do to calls: which call it is about, and which side of it we are.
+//! What the packets of messages do to calls: which call it is about, and which side of it we are. Messages of one packet
+//! have a way of their own.
 
-use crate::wire::{CallKey, Flags, Header, MessagePacket};
+use crate::wire::{CallKey, Flags, Header, MessagePacket, Opcode, parse_whole};
 
 use super::assembly::{ASSEMBLY_BYTES_MAX, Assembly};
 use super::channel::Channel;
 use super::event::{Counters, Delivery};
 use super::policy::Policy;
 use super::ready::{Ready, Side};
+use super::receive_whole::Whole;
 use super::upkeep::Owed;
 
 /// A piece of a long message, and which one.
@@ -20,7 +22,7 @@ pub(super) struct Piece<'a> {
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// Takes in a packet that the session has admitted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn handle(
         &mut self,
         header: &Header,
@@ -29,12 +31,34 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         policy: &mut P,
         counters: &mut Counters,
     ) -> Option<Delivery> {
-        let Ok(parsed) = MessagePacket::parse(header, packet, P::PROTOCOL) else {
+        if header.opcode != Opcode::Whole {
+            return self.handle_other(header, packet, ready, policy, counters);
+        }
+        let Ok((tag, payload)) = parse_whole(header, packet, P::PROTOCOL) else {
             counters.malformed += 1;
             return None;
         };
         self.awake = true;
-        match parsed {
+        let whole = Whole { key: header.call, flags: header.flags, tag, length: payload.len() };
+        self.handle_whole(&whole, ready, policy, counters)
+    }
+
+    /// All but messages of one packet.
+    #[inline(never)]
+    fn handle_other(
+        &mut self,
+        header: &Header,
+        packet: &[u8],
+        ready: &mut Ready,
+        policy: &mut P,
+        counters: &mut Counters,
+    ) -> Option<Delivery> {
+        let Ok(packet) = MessagePacket::parse(header, packet, P::PROTOCOL) else {
+            counters.malformed += 1;
+            return None;
+        };
+        self.awake = true;
+        match packet {
             MessagePacket::Acknowledge { calls } => {
                 calls.iter().for_each(|key| self.acknowledge(key, policy));
                 return None;
@@ -49,8 +73,18 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         self.heard_about(header.call, side, ready);
         let mut work = Work { channel: self, ready, policy, counters, key: header.call, flags: header.flags };
         match side {
-            Side::Server => work.as_server(parsed, packet.len()),
-            Side::Caller => work.as_caller(parsed, packet.len()),
+            Side::Server => work.as_server(packet),
+            Side::Caller => work.as_caller(packet),
+        }
+    }
+
+    /// Tells the policy of a message that begins to arrive, from a sender that uses cutoffs of `version`.
+    #[inline]
+    pub(super) fn message_began(&mut self, length: u32, version: u8, ready: &mut Ready, policy: &mut P) {
+        let tell = policy.began(&mut self.peer, length, version, &self.route.cut);
+        if tell && !self.cutoffs_queued {
+            self.cutoffs_queued = true;
+            ready.queue_informing(self.id.index() as u16);
         }
     }
 
@@ -97,20 +131,8 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             return None;
         }
         let request = Assembly::new(piece.tag, piece.total, &route.cut);
-        self.message_began(piece.total);
+        self.channel.message_began(piece.total, self.flags.argument(), self.ready, self.policy);
         Some(request)
-    }
-
-    /// Tells the policy of a message that begins to arrive.
-    #[inline]
-    pub(super) fn message_began(&mut self, length: u32) {
-        let channel = &mut *self.channel;
-        let version = self.flags.argument();
-        let tell = self.policy.began(&mut channel.peer, length, version, &channel.route.cut);
-        if tell && !channel.cutoffs_queued {
-            channel.cutoffs_queued = true;
-            self.ready.informing.push_back(channel.id.index() as u16);
-        }
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! What packets do to calls of ours: responses, and what steers our requests.
 
-use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
+use crate::wire::{Flags, MessagePacket, RangeList};
 
 use super::assembly::Added;
 use super::caller::{CallerState, Relation};
@@ -12,22 +12,17 @@ use super::upkeep::Owed;
 
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// A packet about a call of ours.
-    #[inline]
-    pub(super) fn as_caller(&mut self, packet: MessagePacket<'_>, packet_bytes: usize) -> Option<Delivery> {
+    pub(super) fn as_caller(&mut self, packet: MessagePacket<'_>) -> Option<Delivery> {
         let Some(caller) = self.channel.callers.get_mut(usize::from(self.key.slot())) else {
             return self.malformed();
         };
         match caller.relation(self.key) {
             Relation::Present => {}
-            Relation::Over => return self.call_is_over(packet),
+            Relation::Over => return self.call_is_over(packet != MessagePacket::NeedAcknowledge),
             Relation::Former => return self.stale(),
             Relation::Never => return self.malformed(),
         }
         match packet {
-            MessagePacket::Whole { tag, payload } => {
-                self.message_began(payload.len() as u32);
-                self.whole_response(tag, packet_bytes)
-            }
             MessagePacket::Fragment { tag, total, offset, payload } => {
                 self.response_piece(Piece { tag, total, offset, payload })
             }
@@ -38,28 +33,16 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
                 None
             }
             MessagePacket::NeedAcknowledge => self.result_is_kept(),
-            MessagePacket::Acknowledge { .. } | MessagePacket::Cutoffs(_) => None,
+            MessagePacket::Whole { .. } | MessagePacket::Acknowledge { .. } | MessagePacket::Cutoffs(_) => {
+                None
+            }
         }
-    }
-
-    #[inline]
-    fn whole_response(&mut self, status: u16, packet_bytes: usize) -> Option<Delivery> {
-        let caller = &mut self.channel.callers[usize::from(self.key.slot())];
-        if matches!(caller.state, CallerState::Receiving(_)) {
-            return self.malformed();
-        }
-        let call = caller.call;
-        let pieces = caller.finish();
-        debug_assert!(pieces.is_none(), "one that came in pieces was refused above");
-        self.channel.release(self.key.slot(), self.ready);
-        let payload = Received::InPlace(WHOLE_HEADER_BYTES..packet_bytes);
-        Some(Delivery::Response { session: self.channel.id, call, status, payload })
     }
 
     /// The server still holds the result of a call that is over: let it go.
     #[cold]
-    fn call_is_over(&mut self, packet: MessagePacket<'_>) -> Option<Delivery> {
-        self.counters.stale += u64::from(packet != MessagePacket::NeedAcknowledge);
+    pub(super) fn call_is_over(&mut self, is_stale: bool) -> Option<Delivery> {
+        self.counters.stale += u64::from(is_stale);
         self.channel.owe_acknowledge(self.key, self.ready);
         None
     }

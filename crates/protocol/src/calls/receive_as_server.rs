@@ -1,46 +1,54 @@
 //! What packets do to calls of the peer's: requests, and what steers our responses.
 
-use crate::wire::{Flags, MessagePacket, RangeList, WHOLE_HEADER_BYTES};
+use crate::wire::{CallKey, Flags, MessagePacket, RangeList};
 
 use super::assembly::Added;
-use super::event::{Delivery, Received};
+use super::channel::Channel;
+use super::event::{Counters, Delivery, Received};
 use super::policy::Policy;
 use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
 use super::server::ServerState;
 use super::upkeep::Owed;
 
+impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
+    /// Admits a packet about a call to us: to its slot, which an opening packet of a newer call takes over. `None` when
+    /// the packet is to be dropped, and is counted.
+    #[inline(always)]
+    pub(super) fn admit_request(
+        &mut self,
+        key: CallKey,
+        opens: bool,
+        policy: &mut P,
+        counters: &mut Counters,
+    ) -> Option<()> {
+        if key.slot() >= self.route.calls_max {
+            counters.malformed += 1;
+            return None;
+        }
+        let slot = usize::from(key.slot());
+        if slot >= self.servers.len() {
+            self.servers.resize_with(slot + 1, Default::default);
+        }
+        let server = &mut self.servers[slot];
+        if key.sequence() > server.sequence && opens {
+            if let Some(request) = server.supersede(key.sequence()) {
+                policy.over(self.reference(key.slot(), Side::Server), &request);
+            }
+        } else if key.sequence() != server.sequence {
+            counters.stale += 1;
+            return None;
+        }
+        Some(())
+    }
+}
+
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// A packet about a call to us.
-    #[inline]
-    pub(super) fn as_server(&mut self, packet: MessagePacket<'_>, packet_bytes: usize) -> Option<Delivery> {
-        let slot = usize::from(self.key.slot());
-        if self.key.slot() >= self.channel.route.calls_max {
-            return self.malformed();
-        }
-        if slot >= self.channel.servers.len() {
-            self.channel.servers.resize_with(slot + 1, Default::default);
-        }
-        let sequence = self.key.sequence();
-        let server = &mut self.channel.servers[slot];
-        if sequence < server.sequence {
-            return self.stale();
-        }
-        let opens = matches!(
-            packet,
-            MessagePacket::Whole { .. } | MessagePacket::Fragment { .. } | MessagePacket::Resend { .. }
-        );
-        if sequence > server.sequence {
-            if !opens {
-                return self.stale();
-            }
-            if let Some(request) = server.supersede(sequence) {
-                let reference = self.channel.reference(self.key.slot(), Side::Server);
-                self.policy.over(reference, &request);
-            }
-        }
+    pub(super) fn as_server(&mut self, packet: MessagePacket<'_>) -> Option<Delivery> {
+        let opens = matches!(packet, MessagePacket::Fragment { .. } | MessagePacket::Resend { .. });
+        self.channel.admit_request(self.key, opens, self.policy, self.counters)?;
         match packet {
-            MessagePacket::Whole { tag, payload } => self.whole_request(tag, payload.len(), packet_bytes),
             MessagePacket::Fragment { tag, total, offset, payload } => {
                 self.request_piece(Piece { tag, total, offset, payload })
             }
@@ -48,30 +56,15 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             MessagePacket::Resend { ranges, priority } => self.response_wanted(ranges, priority),
             MessagePacket::Busy => self.requester_busy(),
             MessagePacket::NeedAcknowledge => self.malformed(),
-            MessagePacket::Acknowledge { .. } | MessagePacket::Cutoffs(_) => None,
+            MessagePacket::Whole { .. } | MessagePacket::Acknowledge { .. } | MessagePacket::Cutoffs(_) => {
+                None
+            }
         }
-    }
-
-    #[inline]
-    fn whole_request(&mut self, service: u16, length: usize, packet_bytes: usize) -> Option<Delivery> {
-        let server = &mut self.channel.servers[usize::from(self.key.slot())];
-        if !matches!(server.state, ServerState::Expected) {
-            return self.request_again();
-        }
-        let pieces = server.run();
-        debug_assert!(pieces.is_none(), "only an expected request gets here");
-        self.message_began(length as u32);
-        Some(Delivery::Request {
-            session: self.channel.id,
-            request: self.key,
-            service,
-            payload: Received::InPlace(WHOLE_HEADER_BYTES..packet_bytes),
-        })
     }
 
     /// A request that is here already came again. What its caller really misses is the answer.
     #[cold]
-    fn request_again(&mut self) -> Option<Delivery> {
+    pub(super) fn request_again(&mut self) -> Option<Delivery> {
         self.counters.stale += 1;
         if !self.flags.has(Flags::RETRANSMISSION) {
             return None;

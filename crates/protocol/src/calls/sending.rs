@@ -74,7 +74,7 @@ impl<B> Default for Sending<B> {
 
 impl<B: AsRef<[u8]>> Sending<B> {
     /// Takes a message over; its length was checked against the session's limit.
-    #[inline]
+    #[inline(always)]
     pub(super) fn load(&mut self, tag: u16, payload: Payload<'_, B>) {
         self.tag = tag;
         self.length = payload.as_bytes().len() as u32;
@@ -92,7 +92,7 @@ impl<B: AsRef<[u8]>> Sending<B> {
     }
 
     /// Lets go of the message; a short buffer stays for the next.
-    #[inline]
+    #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.owned = None;
         self.length = 0;

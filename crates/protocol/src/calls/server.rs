@@ -71,15 +71,16 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
     #[must_use = "the policy must learn that the request does not arrive any more"]
     pub(super) fn run(&mut self) -> Option<Assembly> {
         debug_assert!(matches!(self.state, ServerState::Expected | ServerState::Receiving(_)));
-        self.upkeep.renew();
-        match core::mem::replace(&mut self.state, ServerState::Running) {
+        let request = match core::mem::replace(&mut self.state, ServerState::Running) {
             ServerState::Receiving(request) => Some(request),
             _ => None,
-        }
+        };
+        self.upkeep.renew();
+        request
     }
 
     /// Running → Answered.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answer(&mut self, status: u16, payload: Payload<'_, B>) {
         debug_assert!(matches!(self.state, ServerState::Running));
         self.upkeep.renew();
@@ -93,14 +94,15 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         self.leave(ServerState::Forgotten)
     }
 
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, next: ServerState) -> Option<Assembly> {
-        self.response.clear();
-        self.upkeep.renew();
-        match core::mem::replace(&mut self.state, next) {
+        let request = match core::mem::replace(&mut self.state, next) {
             ServerState::Receiving(request) => Some(request),
             _ => None,
-        }
+        };
+        self.response.clear();
+        self.upkeep.renew();
+        request
     }
 
     /// The request under construction.

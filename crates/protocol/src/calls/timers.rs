@@ -110,7 +110,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             return;
         }
         if self.acknowledged.is_empty() {
-            ready.acknowledging.push_back(self.id.index() as u16);
+            ready.queue_acknowledging(self.id.index() as u16);
         }
         self.acknowledged.push(key);
     }

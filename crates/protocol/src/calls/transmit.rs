@@ -39,7 +39,7 @@ impl Planned {
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// The next packet to send. `head` is memory for its first part; the second stays where it is.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit<'a>(&'a mut self, now: Instant, head: &'a mut Head) -> Option<Transmit<'a>> {
         let planned = self.plan(now, head)?;
         let payload = match planned.payload {
@@ -58,43 +58,56 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// Whether [`Calls::poll_transmit`] may have something.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        self.ready.has_control()
-            || (self.held_until == Instant::ZERO && self.ready.has_messages())
-            || self.policy.is_schedule_due()
-            || self.sessions.wants_transmit()
+        let any = self.ready.has_any() && (self.held_until == Instant::ZERO || self.ready.has_control());
+        any || self.policy.is_schedule_due() || self.sessions.wants_transmit()
     }
 
-    #[inline]
+    #[inline(always)]
     fn plan(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
-        if let Some(to) = self.sessions.poll_transmit(head) {
+        if self.sessions.wants_transmit()
+            && let Some(to) = self.sessions.poll_transmit(head)
+        {
             return Some(Planned { to, priority: PRIORITY_CONTROL, seal: false, payload: None });
         }
         if self.policy.is_schedule_due() {
             let mut incoming = Incoming { channels: &mut self.channels, ready: &mut self.ready };
             self.policy.schedule(&mut incoming);
         }
-        let planned = self
-            .plan_control(head)
-            .or_else(|| self.plan_acknowledge(head))
-            .or_else(|| self.plan_cutoffs(head))
-            .or_else(|| self.plan_message(now, head))?;
+        if !self.ready.has_any() {
+            return None;
+        }
+        let planned = if self.ready.has_only_whole() {
+            self.plan_whole_unless_held(now, head)?
+        } else {
+            self.plan_any(now, head)?
+        };
         if self.tick_at == Instant::NEVER {
             self.tick_at = now + self.resend_interval;
         }
         Some(planned)
     }
 
-    /// A packet of a message, unless they have to wait.
-    #[inline]
-    fn plan_message(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
-        if !self.ready.has_messages() {
+    /// A message of one packet, where nothing else waits.
+    #[inline(always)]
+    fn plan_whole_unless_held(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
+        if self.holds_messages(now) {
             return None;
         }
-        if let Some(until) = self.policy.hold_until(now) {
-            self.held_until = until;
-            return None;
+        let planned = self.plan_whole(head)?;
+        self.policy.sent(now, planned.bytes(head));
+        Some(planned)
+    }
+
+    /// Whatever comes first.
+    #[inline(never)]
+    fn plan_any(&mut self, now: Instant, head: &mut Head) -> Option<Planned> {
+        let control = self
+            .plan_control(head)
+            .or_else(|| self.plan_acknowledge(head))
+            .or_else(|| self.plan_cutoffs(head));
+        if control.is_some() || !self.ready.has_messages() || self.holds_messages(now) {
+            return control;
         }
-        self.held_until = Instant::ZERO;
         let any_long = self.ready.has_long();
         let oldest = if any_long && self.policy.serves_oldest() { self.plan_oldest(head) } else { None };
         let is_oldest = oldest.is_some();
@@ -107,12 +120,20 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         Some(planned)
     }
 
+    /// Whether messages have to wait now.
+    #[inline]
+    fn holds_messages(&mut self, now: Instant) -> bool {
+        let until = self.policy.hold_until(now);
+        self.held_until = until.unwrap_or(Instant::ZERO);
+        until.is_some()
+    }
+
     fn plan_control(&mut self, head: &mut Head) -> Option<Planned> {
-        while let Some(slot) = self.ready.control.pop_front() {
+        while let Some(slot) = self.ready.pop_control() {
             let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };
             if channel.put_control(slot, head, &self.policy, &mut self.counters) {
                 if channel.upkeep(slot).is_some_and(|upkeep| upkeep.control_queued) {
-                    self.ready.control.push_back(slot);
+                    self.ready.queue_control(slot);
                 }
                 return Some(channel.planned(PRIORITY_CONTROL, None));
             }
@@ -121,10 +142,10 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     fn plan_acknowledge(&mut self, head: &mut Head) -> Option<Planned> {
-        while let Some(&session) = self.ready.acknowledging.front() {
+        while let Some(session) = self.ready.acknowledging() {
             let channel = self.channels[usize::from(session)].as_deref_mut();
             let Some(channel) = channel.filter(|channel| !channel.acknowledged.is_empty()) else {
-                self.ready.acknowledging.pop_front();
+                self.ready.pop_acknowledging();
                 continue;
             };
             let count = channel.acknowledged.len().min(CALLS_PER_ACK_MAX);
@@ -137,7 +158,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     }
 
     fn plan_cutoffs(&mut self, head: &mut Head) -> Option<Planned> {
-        while let Some(session) = self.ready.informing.pop_front() {
+        while let Some(session) = self.ready.pop_informing() {
             let Some(channel) = self.channels[usize::from(session)].as_deref_mut() else { continue };
             // The session that was queued may have ended, and another be in its place.
             if !core::mem::take(&mut channel.cutoffs_queued) {
@@ -151,7 +172,7 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         None
     }
 
-    #[inline]
+    #[inline(always)]
     fn plan_whole(&mut self, head: &mut Head) -> Option<Planned> {
         while let Some(slot) = self.ready.pop_whole() {
             let Some(channel) = self.channels[usize::from(slot.session)].as_deref_mut() else { continue };

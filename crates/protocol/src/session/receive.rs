@@ -9,7 +9,7 @@ impl Sessions {
     /// Finds the session that a packet of a message belongs to, and takes the packet as a sign of life.
     ///
     /// `None` when the packet is to be dropped: it was altered, or its session is over.
-    #[inline]
+    #[inline(always)]
     pub fn admit(
         &mut self,
         from: PeerAddress,

@@ -67,15 +67,13 @@ pub enum MessagePacket<'a> {
 
 impl<'a> MessagePacket<'a> {
     /// Reads what follows `header`, whose opcode must be one of a message, in `packet` of a session of `protocol`.
-    #[inline]
     pub fn parse(header: &Header, packet: &'a [u8], protocol: Protocol) -> Result<Self, Malformed> {
+        check_argument(header, protocol)?;
         let argument = header.flags.argument();
-        if argument != 0 && !may_have_argument(protocol, header.opcode, argument) {
-            return malformed("an argument that its opcode does not have");
-        }
         match header.opcode {
             Opcode::Whole => {
-                Ok(Self::Whole { tag: u16_at(packet, HEADER_BYTES)?, payload: &packet[WHOLE_HEADER_BYTES..] })
+                let (tag, payload) = parse_whole(header, packet, protocol)?;
+                Ok(Self::Whole { tag, payload })
             }
             Opcode::Fragment => parse_fragment(packet),
             Opcode::Grant if packet.len() == HEADER_BYTES + 4 => {
@@ -95,6 +93,27 @@ impl<'a> MessagePacket<'a> {
             _ => malformed("a length or a protocol that its opcode does not have"),
         }
     }
+}
+
+/// The tag and the payload of a message of one packet, whose opcode is [`Opcode::Whole`]. A way of its own because most
+/// packets are such.
+#[inline]
+pub fn parse_whole<'a>(
+    header: &Header,
+    packet: &'a [u8],
+    protocol: Protocol,
+) -> Result<(u16, &'a [u8]), Malformed> {
+    check_argument(header, protocol)?;
+    Ok((u16_at(packet, HEADER_BYTES)?, &packet[WHOLE_HEADER_BYTES..]))
+}
+
+#[inline]
+fn check_argument(header: &Header, protocol: Protocol) -> Result<(), Malformed> {
+    let argument = header.flags.argument();
+    if argument != 0 && !may_have_argument(protocol, header.opcode, argument) {
+        return malformed("an argument that its opcode does not have");
+    }
+    Ok(())
 }
 
 /// Only homa has arguments: versions of cutoffs, and priorities.

@@ -18,8 +18,8 @@ pub(crate) use header::checksum_of;
 pub use header::{CallKey, Flags, HEADER_BYTES, Header, Opcode, SEQUENCE_MAX, WireSession, checksum_matches};
 pub use message::{
     CALLS_PER_ACK_MAX, FRAGMENT_HEADER_BYTES, KeyList, MessagePacket, RANGES_PER_RESEND_MAX, RangeList,
-    WHOLE_HEADER_BYTES, put_acknowledge, put_bare, put_cutoffs, put_fragment, put_grant, put_resend,
-    put_whole,
+    WHOLE_HEADER_BYTES, parse_whole, put_acknowledge, put_bare, put_cutoffs, put_fragment, put_grant,
+    put_resend, put_whole,
 };
 pub use session::{Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION};
 pub use tagged::{BATCH_ENTRY_BYTES, Batch, TaggedPacket, put_entry, put_tagged};

@@ -26,7 +26,7 @@ farcall_driver::declare_counters! {
 
 impl PacketCounters {
     /// Brings the counters up to date with the protocol's own.
-    #[inline]
+    #[inline(never)]
     pub(super) fn follow<B: AsRef<[u8]>, P: Policy>(&self, calls: &Calls<B, P>) {
         let (messages, sessions) = (calls.counters(), calls.sessions().counters());
         self.calls.set(messages.calls);

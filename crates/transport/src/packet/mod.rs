@@ -31,8 +31,11 @@ use transmit::Transmitter;
 use crate::trace::CallTracer;
 use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 
-/// After so many full bursts in a row peers are judged although more may have arrived.
-const FULL_BURSTS_MAX: u32 = 1024;
+/// After so many polls in a row that received something peers are judged although more may have arrived.
+const BUSY_POLLS_MAX: u32 = 1024;
+
+/// After so many polls in a row that received something the counters are brought up to date although there is more to do.
+const UNCOUNTED_POLLS_MAX: u32 = 16;
 
 /// Calls over one datagram driver, by the protocol that `P` makes.
 pub struct PacketTransport<D: Datagram, P: Policy> {
@@ -41,9 +44,10 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
     transmitter: Transmitter,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
-    burst_packets: usize,
-    /// How many bursts in a row were full, so that more packets may lie behind them.
-    full_bursts: u32,
+    /// How many polls in a row received something, so that more packets may lie behind that.
+    busy_polls: u32,
+    /// How many polls received something since the counters were brought up to date.
+    uncounted_polls: u32,
     counters: PacketCounters,
 }
 
@@ -60,16 +64,15 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         label: &str,
     ) -> Result<Self, ConfigError> {
         let outbound = Outbound::new(policy, config, driver.limits(), identity, seed)?;
-        let burst_packets = driver.limits().burst_packets;
-        let burst = Vec::with_capacity(burst_packets);
+        let burst = Vec::with_capacity(driver.limits().burst_packets);
         let counters = PacketCounters::new(counters, label);
         Ok(Self {
             driver,
             outbound,
             transmitter: Transmitter::default(),
             burst,
-            burst_packets,
-            full_bursts: 0,
+            busy_polls: 0,
+            uncounted_polls: 0,
             counters,
         })
     }
@@ -84,8 +87,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.outbound.round_trip(session)
     }
 
-    /// What happened so far; brought up to date by every poll that received something.
+    /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or too many in a
+    /// row had something.
     pub fn counters(&self) -> &PacketCounters {
+        self.counters.follow(&self.outbound.calls);
         &self.counters
     }
 
@@ -98,12 +103,23 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// read, or when there is no end to it.
     #[inline]
     fn handle_timeout(&mut self, received: usize, now: Instant) {
-        self.full_bursts = if received < self.burst_packets { 0 } else { self.full_bursts + 1 };
-        if (1..FULL_BURSTS_MAX).contains(&self.full_bursts) {
+        self.busy_polls = if received == 0 { 0 } else { self.busy_polls + 1 };
+        if (1..BUSY_POLLS_MAX).contains(&self.busy_polls) {
             self.outbound.calls.handle_timeout_of_calls(now);
         } else {
-            self.full_bursts = 0;
+            self.busy_polls = 0;
             self.outbound.calls.handle_timeout(now);
+        }
+    }
+
+    /// Nobody should wait for an answer until it is counted.
+    #[inline]
+    fn keep_counters(&mut self, received: usize) {
+        if received > 0 && self.uncounted_polls < UNCOUNTED_POLLS_MAX {
+            self.uncounted_polls += 1;
+        } else if self.uncounted_polls > 0 {
+            self.uncounted_polls = 0;
+            self.counters.follow(&self.outbound.calls);
         }
     }
 
@@ -111,9 +127,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         let received = self.driver.receive(&mut self.burst);
-        if received > 0
-            && let Some(found) = self.outbound.tracer.begin()
-        {
+        if received == 0 {
+            return 0;
+        }
+        if let Some(found) = self.outbound.tracer.begin() {
             self.outbound.mark_received(&self.burst, found);
         }
         for packet in self.burst.drain(..) {
@@ -173,9 +190,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
             self.outbound.feed_starved();
         }
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
-        if received > 0 {
-            self.counters.follow(&self.outbound.calls);
-        }
+        self.keep_counters(received);
         received
     }
 

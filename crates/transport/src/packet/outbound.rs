@@ -140,6 +140,13 @@ impl<P: Policy> Outbound<P> {
     /// Tells the sink which sessions came up and which ended.
     #[inline]
     pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
+        if self.calls.has_events() {
+            self.report_changed_sessions(sink);
+        }
+    }
+
+    #[cold]
+    fn report_changed_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.calls.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => {
@@ -174,6 +181,15 @@ impl<P: Policy> Outbox for Outbound<P> {
             CallError::TooMany { calls_max } => CallRefused::TooManyCalls { calls_max },
             CallError::Down => CallRefused::Down,
         })
+    }
+
+    #[inline]
+    fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
+        let made = self.calls.call(to_protocol(to), call.0, service.0, Payload::Slice(payload));
+        if self.tracer.is_on() && made.is_ok() {
+            self.mark_named(to, call);
+        }
+        made.is_ok()
     }
 
     #[inline]

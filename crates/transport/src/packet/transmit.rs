@@ -40,9 +40,18 @@ impl Transmitter {
         driver: &mut D,
         now: Instant,
     ) {
-        if !calls.wants_transmit() && self.declined.is_none() && !driver.is_backed_up() {
-            return;
+        if calls.wants_transmit() || self.declined.is_some() || driver.is_backed_up() {
+            self.transmit_now(calls, driver, now);
         }
+    }
+
+    #[inline(never)]
+    fn transmit_now<B: AsRef<[u8]>, P: Policy, D: Datagram>(
+        &mut self,
+        calls: &mut Calls<B, P>,
+        driver: &mut D,
+        now: Instant,
+    ) {
         if self.send_declined(driver) {
             let mut room = driver.send_room();
             while room > 0 && self.send_next(calls, driver, now) {
@@ -70,10 +79,9 @@ impl Transmitter {
             mark_transmitted(&self.tracer, session, packet.head);
         }
         let to = Destination(packet.to.0);
-        let sent = match packet.payload {
-            [] => driver.send(to, packet.priority, &[packet.head]),
-            payload => driver.send(to, packet.priority, &[packet.head, payload]),
-        };
+        let parts = [packet.head, packet.payload];
+        let parts = if packet.payload.is_empty() { &parts[..1] } else { &parts };
+        let sent = driver.send(to, packet.priority, parts);
         if sent.is_err() {
             let bytes = [packet.head, packet.payload].concat();
             self.declined = Some(Declined { to, priority: packet.priority, bytes });

@@ -1,14 +1,12 @@
 //! What looks through all operations: passed deadlines, which are seldom looked for, and ended sessions.
 
-use core::time::Duration;
-
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, SessionId};
 
 use super::{Operations, Slot};
 
-/// A gap between readings of the clock that deadlines are corrected for.
-const CLOCK_SLACK: Duration = Duration::from_micros(1);
+/// A longer gap between readings of the clock is one that deadlines are corrected for.
+const CLOCK_SLACK_NANOS: u64 = 1000;
 
 impl Operations {
     /// Whether operations were added since the last reading of the clock.
@@ -17,11 +15,12 @@ impl Operations {
         !self.added_since.is_empty()
     }
 
-    /// Tells the slab that the clock was read: `last` before, `now` this time. Operations added in between were given
+    /// Tells the slab that the clock was read after operations were added: `last` before, `now` this time. They were given
     /// deadlines from the old reading; a long gap is added to them.
     pub fn clock_was_read(&mut self, last: Instant, now: Instant) {
-        let gap = now - last;
-        if gap > CLOCK_SLACK {
+        // Before there is a `Duration`, which costs a division.
+        if now.as_nanos().saturating_sub(last.as_nanos()) > CLOCK_SLACK_NANOS {
+            let gap = now - last;
             let reading = self.clock_reading;
             let correct = |slot: &mut Slot| {
                 if slot.is_pending() && slot.clock_reading == reading {
@@ -53,6 +52,7 @@ impl Operations {
     }
 
     /// No deadline is earlier than this.
+    #[inline]
     pub fn earliest_deadline(&self) -> Instant {
         self.earliest_deadline
     }
