@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::litter::resident_bytes;
 use common::{LONG, Pair, pattern, settings, transports};
 use farcall::{
-    AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Peer, ReceiveError, Received,
+    AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Node, Peer, ReceiveError, Received,
     SendError, SendRefused, Sending, Service, Tag,
 };
 
@@ -394,4 +394,34 @@ fn a_handler_gets_what_no_receive_waits_for_in_order() {
         assert_eq!(waiting.wait().expect("a message")[..], [0]);
         assert_eq!(*seen.lock().expect("one thread"), (1..100).collect::<Vec<u8>>());
     }
+}
+
+/// All ten are one record.
+#[test]
+fn a_handler_that_asks_for_a_message_gets_the_next_of_those_that_came_together() {
+    let node = Node::alone().expect("this process");
+    let endpoint = || node.endpoint("ring+shm").expect("an endpoint");
+    let (sender, receiver) = (endpoint(), endpoint());
+    let to = sender.peer_endpoint(0, 1).expect("it is there");
+    sender.wait_for(to).expect("up");
+    let (handled, asked) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Vec<u8>>>::default());
+    let (in_handler, in_callback) = (Arc::clone(&handled), Arc::clone(&asked));
+    receiver.on_message(move |context, message: Received<'_>| {
+        in_handler.lock().expect("one thread").push(message[0]);
+        if message[0] == 3 {
+            let asked = Arc::clone(&in_callback);
+            let receive = context.receive(message.peer(), THERE).within(LONG);
+            let posted = receive.then(move |_, outcome| {
+                asked.lock().expect("one thread").push(outcome.as_ref().expect("a message")[0]);
+            });
+            posted.expect("posted");
+        }
+    });
+    for number in 0..10_u8 {
+        drop(sender.send(to, THERE, &[number]).start().expect("sent"));
+    }
+    sender.turn();
+    receiver.run_while(|| handled.lock().expect("one thread").len() < 9);
+    assert_eq!(*asked.lock().expect("one thread"), [4]);
+    assert_eq!(*handled.lock().expect("one thread"), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
 }

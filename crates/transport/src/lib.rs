@@ -3,6 +3,7 @@
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes both out
 //! of the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
 
+mod burst;
 mod heirless;
 mod library;
 mod mail;
@@ -14,6 +15,7 @@ mod ring;
 mod seam;
 pub mod trace;
 
+pub use burst::{Burst, ShortMessage};
 pub use farcall_protocol::matching::{Source, Tag};
 #[cfg(feature = "conformance")]
 pub use library::conformance;

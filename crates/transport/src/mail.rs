@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use farcall_protocol::matching::{Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag};
 
+use crate::burst::Taken;
 use crate::heirless::Heirless;
 use crate::payload::WaitingPayload;
 use crate::{
@@ -127,6 +128,15 @@ impl Correspondent {
         number
     }
 
+    /// Messages of a burst came and were received.
+    #[inline]
+    pub fn pass(&mut self, taken: Taken) -> Result<(), Overrun> {
+        self.receive_window.arrive(taken.lines)?;
+        self.receive_window.consume(taken.lines);
+        self.received = self.received.wrapping_add(u32::from(taken.messages));
+        Ok(())
+    }
+
     /// Takes back the sends of that name which wait; returns how many there were.
     pub fn cancel(&mut self, send: MessageId) -> usize {
         let before = self.sends.len();
@@ -146,6 +156,18 @@ impl Mail {
         }
     }
 
+    /// Whether messages go to the sink and to nobody else.
+    #[inline]
+    pub fn only_hands_on(&self) -> bool {
+        self.hands_on && self.matching.has_no_receives()
+    }
+
+    /// A message came: the receive that gets it, which waits no longer, if there is one.
+    #[inline(always)]
+    pub fn take_receive(&mut self, source: Source, tag: Tag) -> Option<MessageId> {
+        self.matching.arrive(source, tag).map(MessageId)
+    }
+
     /// A message came that counts so many `lines`; `leave` says whether it may wait where it lies.
     #[inline]
     pub fn arrive(
@@ -156,7 +178,7 @@ impl Mail {
         lines: u32,
         leave: bool,
     ) -> Result<Verdict, Overrun> {
-        let receive = self.matching.arrive(from.source, envelope.tag);
+        let receive = self.take_receive(from.source, envelope.tag);
         if receive.is_none() && leave && !self.hands_on {
             return Ok(Verdict::Left);
         }
@@ -164,7 +186,7 @@ impl Mail {
         let number = from.received;
         from.received = number.wrapping_add(1);
         let verdict = match receive {
-            Some(receive) => Verdict::Receive(MessageId(receive)),
+            Some(receive) => Verdict::Receive(receive),
             None if self.hands_on => Verdict::HandOn,
             None => {
                 self.keep(from.source, envelope, payload, lines, number);
@@ -200,6 +222,12 @@ impl Mail {
             }
             None => Err(ReceiveProgress::Posted),
         }
+    }
+
+    /// As [`Mail::post`] where no message waits; false when one does, and then nothing has happened.
+    #[inline(always)]
+    pub fn post_at_once(&mut self, receive: MessageId, source: Source, tag: Tag) -> bool {
+        self.matching.post_exact(receive.0, source, tag)
     }
 
     /// Takes back a receive. False when it does not wait.

@@ -132,14 +132,23 @@ impl Short {
     /// Copies the bytes here; false when they are too many.
     #[inline]
     pub fn set(&mut self, payload: &[u8]) -> bool {
-        // The lengths of numbers need no loop.
-        match payload.len() {
-            8 => self.bytes[..8].copy_from_slice(&payload[..8]),
-            4 => self.bytes[..4].copy_from_slice(&payload[..4]),
-            length if length <= SHORT_BYTES_MAX => self.bytes[..length].copy_from_slice(payload),
-            _ => return false,
+        let length = payload.len();
+        if length > SHORT_BYTES_MAX {
+            return false;
         }
-        self.length = payload.len() as u8;
+        // Two copies that overlap, of a length that is known, are less than a call of one that is not.
+        if let (Some(head), Some(tail)) = (payload.first_chunk::<8>(), payload.last_chunk::<8>()) {
+            self.bytes[..8].copy_from_slice(head);
+            self.bytes[length - 8..length].copy_from_slice(tail);
+        } else if let (Some(head), Some(tail)) = (payload.first_chunk::<4>(), payload.last_chunk::<4>()) {
+            self.bytes[..4].copy_from_slice(head);
+            self.bytes[length - 4..length].copy_from_slice(tail);
+        } else {
+            for (to, from) in self.bytes.iter_mut().zip(payload) {
+                *to = *from;
+            }
+        }
+        self.length = length as u8;
         true
     }
 }

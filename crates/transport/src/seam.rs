@@ -17,8 +17,8 @@ use farcall_protocol::{Identity, Instant};
 
 use crate::trace::CallTracer;
 use crate::{
-    CallRefused, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendOutcome,
-    SendProgress, SendRefused, Status,
+    Burst, CallRefused, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress,
+    SendOutcome, SendProgress, SendRefused, Status,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -93,6 +93,13 @@ pub trait Outbox {
         false
     }
 
+    /// As [`Outbox::receive`] with source and tag, where no message waits. False when one does, or the session is down; then
+    /// nothing has happened.
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+        let _ = (receive, from, tag);
+        false
+    }
+
     /// Takes back a send that is pending: true if nothing of it has left. Otherwise it goes on, and its end is reported.
     /// One name may stand for several sends; all that can be are taken back, and the number of those is returned.
     fn cancel_send(&mut self, send: MessageId) -> usize;
@@ -142,6 +149,21 @@ pub trait Sink {
     ) {
         // Only sinks that post receives are told of their ends.
         let _ = (outbox, receive, envelope, payload);
+    }
+
+    /// As [`Sink::received`] of a short message, where nobody is to be told who would want the outbox. False when somebody
+    /// is; then nothing has happened, and [`Sink::received`] follows.
+    ///
+    /// A way of its own because all of its arguments travel in registers, which a small message feels.
+    fn received_at_once(&mut self, receive: MessageId, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        let _ = (receive, session, tag, payload);
+        false
+    }
+
+    /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after
+    /// it has asked for a message, because the next may be what it has asked for.
+    fn messages(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut Burst<'_>) {
+        let _ = (outbox, session, burst);
     }
 
     /// A message came that no receive waits for. Only after [`Outbox::hand_on_unexpected`].
@@ -217,6 +239,16 @@ pub trait Transport: Send {
 
     /// The sending half, as handlers see it.
     fn outbox(&mut self) -> &mut dyn Outbox;
+
+    /// As that of the [`Outbox`], by one call through a table instead of two.
+    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        self.outbox().send_at_once(session, tag, payload)
+    }
+
+    /// As that of the [`Outbox`], by one call through a table instead of two.
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+        self.outbox().receive_at_once(receive, from, tag)
+    }
 
     /// How many polls may be given the same reading of the clock. A transport without timers of its own needs none
     /// that is fresh. Always the same.

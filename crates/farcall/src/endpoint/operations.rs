@@ -85,7 +85,7 @@ struct Slot {
     /// its own, because it is read right after its neighbours were written.
     id: CallId,
     session: SessionId,
-    /// Of a receive the most bytes, of a send the parts that have not ended.
+    /// Of a receive the most bytes, of a send the parts that have not ended, of a vacant slot the next one that is vacant.
     number: u32,
     /// The reading of the clock that the deadline was computed from.
     clock_reading: u16,
@@ -103,25 +103,32 @@ impl Slot {
         matches!(self.stage, Stage::PendingEvent | Stage::PendingFuture | Stage::Pending)
     }
 
-    /// Ends the use of the slot.
+    /// Ends the use of the slot, which becomes the first of those that are vacant.
     #[inline]
-    fn vacate(&mut self) {
+    fn vacate(&mut self, first_vacant: &mut u32) {
         self.stage = Stage::Vacant;
+        self.number = core::mem::replace(first_vacant, self.id.0 & 0xffff);
         self.id.0 = self.id.0.wrapping_add(1 << 16);
     }
 }
+
+/// No slot is vacant.
+const NO_SLOT: u32 = u32::MAX;
 
 /// The slab.
 pub struct Operations {
     slots: Vec<Slot>,
     /// By slot.
     attachments: Vec<Attachment>,
-    free: Vec<u16>,
+    /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
+    first_vacant: u32,
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
     clock_reading: u16,
-    /// Slots of the operations that were added since the last reading of the clock; no more than there are slots, and
-    /// then it may be any of them.
+    /// How many operations were added since the last reading of the clock; no more than there are slots, and then it may
+    /// be any of them.
+    added: usize,
+    /// Their slots. As long as the slab, so that noting one never takes memory.
     added_since: Vec<u16>,
     /// By kind.
     under_way: [usize; 3],
@@ -132,9 +139,10 @@ impl Operations {
         Self {
             slots: Vec::new(),
             attachments: Vec::new(),
-            free: Vec::new(),
+            first_vacant: NO_SLOT,
             earliest_deadline: Instant::NEVER,
             clock_reading: 0,
+            added: 0,
             added_since: Vec::new(),
             under_way: [0; 3],
         }
@@ -182,30 +190,33 @@ impl Operations {
 
     #[inline]
     fn occupy(&mut self, kind: Kind, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => self.grow()?,
-        };
+        if self.first_vacant == NO_SLOT {
+            self.grow()?;
+        }
+        let index = self.first_vacant as u16;
         self.earliest_deadline = self.earliest_deadline.min(deadline);
-        if self.added_since.len() < self.slots.len() {
-            self.added_since.push(index);
+        if let Some(place) = self.added_since.get_mut(self.added) {
+            *place = index;
+            self.added += 1;
         }
         self.under_way[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
+        self.first_vacant = slot.number;
         slot.kind = kind;
         (slot.session, slot.deadline, slot.clock_reading) = (session, deadline, self.clock_reading);
         Some((index, slot))
     }
 
+    /// Adds a slot, which is vacant.
     #[cold]
-    fn grow(&mut self) -> Option<u16> {
+    fn grow(&mut self) -> Option<()> {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot {
             stage: Stage::Vacant,
             kind: Kind::Call,
             id: CallId(u32::from(index)),
             session: SessionId(0),
-            number: 0,
+            number: self.first_vacant,
             clock_reading: 0,
             deadline: Instant::NEVER,
             token: 0,
@@ -214,22 +225,22 @@ impl Operations {
             tag: Tag(0),
         });
         self.attachments.push(Attachment::Nothing);
-        Some(index)
+        self.added_since.push(0);
+        self.first_vacant = u32::from(index);
+        Some(())
     }
 
     /// Ends a call that becomes an event, and gives its token; `None` for all others, which [`Self::end`] knows.
     #[inline]
     pub fn end_posted_call(&mut self, call: CallId, session: SessionId) -> Option<u64> {
-        let index = call.0 as u16;
-        let slot = self.slots.get_mut(usize::from(index))?;
+        let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
         let is_it = slot.id == call && slot.session == session && slot.kind == Kind::Call;
         if !is_it || slot.stage != Stage::PendingEvent {
             return None;
         }
-        slot.vacate();
+        slot.vacate(&mut self.first_vacant);
         let token = slot.token;
         self.under_way[Kind::Call as usize] -= 1;
-        self.free.push(index);
         Some(token)
     }
 
@@ -267,9 +278,8 @@ impl Operations {
         self.under_way[slot.kind as usize] -= 1;
         match slot.stage {
             Stage::PendingEvent => {
-                slot.vacate();
+                slot.vacate(&mut self.first_vacant);
                 let token = slot.token;
-                self.free.push(index);
                 Completion::Event(token)
             }
             Stage::PendingFuture => Completion::Future(None),
@@ -282,8 +292,7 @@ impl Operations {
             unreachable!("pending slots have a completion")
         };
         if !matches!(completion, Completion::Future(_)) {
-            self.slots[usize::from(index)].vacate();
-            self.free.push(index);
+            self.slots[usize::from(index)].vacate(&mut self.first_vacant);
         }
         completion
     }
@@ -315,8 +324,7 @@ impl Operations {
         let index = id.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
         if slot.stage == Stage::Done {
-            slot.vacate();
-            self.free.push(index);
+            slot.vacate(&mut self.first_vacant);
             return Some(self.take_attachment(index));
         }
         if let Some(waker) = waker {
@@ -344,9 +352,8 @@ impl Operations {
     /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
     pub fn abandon(&mut self, call: CallId) {
         let index = call.0 as u16;
-        self.slots[usize::from(index)].vacate();
+        self.slots[usize::from(index)].vacate(&mut self.first_vacant);
         self.take_attachment(index);
-        self.free.push(index);
     }
 
     #[inline]

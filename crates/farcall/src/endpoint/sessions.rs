@@ -104,11 +104,21 @@ impl Sessions {
     /// The peer that a session leads to, or led to until not too long ago.
     #[inline]
     pub fn peer_of(&mut self, session: SessionId) -> Peer {
-        if let Some((peer, _)) = self.live.get(self.last_found)
-            && peer.session == session
-        {
-            return *peer;
+        match self.last_peer(session) {
+            Some(peer) => peer,
+            None => self.find_peer(session),
         }
+    }
+
+    /// As [`Sessions::peer_of`] of the session that was asked for last, and `None` for any other.
+    #[inline]
+    pub fn last_peer(&self, session: SessionId) -> Option<Peer> {
+        let (peer, _) = self.live.get(self.last_found)?;
+        (peer.session == session).then_some(*peer)
+    }
+
+    #[cold]
+    fn find_peer(&mut self, session: SessionId) -> Peer {
         match self.live.iter().position(|(peer, _)| peer.session == session) {
             Some(place) => {
                 self.last_found = place;
@@ -118,7 +128,6 @@ impl Sessions {
         }
     }
 
-    #[cold]
     fn ended_peer(&self, session: SessionId) -> Peer {
         let known = self.ended.iter().rev().find(|(peer, _)| peer.session == session);
         known.map_or(Peer { session, rank: u32::MAX, endpoint: u32::MAX }, |(peer, _)| *peer)

@@ -7,8 +7,8 @@ use core::time::Duration;
 use farcall_protocol::{Identity, Instant};
 use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
-    CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
-    Service, SessionId, Short, Sink, Status,
+    Burst, CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
+    Service, SessionId, Short, Sink, Status, Tag,
 };
 
 use super::context::Context;
@@ -266,6 +266,20 @@ impl Sink for Turn<'_, '_> {
         payload: &Incoming<'_>,
     ) {
         self.end_receive(outbox, CallId(receive.0), envelope, payload);
+    }
+
+    #[inline]
+    fn received_at_once(&mut self, receive: MessageId, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        // No search for the peer: with nothing to come back to, no register has to be kept.
+        let Some(peer) = self.state.sessions.last_peer(session) else { return false };
+        let is_left = self.state.operations.leave_short(CallId(receive.0), peer, tag, payload);
+        self.state.counters.received.add(u64::from(is_left));
+        is_left
+    }
+
+    #[inline]
+    fn messages(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut Burst<'_>) {
+        self.hand_on_burst(outbox, session, burst);
     }
 
     #[inline]

@@ -2,22 +2,24 @@
 
 use super::table::{NONE, Table};
 
+/// A node. What is known of it lies beside its place in the queue, so that both are in one cache line.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Link<V> {
     key: u64,
     previous: u32,
     next: u32,
+    value: V,
 }
 
 /// Queues by key. A node is in one of them at most.
 #[derive(Debug)]
-pub struct Lists {
+pub struct Lists<V> {
     table: Table,
     /// By node.
-    links: Vec<Link>,
+    links: Vec<Link<V>>,
 }
 
-impl Lists {
+impl<V: Copy + Default> Lists<V> {
     /// All queues are empty.
     pub fn new(seed: u64) -> Self {
         Self { table: Table::new(seed), links: Vec::new() }
@@ -26,8 +28,8 @@ impl Lists {
     /// The first node of the queue of `key`.
     #[inline]
     pub fn first(&self, key: u64) -> Option<u32> {
-        let first = self.table.first(self.table.find(key)?);
-        (first != NONE).then_some(first)
+        let first = self.table.first(key);
+        ((first as usize) < self.links.len()).then_some(first)
     }
 
     /// The node behind one that is in a queue.
@@ -36,43 +38,44 @@ impl Lists {
         (next != NONE).then_some(next)
     }
 
-    /// Takes the first node off the queue of `key`.
+    /// What is known of a node that is, or once was, in a queue.
     #[inline]
-    pub fn pop(&mut self, key: u64) -> Option<u32> {
-        let place = self.table.find(key)?;
-        let queue = self.table.queue(place);
+    pub fn value_mut(&mut self, node: u32) -> Option<&mut V> {
+        self.links.get_mut(node as usize).map(|link| &mut link.value)
+    }
+
+    /// Takes the first node off the queue of `key`; gives it and what is known of it.
+    #[inline(always)]
+    pub fn pop(&mut self, key: u64) -> Option<(u32, &mut V)> {
+        let queue = self.table.queue(key);
         let node = queue.first;
-        if node == NONE {
-            return None;
-        }
-        let next = self.links[node as usize].next;
+        // What stands for no node is no place here either.
+        let next = self.links.get(node as usize)?.next;
         queue.first = next;
         if next != NONE {
             self.links[next as usize].previous = NONE;
         }
-        Some(node)
+        Some((node, &mut self.links[node as usize].value))
     }
 
-    /// Puts a node, which is in no queue, at the end of the queue of `key`.
-    #[inline]
-    pub fn push(&mut self, key: u64, node: u32) {
-        let place = self.table.find_or_take(key);
-        let queue = self.table.queue(place);
-        let previous = if queue.first == NONE { NONE } else { queue.last };
-        queue.last = node;
-        if previous == NONE {
-            queue.first = node;
-        } else {
-            self.links[previous as usize].next = node;
-        }
-        if self.links.len() <= node as usize {
-            self.grow(node);
-        }
-        // One by one: a link that is first put together elsewhere would be read back before it is written.
-        let link = &mut self.links[node as usize];
+    /// Puts a node, which is in no queue, at the end of the queue of `key`. What is known of it is for the caller to write,
+    /// field by field: a value that is first put together elsewhere would be read back before it is written.
+    #[inline(always)]
+    pub fn push(&mut self, key: u64, node: u32) -> &mut V {
+        // What is seldom lies at the ends of ways of its own, so that the common way keeps nothing for after it.
+        let Some(link) = self.links.get_mut(node as usize) else { return self.push_behind_all(key, node) };
         link.key = key;
-        link.previous = previous;
+        link.previous = NONE;
         link.next = NONE;
+        let Some(queue) = self.table.taken(key) else { return self.push_first(key, node) };
+        let last = core::mem::replace(&mut queue.last, node);
+        if queue.has_nodes() {
+            self.links[last as usize].next = node;
+            self.links[node as usize].previous = last;
+        } else {
+            queue.first = node;
+        }
+        &mut self.links[node as usize].value
     }
 
     #[cfg(test)]
@@ -80,17 +83,26 @@ impl Lists {
         self.table.places()
     }
 
+    /// As [`Lists::push`] of a node with a higher number than any before.
     #[cold]
-    fn grow(&mut self, node: u32) {
-        self.links.resize(node as usize + 1, Link { key: 0, previous: NONE, next: NONE });
+    fn push_behind_all(&mut self, key: u64, node: u32) -> &mut V {
+        let unused = Link { key: 0, previous: NONE, next: NONE, value: V::default() };
+        self.links.resize(node as usize + 1, unused);
+        self.push(key, node)
+    }
+
+    /// As [`Lists::push`] with a key that has no queue.
+    #[cold]
+    fn push_first(&mut self, key: u64, node: u32) -> &mut V {
+        self.table.take(key);
+        self.push(key, node)
     }
 
     /// Takes a node, which is in one of the queues, out of it.
     pub fn remove(&mut self, node: u32) {
-        let Link { key, previous, next } = self.links[node as usize];
+        let Link { key, previous, next, .. } = self.links[node as usize];
         if previous == NONE || next == NONE {
-            let place = self.table.find(key).expect("a queue with nodes has a place");
-            let queue = self.table.queue(place);
+            let queue = self.table.queue(key);
             if previous == NONE {
                 queue.first = next;
             }

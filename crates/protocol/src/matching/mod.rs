@@ -64,10 +64,21 @@ impl<M> Matching<M> {
         None
     }
 
+    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all; false when one
+    /// does, and then nothing has happened.
+    #[inline(always)]
+    pub fn post_exact(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
+        let may_wait = self.unexpected.is_empty();
+        if may_wait {
+            self.posted.push(receive, Pattern { source: Some(source), tag: Some(tag) });
+        }
+        may_wait
+    }
+
     /// A message came: the receive that gets it, which waits no longer, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        if self.posted.is_empty() { None } else { self.posted.take(source, tag) }
+        self.posted.take(source, tag)
     }
 
     /// Keeps a message that [`Matching::arrive`] had no receive for.
@@ -88,6 +99,12 @@ impl<M> Matching<M> {
     /// Drops the unexpected messages of a source of which `is_forgotten` says so.
     pub fn forget(&mut self, source: Source, is_forgotten: impl Fn(&M) -> bool) {
         self.unexpected.forget(source, is_forgotten);
+    }
+
+    /// Whether no receive waits.
+    #[inline]
+    pub fn has_no_receives(&self) -> bool {
+        self.posted.is_empty()
     }
 
     /// How many receives wait.

@@ -7,6 +7,10 @@
 /// No node.
 pub const NONE: u32 = u32::MAX;
 
+/// What a place has instead of a first node when no queue has taken it. No node has this number either, so that who looks
+/// for a node need not tell the two apart.
+const VACANT: u32 = u32::MAX - 1;
+
 /// The fractional part of the golden ratio: a multiplier that spreads neighbouring keys, whatever the seed.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -16,13 +20,25 @@ const PLACES_MIN: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
     key: u64,
-    taken: bool,
-    /// [`NONE`] when the queue is empty.
+    /// No node when the queue is empty.
     pub first: u32,
     pub last: u32,
 }
 
-const VACANT: Queue = Queue { key: 0, taken: false, first: NONE, last: NONE };
+const VACANT_PLACE: Queue = Queue { key: 0, first: VACANT, last: NONE };
+
+impl Queue {
+    #[inline]
+    fn is_taken(&self) -> bool {
+        self.first != VACANT
+    }
+
+    /// Whether it is a queue that has nodes.
+    #[inline]
+    pub fn has_nodes(&self) -> bool {
+        self.first < VACANT
+    }
+}
 
 /// The ends of all queues.
 #[derive(Debug)]
@@ -36,45 +52,42 @@ pub struct Table {
 impl Table {
     /// A table without queues.
     pub fn new(seed: u64) -> Self {
-        Self { places: vec![VACANT; PLACES_MIN], taken: 0, multiplier: (seed ^ GOLDEN_RATIO) | 1 }
+        Self { places: vec![VACANT_PLACE; PLACES_MIN], taken: 0, multiplier: (seed ^ GOLDEN_RATIO) | 1 }
     }
 
-    /// The place of the queue of `key`.
-    #[inline]
-    pub fn find(&self, key: u64) -> Option<usize> {
+    /// The place of the queue of `key`, or else the one that it would take.
+    #[inline(always)]
+    fn find(&self, key: u64) -> usize {
         let mask = self.places.len() - 1;
-        let mut place = self.hash(key);
+        let mut place = self.hash(key) & mask;
         loop {
-            let queue = &self.places[place & mask];
-            if queue.key == key && queue.taken {
-                return Some(place & mask);
+            let queue = &self.places[place];
+            if queue.key == key || !queue.is_taken() {
+                return place;
             }
-            if !queue.taken {
-                return None;
-            }
-            place += 1;
+            place = (place + 1) & mask;
         }
     }
 
-    /// The place of the queue of `key`, which gets one if it has none.
-    #[inline]
-    pub fn find_or_take(&mut self, key: u64) -> usize {
-        match self.find(key) {
-            Some(place) => place,
-            None => self.take(key),
-        }
-    }
-
-    /// A queue by its place, which stays the same until the next [`Table::find_or_take`].
-    #[inline]
-    pub fn queue(&mut self, place: usize) -> &mut Queue {
+    /// The queue of `key`, to take nodes out. That of a key which has none is without nodes.
+    #[inline(always)]
+    pub fn queue(&mut self, key: u64) -> &mut Queue {
+        let place = self.find(key);
         &mut self.places[place]
     }
 
-    /// The first node of the queue at a place.
+    /// The queue of `key` if it has one, to put nodes in.
+    #[inline(always)]
+    pub fn taken(&mut self, key: u64) -> Option<&mut Queue> {
+        let place = self.find(key);
+        let queue = &mut self.places[place];
+        queue.is_taken().then_some(queue)
+    }
+
+    /// The first node of the queue of `key`, or none.
     #[inline]
-    pub fn first(&self, place: usize) -> u32 {
-        self.places[place].first
+    pub fn first(&self, key: u64) -> u32 {
+        self.places[self.find(key)].first
     }
 
     #[cfg(test)]
@@ -82,36 +95,26 @@ impl Table {
         self.places.len()
     }
 
-    #[cold]
-    fn take(&mut self, key: u64) -> usize {
+    /// Gives `key`, which has none, a queue.
+    pub fn take(&mut self, key: u64) {
         if (self.taken + 1) * 2 > self.places.len() {
             self.rebuild();
         }
         self.taken += 1;
-        let place = self.vacant_place(key);
-        self.places[place] = Queue { key, taken: true, ..VACANT };
-        place
+        let place = self.find(key);
+        self.places[place] = Queue { key, first: NONE, last: NONE };
     }
 
     fn rebuild(&mut self) {
-        let live: Vec<Queue> = self.places.iter().filter(|queue| queue.first != NONE).copied().collect();
+        let live: Vec<Queue> = self.places.iter().filter(|queue| queue.has_nodes()).copied().collect();
         let places = (live.len() * 4).next_power_of_two().max(PLACES_MIN);
         self.places.clear();
-        self.places.resize(places, VACANT);
+        self.places.resize(places, VACANT_PLACE);
         self.taken = live.len();
         for queue in live {
-            let place = self.vacant_place(queue.key);
+            let place = self.find(queue.key);
             self.places[place] = queue;
         }
-    }
-
-    fn vacant_place(&self, key: u64) -> usize {
-        let mask = self.places.len() - 1;
-        let mut place = self.hash(key) & mask;
-        while self.places[place].taken {
-            place = (place + 1) & mask;
-        }
-        place
     }
 
     /// The upper half of a product depends on all bits of the key.

@@ -7,7 +7,7 @@ use super::pattern::{KINDS, Pattern, Source, Tag};
 /// Messages by everything that can be asked for, in the order in which they came.
 #[derive(Debug)]
 pub struct Unexpected<M> {
-    lists: [Lists; KINDS],
+    lists: [Lists<()>; KINDS],
     messages: Vec<Option<Expected<M>>>,
     vacant: Vec<u32>,
 }
@@ -42,7 +42,7 @@ impl<M> Unexpected<M> {
     /// Takes the oldest message that fits out.
     pub fn take(&mut self, pattern: Pattern) -> Option<Expected<M>> {
         let kind = pattern.kind();
-        let node = self.lists[kind].pop(pattern.key())?;
+        let (node, _) = self.lists[kind].pop(pattern.key())?;
         for (_, lists) in self.lists.iter_mut().enumerate().filter(|(other, _)| *other != kind) {
             lists.remove(node);
         }

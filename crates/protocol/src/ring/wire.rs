@@ -125,6 +125,15 @@ impl EntryHeader {
         self.call as u64 | (selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
     }
 
+    /// Tag and length, if the word is the header of a tagged message with its payload.
+    #[inline(always)]
+    pub const fn tagged_message(word: u64) -> Option<(u32, usize)> {
+        if !matches!(KINDS[(word >> 61) as usize], EntryKind::Message) {
+            return None;
+        }
+        Some((word as u32, (word >> 48) as usize & ENTRY_LENGTH_MAX))
+    }
+
     /// The header that a word means.
     #[inline]
     pub const fn from_word(word: u64) -> Result<Self, Violation> {

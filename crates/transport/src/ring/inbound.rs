@@ -14,7 +14,7 @@ use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
 use super::tagged::overrun;
 use crate::mail::{Patience, Verdict};
 use crate::trace::event;
-use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
+use crate::{Burst, CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
 const RECORDS_PER_POLL: usize = 16;
@@ -100,6 +100,15 @@ impl<D: LaneDriver> Outbound<D> {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
                 self.mark_received(slot, entry, found);
+            } else if entry.kind == EntryKind::Message {
+                let bytes_max = self.sessions[slot].message_bytes_max;
+                let burst = Burst::new(record, at, entries - entries_read, bytes_max);
+                let (end, taken) = self.hand_on_burst(slot, burst, sink)?;
+                if taken > 0 {
+                    (at, entries_read) = (end, entries_read + taken);
+                    *patience = patience.after(Verdict::HandOn);
+                    continue;
+                }
             }
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {

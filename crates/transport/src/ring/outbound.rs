@@ -248,6 +248,11 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         self.post_receive(receive, from, tag)
     }
 
+    #[inline]
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+        self.slot_of(from.session).is_some() && self.mail.post_at_once(receive, from.source, tag)
+    }
+
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
         self.mail.withdraw(receive)
     }

@@ -19,7 +19,7 @@ const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
 impl<S: LaneSender> Session<S> {
     /// Writes an entry into the open record; false when none is open, or it has no room.
     #[inline(always)]
-    fn append(&mut self, header: u64, payload: &[u8]) -> bool {
+    pub fn append(&mut self, header: u64, payload: &[u8]) -> bool {
         let batch = &mut self.batch;
         let end = batch.used + WORD_BYTES + padded(payload.len());
         if end > batch.room {
@@ -99,8 +99,9 @@ impl<D: LaneDriver> Outbound<D> {
         session.append(header, payload) || self.append_to_next(slot, header, payload)
     }
 
+    /// Writes an entry into a record that is opened for it; false when there is no room.
     #[inline(never)]
-    fn append_to_next(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+    pub fn append_to_next(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
         self.sessions[slot].stage == Stage::Up
             && self.open_record(slot, WORD_BYTES + padded(payload.len()))
             && self.sessions[slot].append(header, payload)

@@ -13,8 +13,8 @@ use super::session::{Message, Stage};
 use crate::mail::{Claimed, Verdict, WaitingSend};
 use crate::trace::event;
 use crate::{
-    DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress, SendRefused,
-    SessionId, Sink,
+    Burst, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress,
+    SendRefused, SessionId, ShortMessage, Sink,
 };
 
 impl<D: LaneDriver> Outbound<D> {
@@ -43,13 +43,21 @@ impl<D: LaneDriver> Outbound<D> {
         let counted = lines(payload.len());
         let may_leave = session.stage == Stage::Up
             && session.mail.may_send(counted)
-            && payload.len() <= session.message_bytes_max;
-        if !may_leave || !self.transmit_inline(slot, Message::tagged(tag), payload) {
+            && payload.len() <= session.message_bytes_max.min(session.inline_bytes);
+        if !may_leave {
             return false;
         }
+        let header = Message::tagged(tag).inline_header(payload.len()).to_word();
+        if session.append(header, payload) {
+            self.tracer.mark_submitted(submitted, session.mail.send(counted), session.id);
+            return true;
+        }
+        self.append_to_next(slot, header, payload) && self.count_sent(slot, counted, submitted)
+    }
+
+    fn count_sent(&mut self, slot: usize, counted: u32, submitted: Option<u64>) -> bool {
         let session = &mut self.sessions[slot];
-        let number = session.mail.send(counted);
-        self.tracer.mark_submitted(submitted, number, session.id);
+        self.tracer.mark_submitted(submitted, session.mail.send(counted), session.id);
         true
     }
 
@@ -173,6 +181,40 @@ impl<D: LaneDriver> Outbound<D> {
         }
         self.counters.messages_received.increment();
         Ok(verdict)
+    }
+
+    /// Hands messages of a burst to those who wait for them, until one comes that nobody waits for; says where the next
+    /// entry is, and how many there were. They are not traced.
+    #[inline(always)]
+    pub fn hand_on_burst(
+        &mut self,
+        slot: usize,
+        mut burst: Burst<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(usize, u16), DownReason> {
+        let session = &self.sessions[slot];
+        let (id, source) = (session.id, session.mail.source);
+        if self.mail.only_hands_on() {
+            // A copy, so that the other way has its own in registers.
+            let mut lent = burst;
+            sink.messages(self, id, &mut lent);
+            burst = lent;
+        } else {
+            while let Some(message) = burst.peek() {
+                let Some(receive) = self.mail.take_receive(source, message.tag) else { break };
+                burst.advance(message);
+                let ShortMessage { tag, payload } = message;
+                if !sink.received_at_once(receive, id, tag, payload) {
+                    let envelope = Envelope { session: id, tag, bytes: payload.len() };
+                    sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+                }
+            }
+        }
+        let (at, taken) = burst.end();
+        // None of them was kept, so that it is early enough to look at the window now.
+        self.sessions[slot].mail.pass(taken).map_err(overrun)?;
+        self.counters.messages_received.add(u64::from(taken.messages));
+        Ok((at, taken.messages))
     }
 
     /// Hands the messages that waited to a sink that takes all.

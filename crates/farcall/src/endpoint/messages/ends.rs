@@ -1,6 +1,9 @@
 //! How sends and receives end: what the transport reports, deadlines, cancellation.
 
-use farcall_transport::{CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, ReceiveProgress};
+use farcall_transport::{
+    Burst, CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, ReceiveProgress, SessionId,
+    ShortMessage,
+};
 
 use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
 use super::{ReceiveCallback, SendCallback};
@@ -100,6 +103,22 @@ impl Turn<'_, '_> {
         let Some(mut handler) = self.state.messages.handler.take() else { return };
         let received = Received { peer, tag: envelope.tag, payload };
         handler(&mut Context { outbox, state: self.state }, received);
+        self.state.messages.handler.get_or_insert(handler);
+    }
+
+    /// Messages came, and no receive waits for any. Those behind one whose handler has asked for a message are left.
+    #[inline]
+    pub fn hand_on_burst(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut Burst<'_>) {
+        let peer = self.state.sessions.peer_of(session);
+        let Some(mut handler) = self.state.messages.handler.take() else { return };
+        while let Some(ShortMessage { tag, payload }) = burst.take() {
+            let received = Received { peer, tag, payload: &Incoming::Borrowed(payload) };
+            handler(&mut Context { outbox, state: self.state }, received);
+            if self.state.operations.under_way(Kind::Receive) > 0 {
+                break;
+            }
+        }
+        self.state.counters.received.add(burst.taken() as u64);
         self.state.messages.handler.get_or_insert(handler);
     }
 

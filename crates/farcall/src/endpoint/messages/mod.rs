@@ -13,6 +13,7 @@ mod wanted;
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 
+use farcall_protocol::Instant;
 use farcall_transport::CallId;
 
 use super::context::Context;
@@ -35,7 +36,7 @@ pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
 
 /// What an endpoint knows of its messages beside their operations.
 pub struct Messages {
-    pub timeout: Duration,
+    timeout_nanos: u64,
     pub handler: Option<MessageHandler>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
     pub ended: VecDeque<Ended>,
@@ -45,6 +46,16 @@ pub struct Messages {
 
 impl Messages {
     pub fn new(timeout: Duration) -> Self {
-        Self { timeout, handler: None, ended: VecDeque::new(), failed_parts: HashMap::new() }
+        let timeout_nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        Self { timeout_nanos, handler: None, ended: VecDeque::new(), failed_parts: HashMap::new() }
+    }
+
+    /// The deadline of an operation that begins now.
+    #[inline]
+    pub fn deadline(&self, now: Instant, timeout: Option<Duration>) -> Instant {
+        match timeout {
+            None => Instant::from_nanos(now.as_nanos().saturating_add(self.timeout_nanos)),
+            Some(timeout) => now + timeout,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::future::{Future, IntoFuture};
 use core::pin::Pin;
-use core::task::{Context as TaskContext, Poll};
+use core::task::{Context as TaskContext, Poll, Waker};
 use core::time::Duration;
 
 use farcall_protocol::Instant;
@@ -14,6 +14,7 @@ use super::wanted::Wanted;
 use super::{Ended, ReceiveCallback};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::{Context, Operation};
+use crate::endpoint::core::Core;
 use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
@@ -57,12 +58,20 @@ impl<'e> ReceiveMessage<'e> {
     /// Always inlined: a receive that is given back through memory would be read there before it is whole.
     #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
-        match self.ask() {
-            Ok(id) => Ok(Receiving { endpoint: self.endpoint, id, fetched: false }),
+        let Self { endpoint, wanted: Wanted { from, tag, room, timeout } } = self;
+        if let (Some(Peer { session, rank, endpoint: number }), Some(tag), None) = (from, tag, timeout)
+            && let Some(id) = endpoint.core().ask_at_once(session, Source::new(rank, number), tag, room)
+        {
+            return Ok(Receiving { endpoint, pending: Some(id) });
+        }
+        // Put together again, so that what is asked for at once is never in memory.
+        match (Self { endpoint, wanted: Wanted { from, tag, room, timeout } }).ask() {
+            Ok(id) => Ok(Receiving { endpoint, pending: Some(id) }),
             Err(error) => Err(*error),
         }
     }
 
+    #[inline(never)]
     fn ask(&self) -> Result<CallId, Box<ReceiveError>> {
         let core = &mut *self.endpoint.core();
         let (id, message) =
@@ -117,21 +126,23 @@ impl<'e> Future for ReceivingOrRefused<'e> {
     }
 }
 
+const FETCHED_ONCE: &str = "a future fetches its result once";
+
 /// A receive under way. Some task or thread must poll the endpoint for it to progress.
 ///
 /// Dropping it gives the receive up; if it has its message already, that is lost.
 #[must_use = "dropping it gives up the receive"]
 pub struct Receiving<'e> {
     endpoint: &'e Endpoint,
-    id: CallId,
-    fetched: bool,
+    /// `None` once its end was fetched.
+    pending: Option<CallId>,
 }
 
 impl<'e> Receiving<'e> {
     /// Whether the message is there, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.endpoint.core().state.operations.is_done(self.id)
+        self.pending.is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
     }
 
     /// The message if it is there, or else the receive again.
@@ -151,34 +162,42 @@ impl<'e> Receiving<'e> {
     pub fn wait(mut self) -> Result<Message<'e>, ReceiveError> {
         match self.fetch_short() {
             Some(message) => Ok(message),
-            None => self.wait_for_any(),
+            None => self.wait_for_any().map(|message| Message::new(message, self.endpoint)),
         }
     }
 
     #[inline(never)]
-    fn wait_for_any(mut self) -> Result<Message<'e>, ReceiveError> {
-        let id = self.id;
+    fn wait_for_any(&mut self) -> Result<KeptMessage, ReceiveError> {
+        let id = self.pending.expect(FETCHED_ONCE);
         self.endpoint.poll_until(|state| state.operations.is_done(id));
-        self.fetch(None).expect("the operation is done")
+        self.fetch_kept(None).expect("the operation is done")
     }
 
     /// Gives the receive up: [`ReceiveError::Cancelled`], unless it has its message already.
     pub fn cancel(self) -> Result<Message<'e>, ReceiveError> {
-        self.endpoint.cancel(Operation(self.id));
+        if let Some(id) = self.pending {
+            self.endpoint.cancel(Operation(id));
+        }
         self.wait()
     }
 
     #[inline(always)]
     fn fetch_short(&mut self) -> Option<Message<'e>> {
-        let (peer, tag, short) = self.endpoint.core().state.operations.fetch_short(self.id)?;
-        self.fetched = true;
+        let (peer, tag, short) = self.endpoint.core().state.operations.fetch_short(self.pending?)?;
+        self.pending = None;
         Some(Message::short(peer, tag, short, self.endpoint))
     }
 
-    fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<Message<'e>, ReceiveError>> {
-        let result = self.endpoint.core().state.operations.fetch_received(self.id, waker)?;
-        self.fetched = true;
+    fn fetch(&mut self, waker: Option<&Waker>) -> Option<Result<Message<'e>, ReceiveError>> {
+        let result = self.fetch_kept(waker)?;
         Some(result.map(|message| Message::new(message, self.endpoint)))
+    }
+
+    fn fetch_kept(&mut self, waker: Option<&Waker>) -> Option<Result<KeptMessage, ReceiveError>> {
+        let id = self.pending.expect(FETCHED_ONCE);
+        let result = self.endpoint.core().state.operations.fetch_received(id, waker)?;
+        self.pending = None;
+        Some(result)
     }
 }
 
@@ -193,8 +212,8 @@ impl<'e> Future for Receiving<'e> {
 impl Drop for Receiving<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.fetched {
-            self.endpoint.abandon(self.id);
+        if let Some(id) = self.pending {
+            self.endpoint.abandon(id);
         }
     }
 }
@@ -274,10 +293,15 @@ fn begin(
     add: impl FnOnce(&mut Operations, SessionId, Instant, u32) -> Option<CallId>,
 ) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
     let &Wanted { from, tag, room, timeout } = wanted;
-    let deadline = state.now + timeout.unwrap_or(state.messages.timeout);
+    let deadline = state.messages.deadline(state.now, timeout);
     let session = from.map(|peer| peer.session);
     let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), deadline, room)
         .ok_or(ReceiveError::TooMany { operations_max: OPERATIONS_MAX })?;
+    if let (Some(peer), Some(tag)) = (from, tag)
+        && outbox.receive_at_once(MessageId(id.0), origin_of(peer), tag)
+    {
+        return Ok((id, None));
+    }
     let mut progress = outbox.receive(MessageId(id.0), from.map(origin_of), tag);
     if matches!(progress, ReceiveProgress::Down) {
         progress = receive_elsewhere(outbox, state, id, from, tag);
@@ -285,6 +309,21 @@ fn begin(
     Ok((id, outcome_of(state, from, room, progress)))
 }
 
+impl Core {
+    /// Asks for a message for a future, where nothing stands in the way; its arguments travel in registers.
+    #[inline(never)]
+    fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
+        let deadline = self.state.messages.deadline(self.state.now, None);
+        let id = self.state.operations.add_receive_future(session, deadline, room)?;
+        let is_posted = self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
+        if !is_posted {
+            self.state.operations.take_back(id);
+        }
+        is_posted.then_some(id)
+    }
+}
+
+#[inline]
 fn origin_of(peer: Peer) -> Origin {
     Origin { source: Source::new(peer.rank, peer.endpoint), session: peer.session }
 }

@@ -11,6 +11,7 @@ use super::outcome::SendError;
 use super::{Ended, SendCallback};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::{Context, Operation};
+use crate::endpoint::core::Core;
 use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
@@ -54,14 +55,14 @@ impl<'e> SendMessage<'e, '_> {
     /// Sends the message now; the future that is returned completes with it.
     #[inline(always)]
     pub fn start(self) -> Result<Sending<'e>, SendError> {
-        let Self { endpoint, to, tag, ref payload, .. } = self;
+        let Self { endpoint, to, tag, payload, timeout } = self;
+        if let (Destinations::One(peer), Outgoing::Slice(bytes)) = (to, &payload)
+            && endpoint.core().send_at_once(peer, tag, bytes)
         {
-            let core = &mut *endpoint.core();
-            if leaves_at_once(core.transport.outbox(), &mut core.state, to, tag, payload) {
-                return Ok(Sending { endpoint, pending: None });
-            }
+            return Ok(Sending { endpoint, pending: None });
         }
-        self.start_slowly()
+        // Put together again, so that what leaves at once is never in memory.
+        Self { endpoint, to, tag, payload, timeout }.start_slowly()
     }
 
     #[inline(never)]
@@ -267,7 +268,7 @@ struct Parts {
 impl Parts {
     /// Adds the operation under whose number the parts were sent.
     fn follow(self, state: &mut State, timeout: Option<Duration>, completion: Completion) -> CallId {
-        let deadline = state.now + timeout.unwrap_or(state.messages.timeout);
+        let deadline = state.messages.deadline(state.now, timeout);
         let operations = &mut state.operations;
         let id = operations
             .add_message(Kind::Send, NO_SESSION, deadline, self.pending, completion)
@@ -292,6 +293,16 @@ fn begin(
         return Ok(Begun::Done);
     }
     begin_slowly(outbox, state, to, tag, payload)
+}
+
+impl Core {
+    /// Sends a message to one peer if that is its end; otherwise nothing has happened.
+    #[inline(always)]
+    fn send_at_once(&mut self, to: Peer, tag: Tag, payload: &[u8]) -> bool {
+        let has_left = self.transport.send_at_once(to.session, tag, payload);
+        self.state.counters.messages.add(u64::from(has_left));
+        has_left
+    }
 }
 
 /// Sends a message to one peer if that is its end; otherwise nothing has happened.

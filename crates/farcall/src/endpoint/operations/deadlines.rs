@@ -12,7 +12,7 @@ impl Operations {
     /// Whether operations were added since the last reading of the clock.
     #[inline]
     pub fn were_added(&self) -> bool {
-        !self.added_since.is_empty()
+        self.added > 0
     }
 
     /// Tells the slab that the clock was read after operations were added: `last` before, `now` this time. They were given
@@ -29,13 +29,15 @@ impl Operations {
                     slot.clock_reading = reading.wrapping_sub(1);
                 }
             };
-            if self.added_since.len() < self.slots.len() {
-                self.added_since.iter().for_each(|&index| correct(&mut self.slots[usize::from(index)]));
+            if self.added < self.slots.len() {
+                self.added_since[..self.added]
+                    .iter()
+                    .for_each(|&index| correct(&mut self.slots[usize::from(index)]));
             } else {
                 self.slots.iter_mut().for_each(correct);
             }
         }
-        self.added_since.clear();
+        self.added = 0;
         self.clock_reading = self.clock_reading.wrapping_add(1);
     }
 

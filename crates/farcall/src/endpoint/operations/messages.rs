@@ -8,23 +8,25 @@ use core::task::Waker;
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
-use super::{Attachment, Completion, Kind, Operations, Stage};
+use super::{Attachment, Completion, Kind, NO_SLOT, Operations, Stage};
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
 
 impl Operations {
+    /// Takes back a receive for a future that was added last.
+    #[cold]
+    pub fn take_back(&mut self, id: CallId) {
+        self.cancel(id);
+        self.abandon(id);
+    }
+
     /// The number that the next operation will have; `None` when the slab is full.
     #[inline]
     pub fn next_id(&mut self) -> Option<CallId> {
-        let index = match self.free.last() {
-            Some(&index) => index,
-            None => {
-                let index = self.grow()?;
-                self.free.push(index);
-                index
-            }
-        };
-        Some(self.slots[usize::from(index)].id)
+        if self.first_vacant == NO_SLOT {
+            self.grow()?;
+        }
+        Some(self.slots[self.first_vacant as usize].id)
     }
 
     /// Adds a receive that a future waits for, of at most so many bytes; `None` when the slab is full.
@@ -111,15 +113,13 @@ impl Operations {
     /// Ends a receive that becomes an event, if it is one that takes so many bytes; gives its token.
     #[inline]
     pub fn end_event(&mut self, id: CallId, bytes: usize) -> Option<u64> {
-        let index = id.0 as u16;
-        let slot = self.slots.get_mut(usize::from(index))?;
+        let slot = self.slots.get_mut(usize::from(id.0 as u16))?;
         let waits = slot.stage == Stage::PendingEvent && slot.id == id;
         if !waits || bytes > slot.number as usize {
             return None;
         }
-        slot.vacate();
+        slot.vacate(&mut self.first_vacant);
         let token = slot.token;
-        self.free.push(index);
         self.under_way[Kind::Receive as usize] -= 1;
         Some(token)
     }
@@ -145,13 +145,11 @@ impl Operations {
     /// Takes a short message that a future's receive has got.
     #[inline]
     pub fn fetch_short(&mut self, id: CallId) -> Option<(Peer, Tag, Short)> {
-        let index = id.0 as u16;
-        let slot = &mut self.slots[usize::from(index)];
+        let slot = &mut self.slots[usize::from(id.0 as u16)];
         if slot.stage != Stage::DoneShort {
             return None;
         }
-        slot.vacate();
-        self.free.push(index);
+        slot.vacate(&mut self.first_vacant);
         Some((slot.peer, slot.tag, slot.short))
     }
 
