@@ -82,7 +82,8 @@ pub fn memcached_tcp(ask: Ask) -> Result<PeerFigure, PeerError> {
     // By itself it has room for 64 MB, and evicts what was written first; an object may be as long as a megabyte with its key.
     let room = 2 * ask.objects() * (ask.bytes + MEMCACHED_ITEM_BYTES);
     server.args(["-m", &room.div_ceil(1 << 20).max(64).to_string()]);
-    server.args(["-I", &(ask.bytes + MEMCACHED_ITEM_BYTES).max(1 << 20).to_string()]);
+    // The longest item must be a multiple of its chunks, of half a megabyte.
+    server.args(["-I", &format!("{}m", (ask.bytes + MEMCACHED_ITEM_BYTES).div_ceil(1 << 20))]);
     let _server = Server::start(server)?.listening("memcached", port)?;
     measure(ask, connected(port), &MEMCACHED, "memcached")
 }
