@@ -28,7 +28,10 @@ pub fn sentence(error: &Error) -> String {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             "name a command, such as `farcall perf`; see `farcall --help`".to_owned()
         }
-        ErrorKind::MissingRequiredArgument => format!("{argument} is missing; see `farcall --help`"),
+        ErrorKind::MissingRequiredArgument => match context(ContextKind::Usage) {
+            Some(usage) => format!("{argument} is missing; the command is `{}`", command(&usage)),
+            None => format!("{argument} is missing; see `farcall --help`"),
+        },
         ErrorKind::ArgumentConflict => match context(ContextKind::PriorArg) {
             Some(other) if plain(&other) != argument => {
                 format!("{argument} and {other} cannot be given together")
@@ -55,6 +58,12 @@ fn invalid_value(error: &Error, argument: &str) -> String {
 fn plain(argument: &str) -> String {
     let word = argument.split_whitespace().next().unwrap_or_default();
     word.trim_matches(['<', '>', '[', ']', '.']).to_owned()
+}
+
+/// The command of a usage, such as `farcall audit <FILE>...`.
+fn command(usage: &str) -> &str {
+    let line = usage.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    line.trim_start_matches("Usage:").trim()
 }
 
 fn first(value: &ContextValue) -> Option<String> {

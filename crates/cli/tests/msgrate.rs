@@ -76,6 +76,25 @@ fn every_message_is_joined_and_its_parts_add_up_on_every_kind_of_transport() {
 }
 
 #[test]
+fn a_traced_run_that_was_kept_is_explained() {
+    let folder = path("kept");
+    let what =
+        ["--mode", "handler", "--size", "8", "--inflight", "4", "--messages", "1500", "--trace", "--quiet"];
+    let output = msgrate(&[&what[..], &["--record", &folder]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut explain = Command::new(env!("CARGO_BIN_EXE_farcall"));
+    let output = explain.args(["explain", &folder]).output().expect("the program runs");
+    std::fs::remove_dir_all(&folder).expect("the folder can be removed");
+    let said = String::from_utf8(output.stdout).expect("text");
+    for words in
+        ["ring+shm handler.8x4.rate: a typical message takes", ": 1. ", "not tested", "next experiment"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("did not end"), "{said}");
+}
+
+#[test]
 fn endpoints_of_several_threads_are_joined_with_those_that_they_talk_to() {
     let records = path("threads.jsonl");
     let what =

@@ -76,7 +76,7 @@ fn what_cannot_be_audited_gets_one_sentence() {
     );
     assert_eq!(sentence(&["audit", &file], 1), expected);
     assert!(sentence(&["audit", &folder.at("none.toml")], 1).starts_with("farcall: cannot read "));
-    assert_eq!(sentence(&["audit"], 2), "farcall: FILE is missing; see `farcall --help`");
+    assert_eq!(sentence(&["audit"], 2), "farcall: FILE is missing; the command is `farcall audit <FILE>...`");
 }
 
 fn record(folder: &Folder, name: &str, more: &[&str]) -> String {

@@ -20,13 +20,13 @@ pub enum OfiError {
         what: &'static str,
     },
     /// Nothing of what libfabric offers here is what was asked for: name another provider, or leave the choice.
-    #[error("libfabric offers no {what} by {provider} here; it offers {offered}")]
+    #[error("libfabric offers no {what} by {provider} here; {offered}")]
     NoProvider {
         /// What was asked for.
         what: &'static str,
         /// By which provider.
         provider: String,
-        /// The providers that there are.
+        /// The providers that there are, as a part of the sentence.
         offered: String,
     },
     /// The library refused something; `FI_LOG_LEVEL=warn` lets it say more.

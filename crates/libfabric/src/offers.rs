@@ -248,11 +248,19 @@ impl Offer {
     }
 }
 
+/// The providers that there are, as a part of a sentence.
+fn in_words(names: &[String]) -> String {
+    match names {
+        [] => "it offers none by any provider".to_owned(),
+        names => format!("it offers {}", names.join(", ")),
+    }
+}
+
 fn no_provider(wanted: Wanted, provider: Option<&str>) -> OfiError {
     let what = wanted.name();
     let provider = provider.map_or("a network provider".to_owned(), |name| format!("provider `{name}`"));
-    let offered = provider_names(wanted).unwrap_or_default().join(", ");
-    OfiError::NoProvider { what, provider, offered }
+    let names = provider_names(wanted).unwrap_or_default();
+    OfiError::NoProvider { what, provider, offered: in_words(&names) }
 }
 
 impl Drop for Offer {
@@ -262,5 +270,16 @@ impl Drop for Offer {
         unsafe {
             (self.api.fi_freeinfo)(self.info.as_ptr());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_without_providers_has_an_end() {
+        assert_eq!(in_words(&[]), "it offers none by any provider");
+        assert_eq!(in_words(&["shm".to_owned(), "tcp".to_owned()]), "it offers shm, tcp");
     }
 }

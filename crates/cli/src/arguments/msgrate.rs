@@ -8,7 +8,7 @@ use farcall_lab::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
 use super::tracing::Tracing;
-use super::{Output, Tuning, parse_seconds, whole_number};
+use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// `farcall msgrate`.
 #[derive(Debug, Args)]
@@ -46,6 +46,8 @@ pub struct Msgrate {
     pub tuning: Tuning,
     #[command(flatten)]
     pub tracing: Tracing,
+    #[command(flatten)]
+    pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
 }

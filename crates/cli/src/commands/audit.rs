@@ -25,7 +25,17 @@ pub fn run(audit: &Audit) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<Document, Failure> {
+    if path.is_dir() {
+        let folder = path.display();
+        return Err(Failure::Run(format!(
+            "{folder} is a folder; of runs that --record kept there is `farcall explain {folder}`"
+        )));
+    }
+    let is_document = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     Document::read(path).map_err(|error| match error {
+        DocumentError::Toml(_) if !is_document => {
+            Failure::Run(format!("{} is neither a table (.csv) nor a document (.toml)", path.display()))
+        }
         // It names the file itself.
         DocumentError::File { .. } => Failure::run(error),
         error => Failure::Run(format!("{}: {error}", path.display())),

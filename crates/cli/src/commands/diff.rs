@@ -36,6 +36,11 @@ fn show(difference: &Difference, report: &mut Report) -> Result<(), Failure> {
         let object = json!({ "schema": SCHEMA, "kind": "surroundings", "name": name, "before": before, "after": after });
         report.object(&object)?;
     }
+    if difference.cells.is_empty() {
+        report.line("nothing to compare: no figure is in both; give runs of the same command")?;
+    } else {
+        report.line(format_args!("# {:<30} after / before [95 %]    unit verdict", "figure"))?;
+    }
     for cell in &difference.cells {
         show_cell(cell, report)?;
     }

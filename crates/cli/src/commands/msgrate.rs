@@ -2,14 +2,17 @@
 
 use core::time::Duration;
 use std::path::Path;
+use std::time::Instant;
 
 use farcall::TransportKind;
+use farcall_lab::bench::Bench;
+use farcall_lab::blocks::Distance;
 use farcall_lab::msgrate::{MessageRate, MessageRateResult, Mode, Raw, run as measure};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value};
 
-use super::tracing;
+use super::{drift, tracing};
 use crate::arguments::Msgrate;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -24,7 +27,8 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     check_raw(msgrate)?;
     let rows: Vec<MessageRate> = rows(msgrate, &assignments).collect();
     check_trace(msgrate, rows.len())?;
-    let mut report = Report::open(msgrate.output.json.as_ref())?;
+    let report = Report::open(msgrate.output.json.as_ref())?;
+    let mut report = report.keep(&msgrate.recording, &msgrate.tuning, &assignments)?;
     let progress = Progress::new(rows.len() * msgrate.runs as usize, msgrate.output.quiet);
     progress.suspend(|| {
         report.line(format_args!(
@@ -35,6 +39,8 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
             "# transport  mode                 size  in flight   seconds  ns/message  M messages/s    GB/s",
         )
     })?;
+    let reference =
+        msgrate.recording.record.as_ref().map(|_| Bench::new().map_err(Failure::run)).transpose()?;
     // What is compared is measured in turns.
     for compared in rows.chunk_by(|a, b| cell(a) == cell(b)) {
         let mut results: Vec<Vec<MessageRateResult>> = vec![Vec::new(); compared.len()];
@@ -43,7 +49,7 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
                 let (transport, size) = (&rate.transport, Size(rate.message_bytes));
                 let what = way(rate);
                 progress.begin(format_args!("{transport} {what} {size} B, {} in flight", rate.in_flight));
-                results.push(measure(rate).map_err(Failure::run)?);
+                results.push(beside_reference(rate, reference.as_ref(), &mut report)?);
                 progress.step();
             }
         }
@@ -55,7 +61,22 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
             })?;
         }
     }
-    Ok(())
+    report.end()
+}
+
+/// Measures, and around that how far the cores are apart where the run is kept.
+fn beside_reference(
+    rate: &MessageRate,
+    reference: Option<&Bench>,
+    report: &mut Report,
+) -> Result<MessageRateResult, Failure> {
+    let measured = || measure(rate).map_err(Failure::run);
+    let Some(bench) = reference else { return measured() };
+    let apart = || bench.distance_nanos().map_err(Failure::run);
+    let (result, distance) = Distance::around(Instant::now(), apart, measured)?;
+    let of = format!("{} {} {}x{}", rate.transport, way(rate), Size(rate.message_bytes), rate.in_flight);
+    drift::record("msgrate", &of, &[distance], report)?;
+    Ok(result)
 }
 
 /// All that is measured; rows of the same transport, size and number in flight follow each other.

@@ -70,7 +70,9 @@ fn sweep(table: &Table, name: &str, axis: Axis, rows: &[&Observation]) -> Vec<Fi
     else {
         return Vec::new();
     };
-    let (knee, name) = (system.knee(), if name.is_empty() { &table.name } else { name });
+    let knee = system.knee();
+    // Without a name of its own the sweep is what the finding is about.
+    let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
     let utilisation = rate * system.demand_seconds;
     let band = system.mean_value(most.min(IN_FLIGHT_MAX) as usize);
     let saturated = most > knee;
@@ -82,7 +84,7 @@ fn sweep(table: &Table, name: &str, axis: Axis, rows: &[&Observation]) -> Vec<Fi
         "below the knee, rate in proportion: consistent with latency alone, so the resource behind it does not show".to_owned()
     };
     let sentence = format!(
-        "{name}: alone an operation takes {:.2} us, the ceiling is {:.2} M/s, so the knee is at {knee:.1} {axis}; {most} is {place} \
+        "{name}alone an operation takes {:.2} us, the ceiling is {:.2} M/s, so the knee is at {knee:.1} {axis}; {most} is {place} \
          ({:.0} % of the ceiling; one server and a delay would give {:.2} M/s)",
         system.alone_seconds * 1e6,
         1e-6 / system.demand_seconds,
@@ -105,8 +107,13 @@ fn sweep(table: &Table, name: &str, axis: Axis, rows: &[&Observation]) -> Vec<Fi
 /// A delay and a resource that is nearly full look the same until more is in flight.
 fn further(table: &Table, most: f64) -> Finding {
     let sentence = format!(
-        "delay: rate doubles at {} in flight; saturation: it stays and the time doubles; run `farcall perf echo --concurrent-ops {}`",
+        "delay: rate doubles at {} in flight; saturation: it stays and the time doubles; run `{} {}`",
         2.0 * most,
+        if table.name.starts_with("msgrate") {
+            "farcall msgrate --inflight"
+        } else {
+            "farcall perf echo --concurrent-ops"
+        },
         2.0 * most
     );
     Finding::new(Section::NextExperiment, "sweep_further", &table.name, sentence)

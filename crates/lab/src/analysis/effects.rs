@@ -48,7 +48,7 @@ impl Effect {
             Some(noise) => format!("repeats differ by up to {:.1} %", noise * 100.0),
             None => "nothing was repeated, so how much of this is noise is not known".to_owned(),
         };
-        let sentence = format!("{}, by {}: {}; {noise}", self.change, self.axis, cells.join(", "));
+        let sentence = format!("by {}: {}; {noise}", self.axis, cells.join(", "));
         let ends = [("first_percent", self.cells.first()), ("last_percent", self.cells.last())];
         let figures = ends.into_iter().filter_map(|(name, cell)| Some((name, cell?.1 * 100.0)));
         let mut finding =

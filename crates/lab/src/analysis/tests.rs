@@ -12,7 +12,8 @@ fn audit(file: &str) -> Vec<Finding> {
 }
 
 fn find<'a>(findings: &'a [Finding], rule: &str, word: &str) -> &'a Finding {
-    let found = findings.iter().find(|f| f.rule == rule && f.sentence.contains(word));
+    let found =
+        findings.iter().find(|f| f.rule == rule && (f.sentence.contains(word) || f.about.contains(word)));
     found.unwrap_or_else(|| panic!("no {rule} with `{word}` in {findings:#?}"))
 }
 

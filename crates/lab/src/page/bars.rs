@@ -6,9 +6,9 @@ use super::escape::escape;
 use super::figure::Drawing;
 use crate::run::VariedEffect;
 
-const WIDTH: f64 = 720.0;
-/// A bar with its words above it, so that long names have room on a phone.
-const ROW: f64 = 40.0;
+const WIDTH: f64 = 480.0;
+/// A bar with two lines of words above it, so that long names have room on a phone.
+const ROW: f64 = 58.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 28.0;
 const MARGIN: f64 = 16.0;
@@ -81,16 +81,18 @@ fn svg(title: &str, effects: &[VariedEffect]) -> String {
         let class = colour(&effect.verdict);
         let _ = writeln!(
             svg,
-            "<text class=\"over\" x=\"{MARGIN}\" y=\"{:.1}\">{}: {}, {}</text>\
+            "<text class=\"over\" x=\"{MARGIN}\" y=\"{:.1}\">{}</text>\
+             <text class=\"over\" x=\"{MARGIN}\" y=\"{:.1}\">{}, {}</text>\
              <rect class=\"{class}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"10\"/>",
             y + 14.0,
             escape(&effect.name()),
+            y + 30.0,
             escape(&effect.change()),
             escape(&effect.verdict),
-            y + 20.0
+            y + 37.0
         );
         if let Some((low, high)) = effect.interval {
-            let (low, high, middle) = (across(percent(low)), across(percent(high)), y + 25.0);
+            let (low, high, middle) = (across(percent(low)), across(percent(high)), y + 42.0);
             let _ = writeln!(
                 svg,
                 "<path class=\"reach\" d=\"M{low:.1} {middle}H{high:.1}M{low:.1} {:.1}v10M{high:.1} {:.1}v10\"/>",

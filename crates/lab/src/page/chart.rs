@@ -5,15 +5,12 @@ use core::fmt::Write;
 use super::escape::escape;
 use super::figure::Drawing;
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 32.0;
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 48.0;
+const RIGHT: f64 = 20.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;
-
-/// The height of a line of the legend, which stands below the axes.
-const LEGEND_LINE: f64 = 18.0;
 
 /// A line through points.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +75,12 @@ impl Chart {
 
     /// With its words and its numbers.
     pub fn drawing(&self) -> Drawing {
-        Drawing { title: self.title.clone(), words: self.words(), csv: self.csv(), svg: self.svg() }
+        Drawing {
+            title: self.title.clone(),
+            words: self.words(),
+            csv: self.csv(),
+            svg: self.svg() + &self.legend(),
+        }
     }
 
     /// Its numbers.
@@ -111,10 +113,9 @@ impl Chart {
     pub fn svg(&self) -> String {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let (x, y) = (Scale::around(points().map(|p| p.0)), Scale::around(points().map(|p| p.1)));
-        let height = HEIGHT + LEGEND_LINE * self.curves.len() as f64;
         let words = escape(&self.words());
         let mut svg = format!(
-            "<svg role=\"img\" viewBox=\"0 0 {WIDTH} {height}\" aria-label=\"{words}\"><title>{}</title>\n",
+            "<svg role=\"img\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" aria-label=\"{words}\"><title>{}</title>\n",
             escape(&self.title)
         );
         self.axes(&mut svg, x, y);
@@ -123,6 +124,20 @@ impl Chart {
         }
         svg.push_str("</svg>\n");
         svg
+    }
+
+    /// Which line is which, as text that finds its own lines on every width.
+    fn legend(&self) -> String {
+        let mut legend = "<ul class=\"legend\" aria-hidden=\"true\">\n".to_owned();
+        for (index, curve) in self.curves.iter().enumerate() {
+            let dash = if curve.dashed { " broken" } else { "" };
+            let _ = writeln!(
+                legend,
+                "<li><span class=\"key k{index}{dash}\"></span>{}</li>",
+                escape(&curve.name)
+            );
+        }
+        legend + "</ul>\n"
     }
 
     fn axes(&self, svg: &mut String, x: Scale, y: Scale) {
@@ -180,15 +195,6 @@ fn draw(svg: &mut String, curve: &Curve, index: usize, x: Scale, y: Scale) {
             down(y, *py)
         );
     }
-    let at = HEIGHT + LEGEND_LINE * index as f64;
-    let _ = writeln!(
-        svg,
-        "<line class=\"c{index}{dash}\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at}\" y2=\"{at}\"/><text x=\"{}\" y=\"{}\">{}</text>",
-        LEFT + 28.0,
-        LEFT + 36.0,
-        at + 4.0,
-        escape(&curve.name)
-    );
 }
 
 /// A mark in few letters.

@@ -17,6 +17,23 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// The same of a sentence, with what stands between backticks as code. What is short is not broken between lines.
+pub fn prose(sentence: &str) -> String {
+    const SHORT: usize = 30;
+    let escaped = escape(sentence);
+    let parts: Vec<_> = escaped.split('`').collect();
+    // A backtick without its counterpart is one.
+    if parts.len().is_multiple_of(2) {
+        return escaped;
+    }
+    let part = |(place, part): (usize, &&str)| match place % 2 {
+        0 => (*part).to_owned(),
+        _ if part.chars().count() <= SHORT => format!("<code class=\"short\">{part}</code>"),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// Text as it may stand in an address (RFC 3986).
 pub fn of_address(text: &str) -> String {
     let byte = |byte: u8| match byte {

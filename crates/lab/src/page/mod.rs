@@ -119,7 +119,7 @@ fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
 }
 
 fn item(page: &mut String, text: &str) {
-    page.push_str(&format!("<li>{}</li>\n", escape(text)));
+    page.push_str(&format!("<li>{}</li>\n", escape::prose(text)));
 }
 
 /// The findings under their headings.
@@ -235,7 +235,7 @@ fn cell(value: Option<f64>) -> String {
 fn environment(page: &mut String, runs: &[RecordedRun]) {
     page.push_str("<section>\n<h2>Environment</h2>\n");
     for recorded in runs {
-        page.push_str(&format!("<h3>{}</h3>\n<dl>\n", escape(&recorded.name)));
+        page.push_str(&format!("<h3 class=\"name\">{}</h3>\n<dl>\n", escape(&recorded.name)));
         let parameters = ("parameters".to_owned(), recorded.run.parameters.join(" "));
         let facts = recorded.run.environment.facts.iter().map(|(name, fact)| (name.clone(), fact.clone()));
         for (name, fact) in facts.chain([parameters]) {

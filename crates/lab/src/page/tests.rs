@@ -52,6 +52,17 @@ fn text_of_others_stays_text() {
     assert!(page.contains("&lt;img") && page.contains("a &lt;run&gt;"));
 }
 
+#[test]
+fn commands_in_sentences_are_code_and_names_of_curves_are_text() {
+    let page = page(&[run("ring+shm")]);
+    assert!(page.contains("<code class=\"short\">farcall diff</code>"));
+    assert!(
+        page.contains("</span>ring+shm") && page.contains(", p50</li>"),
+        "a legend that finds its own lines"
+    );
+    assert_eq!(super::escape::prose("<a` b"), "&lt;a` b");
+}
+
 /// A run of `--vary`, and one whose calls were traced.
 fn drawn() -> RecordedRun {
     let mut run = run("ring+shm");
@@ -83,3 +94,19 @@ fn factors_have_bars_and_traced_calls_a_waterfall() {
     assert!(page.contains("confirmed: the figure depends on"));
     assert_eq!(page.matches("<a download=\"").count(), page.matches("<svg role=\"img\"").count());
 }
+
+#[test]
+fn traced_messages_have_one_waterfall_for_their_two_figures() {
+    let mut run = run("ring+shm");
+    run.figures =
+        parse("a", &serde_json::to_string(&run.run).expect("JSON"), MESSAGES).expect("a run").figures;
+    let page = page(&[run]);
+    assert_eq!(page.matches("where the time went").count(), 1);
+    assert_eq!(page.matches("traced messages, as shares of a typical message").count(), 4 * WORDS_EACH);
+    assert_eq!(page.matches("<a download=\"").count(), page.matches("<svg role=\"img\"").count());
+    assert!(page.contains("a typical message takes"));
+    /// In the drawing's title, in its words, and in the line below it.
+    const WORDS_EACH: usize = 3;
+}
+
+const MESSAGES: &str = include_str!("../../data/traced-messages.jsonl");

@@ -25,6 +25,9 @@ pub use outcome::{CellLine, Outcome};
 pub use path::Path;
 pub use rows::{CellRun, PeerPlan};
 
+/// The values of all objects of a store together are no longer than this, so that every store may keep all of them in memory.
+const OBJECTS_BYTES: usize = 256 << 20;
+
 /// What a peer is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
@@ -45,6 +48,13 @@ impl Ask {
         const FEWEST: f64 = 200.0;
         let each = 60.0 + self.bytes as f64 / 10.0;
         (self.lasting.as_nanos() as f64 / each).max(FEWEST) as u64
+    }
+
+    /// How many objects a store is filled with: of long ones no more than fit into [`OBJECTS_BYTES`].
+    pub(crate) fn objects(&self) -> usize {
+        const FEWEST: usize = 16;
+        const MOST: usize = 10_000;
+        (OBJECTS_BYTES / self.bytes.max(1)).clamp(FEWEST, MOST)
     }
 
     /// How many round trips of about so many nanoseconds, and a nanosecond for every eight bytes each way, fit.

@@ -104,10 +104,7 @@ impl CellRun {
         let coarse =
             |found: &&Found| matches!(found, Found::Other { value, step } if *step > STEP_MAX * value);
         if let Some(Found::Other { value, step }) = self.blocks.of_arm(regime, arm).find(coarse) {
-            return Err(format!(
-                "it prints steps of {step:.0} ns, {:.0} % of its figure",
-                step / value * 100.0
-            ));
+            return Err(format!("it prints its figure in steps of {:.0} % of it", step / value * 100.0));
         }
         let statistic = self.arms[arm].statistic();
         let rate = self.in_flight > 1;

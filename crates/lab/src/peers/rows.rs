@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall_limit::{Copies, Effort, TCP_MESSAGE_BYTES_MAX, best_bandwidth_plan, stream, tcp_ping_pong};
+use farcall_limit::{Effort, TCP_MESSAGE_BYTES_MAX, ring_rate, stream, tcp_ping_pong};
 
 use super::arm::Arm;
 use super::outcome::Found;
@@ -17,9 +17,6 @@ use crate::units::Size;
 
 /// How many blocks are tried for each one that is to be kept, while the cores move.
 const TRIES_PER_BLOCK: usize = 3;
-
-/// Objects in farcall's store, as many as in those of others.
-const OBJECTS: u64 = 10_000;
 
 /// Requests under way where stores are compared by their rates, and messages of streams.
 const WINDOW: usize = 16;
@@ -100,7 +97,7 @@ impl PeerPlan {
                     arms.push(Arm::Tcp);
                 }
             }
-            Path::Stream => arms.push(Arm::Stream(best_bandwidth_plan(bench.cores(), size.0, Copies::Two)?)),
+            Path::Stream => arms.extend(Arm::bare_stream(bench, size.0)?),
             Path::LocalStore | Path::RemoteStore => {}
         }
         arms.extend(of_path().map(|&peer| Arm::Peer(peer)));
@@ -137,31 +134,32 @@ impl CellRun {
         let Some(order) = self.orders.next() else { return Ok(()) };
         let mut blocks = core::mem::take(&mut self.blocks);
         let outcome =
-            blocks.run(&order, || bench.distance_nanos(), |arm| self.measure(&self.arms[arm], bench));
+            blocks.run(&order, || bench.distance_nanos(), |arm| Ok(self.measure(&self.arms[arm], bench)));
         self.blocks = blocks;
         outcome
     }
 
-    fn measure(&self, arm: &Arm, bench: &Bench) -> Result<Found, BenchError> {
+    /// What an arm finds. One that cannot be measured is no reason to leave out everything else.
+    fn measure(&self, arm: &Arm, bench: &Bench) -> Found {
+        self.figure(arm, bench).unwrap_or_else(|error| Found::Nothing(format!("{}: {error}", arm.name())))
+    }
+
+    fn figure(&self, arm: &Arm, bench: &Bench) -> Result<Found, BenchError> {
         let effort = Effort::lasting(self.lasting);
-        let other = |nanos: u64| Found::Other { value: nanos as f64, step: 0.0 };
+        let other = |value: f64| Found::Other { value, step: 0.0 };
         Ok(match arm {
             Arm::Farcall(transport, settings) if self.path == Path::Stream => {
                 self.stream(*transport, settings, bench)
             }
-            Arm::Farcall(transport, settings) => match self.round_trips(*transport, settings, bench) {
-                // What a library of others cannot carry here is no reason to leave out everything else.
-                Err(error) if TransportKind::LIBRARIES.contains(transport) => {
-                    Found::Nothing(error.to_string())
-                }
-                found => found?,
-            },
-            Arm::Limit(limit) => other(limit.measure(bench, effort)?.p50_nanos),
+            Arm::Farcall(transport, settings) => self.round_trips(*transport, settings, bench)?,
+            Arm::Limit(limit) => other(limit.measure(bench, effort)?.p50_nanos as f64),
             Arm::Stream(plan) => {
-                let bytes_per_second = stream(bench.cores(), *plan, effort)?.bytes_per_second;
-                Found::Other { value: bytes_per_second / self.size.0 as f64, step: 0.0 }
+                other(stream(bench.cores(), *plan, effort)?.bytes_per_second / self.size.0 as f64)
             }
-            Arm::Tcp => other(tcp_ping_pong(bench.cores(), self.size.0, effort)?.p50_nanos),
+            Arm::ShortStream(variant) => {
+                other(ring_rate(bench.cores(), self.size.0, *variant, effort)?.messages_per_second)
+            }
+            Arm::Tcp => other(tcp_ping_pong(bench.cores(), self.size.0, effort)?.p50_nanos as f64),
             Arm::Peer(peer) if self.waits_on_sleeper(peer) => Found::Nothing(SLEEPS.to_owned()),
             Arm::Peer(peer) => match (peer.measure)(self.ask(bench)) {
                 Ok(figure) => Found::Other { value: figure.value, step: figure.step },
@@ -177,7 +175,7 @@ impl CellRun {
         settings: &[&str],
         bench: &Bench,
     ) -> Result<Found, BenchError> {
-        let result = bench.exchange(&self.exchange(transport, settings))?;
+        let result = bench.exchange(&self.exchange(transport, settings, bench))?;
         let found = result.latencies.summary().and_then(|summary| {
             let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
             let trimmed = summary.trimmed_mean_nanos;
@@ -195,12 +193,13 @@ impl CellRun {
         own.iter().map(|&text| text.to_owned()).chain(self.assignments.clone()).collect()
     }
 
-    /// Tagged messages one way, copied in and out, each matched with a receive.
+    /// Tagged messages one way, copied in and out, each matched with a receive, which is posted again at once: the peers keep
+    /// their window full, too.
     fn stream(&self, transport: TransportKind, settings: &[&str], bench: &Bench) -> Found {
         let rate = MessageRate {
             transport: transport.name().to_owned(),
             settings: self.settings_with(settings),
-            mode: Mode::Callbacks,
+            mode: Mode::CallbacksResubmit,
             message_bytes: self.size.0,
             in_flight: self.in_flight,
             messages: self.ask(bench).stream_messages(),
@@ -213,7 +212,7 @@ impl CellRun {
             Ok(MessageRateResult { elapsed, messages, .. }) => {
                 Found::Other { value: messages as f64 / elapsed.as_secs_f64(), step: 0.0 }
             }
-            Err(error) => Found::Nothing(error.to_string()),
+            Err(error) => Found::Nothing(format!("{transport}: {error}")),
         }
     }
 
@@ -222,8 +221,9 @@ impl CellRun {
         peer.sleeps && self.in_flight == 1
     }
 
-    fn exchange(&self, transport: TransportKind, settings: &[&str]) -> Exchange {
-        let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: self.seed };
+    fn exchange(&self, transport: TransportKind, settings: &[&str], bench: &Bench) -> Exchange {
+        let objects = self.ask(bench).objects() as u64;
+        let work = StoreWork { access: StoreAccess::Read, objects, seed: self.seed };
         let store = self.path.is_store();
         Exchange {
             transport: transport.name().to_owned(),

@@ -1,6 +1,9 @@
 //! The parsers, on what the programs printed on a machine with Debian 12.
 
+use super::arm::Arm;
 use super::*;
+use crate::bench::Bench;
+use crate::units::Size;
 
 fn near(value: f64, expected: f64) -> bool {
     (value / expected - 1.0).abs() < 1e-3
@@ -76,4 +79,34 @@ fn long_messages_go_round_less_often() {
     let ask = |bytes| Ask { cores, bytes, in_flight: 1, lasting: Duration::from_millis(100) };
     assert!(ask(8).round_trips(500.0) > 100_000 && ask(1 << 20).round_trips(500.0) < 1000);
     assert_eq!(ask(1 << 30).round_trips(500.0), 100);
+}
+
+#[test]
+fn short_and_odd_lengths_have_cells_on_every_path() {
+    let bench = Bench::new().expect("the tests have two cores");
+    let plan = PeerPlan {
+        assignments: Vec::new(),
+        settings: farcall::parameters::Settings::default(),
+        peers: PEERS.to_vec(),
+        sizes: vec![Size(1), Size(8), Size(24), Size(64), Size(100)],
+        blocks: 1,
+        arm_lasting: Duration::from_millis(1),
+        seed: 1,
+    };
+    let cells = plan.cells(&bench).expect("cells");
+    let bare = |cell: &CellRun| match cell.arms.iter().find(|arm| !matches!(arm, Arm::Farcall(..))) {
+        Some(Arm::ShortStream(_)) => "ring",
+        Some(Arm::Stream(_)) => "copies",
+        _ => "none",
+    };
+    let streams: Vec<_> = cells.iter().filter(|cell| cell.path == Path::Stream).map(bare).collect();
+    assert_eq!(streams, ["none", "ring", "none", "ring", "copies"]);
+}
+
+#[test]
+fn stores_have_as_many_objects_as_memory_allows() {
+    let core = farcall_limit::Core(0);
+    let cores = CorePair { initiator: core, responder: core };
+    let objects = |bytes| Ask { cores, bytes, in_flight: 1, lasting: Duration::ZERO }.objects();
+    assert_eq!([objects(0), objects(1024), objects(1 << 20), objects(1 << 30)], [10_000, 10_000, 256, 16]);
 }

@@ -1,6 +1,6 @@
 //! Recorded runs as tables for the analysis: the same laws for our own figures as for everybody's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -38,19 +38,39 @@ const GIGABIT: f64 = 1e9;
 /// A figure of a record has at least that many digits.
 const ROUNDING: f64 = 1e-6;
 
-/// The tables of some runs, one for each test. Runs with the same parameters are of one configuration, which is called by
-/// the first of them; what the other configurations change against the first run's is a comparison.
+/// The tables of some runs, one for each test. Of the runs that have a test, those with the same parameters are of one configuration,
+/// which is called by the first of them; what the other configurations change against the first run's is a comparison.
 pub fn document(runs: &[RecordedRun]) -> Document {
-    let mut tables: BTreeMap<String, BTreeMap<String, Observation>> = BTreeMap::new();
+    let mut tests: BTreeMap<String, Vec<&RecordedRun>> = BTreeMap::new();
+    for run in runs {
+        let names: BTreeSet<_> = measured(run).map(|(_, figure)| name_of(figure)).collect();
+        names.into_iter().for_each(|name| tests.entry(name).or_default().push(run));
+    }
+    let tables: Vec<_> = tests.iter().map(|(name, runs)| table(name, runs)).collect();
+    let comparisons = tables.iter().zip(tests.values()).flat_map(|(table, runs)| comparisons(table, runs));
+    Document { comparisons: comparisons.collect(), tables, ..Document::default() }
+}
+
+/// The figures of a run with their places, those of the reference left out.
+fn measured(run: &RecordedRun) -> impl Iterator<Item = (usize, &Figure)> {
+    run.figures.iter().enumerate().filter(|(_, figure)| figure.test != REFERENCE)
+}
+
+/// The table that a figure is in.
+fn name_of(figure: &Figure) -> String {
+    format!("{} {}", figure.command, figure.test)
+}
+
+/// The table of a test, of the runs that have it.
+fn table(name: &str, runs: &[&RecordedRun]) -> Table {
+    let mut rows: BTreeMap<String, Observation> = BTreeMap::new();
     for (place, run) in runs.iter().enumerate() {
-        let figures = run.figures.iter().enumerate();
-        for (index, figure) in figures.filter(|(_, figure)| figure.test != REFERENCE) {
+        for (index, figure) in measured(run).filter(|(_, figure)| name_of(figure) == name) {
             let mut row = row_of(figure);
             if runs.len() > 1 {
                 row.labels.insert(CONFIGURATION.to_owned(), configuration_of(run, runs));
             }
             let key = format!("{place:06} {:?} {:?}", row.labels, row.axes);
-            let rows = tables.entry(format!("{} {}", figure.command, figure.test)).or_default();
             let row = rows.entry(key).or_insert(row);
             if row.line == 0 {
                 row.line = index + 1;
@@ -58,36 +78,59 @@ pub fn document(runs: &[RecordedRun]) -> Document {
             add(row, figure);
         }
     }
-    let table = |(name, rows): (String, BTreeMap<_, Observation>)| {
-        let rows = rows.into_values().filter(|row| !row.times.is_empty() || row.merit().is_some()).collect();
-        Table { name, rows, ..Table::default() }
-    };
-    let tables: Vec<_> = tables.into_iter().map(table).collect();
-    let comparisons = tables.iter().flat_map(|table| comparisons(table, runs)).collect();
-    Document { tables, comparisons, ..Document::default() }
+    let rows = rows.into_values().filter(|row| !row.times.is_empty() || row.merit().is_some()).collect();
+    Table { name: name.to_owned(), rows, ..Table::default() }
 }
 
 /// The label of rows that says under which parameters they were measured.
 const CONFIGURATION: &str = "configuration";
 
-fn configuration_of(run: &RecordedRun, runs: &[RecordedRun]) -> String {
-    let same = |other: &&RecordedRun| other.run.parameters == run.run.parameters;
-    runs.iter().find(same).unwrap_or(run).name.clone()
+fn configuration_of(run: &RecordedRun, runs: &[&RecordedRun]) -> String {
+    let same = runs.iter().find(|other| other.run.parameters == run.run.parameters);
+    same.map_or(&run.name, |other| &other.name).clone()
 }
 
-/// The first run's configuration against each other one.
-fn comparisons(table: &Table, runs: &[RecordedRun]) -> Vec<Comparison> {
+/// The first run's configuration against each other one, series by series: what a change did to one transport is not told from
+/// the rows of another.
+fn comparisons(table: &Table, runs: &[&RecordedRun]) -> Vec<Comparison> {
     let Some(first) = runs.first() else { return Vec::new() };
-    let labels = |run: &RecordedRun| BTreeMap::from([(CONFIGURATION.to_owned(), run.name.clone())]);
-    let other = |run: &&RecordedRun| configuration_of(run, runs) == run.name && run.name != first.name;
-    let comparison = |run: &RecordedRun| Comparison {
-        change: change(&first.run.parameters, &run.run.parameters),
-        table: table.name.clone(),
-        before: labels(first),
-        after: labels(run),
-        tests: None,
+    let before = series_of(table, first);
+    let other = |run: &&&RecordedRun| configuration_of(run, runs) == run.name && run.name != first.name;
+    let of_run = |run: &&RecordedRun| {
+        let change = change(&first.run.parameters, &run.run.parameters);
+        let after = series_of(table, run);
+        let both: Vec<Labels> = before.iter().filter(|series| after.contains(series)).cloned().collect();
+        let alone = both.len() == 1;
+        let comparison = move |series: Labels| {
+            let name = series.values().cloned().collect::<Vec<_>>().join(", ");
+            let of = |run: &RecordedRun| {
+                let own = (CONFIGURATION.to_owned(), run.name.clone());
+                series.iter().map(|(label, text)| (label.clone(), text.clone())).chain([own]).collect()
+            };
+            Comparison {
+                change: if alone { change.clone() } else { format!("{change} ({name})") },
+                table: table.name.clone(),
+                before: of(first),
+                after: of(run),
+                tests: None,
+            }
+        };
+        both.into_iter().map(comparison).collect::<Vec<_>>()
     };
-    runs.iter().filter(other).map(comparison).collect()
+    runs.iter().filter(other).flat_map(of_run).collect()
+}
+
+type Labels = BTreeMap<String, String>;
+
+/// What else tells the rows of a run's configuration apart.
+fn series_of(table: &Table, run: &RecordedRun) -> BTreeSet<Labels> {
+    let own = table.rows.iter().filter(|row| row.labels.get(CONFIGURATION) == Some(&run.name));
+    let without = |row: &Observation| {
+        let mut labels = row.labels.clone();
+        labels.remove(CONFIGURATION);
+        labels
+    };
+    own.map(without).collect()
 }
 
 /// What is set that was not, and the other way round.

@@ -8,6 +8,7 @@ mod diff;
 mod document;
 mod drift;
 mod environment;
+mod messages;
 mod part_changes;
 mod read;
 mod varied;
@@ -25,6 +26,7 @@ pub use diff::{Cell, Difference, diff};
 pub use document::document;
 pub use drift::{Track, drift};
 pub use environment::Environment;
+pub use messages::messages;
 pub use read::{Figure, ReadError, RecordedRun, parse};
 pub use varied::{VariedEffect, interventions, varied_effects};
 pub use write::{RunFolder, WriteError};
@@ -71,6 +73,7 @@ pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     findings.extend(drift(runs));
     findings.extend(interventions(runs));
     findings.extend(anatomy(runs));
+    findings.extend(messages(runs));
     findings.sort_by_key(|finding| finding.section);
     findings
 }

@@ -115,3 +115,42 @@ fn differences_are_decided_by_pairs_of_runs() {
     let environment = diff(&[recorded(1.0)], &[other], 1).environment;
     assert_eq!(environment.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["parameters"]);
 }
+
+/// A run with these parameters, and a figure of each of these commands and transports.
+fn with(name: &str, parameters: &[&str], figures: &[(&'static str, &str)]) -> RecordedRun {
+    let run = Run { parameters: parameters.iter().map(|&text| text.to_owned()).collect(), ..run() };
+    let line = |(command, transport): &(&'static str, &str)| {
+        let record = record("echo100", 1500.0, Statistic::P50, 100);
+        let record = Record { command, transport: (*transport).to_owned(), ..record };
+        serde_json::to_string(&record).expect("JSON") + "\n"
+    };
+    let lines: String = figures.iter().map(line).collect();
+    parse(name, &serde_json::to_string(&run).expect("JSON"), &lines).expect("a run")
+}
+
+#[test]
+fn a_change_is_told_from_rows_of_one_transport() {
+    let before = with("a", &[], &[("perf", "ring+sim"), ("perf", "homa+sim")]);
+    let after = with("b", &["x=1"], &[("perf", "basic+sim"), ("perf", "ring+sim")]);
+    let document = document(&[before, after]);
+    let [comparison] = &*document.comparisons else { panic!("not one: {:#?}", document.comparisons) };
+    assert_eq!(comparison.change, "x=1");
+    for (side, configuration) in [(&comparison.before, "a"), (&comparison.after, "b")] {
+        assert_eq!(side["transport"], "ring+sim");
+        assert_eq!(side["configuration"], configuration);
+    }
+}
+
+#[test]
+fn runs_of_different_commands_are_no_configurations_of_each_other() {
+    let runs = [with("a", &[], &[("perf", "ring+sim")]), with("b", &["x=1"], &[("msgrate", "ring+sim")])];
+    let document = document(&runs);
+    assert!(document.comparisons.is_empty());
+    assert!(
+        document
+            .tables
+            .iter()
+            .flat_map(|table| &table.rows)
+            .all(|row| !row.labels.contains_key("configuration"))
+    );
+}
