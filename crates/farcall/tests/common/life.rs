@@ -65,7 +65,7 @@ impl Cluster {
     pub fn meet(&self) -> Peer {
         let deadline = Instant::now() + LONG;
         loop {
-            let peer = self.endpoint.peer(MORTAL).expect("it publishes its endpoint");
+            let peer = self.endpoint.peer_within(MORTAL, LONG).expect("it publishes its endpoint");
             match self.endpoint.wait_for(peer) {
                 Ok(()) => return peer,
                 Err(error) => assert!(Instant::now() < deadline, "{error}"),
