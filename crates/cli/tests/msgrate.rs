@@ -1,4 +1,4 @@
-//! Traced tagged messages.
+//! Tagged messages: traced, kept and varied.
 
 use std::process::{Command, Output};
 
@@ -119,4 +119,46 @@ fn what_cannot_be_traced_gets_one_sentence() {
         sentence(&["--mode", "futures", "--size", "8", "--trace=x.json"]),
         "farcall: --trace=FILE takes the messages of one measurement; give one each of --transport, --mode, --size and --inflight, and --runs 1"
     );
+}
+
+#[test]
+fn rates_are_varied_by_mode_and_transport() {
+    let what = ["--transport", "ring+shm,basic+shm", "--mode", "futures,handler", "--size", "8"];
+    let how = ["--inflight", "10", "--messages", "4000", "--blocks", "4", "--vary", "ring.ring_bytes=64K"];
+    let guard = ["--guard", "handler.8x10:rate=50%", "--json", "-", "--quiet"];
+    let output = msgrate(&[&what[..], &how[..], &guard[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for transport in ["ring+shm", "basic+shm"] {
+        for mode in ["futures", "handler"] {
+            let named = |name: &str| {
+                let name = format!("{mode}.8x10.rate.{name}");
+                let is_it = |record: &&Value| record["name"] == *name && record["transport"] == transport;
+                records.iter().find(is_it).unwrap_or_else(|| panic!("{name} over {transport}: {text}"))
+            };
+            assert_eq!(named("run1")["levels"]["ring.ring_bytes"], "64K");
+            assert_eq!(
+                (&named("run0")["unit"], &named("run0")["command"]),
+                (&"1/s".into(), &"msgrate".into())
+            );
+            assert!(named("effect.ring.ring_bytes")["value"].as_f64().expect("a number") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_varied_gets_one_sentence() {
+    let vary = ["--vary", "ring.ring_bytes=64K"];
+    for (more, words) in [
+        (&["--transport", "ucx", "--raw", "test"][..], "the loops of --raw are without it"),
+        (&["--runs", "3"], "--vary measures in --blocks of its own"),
+        (&["--trace"], "--vary measures several"),
+        (&["--guard", "futures.9x9:rate=1%"], "`futures.9x9` is not measured"),
+    ] {
+        let output = msgrate(&[&vary[..], more].concat());
+        let sentence = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {sentence}");
+        assert!(sentence.contains(words) && sentence.lines().count() == 1, "{more:?}: {sentence}");
+    }
 }

@@ -8,10 +8,11 @@ use farcall_lab::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
 use super::tracing::Tracing;
+use super::vary::Varying;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// `farcall msgrate`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Msgrate {
     /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-avail, callbacks-resubmit,
     /// dynamic, pointer, handler [default: all]
@@ -44,6 +45,8 @@ pub struct Msgrate {
     pub seconds: Duration,
     #[command(flatten)]
     pub tuning: Tuning,
+    #[command(flatten)]
+    pub varying: Varying,
     #[command(flatten)]
     pub tracing: Tracing,
     #[command(flatten)]

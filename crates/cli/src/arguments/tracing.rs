@@ -26,19 +26,21 @@ impl Tracing {
         self.trace.as_ref()?.as_deref()
     }
 
-    /// Refuses to trace what has no single measurement; `how` says how to get one.
-    pub fn check(&self, varying: &Varying, measurements: usize, how: &str) -> Result<(), Failure> {
+    /// Refuses to trace `what` of several configurations, or to write that of several measurements to one file; `how` says how to
+    /// get one.
+    pub fn check(
+        &self,
+        varying: &Varying,
+        what: &str,
+        measurements: usize,
+        how: &str,
+    ) -> Result<(), Failure> {
         if self.is_on() && !varying.vary.is_empty() {
             return Err(Failure::Usage(
                 "--trace is for one configuration, and --vary measures several; leave one of them out"
                     .to_owned(),
             ));
         }
-        self.check_file("calls", measurements, how)
-    }
-
-    /// Refuses to write `what` of several measurements to one file; `how` says how to get one.
-    pub fn check_file(&self, what: &str, measurements: usize, how: &str) -> Result<(), Failure> {
         if self.file().is_some() && measurements > 1 {
             return Err(Failure::Usage(format!("--trace=FILE takes the {what} of one measurement; {how}")));
         }

@@ -23,7 +23,7 @@ pub struct Varying {
     #[arg(long, requires = "vary", value_name = "FIGURE")]
     pub figure: Option<String>,
     /// With --vary: blocks, in each of which every combination runs once, in random order; they share --count, --seconds or
-    /// --ops [default: 8]
+    /// --ops, of msgrate --messages [default: 8]
     #[arg(long, requires = "vary", value_parser = whole_number::<{ BLOCKS_MAX }>)]
     pub blocks: Option<u64>,
 }

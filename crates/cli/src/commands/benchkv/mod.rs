@@ -24,7 +24,7 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
     let bench = plan(arguments)?;
     let clients: Vec<u64> = arguments.sweep.as_ref().map_or(vec![arguments.clients], |sweep| sweep.0.clone());
     let measurements = clients.len() * bench.runs;
-    arguments.tracing.check(&arguments.varying, measurements, "give --runs 1 and no --sweep")?;
+    arguments.tracing.check(&arguments.varying, "calls", measurements, "give --runs 1 and no --sweep")?;
     let report = Report::open(arguments.output.json.as_ref())?;
     let mut report = report.keep(&arguments.recording, &arguments.tuning, &bench.settings)?;
     let on = Bench::new().map_err(Failure::run)?;

@@ -78,7 +78,7 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
         return Err(Failure::Usage("--handler is for echo only".to_owned()));
     }
     let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
-    perf.tracing.check(&perf.varying, steps, ONE_MEASUREMENT)?;
+    perf.tracing.check(&perf.varying, "calls", steps, ONE_MEASUREMENT)?;
     let report = Report::open(perf.output.json.as_ref())?;
     let parameters = plans::parameters(perf, &tests, &transports, fabric.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &parameters)?;

@@ -33,6 +33,7 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
     let measurements = cells.len() * shuffle.transport.len() * shuffle.push.len();
     shuffle.tracing.check(
         &shuffle.varying,
+        "calls",
         measurements,
         "give one of --nodes, --sizes, --push and --transport",
     )?;

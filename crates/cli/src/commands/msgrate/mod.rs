@@ -1,5 +1,7 @@
 //! `farcall msgrate`: tagged messages from one process to another.
 
+mod vary;
+
 use core::time::Duration;
 use std::path::Path;
 use std::time::Instant;
@@ -12,8 +14,8 @@ use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value};
 
-use super::{drift, tracing};
 use crate::arguments::Msgrate;
+use crate::commands::{drift, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
@@ -29,6 +31,9 @@ pub fn run(msgrate: &Msgrate) -> Result<(), Failure> {
     check_trace(msgrate, rows.len())?;
     let report = Report::open(msgrate.output.json.as_ref())?;
     let mut report = report.keep(&msgrate.recording, &msgrate.tuning, &assignments)?;
+    if !msgrate.varying.vary.is_empty() {
+        return vary::run(msgrate, report);
+    }
     let progress = Progress::new(rows.len() * msgrate.runs as usize, msgrate.output.quiet);
     progress.suspend(|| {
         report.line(format_args!(
@@ -127,7 +132,7 @@ fn check_trace(msgrate: &Msgrate, rows: usize) -> Result<(), Failure> {
         ));
     }
     let how = "give one each of --transport, --mode, --size and --inflight, and --runs 1";
-    msgrate.tracing.check_file("messages", rows * msgrate.runs as usize, how)
+    msgrate.tracing.check(&msgrate.varying, "messages", rows * msgrate.runs as usize, how)
 }
 
 /// The ways in which the library of a transport finds completions.
