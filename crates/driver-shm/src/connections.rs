@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::conductor::{Command, Established, Link, Notice, Shared};
 use crate::connection::{Connection, Phase};
-use crate::handshake::{Offer, receive_offer, send_goodbye, send_offer, send_refusal};
+use crate::handshake::{Offer, receive_offer, refuse, send_goodbye, send_offer, send_refusal};
 use crate::ring::CONTROL_BYTES;
 use crate::same_user::same_user;
 use crate::segment::{Mapping, PeerAccess, Segment};
@@ -121,7 +121,7 @@ impl Connections {
                 phase: Phase::Calling { name, hello, retry_at: now },
                 deadline: now + within,
             }),
-            Err(error) => self.shared.notify(Notice::Down(lane, unusable(error))),
+            Err(error) => self.shared.notify(Notice::Down(lane, refuse(error))),
         }
     }
 
@@ -155,7 +155,7 @@ impl Connections {
         if self.table.len() < CONNECTIONS_MAX {
             return Ok(());
         }
-        Err(unusable(format!("it has {CONNECTIONS_MAX} connections, the limit")))
+        Err(refuse(format!("it has {CONNECTIONS_MAX} connections, the limit")))
     }
 
     /// Looks after every connection once.
@@ -194,7 +194,7 @@ impl Connections {
         let Phase::Calling { name, hello, retry_at } = &mut connection.phase else {
             unreachable!("only callers call")
         };
-        let address = SocketAddrUnix::new_abstract_name(name).map_err(unusable)?;
+        let address = SocketAddrUnix::new_abstract_name(name).map_err(refuse)?;
         match connect(&connection.socket, &address) {
             Ok(()) => {}
             Err(Errno::AGAIN | Errno::INTR) => {
@@ -202,7 +202,7 @@ impl Connections {
                 return Ok(());
             }
             Err(Errno::CONNREFUSED | Errno::NOENT) => return Err(LaneFault::NotThere),
-            Err(error) => return Err(unusable(error)),
+            Err(error) => return Err(refuse(error)),
         }
         same_user(&connection.socket)?;
         let ring = offer(&self.shared, &connection.socket, hello)?;
@@ -274,16 +274,12 @@ impl Connections {
     }
 }
 
-fn unusable(error: impl ToString) -> LaneFault {
-    LaneFault::Unacceptable { why: error.to_string() }
-}
-
 /// Creates a ring for the peer to write into and offers it.
 fn offer(shared: &Shared, socket: &OwnedFd, hello: &[u8]) -> Result<Arc<Mapping>, LaneFault> {
     let terms = &shared.terms;
     let ring_segment_bytes = CONTROL_BYTES + terms.ring_bytes;
     let (segment, ring) =
-        Segment::create("farcall-ring", ring_segment_bytes, PeerAccess::Write).map_err(unusable)?;
+        Segment::create("farcall-ring", ring_segment_bytes, PeerAccess::Write).map_err(refuse)?;
     let offer = Offer {
         ring: segment.as_fd(),
         ring_bytes: terms.ring_bytes,

@@ -164,7 +164,8 @@ fn accept_offer(message: &[u8], descriptors: Vec<OwnedFd>) -> Result<Accepted, L
     })
 }
 
-fn refuse(why: impl ToString) -> LaneFault {
+/// A peer, or what it offers, cannot be taken, for that reason.
+pub fn refuse(why: impl ToString) -> LaneFault {
     LaneFault::Unacceptable { why: why.to_string() }
 }
 

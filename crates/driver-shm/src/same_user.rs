@@ -5,9 +5,11 @@ use std::os::fd::OwnedFd;
 use farcall_driver::LaneFault;
 use rustix::net::sockopt;
 
+use crate::handshake::refuse;
+
 /// Refuses a peer that runs under another user.
 pub fn same_user(socket: &OwnedFd) -> Result<(), LaneFault> {
-    let peer = sockopt::socket_peercred(socket).map_err(unacceptable)?.uid;
+    let peer = sockopt::socket_peercred(socket).map_err(refuse)?.uid;
     compare_users(peer.as_raw(), rustix::process::geteuid().as_raw())
 }
 
@@ -15,11 +17,7 @@ fn compare_users(peer: u32, own: u32) -> Result<(), LaneFault> {
     if peer == own {
         return Ok(());
     }
-    Err(unacceptable(format!("it runs as user {peer}, this process as user {own}")))
-}
-
-fn unacceptable(error: impl ToString) -> LaneFault {
-    LaneFault::Unacceptable { why: error.to_string() }
+    Err(refuse(format!("it runs as user {peer}, this process as user {own}")))
 }
 
 #[cfg(test)]
