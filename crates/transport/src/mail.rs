@@ -81,10 +81,15 @@ impl Patience {
     #[inline]
     pub fn after(self, verdict: Verdict) -> Self {
         match verdict {
-            _ if self == Self::Never => self,
-            Verdict::Kept | Verdict::Left => Self::Used,
-            Verdict::Receive(_) | Verdict::HandOn => Self::Once,
+            Verdict::Kept | Verdict::Left => self.used(),
+            Verdict::Receive(_) | Verdict::HandOn => self.after_a_receive(),
         }
+    }
+
+    /// What it is after a message that was expected.
+    #[inline]
+    pub fn after_a_receive(self) -> Self {
+        if self == Self::Never { self } else { Self::Once }
     }
 }
 

@@ -43,7 +43,8 @@ use tagged::Rest;
 use crate::mail::Patience;
 use crate::trace::{CallTracer, event, wire_number};
 use crate::{
-    CallId, Holdings, Outbox, RequestId, Service, SessionId, Sink, Status, Transport, TransportLimits,
+    CallId, Holdings, MessageId, Origin, Outbox, RequestId, Service, SessionId, Sink, Status, Tag, Transport,
+    TransportLimits,
 };
 
 /// Where a message came from whose session says it anyway.
@@ -367,6 +368,16 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn outbox(&mut self) -> &mut dyn Outbox {
         &mut self.outbound
+    }
+
+    #[inline]
+    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        self.outbound.send_short(session, tag, payload)
+    }
+
+    #[inline]
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+        self.outbound.receive_at_once(receive, from, tag)
     }
 
     /// Nothing is sent again here, and the times of sessions are of another order.

@@ -83,7 +83,7 @@ impl<L: Library> Outbound<L> {
     /// The channel of a session that is not over.
     #[inline]
     pub fn channel(&mut self, id: SessionId) -> Option<&mut Channel> {
-        self.channels.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)
+        live(&mut self.channels, id)
     }
 
     /// The session at an index, which the protocol has just found.
@@ -368,6 +368,11 @@ impl<L: Library> Outbox for Outbound<L> {
         self.post_receive(receive, from, tag)
     }
 
+    #[inline]
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+        self.channel(to_protocol(from.session)).is_some() && self.mail.post_at_once(receive, from.source, tag)
+    }
+
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
         self.mail.withdraw(receive)
     }
@@ -379,6 +384,12 @@ impl<L: Library> Outbox for Outbound<L> {
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)
     }
+}
+
+/// The channel of a session that is not over, for those who use other parts of [`Outbound`] beside it.
+#[inline]
+pub(super) fn live(channels: &mut [Option<Channel>], id: SessionId) -> Option<&mut Channel> {
+    channels.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)
 }
 
 /// Both number their sessions alike, and never use a number again.

@@ -5,7 +5,8 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
 use super::{Contents, Early, OVERRUN, Rest};
-use crate::library::outbound::{Outbound, to_protocol};
+use crate::burst::Taken;
+use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::Library;
 use crate::mail::{Claimed, Patience, Verdict};
 use crate::trace::event;
@@ -170,6 +171,9 @@ impl<L: Library> Outbound<L> {
             }
             Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
         };
+        if rest.found.is_none() && self.read_expected(rest.id, &mut batch, sink)? > 0 {
+            patience = patience.after_a_receive();
+        }
         loop {
             let at = bytes.len() - batch.unread();
             let Some(entry) = batch.next() else { return Ok(None) };
@@ -180,6 +184,40 @@ impl<L: Library> Outbound<L> {
             }
             patience = patience.after(verdict);
         }
+    }
+
+    /// Hands messages of a batch to the receives that wait for them, up to one that none waits for, or that breaks a rule. They
+    /// are not traced. Says how many there were.
+    #[inline]
+    fn read_expected(
+        &mut self,
+        id: SessionId,
+        batch: &mut Batch<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<u16, &'static str> {
+        let Some(channel) = live(&mut self.channels, id) else { return Ok(0) };
+        let (source, lines_max) = (channel.tagged.mail.source, lines_max(self.unexpected_lines));
+        let session = crate::SessionId(id.0);
+        let mut taken = Taken::default();
+        let mut ahead = *batch;
+        while taken.messages < u16::MAX
+            && let Some(Ok((tag, message))) = ahead.next()
+        {
+            let Some(receive) = self.mail.take_receive(source, tag) else { break };
+            *batch = ahead;
+            taken.messages += 1;
+            taken.lines += lines(message.len()).min(lines_max);
+            if !sink.received_at_once(receive, session, tag, message) {
+                let envelope = Envelope { session, tag, bytes: message.len() };
+                sink.received(self, receive, envelope, &Incoming::Borrowed(message));
+            }
+        }
+        // None of them was kept, so that it is early enough to look at the window now.
+        if let Some(channel) = live(&mut self.channels, id) {
+            channel.tagged.mail.pass(taken).map_err(|_| OVERRUN)?;
+        }
+        self.counters.messages_received.add(u64::from(taken.messages));
+        Ok(taken.messages)
     }
 
     #[inline]
