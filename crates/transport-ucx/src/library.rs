@@ -272,6 +272,11 @@ impl Library for Ucx {
     }
 
     #[inline]
+    fn is_backed_up(&self, to: Destination) -> bool {
+        self.sends.any_waits_for(to)
+    }
+
+    #[inline]
     fn progress(&mut self) -> usize {
         let done = self.worker.progress();
         // Whatever is said to have been done: callbacks also run in other calls of UCX.

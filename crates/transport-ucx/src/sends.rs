@@ -40,6 +40,8 @@ struct Slot {
     ticket: Rc<Ticket>,
     /// Where it goes; `None` while the slot is vacant.
     to: Option<Destination>,
+    /// Whether it counts as one that waits.
+    waits: bool,
 }
 
 impl Slot {
@@ -57,6 +59,10 @@ pub struct Sends {
     slots: Vec<Box<Slot>>,
     vacant: Vec<u32>,
     spares: Spares,
+    /// By destination: the composed messages on their way that were given as such.
+    waiting: Vec<u32>,
+    /// All of them.
+    waiting_in_all: u32,
 }
 
 /// What UCX did with a message.
@@ -65,6 +71,23 @@ pub enum Sent {
     Accepted,
     /// The endpoint is of no more use.
     Failed,
+}
+
+/// What UCX did with a message, and whether it still needs its memory.
+enum Transmission {
+    Done,
+    UnderWay,
+    Failed,
+}
+
+impl From<Transmission> for Sent {
+    #[inline]
+    fn from(transmission: Transmission) -> Self {
+        match transmission {
+            Transmission::Done | Transmission::UnderWay => Self::Accepted,
+            Transmission::Failed => Self::Failed,
+        }
+    }
 }
 
 impl Sends {
@@ -131,7 +154,8 @@ impl Sends {
         self.hand_over(api, to, number, place)
     }
 
-    /// Gives a composed message to UCX, and an empty buffer for it to the caller. The rest is as for `send`.
+    /// Gives a composed message to UCX, and an empty buffer for it to the caller. The rest is as for `send`. What UCX takes
+    /// at once never comes into a slot.
     #[inline]
     pub fn send_composed(
         &mut self,
@@ -140,47 +164,59 @@ impl Sends {
         to: (Destination, *mut Endpoint),
         message: &mut Vec<u8>,
     ) -> Sent {
-        let number = self.vacant.pop().unwrap_or_else(|| self.add(shared));
+        if self.vacant.is_empty() {
+            let number = self.add(shared);
+            self.vacant.push(number);
+        }
+        let number = self.vacant[self.vacant.len() - 1];
         let slot = &mut *self.slots[number as usize];
-        slot.copy = core::mem::replace(message, self.spares.take(0));
         slot.head_bytes = 0;
-        let place = (slot.copy.as_ptr(), slot.copy.len());
-        self.hand_over(api, to, number, place)
+        let sent = transmit(api, to.1, slot, (message.as_ptr(), message.len()));
+        if let Transmission::UnderWay = sent {
+            self.keep_waiting(to.0, message);
+        } else {
+            message.clear();
+        }
+        sent.into()
     }
 
-    /// Gives the message of a slot to UCX; the slot owns the bytes at `data`.
+    /// Puts a message that UCX has not taken yet into the slot that it was given for. Its bytes stay where they are.
+    #[cold]
+    fn keep_waiting(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let number = self.vacant.pop().expect("the slot that it was given for");
+        let slot = &mut *self.slots[number as usize];
+        slot.copy = core::mem::replace(message, self.spares.take(0));
+        (slot.to, slot.waits) = (Some(to), true);
+        let place = to.0 as usize;
+        if self.waiting.len() <= place {
+            self.waiting.resize(place + 1, 0);
+        }
+        self.waiting[place] += 1;
+        self.waiting_in_all += 1;
+    }
+
+    /// Whether composed messages to a destination wait for room.
+    #[inline]
+    pub fn any_waits_for(&self, to: Destination) -> bool {
+        self.waiting_in_all > 0 && self.waiting.get(to.0 as usize).is_some_and(|&waiting| waiting > 0)
+    }
+
+    /// Gives the message of a slot to UCX; the slot owns the bytes at `place`.
     #[inline]
     fn hand_over(
         &mut self,
         api: &Api,
         (to, endpoint): (Destination, *mut Endpoint),
         number: u32,
-        (data, length): (*const u8, usize),
+        place: (*const u8, usize),
     ) -> Sent {
         let slot = &mut *self.slots[number as usize];
         slot.to = Some(to);
-        let param = RequestParam {
-            op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-            callback: OperationCallback { send: Some(on_sent) },
-            user_data: Rc::as_ptr(&slot.ticket).cast_mut().cast(),
-            ..no_param()
-        };
-        let (head, head_bytes) = (slot.head.as_ptr().cast(), slot.head_bytes);
-        // SAFETY: the endpoint lives. Head and payload stay in the slot, and the slot where it is, until UCX returns null,
-        // an error, or calls `on_sent` with it; then `finish` runs, and not before.
-        #[expect(unsafe_code, reason = "a call of UCX")]
-        let request = unsafe {
-            (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head, head_bytes, data.cast(), length, &param)
-        };
-        if request.is_null() {
+        let sent = transmit(api, endpoint, slot, place);
+        if !matches!(sent, Transmission::UnderWay) {
             self.finish(number);
-            Sent::Accepted
-        } else if is_error(request) {
-            self.finish(number);
-            Sent::Failed
-        } else {
-            Sent::Accepted
         }
+        sent.into()
     }
 
     /// UCX is done with a slot.
@@ -188,7 +224,13 @@ impl Sends {
     pub fn finish(&mut self, number: u32) {
         let slot = &mut *self.slots[number as usize];
         slot.owner = None;
-        slot.to = None;
+        let to = slot.to.take();
+        if core::mem::take(&mut slot.waits)
+            && let Some(Destination(to)) = to
+        {
+            self.waiting[to as usize] -= 1;
+            self.waiting_in_all -= 1;
+        }
         self.spares.keep(core::mem::take(&mut slot.copy));
         self.vacant.push(number);
     }
@@ -203,8 +245,39 @@ impl Sends {
             owner: None,
             ticket: shared.ticket(number),
             to: None,
+            waits: false,
         }));
         number
+    }
+}
+
+/// Gives a message to UCX with the head and the ticket of a slot. It must be in the slot when this returns that it is under
+/// way, and stay there.
+#[inline]
+fn transmit(
+    api: &Api,
+    endpoint: *mut Endpoint,
+    slot: &Slot,
+    (data, length): (*const u8, usize),
+) -> Transmission {
+    let param = RequestParam {
+        op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        callback: OperationCallback { send: Some(on_sent) },
+        user_data: Rc::as_ptr(&slot.ticket).cast_mut().cast(),
+        ..no_param()
+    };
+    let (head, head_bytes) = (slot.head.as_ptr().cast(), slot.head_bytes);
+    // SAFETY: the endpoint lives. Head and payload stay in the slot, and the slot where it is, until UCX returns null, an
+    // error, or calls `on_sent` with it; then `finish` runs, and not before.
+    #[expect(unsafe_code, reason = "a call of UCX")]
+    let request =
+        unsafe { (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head, head_bytes, data.cast(), length, &param) };
+    if request.is_null() {
+        Transmission::Done
+    } else if is_error(request) {
+        Transmission::Failed
+    } else {
+        Transmission::UnderWay
     }
 }
 

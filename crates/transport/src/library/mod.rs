@@ -295,6 +295,7 @@ fn is_open(head: &[u8]) -> bool {
 /// An orderly end: the peers need not find out by themselves.
 impl<L: Library> Drop for LibraryTransport<L> {
     fn drop(&mut self) {
+        self.outbound.send_all_batches();
         self.outbound.close_all();
         if let Some(held) = self.outbound.held.take() {
             self.outbound.library.release(held.arrival);
@@ -328,7 +329,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn close(&mut self, session: SessionId, _now: Instant) {
         // What counts as sent leaves before the good-bye.
-        self.outbound.send_batches();
+        self.outbound.send_all_batches();
         self.outbound.sessions.close(to_protocol(session));
     }
 
@@ -387,7 +388,8 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let outbound = &self.outbound;
-        if outbound.sessions.wants_transmit() || outbound.sessions.has_events() || outbound.held.is_some() {
+        let any_left = outbound.held.is_some() || outbound.has_open_batches();
+        if any_left || outbound.sessions.wants_transmit() || outbound.sessions.has_events() {
             return Some(Instant::ZERO);
         }
         let library = self.outbound.library.next_deadline(self.now).unwrap_or(Instant::NEVER);

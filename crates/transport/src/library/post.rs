@@ -40,6 +40,8 @@ pub struct Mailbox {
     pub lost: VecDeque<Destination>,
     /// Whether nothing reaches it any more.
     pub is_deaf: bool,
+    /// Whether its owner's library says that composed messages wait in it.
+    pub is_backed_up: bool,
 }
 
 /// Mailboxes by address, which is one byte.
@@ -119,6 +121,10 @@ impl Library for Counter {
         if !mailbox.is_deaf {
             mailbox.letters.push_back(letter);
         }
+    }
+
+    fn is_backed_up(&self, _: Destination) -> bool {
+        self.post.boxes()[self.own].is_backed_up
     }
 
     fn progress(&mut self) -> usize {

@@ -86,6 +86,13 @@ pub trait Library: Send {
         message.clear();
     }
 
+    /// Whether composed messages to a destination wait in the library for room. Short messages gather meanwhile: to hand over
+    /// more would only make that longer, and what comes together costs less at both ends.
+    #[inline]
+    fn is_backed_up(&self, _to: Destination) -> bool {
+        false
+    }
+
     /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was to do.
     fn progress(&mut self) -> usize;
 

@@ -1,7 +1,7 @@
 //! Tagged messages: out through the peer's window and in batches, in through the matching.
 //!
 //! Short messages gather until the next flush and travel as one message of the library, which costs as much as ten of
-//! them. A library may let what is short overtake what is long, so packets are put back in order by their numbers before
+//! them. While the library has a backlog they go on gathering, until a batch is full. A library may let what is short overtake what is long, so packets are put back in order by their numbers before
 //! anything is matched.
 
 mod receiving;
@@ -33,6 +33,8 @@ pub struct Tagged {
     lines_of_peer: u32,
     /// Messages that leave with the next flush, composed with room for their head; empty when there are none.
     batch: Vec<u8>,
+    /// Whether the next flush looks at it.
+    is_open: bool,
     /// The number of the first message in it.
     first_in_batch: u32,
     batch_bytes_max: usize,

@@ -6,10 +6,10 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{BATCH_ENTRY_BYTES, HEADER_BYTES, TaggedPacket, put_entry, put_tagged};
 
 use super::{FRONT_BYTES, OVERRUN};
-use crate::library::outbound::{Outbound, to_protocol};
+use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::{Library, compose};
 use crate::mail::WaitingSend;
-use crate::trace::event;
+use crate::trace::{CallTracer, event};
 use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
 
 /// The longest message that is copied into a batch, in bytes.
@@ -87,61 +87,82 @@ impl<L: Library> Outbound<L> {
         let is_short =
             payload.len() <= SHORT_BYTES_MAX && FRONT_BYTES + entry_bytes <= tagged.batch_bytes_max;
         let Some(counted) = tagged.admitted(payload.len()).filter(|_| is_short) else { return false };
-        if tagged.batch.len() + entry_bytes > tagged.batch_bytes_max {
-            self.send_batch(id);
+        if tagged.batch.is_empty() || tagged.batch.len() + entry_bytes > tagged.batch_bytes_max {
+            self.begin_batch(id);
         }
-        let Some(channel) = self.channel(id) else { return false };
-        let tagged = &mut channel.tagged;
-        let is_first = tagged.batch.is_empty();
-        if is_first {
-            compose(&mut tagged.batch, &[0; HEADER_BYTES]);
-        }
-        put_entry(&mut tagged.batch, tag, payload);
-        let message = tagged.mail.send(counted);
-        if is_first {
-            tagged.first_in_batch = message;
-        }
+        let Some(channel) = live(&mut self.channels, id) else { return false };
+        put_entry(&mut channel.tagged.batch, tag, payload);
+        let message = channel.tagged.mail.send(counted);
         self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
-        if is_first {
-            self.open_batches.push(id);
-        }
         true
     }
 
+    /// Sends the batch that is full, if there is one, and begins the next.
+    fn begin_batch(&mut self, id: SessionId) {
+        self.send_batch(id);
+        let Some(channel) = live(&mut self.channels, id) else { return };
+        let tagged = &mut channel.tagged;
+        compose(&mut tagged.batch, &[0; HEADER_BYTES]);
+        tagged.first_in_batch = tagged.mail.sent;
+        if !core::mem::replace(&mut tagged.is_open, true) {
+            self.open_batches.push(id);
+        }
+    }
+
     fn send_batch(&mut self, id: SessionId) {
-        let Some(channel) = self.channel(id) else { return };
-        let Some(link) = channel.link.filter(|_| !channel.tagged.batch.is_empty()) else { return };
-        let number = channel.tagged.next_number();
-        let (first, end) = (channel.tagged.first_in_batch, channel.tagged.mail.sent);
-        let mut batch = core::mem::take(&mut channel.tagged.batch);
+        let Some(channel) = live(&mut self.channels, id) else { return };
+        let tagged = &mut channel.tagged;
+        let Some(link) = channel.link.as_ref().filter(|_| !tagged.batch.is_empty()) else { return };
+        let number = tagged.next_number();
         put_tagged(&mut self.head, link.remote, TaggedPacket::Batch { number });
-        self.mark_transmitted(id, first, end);
-        batch[1..=HEADER_BYTES].copy_from_slice(self.head.as_bytes());
-        self.library.send_composed(Destination(link.to.0), &mut batch);
+        mark_transmitted(&self.tracer, id, tagged.first_in_batch, tagged.mail.sent);
+        tagged.batch[1..=HEADER_BYTES].copy_from_slice(self.head.as_bytes());
+        self.library.send_composed(Destination(link.to.0), &mut tagged.batch);
         self.counters.batches_sent.increment();
-        if let Some(channel) = self.channel(id) {
-            channel.tagged.batch = batch;
-        }
     }
 
-    /// Marks the messages of a batch.
-    #[inline]
-    fn mark_transmitted(&self, id: SessionId, first: u32, end: u32) {
-        let Some(now) = self.tracer.begin() else { return };
-        for message in 0..end.wrapping_sub(first) {
-            let number = first.wrapping_add(message);
-            self.tracer.mark_at(now, event::MESSAGE_TRANSMITTED, number, crate::SessionId(id.0));
-        }
-    }
-
-    /// Sends every batch; says whether there was one.
+    /// Sends every batch whose way is not backed up; says whether there was one.
     #[inline]
     pub fn send_batches(&mut self) -> bool {
-        let any = !self.open_batches.is_empty();
-        while let Some(id) = self.open_batches.pop() {
-            self.send_batch(id);
+        let mut any = false;
+        let mut place = 0;
+        while let Some(&id) = self.open_batches.get(place) {
+            if self.is_backed_up(id) {
+                place += 1;
+                continue;
+            }
+            any = true;
+            self.open_batches.swap_remove(place);
+            self.end_batch(id);
         }
         any
+    }
+
+    /// Sends every batch whether its way is backed up or not: there will be no other time.
+    pub fn send_all_batches(&mut self) {
+        while let Some(id) = self.open_batches.pop() {
+            self.end_batch(id);
+        }
+    }
+
+    /// Whether short messages wait for the library.
+    pub fn has_open_batches(&self) -> bool {
+        !self.open_batches.is_empty()
+    }
+
+    #[inline]
+    fn is_backed_up(&self, id: SessionId) -> bool {
+        let channel = self.channels.get(id.index()).and_then(Option::as_ref);
+        let link = channel.filter(|channel| channel.id == id).and_then(|channel| channel.link.as_ref());
+        link.is_some_and(|link| self.library.is_backed_up(Destination(link.to.0)))
+    }
+
+    #[inline]
+    fn end_batch(&mut self, id: SessionId) {
+        self.send_batch(id);
+        if let Some(channel) = self.channel(id) {
+            channel.tagged.is_open = false;
+        }
     }
 
     /// Sends the messages that wait, oldest first, until the window ends again.
@@ -184,5 +205,15 @@ impl<L: Library> Outbound<L> {
             return self.violated(id, OVERRUN);
         }
         self.send_waiting(id);
+    }
+}
+
+/// Marks the messages of a batch.
+#[inline]
+fn mark_transmitted(tracer: &CallTracer, id: SessionId, first: u32, end: u32) {
+    let Some(now) = tracer.begin() else { return };
+    for message in 0..end.wrapping_sub(first) {
+        let number = first.wrapping_add(message);
+        tracer.mark_at(now, event::MESSAGE_TRANSMITTED, number, crate::SessionId(id.0));
     }
 }

@@ -90,6 +90,49 @@ fn short_messages_share_a_message_of_the_library() {
 }
 
 #[test]
+fn short_messages_gather_while_the_library_has_a_backlog_until_a_batch_is_full() {
+    let mut world = World::with_mail();
+    world.post.boxes()[0].is_backed_up = true;
+    let letters = |world: &World| world.post.boxes()[1].letters.len();
+    let before = letters(&world);
+    for number in 0..3_u8 {
+        assert_eq!(world.send(0, 1, &[number]), Ok(SendProgress::Done));
+        assert!(!world.caller.transport.flush());
+    }
+    assert_eq!(letters(&world), before);
+    assert_eq!(world.caller.transport.next_deadline(), Some(Instant::ZERO), "nobody sleeps on it");
+    assert_eq!(world.send(0, 1, &[3; 960]), Ok(SendProgress::Done), "that fits no more");
+    assert_eq!(letters(&world), before + 1);
+    world.post.boxes()[0].is_backed_up = false;
+    assert!(world.caller.transport.flush() && !world.caller.transport.flush());
+    assert_eq!(letters(&world), before + 2);
+    world.turn();
+    for number in 0..4_u8 {
+        let arrived = world.post_at_server(0, Some(1));
+        assert!(matches!(arrived, ReceiveProgress::Arrived(_, payload) if payload[0] == number));
+    }
+}
+
+#[test]
+fn what_gathered_behind_a_backlog_leaves_before_the_good_bye() {
+    for closes in [true, false] {
+        let mut world = World::with_mail();
+        world.post.boxes()[0].is_backed_up = true;
+        assert_eq!(world.send(0, 7, b"last"), Ok(SendProgress::Done));
+        let World { mut caller, mut server, session, now, .. } = world;
+        caller.transport.poll(now, &mut caller.log);
+        if closes {
+            caller.transport.close(session, now);
+        }
+        drop(caller);
+        let posted = server.transport.outbox().receive(MessageId(0), None, Some(Tag(7)));
+        assert!(matches!(posted, ReceiveProgress::Posted));
+        server.transport.poll(now, &mut server.log);
+        assert_eq!(server.log.received, [(MessageId(0), 7, b"last".to_vec())]);
+    }
+}
+
+#[test]
 fn packets_that_overtake_each_other_are_matched_in_the_order_of_their_sending() {
     let mut world = World::with_mail();
     for (number, length) in [900, 1, 950, 2, 999].into_iter().enumerate() {
