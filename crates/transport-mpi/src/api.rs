@@ -62,9 +62,9 @@ functions! {
     bcast = "MPI_Bcast": fn(*mut c_void, c_int, Handle, c_int, Handle);
     isend = "MPI_Isend": fn(*const c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
     irecv = "MPI_Irecv": fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
+    cancel = "MPI_Cancel": fn(*mut Handle);
     improbe = "MPI_Improbe": fn(c_int, c_int, Handle, *mut c_int, *mut Handle, *mut MpiStatus);
     get_count = "MPI_Get_count": fn(*const MpiStatus, Handle, *mut c_int);
-    imrecv = "MPI_Imrecv": fn(*mut c_void, c_int, Handle, *mut Handle, *mut Handle);
     test = "MPI_Test": fn(*mut Handle, *mut c_int, *mut MpiStatus);
     testany = "MPI_Testany": fn(c_int, *mut Handle, *mut c_int, *mut c_int, *mut MpiStatus);
     waitany = "MPI_Waitany": fn(c_int, *mut Handle, *mut c_int, *mut MpiStatus);
@@ -148,8 +148,10 @@ fn open(name: &str) -> Result<Opened, libloading::Error> {
 /// MPI as it runs in this process.
 pub struct Started {
     pub opened: &'static Opened,
-    /// farcall's own communicator of all processes.
+    /// farcall's own communicator of all processes, for messages that fit a receive posted ahead.
     pub communicator: Handle,
+    /// Another one, for longer ones that were announced.
+    pub long: Handle,
     pub rank: u32,
     /// Drawn by rank 0: what the processes of one launch have in common.
     pub universe: u64,
@@ -185,19 +187,21 @@ fn start(opened: &'static Opened, drawn: u64) -> Result<Started, String> {
              endpoints need; start it with that level, or use a build that has it"
         ));
     }
-    let (mut communicator, mut rank, mut universe) = (0, 0, drawn);
+    let (mut communicator, mut long, mut rank, mut universe) = (0, 0, 0, drawn);
     // SAFETY: MPI runs; all processes of the launch come here once, in the same order of collective calls.
     unsafe {
-        check((functions.comm_dup)(opened.world, &mut communicator), "MPI_Comm_dup")?;
-        check(
-            (functions.comm_set_errhandler)(communicator, opened.errors_return),
-            "MPI_Comm_set_errhandler",
-        )?;
+        for communicator in [&mut communicator, &mut long] {
+            check((functions.comm_dup)(opened.world, communicator), "MPI_Comm_dup")?;
+            check(
+                (functions.comm_set_errhandler)(*communicator, opened.errors_return),
+                "MPI_Comm_set_errhandler",
+            )?;
+        }
         check((functions.comm_rank)(communicator, &mut rank), "MPI_Comm_rank")?;
         let universe = (&raw mut universe).cast::<c_void>();
         check((functions.bcast)(universe, 8, opened.byte, 0, communicator), "MPI_Bcast")?;
     }
-    Ok(Started { opened, communicator, rank: rank as u32, universe })
+    Ok(Started { opened, communicator, long, rank: rank as u32, universe })
 }
 
 /// Starts MPI for one thread, as a program would that has no more, and gives the process's rank. Not together with

@@ -17,13 +17,14 @@
 //! Tagged messages are matched by the layer above, which sends many short ones as one message. [`raw`] has MPI's own, to
 //! measure against.
 //!
-//! Nothing is searched: a probe finds the next message of an endpoint, and of the sends to each peer only the oldest is
-//! asked whether it is done, because MPI completes them about in order.
+//! Nothing is searched: of an endpoint's receives and of the sends to each peer only the oldest is asked whether it is
+//! done, because MPI completes them about in order.
 
 mod api;
 mod library;
+mod operations;
 pub mod raw;
-mod sends;
+mod receives;
 
 pub use api::presence;
 pub use library::{Mpi, MpiConfig, MpiError};

@@ -7,21 +7,17 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::time::Instant as WallTime;
 
+use farcall_driver::clock::Clock;
 use farcall_driver::{Address, AddressError, Destination};
 use farcall_protocol::Instant;
-use farcall_transport::{
-    Arrival, COMPOSED_FRONT_BYTES_MAX, Incoming, Library, Outgoing, Spares, compose, split_composed,
-};
+use farcall_transport::{COMPOSED_FRONT_BYTES_MAX, Library, Outgoing, Spares, compose};
 
-use crate::api::{MPI_SUCCESS, MpiStatus, Started, do_not_finalize, started};
-use crate::sends::{Operation, Progress, Queue};
+use crate::api::{Handle, Started, do_not_finalize, started};
+use crate::operations::{Operation, Progress, Queue};
+use crate::receives::{Looks, MpiArrival, Receives, SHORT_BYTES_MAX, announce};
 
 /// The most endpoints of one process: every MPI has so many tags.
 const ENDPOINTS_MAX: u32 = 32_768;
-/// The most messages that are taken from MPI at a time.
-const MESSAGES_PER_PROGRESS: usize = 16;
-/// The most long messages on their way that are asked after at a time.
-const RECEIVES_PER_PROGRESS: usize = 4;
 /// The time between two looks of an endpoint that blocks.
 const NAP: Duration = Duration::from_micros(50);
 /// How long an endpoint that is dropped waits for its last messages to leave.
@@ -51,22 +47,6 @@ pub enum MpiError {
     TooMany,
 }
 
-/// A message that has arrived.
-pub struct MpiArrival {
-    bytes: Vec<u8>,
-    head_bytes: usize,
-}
-
-impl Arrival for MpiArrival {
-    fn head(&self) -> &[u8] {
-        &self.bytes[1..1 + self.head_bytes]
-    }
-
-    fn payload(&self) -> Incoming<'_> {
-        Incoming::Borrowed(&self.bytes[1 + self.head_bytes..])
-    }
-}
-
 /// One endpoint: the messages with one tag.
 pub struct Mpi {
     mpi: &'static Started,
@@ -75,7 +55,9 @@ pub struct Mpi {
     destinations: Vec<(u32, c_int)>,
     /// One for each rank with sends under way.
     sends: Vec<Queue>,
-    receives: VecDeque<Operation>,
+    receives: Receives,
+    looks: Looks,
+    clock: Clock,
     arrivals: VecDeque<MpiArrival>,
     lost: Vec<Destination>,
     spares: Spares,
@@ -92,12 +74,15 @@ impl Mpi {
         if tag >= ENDPOINTS_MAX {
             return Err(MpiError::TooMany);
         }
+        let (tag, clock) = (tag as c_int, Clock::new());
         Ok(Self {
             mpi,
-            tag: tag as c_int,
+            tag,
             destinations: Vec::new(),
             sends: Vec::new(),
-            receives: VecDeque::new(),
+            receives: Receives::new(mpi, tag, COMPOSED_FRONT_BYTES_MAX + config.payload_bytes_max),
+            looks: Looks::new(clock.now()),
+            clock,
             arrivals: VecDeque::new(),
             lost: Vec::new(),
             spares: Spares::default(),
@@ -126,79 +111,32 @@ impl Mpi {
         done
     }
 
-    /// Takes the next message from MPI, or begins to; false when there is none.
-    fn receive(&mut self) -> bool {
-        let (functions, byte) = (&self.mpi.opened.functions, self.mpi.opened.byte);
-        let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
-        let (source, communicator) = (self.mpi.opened.any_source, self.mpi.communicator);
-        // SAFETY: MPI runs, and writes where it is told to during the call.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code = unsafe {
-            (functions.improbe)(source, self.tag, communicator, &mut found, &mut message, &mut status)
-        };
-        if code != MPI_SUCCESS || found == 0 {
-            return false;
-        }
-        let mut count = 0;
-        // SAFETY: the status is that of the message.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let counted = unsafe { (functions.get_count)(&status, byte, &mut count) };
-        // What is longer than any message may be is cut off; MPI then calls it an error, and it is dropped.
-        let room = COMPOSED_FRONT_BYTES_MAX + self.payload_bytes_max;
-        let length = if counted == MPI_SUCCESS { (count as usize).min(room) } else { 0 };
-        let (mut memory, mut request) = (self.spares.take(length), 0);
-        memory.resize(length, 0);
-        // SAFETY: the message was found above and is received once. The memory has room for `length` bytes and is kept,
-        // untouched, in the operation.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code = unsafe {
-            (functions.imrecv)(memory.as_mut_ptr().cast(), length as c_int, byte, &mut message, &mut request)
-        };
-        if code == MPI_SUCCESS {
-            self.look_at_receive(Operation::new(request, memory));
-        }
-        true
-    }
-
-    /// Gives a message to MPI.
+    /// Gives a message to MPI; one that no receive is posted for follows its announcement.
+    #[inline]
     fn transmit(&mut self, to: Destination, memory: Vec<u8>) {
         let Some(&(rank, tag)) = self.destinations.get(to.0 as usize) else { return };
-        let (start, length) = (memory.as_ptr().cast(), memory.len() as c_int);
-        let (mpi, mut request) = (self.mpi, 0);
-        // SAFETY: the memory holds `length` bytes and is kept, untouched, in the operation.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code = unsafe {
-            let isend = mpi.opened.functions.isend;
-            isend(start, length, mpi.opened.byte, rank as c_int, tag, mpi.communicator, &mut request)
-        };
-        if code != MPI_SUCCESS {
-            return self.lost.push(to);
+        if memory.len() <= SHORT_BYTES_MAX {
+            return self.begin_send(to, self.mpi.communicator, (rank, tag), memory);
         }
-        match Operation::new(request, memory).test(mpi) {
+        let mut announcement = self.spares.take(0);
+        announce(&mut announcement, self.mpi.rank, memory.len());
+        self.begin_send(to, self.mpi.communicator, (rank, tag), announcement);
+        self.begin_send(to, self.mpi.long, (rank, tag), memory);
+    }
+
+    #[inline]
+    fn begin_send(&mut self, to: Destination, on: Handle, (rank, tag): (u32, c_int), memory: Vec<u8>) {
+        self.looks.note_send();
+        let Some(send) = Operation::send(self.mpi, on, (rank, tag), memory) else {
+            return self.lost.push(to);
+        };
+        match send.test(self.mpi) {
             Progress::Pending(send) => match self.sends.iter_mut().find(|queue| queue.rank == rank) {
                 Some(queue) => queue.operations.push_back(send),
                 None => self.sends.push(Queue { rank, operations: VecDeque::from([send]) }),
             },
-            Progress::Done(memory) => self.spares.keep(memory),
+            Progress::Done(memory, _) => self.spares.keep(memory),
             Progress::Failed => self.lost.push(to),
-        }
-    }
-
-    /// Hands a message on if it is there; returns whether it was.
-    fn look_at_receive(&mut self, receive: Operation) -> bool {
-        match receive.test(self.mpi) {
-            Progress::Pending(receive) => {
-                self.receives.push_back(receive);
-                false
-            }
-            Progress::Done(bytes) => {
-                if let Some((head, _)) = split_composed(&bytes) {
-                    let head_bytes = head.len();
-                    self.arrivals.push_back(MpiArrival { bytes, head_bytes });
-                }
-                true
-            }
-            Progress::Failed => true,
         }
     }
 }
@@ -254,28 +192,31 @@ impl Library for Mpi {
         self.transmit(to, message);
     }
 
+    fn is_backed_up(&self, to: Destination) -> bool {
+        let Some(&(rank, _)) = self.destinations.get(to.0 as usize) else { return false };
+        self.sends.iter().any(|queue| queue.rank == rank)
+    }
+
     fn progress(&mut self) -> usize {
-        let mut done = self.settle_sends();
-        for _ in 0..RECEIVES_PER_PROGRESS.min(self.receives.len()) {
-            if let Some(oldest) = self.receives.pop_front() {
-                done += usize::from(self.look_at_receive(oldest));
-            }
+        let Self { mpi, receives, arrivals, .. } = self;
+        let mut done = receives.look_at_long(mpi, arrivals);
+        if !self.sends.is_empty() {
+            done += self.settle_sends();
         }
-        for _ in 0..MESSAGES_PER_PROGRESS {
-            if !self.receive() {
-                break;
-            }
-            done += 1;
+        if self.looks.is_due(|| self.clock.now()) {
+            done += self.receives.look(self.mpi, &mut self.arrivals, &mut self.spares);
         }
         done
     }
 
+    #[inline]
     fn next_arrival(&mut self) -> Option<MpiArrival> {
         self.arrivals.pop_front()
     }
 
+    #[inline]
     fn release(&mut self, arrival: MpiArrival) {
-        self.spares.keep(arrival.bytes);
+        self.receives.release(arrival, &mut self.spares);
     }
 
     fn next_loss(&mut self) -> Option<Destination> {
@@ -310,7 +251,7 @@ impl Drop for Mpi {
         while !self.sends.is_empty() && WallTime::now() < give_up_at {
             self.settle_sends();
         }
-        let sends = self.sends.drain(..).flat_map(|queue| queue.operations);
-        sends.chain(self.receives.drain(..)).for_each(Operation::leak);
+        self.sends.drain(..).flat_map(|queue| queue.operations).for_each(Operation::leak);
+        self.receives.withdraw(self.mpi);
     }
 }
