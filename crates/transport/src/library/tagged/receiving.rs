@@ -166,6 +166,9 @@ impl<L: Library> Outbound<L> {
         let bytes = payload.as_slice();
         let mut batch = match rest.contents {
             Contents::Message(tag) => {
+                if rest.found.is_none() && self.give_expected(rest.id, tag, payload, sink)? {
+                    return Ok(None);
+                }
                 let verdict = self.arrive(&rest, tag, payload, patience, sink)?;
                 return Ok((verdict == Verdict::Left).then_some(rest));
             }
@@ -184,6 +187,28 @@ impl<L: Library> Outbound<L> {
             }
             patience = patience.after(verdict);
         }
+    }
+
+    /// Hands a message that came for itself to the receive that waits for it; false when none does. It is not traced.
+    #[inline]
+    fn give_expected(
+        &mut self,
+        id: SessionId,
+        tag: Tag,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<bool, &'static str> {
+        let Some(channel) = live(&mut self.channels, id) else { return Ok(false) };
+        let Some(receive) = self.mail.take_receive(channel.tagged.mail.source, tag) else { return Ok(false) };
+        let (session, bytes) = (crate::SessionId(id.0), payload.as_slice().len());
+        let lines = lines(bytes).min(lines_max(self.unexpected_lines));
+        channel.tagged.mail.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
+        self.counters.messages_received.increment();
+        if !matches!(payload, Incoming::Borrowed(message) if sink.received_at_once(receive, session, tag, message))
+        {
+            sink.received(self, receive, Envelope { session, tag, bytes }, payload);
+        }
+        Ok(true)
     }
 
     /// Hands messages of a batch to the receives that wait for them, up to one that none waits for, or that breaks a rule. They

@@ -90,6 +90,27 @@ fn short_messages_share_a_message_of_the_library() {
 }
 
 #[test]
+fn a_very_short_message_alone_travels_without_a_batch_around_it() {
+    let mut world = World::with_mail();
+    let mut last_payload = |messages: &[&[u8]]| {
+        for message in messages {
+            assert_eq!(world.send(0, 3, message), Ok(SendProgress::Done));
+        }
+        assert!(world.caller.transport.flush());
+        world.post.boxes()[1].letters.back().expect("it was sent").payload.clone()
+    };
+    assert_eq!(last_payload(&[&[7]]), [7]);
+    assert_eq!(last_payload(&[&[1; 64]]), [1; 64]);
+    assert_eq!(last_payload(&[&[2; 65]]).len(), 8 + 72);
+    assert_eq!(last_payload(&[&[3], &[4]]).len(), 32);
+    world.turn();
+    for first in [7, 1, 2, 3, 4] {
+        let arrived = world.post_at_server(0, Some(3));
+        assert!(matches!(arrived, ReceiveProgress::Arrived(_, payload) if payload[0] == first));
+    }
+}
+
+#[test]
 fn short_messages_gather_while_the_library_has_a_backlog_until_a_batch_is_full() {
     let mut world = World::with_mail();
     world.post.boxes()[0].is_backed_up = true;
