@@ -34,12 +34,6 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// The same object's name with the key in a copy, which is hashed again: it decides should they differ.
-    #[inline]
-    pub(crate) fn copied_to(self, key: &[u8]) -> Name<'_> {
-        Name { table: self.table, key, hash: xxh3_64_with_seed(key, u64::from(self.table.0)) }
-    }
-
     /// The table.
     #[inline]
     pub fn table(self) -> TableId {

@@ -154,13 +154,22 @@ impl<'a> Entry<'a> {
     /// Whether it is the first entry of the object with this key.
     #[inline]
     pub fn is_of(&self, table: TableId, key: &[u8]) -> bool {
-        self.key() == key && self.table() == table && self.kind() != Kind::Chunk
+        is_same(self.key(), key) && self.table() == table && self.kind() != Kind::Chunk
     }
 
     /// The hash under which the index has it.
     pub fn hash(&self) -> u64 {
         let seed = if self.kind() == Kind::Chunk { CHUNK_SEED } else { u64::from(self.table().0) };
         xxh3_64_with_seed(self.key(), seed)
+    }
+}
+
+/// Whether two keys are the same. Those of eight bytes, which most numbers have, are compared without a call.
+#[inline]
+fn is_same(key: &[u8], other: &[u8]) -> bool {
+    match (<&[u8; 8]>::try_from(key), <&[u8; 8]>::try_from(other)) {
+        (Ok(key), Ok(other)) => u64::from_le_bytes(*key) == u64::from_le_bytes(*other),
+        _ => key == other,
     }
 }
 

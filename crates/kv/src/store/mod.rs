@@ -117,6 +117,11 @@ impl Store {
     }
 
     /// Writes an object, if the one that is there fulfils the condition; gives its version.
+    ///
+    /// Always inlined, up to where an object of another size is written: a name that was just put together is then in
+    /// registers. Handed over in memory it would be read by longer loads than the stores that wrote it, and reading it
+    /// would wait until those are done, and all stores before them.
+    #[inline(always)]
     pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
         if !self.tables.has(name.table()) {
             return Err(WriteError::UnknownTable);
@@ -135,14 +140,25 @@ impl Store {
             self.log.rewrite(place, key.len(), self.last_version, value);
             return Ok(self.last_version);
         }
-        if !self.log.admits(name.hash(), object_bytes(key.len(), value.len()), old_bytes) {
-            return Err(WriteError::OutOfMemory);
-        }
+        self.put_anew(name.table(), key, value, old_bytes)
+    }
+
+    /// Writes an object whose condition holds, of which entries of so many bytes die.
+    #[inline(never)]
+    fn put_anew(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        value: &[u8],
+        old_bytes: usize,
+    ) -> Result<u64, WriteError> {
         // The key may lie in memory of a peer, who may change it. One that does not have its hash could never be found again.
         let mut key_copy = core::mem::take(&mut self.key);
         key_copy.clear();
         key_copy.extend_from_slice(key);
-        let written = self.write(name.copied_to(&key_copy), value);
+        let name = Name::new(table, &key_copy).expect("as long as the name's key");
+        let is_admitted = self.log.admits(name.hash(), object_bytes(key.len(), value.len()), old_bytes);
+        let written = if is_admitted { self.write(name, value) } else { Err(Full) };
         self.key = key_copy;
         written.map_err(|Full| WriteError::OutOfMemory)
     }

@@ -194,8 +194,10 @@ impl Segments {
     /// Starts to fetch the first lines of an entry: its key is about to be compared, and its value to be read.
     #[inline]
     pub fn prefetch(&self, place: Place) {
-        let start = at(place);
-        prefetch_lines(&self.memory[start..(start + PREFETCHED_BYTES).min(self.memory.len())]);
+        // At the very end of the memory there may be less, which is not worth the count of its lines.
+        if let Some(lines) = self.memory[at(place)..].first_chunk::<PREFETCHED_BYTES>() {
+            prefetch_lines(lines);
+        }
     }
 
     /// Marks an entry dead.
