@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::cells::{BadLength, Cells, Copied, Published};
-use super::{SlotLayout, hello};
+use super::{SlotLayout, SlotMessage, hello, slot_ahead};
 use crate::segment::{PeerAccess, Segment};
 
 /// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the slots.
@@ -14,12 +14,27 @@ pub const LOOKS_AT_A_SLOT: u32 = 8;
 /// The most requests that one scan takes.
 pub const GROUP: usize = 16;
 
-/// A group's slots and what is said of their requests.
-pub type Group = [(usize, Published); GROUP];
+/// A request that was taken out of its slot.
+#[derive(Debug)]
+pub struct Taken {
+    pub slot: usize,
+    published: Published,
+    message: Copied,
+}
 
-/// A group without requests.
-pub fn no_requests() -> Group {
-    [(0, Published { tag: 0, length: 0 }); GROUP]
+impl Taken {
+    /// Memory for a request.
+    pub fn new(layout: SlotLayout) -> Self {
+        let published = Published { tag: 0, length: 0 };
+        Self { slot: 0, published, message: Copied::new(layout.request_bytes) }
+    }
+
+    /// What it says.
+    #[inline]
+    pub fn request(&self) -> SlotMessage<'_> {
+        let Published { tag, length } = self.published;
+        SlotMessage { tag, bytes: self.message.bytes(length) }
+    }
 }
 
 /// Where a slot stands.
@@ -82,44 +97,45 @@ impl Attached {
         self.is_bad
     }
 
-    /// Copies the requests that have come, with the numbers of their slots, into a group; gives how many.
+    /// Copies the requests that have come into a group; gives how many.
     ///
     /// It begins where it ended before, and ends at the first slot whose request has not come: looking at slots that
     /// their client is about to write would take the lines away from it. After some looks in vain it goes on behind
     /// that slot, so that each is looked at, whatever the order in which requests come.
     #[inline]
-    pub fn collect(&mut self, group: &mut Group, copies: &mut [Copied; GROUP]) -> usize {
-        let mut taken = 0;
+    pub fn collect(&mut self, group: &mut [Taken; GROUP]) -> usize {
+        let mut places = group.iter_mut();
+        let mut number = self.next_slot;
         for _ in 0..self.slots.len() {
-            let number = self.next_slot;
             let next = if number + 1 == self.slots.len() { 0 } else { number + 1 };
             let slot = &mut self.slots[number];
-            if slot.stage == Stage::Owed {
-                self.next_slot = next;
-                continue;
-            }
-            let found = self.requests.published(number, slot.sequence);
-            self.looks = if found == Ok(None) { self.looks + 1 } else { 0 };
-            if found != Ok(None) || self.looks == LOOKS_AT_A_SLOT {
-                (self.next_slot, self.looks) = (next, 0);
-            }
-            match found {
-                Ok(None) => break,
-                Ok(Some(published)) => {
-                    self.requests.prefetch_ahead_of(number);
-                    self.responses.claim_ahead_of(number);
-                    copies[taken].read(&self.requests, number, published.length);
-                    slot.stage = Stage::Owed;
-                    group[taken] = (number, published);
-                    taken += 1;
-                    if taken == GROUP {
+            if slot.stage == Stage::Waiting {
+                let cell = self.requests.cell(number);
+                match cell.published(slot.sequence) {
+                    Ok(None) => {
+                        self.looks += 1;
+                        if self.looks == LOOKS_AT_A_SLOT {
+                            (number, self.looks) = (next, 0);
+                        }
                         break;
                     }
+                    Ok(Some(published)) => {
+                        let Some(to) = places.next() else { break };
+                        let ahead = slot_ahead(number, self.slots.len());
+                        self.requests.prefetch(ahead);
+                        self.responses.claim(ahead);
+                        cell.read(published, &mut to.message);
+                        (to.slot, to.published) = (number, published);
+                        self.slots[number].stage = Stage::Owed;
+                    }
+                    Err(BadLength) => self.is_bad = true,
                 }
-                Err(BadLength) => self.is_bad = true,
+                self.looks = 0;
             }
+            number = next;
         }
-        taken
+        self.next_slot = number;
+        GROUP - places.len()
     }
 
     /// What responds in a slot.
@@ -150,7 +166,7 @@ impl Responder<'_> {
     #[inline(always)]
     pub fn respond(&mut self, tag: u8, response: &[u8]) {
         assert_eq!(self.slot.stage, Stage::Owed, "a request has one response");
-        self.responses.publish(self.number, self.slot.sequence, tag, response);
+        self.responses.cell(self.number).publish(self.slot.sequence, tag, response);
         *self.slot = Slot { stage: Stage::Waiting, sequence: self.slot.sequence.wrapping_add(1) };
     }
 }

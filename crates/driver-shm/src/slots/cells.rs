@@ -7,14 +7,11 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::SLOTS_AHEAD;
+use super::short::{LINE_WORDS, SHORT_BYTES_MAX, ShortMessage, WORD_BYTES};
 use crate::segment::Mapping;
 
-const LINE_BYTES: usize = 64;
-const WORD_BYTES: usize = 8;
-
-/// Words of a message that share a line with its header.
-const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES - 1;
+const WORDS_PER_LINE: usize = 1 + LINE_WORDS;
+const LINE_BYTES: usize = WORDS_PER_LINE * WORD_BYTES;
 
 /// The header: the message's number, its tag, and its length in so many bits.
 const LENGTH_BITS: u32 = 24;
@@ -54,18 +51,18 @@ impl Copied {
 
     /// Copies a cell's message, which has that length.
     #[inline]
-    pub fn read(&mut self, cells: &Cells, cell: usize, length: usize) {
-        let from = &cells.cell(cell)[1..];
-        if length <= LINE_WORDS * WORD_BYTES
-            && let (Some(to), Some(from)) =
-                (self.0.first_chunk_mut::<LINE_WORDS>(), from.first_chunk::<LINE_WORDS>())
-        {
-            // All of the line, whatever of it is message: quicker than to count.
-            to.iter_mut().zip(from).for_each(|(to, word)| *to = word.load(Ordering::Relaxed).to_le_bytes());
-            return;
-        }
-        for (to, word) in self.0[..length.div_ceil(WORD_BYTES)].iter_mut().zip(from) {
+    fn read(&mut self, cell: &Cell<'_>, length: usize) {
+        let (line, rest) = self.0.split_first_chunk_mut::<LINE_WORDS>().expect("room for a line's message");
+        // All of the line, whatever of it is message: quicker than to count.
+        for (to, word) in line.iter_mut().zip(&cell.line[1..]) {
             *to = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        if length > SHORT_BYTES_MAX {
+            for (to, word) in
+                rest[..(length - SHORT_BYTES_MAX).div_ceil(WORD_BYTES)].iter_mut().zip(cell.rest)
+            {
+                *to = word.load(Ordering::Relaxed).to_le_bytes();
+            }
         }
     }
 
@@ -105,72 +102,33 @@ impl Cells {
         Self { first, message_bytes_max, cell_bytes, count, _mapping: mapping }
     }
 
-    /// The words of a cell, of which the first is the header.
+    /// A cell.
     #[inline]
-    fn cell(&self, cell: usize) -> &[AtomicU64] {
-        assert!(cell < self.count, "a cell that there is");
+    pub fn cell(&self, cell: usize) -> Cell<'_> {
+        let start = self.start_of(cell);
         // SAFETY: inside the mapping (all cells are, checked in `new`; this is one of them), which lives as long as `self`;
-        // aligned, because mappings start at a page and cells at a line. All access to cells, from every process, is by
-        // atomic words.
-        unsafe {
-            let words = self.first.byte_add(cell * self.cell_bytes);
-            core::slice::from_raw_parts(words.as_ptr(), self.cell_bytes / WORD_BYTES)
-        }
+        // aligned, because mappings start at a page and cells at a line; a cell has a line at least. All access to cells, from
+        // every process, is by atomic words.
+        let (line, rest) = unsafe {
+            let rest = start.add(WORDS_PER_LINE).as_ptr();
+            let rest = core::slice::from_raw_parts(rest, self.cell_bytes / WORD_BYTES - WORDS_PER_LINE);
+            (start.cast().as_ref(), rest)
+        };
+        Cell { line, rest, message_bytes_max: self.message_bytes_max }
     }
 
-    /// Writes message number `sequence` into a cell and makes it visible.
-    ///
-    /// Always inlined: a short message that was just put together is then still in registers. In memory it would have
-    /// been written by shorter stores than it is read by, and reading it would wait until they are done.
-    ///
-    /// # Panics
-    /// When the message is over the limit.
-    #[inline(always)]
-    pub fn publish(&self, cell: usize, sequence: u32, tag: u8, message: &[u8]) {
-        assert!(message.len() <= self.message_bytes_max, "a message over the limit of its cell");
-        let cell = self.cell(cell);
-        let (words, rest) = message.as_chunks::<WORD_BYTES>();
-        for (to, word) in cell[1..].iter().zip(words) {
-            to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
-        }
-        if !rest.is_empty() {
-            cell[1 + words.len()].store(last_word(message, rest), Ordering::Relaxed);
-        }
-        // Release: whoever sees the header also sees the message.
-        cell[0].store(header(sequence, tag, message.len()), Ordering::Release);
-    }
-
-    /// Tag and length of message number `sequence`, once it is in the cell.
+    /// The first word of a cell.
     #[inline]
-    pub fn published(&self, cell: usize, sequence: u32) -> Result<Option<Published>, BadLength> {
-        let header = self.cell(cell)[0].load(Ordering::Acquire);
-        if header >> (LENGTH_BITS + TAG_BITS) != u64::from(sequence) {
-            return Ok(None);
-        }
-        let length = header as usize & ((1 << LENGTH_BITS) - 1);
-        let tag = (header >> LENGTH_BITS) as u8;
-        if length <= self.message_bytes_max { Ok(Some(Published { tag, length })) } else { Err(BadLength) }
+    fn start_of(&self, cell: usize) -> NonNull<AtomicU64> {
+        assert!(cell < self.count, "a cell that there is");
+        // SAFETY: inside the mapping, as all cells are.
+        unsafe { self.first.byte_add(cell * self.cell_bytes) }
     }
 
-    /// Publishes a message that claims a length, as no correct process does.
-    #[cfg(test)]
-    pub fn claim_length(&self, cell: usize, sequence: u32, length: usize) {
-        self.cell(cell)[0].store(header(sequence, 0, length), Ordering::Release);
-    }
-
-    /// The cell whose line is to be fetched while this one is worked on.
+    /// Starts to fetch the first line of a cell for reading.
     #[inline]
-    fn ahead_of(&self, cell: usize) -> *const AtomicU64 {
-        let ahead = cell + SLOTS_AHEAD;
-        let ahead = if ahead < self.count { ahead } else { ahead - self.count };
-        // With so few cells that there is none ahead, it is this one.
-        self.cell(if ahead < self.count { ahead } else { cell }).as_ptr()
-    }
-
-    /// Starts to fetch the first line of the cell that is worked on a little later, for reading.
-    #[inline]
-    pub fn prefetch_ahead_of(&self, cell: usize) {
-        let header = self.ahead_of(cell);
+    pub fn prefetch(&self, cell: usize) {
+        let header = self.start_of(cell).as_ptr();
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch of any address is harmless, and this one is inside the mapping.
         unsafe {
@@ -183,9 +141,91 @@ impl Cells {
 
     /// The same for writing: the other side has looked at the line and holds it.
     #[inline]
-    pub fn claim_ahead_of(&self, cell: usize) {
-        let line = core::ptr::slice_from_raw_parts(self.ahead_of(cell).cast::<u8>(), LINE_BYTES);
-        farcall_driver::claim_lines(line);
+    pub fn claim(&self, cell: usize) {
+        let start = self.start_of(cell).as_ptr().cast::<u8>();
+        farcall_driver::claim_lines(core::ptr::slice_from_raw_parts(start, LINE_BYTES));
+    }
+}
+
+/// A cell, for a message.
+pub struct Cell<'a> {
+    /// The header, and the words of a message that share its line.
+    line: &'a [AtomicU64; WORDS_PER_LINE],
+    /// Words of longer messages.
+    rest: &'a [AtomicU64],
+    message_bytes_max: usize,
+}
+
+impl Cell<'_> {
+    /// Writes message number `sequence` and makes it visible.
+    ///
+    /// Always inlined: a short message that was just put together is then still in registers. In memory it would have
+    /// been written by shorter stores than it is read by, and reading it would wait until they are done.
+    ///
+    /// # Panics
+    /// When the message is over the limit.
+    #[inline(always)]
+    pub fn publish(&self, sequence: u32, tag: u8, message: &[u8]) {
+        assert!(message.len() <= self.message_bytes_max, "a message over the limit of its cell");
+        let (short, long) = message.split_at(message.len().min(SHORT_BYTES_MAX));
+        store(short, &self.line[1..]);
+        if !long.is_empty() {
+            store(long, self.rest);
+        }
+        self.show(header(sequence, tag, message.len()));
+    }
+
+    /// As [`publish`](Self::publish).
+    #[inline]
+    pub fn publish_short(&self, sequence: u32, tag: u8, message: &ShortMessage) {
+        let length = message.bytes().len();
+        assert!(length <= self.message_bytes_max, "a message over the limit of its cell");
+        for (to, word) in self.line[1..].iter().zip(message.words()) {
+            to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+        }
+        self.show(header(sequence, tag, length));
+    }
+
+    /// Release: whoever sees the header also sees the message.
+    #[inline]
+    fn show(&self, header: u64) {
+        self.line[0].store(header, Ordering::Release);
+    }
+
+    /// Tag and length of message number `sequence`, once it is in the cell.
+    #[inline]
+    pub fn published(&self, sequence: u32) -> Result<Option<Published>, BadLength> {
+        let header = self.line[0].load(Ordering::Acquire);
+        if header >> (LENGTH_BITS + TAG_BITS) != u64::from(sequence) {
+            return Ok(None);
+        }
+        let length = header as usize & ((1 << LENGTH_BITS) - 1);
+        let tag = (header >> LENGTH_BITS) as u8;
+        if length <= self.message_bytes_max { Ok(Some(Published { tag, length })) } else { Err(BadLength) }
+    }
+
+    /// Copies the message that was published.
+    #[inline]
+    pub fn read(&self, published: Published, copy: &mut Copied) {
+        copy.read(self, published.length);
+    }
+
+    /// Publishes a message that claims a length, as no correct process does.
+    #[cfg(test)]
+    pub fn claim_length(&self, sequence: u32, length: usize) {
+        self.show(header(sequence, 0, length));
+    }
+}
+
+/// Stores a message, or a part of one that begins at a word, into words that have room for it.
+#[inline(always)]
+fn store(message: &[u8], to: &[AtomicU64]) {
+    let (words, rest) = message.as_chunks::<WORD_BYTES>();
+    for (to, word) in to.iter().zip(words) {
+        to.store(u64::from_le_bytes(*word), Ordering::Relaxed);
+    }
+    if !rest.is_empty() {
+        to[words.len()].store(last_word(message, rest), Ordering::Relaxed);
     }
 }
 

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::cells::{Cells, Copied, Published};
-use super::{SlotLayout, SlotMessage, hello};
+use super::short::ShortMessage;
+use super::{SlotLayout, SlotMessage, hello, slot_ahead};
 use crate::same_user::same_user;
 use crate::segment::{Mapping, PeerAccess};
 
@@ -129,10 +130,24 @@ impl SlotClient {
     /// When it is not, or the request is over the limit.
     #[inline]
     pub fn ask(&mut self, slot: usize, tag: u8, request: &[u8]) {
+        let sequence = self.occupy(slot);
+        self.requests.cell(slot).publish(sequence, tag, request);
+    }
+
+    /// As [`ask`](Self::ask), for a request that was prepared.
+    #[inline]
+    pub fn ask_short(&mut self, slot: usize, tag: u8, request: &ShortMessage) {
+        let sequence = self.occupy(slot);
+        self.requests.cell(slot).publish_short(sequence, tag, request);
+    }
+
+    /// The number of the request that a free slot is about to hold.
+    #[inline]
+    fn occupy(&mut self, slot: usize) -> u32 {
         let state = &mut self.slots[slot];
         assert_eq!(state.stage, Stage::Free, "a slot holds one request at a time");
-        self.requests.publish(slot, state.sequence, tag, request);
         state.stage = Stage::Asked;
+        state.sequence
     }
 
     /// The response in a slot, once it is there. The slot is free then. One that no daemon gives counts as empty, with
@@ -144,19 +159,20 @@ impl SlotClient {
             return None;
         }
         let bad = Published { tag: u8::MAX, length: 0 };
-        let Published { tag, length } =
-            self.responses.published(slot, state.sequence).unwrap_or(Some(bad))?;
-        self.responses.prefetch_ahead_of(slot);
-        self.requests.claim_ahead_of(slot);
+        let cell = self.responses.cell(slot);
+        let published = cell.published(state.sequence).unwrap_or(Some(bad))?;
         *state = Slot { stage: Stage::Free, sequence: state.sequence.wrapping_add(1) };
-        self.response.read(&self.responses, slot, length);
-        Some(SlotMessage { tag, bytes: self.response.bytes(length) })
+        let ahead = slot_ahead(slot, self.slots.len());
+        self.responses.prefetch(ahead);
+        self.requests.claim(ahead);
+        cell.read(published, &mut self.response);
+        Some(SlotMessage { tag: published.tag, bytes: self.response.bytes(published.length) })
     }
 
     /// Claims that a request of some length is in a slot.
     #[cfg(test)]
     pub fn claim_length(&self, slot: usize, sequence: u32, length: usize) {
-        self.requests.claim_length(slot, sequence, length);
+        self.requests.cell(slot).claim_length(sequence, length);
     }
 
     /// Whether a slot holds a request whose response was not taken yet.
@@ -169,7 +185,7 @@ impl SlotClient {
     #[inline]
     pub fn is_answered(&self, slot: usize) -> bool {
         let Slot { stage, sequence } = self.slots[slot];
-        stage == Stage::Asked && self.responses.published(slot, sequence) != Ok(None)
+        stage == Stage::Asked && self.responses.cell(slot).published(sequence) != Ok(None)
     }
 
     /// Whether the daemon still lives. Makes a system call: for now and then while waiting.

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::attached::{Attached, GROUP, LOOKS_AT_A_SLOT, no_requests};
-use super::cells::{Copied, cell_bytes};
+use super::attached::{Attached, GROUP, LOOKS_AT_A_SLOT, Taken};
+use super::cells::cell_bytes;
 use super::{SlotClient, SlotLayout, SlotMessage, hello};
 
 const LAYOUT: SlotLayout = SlotLayout { slots: 4, request_bytes: 120, response_bytes: 56 };
@@ -28,15 +28,15 @@ pub fn fuzz_slots(bytes: &[u8]) {
     (0..LAYOUT.slots).for_each(|slot| client.ask(slot, 0, b"honest"));
     let (requests, responses) = bytes.split_at(bytes.len() / 2);
     write(&segment, 0, LAYOUT.request_bytes, requests);
-    let mut copies = core::array::from_fn(|_| Copied::new(LAYOUT.request_bytes));
-    let (mut group, mut taken) = (no_requests(), [false; LAYOUT.slots]);
+    let mut group: [Taken; GROUP] = core::array::from_fn(|_| Taken::new(LAYOUT));
+    let mut taken = [false; LAYOUT.slots];
     for _ in 0..LAYOUT.slots * LOOKS_AT_A_SLOT as usize {
-        let count = served.collect(&mut group, &mut copies);
+        let count = served.collect(&mut group);
         assert!(count <= GROUP.min(LAYOUT.slots));
-        for (&(slot, request), copy) in group[..count].iter().zip(&copies) {
+        for request in &group[..count] {
+            let slot = request.slot;
             assert!(!core::mem::replace(&mut taken[slot], true), "slot {slot} was taken twice");
-            assert_eq!(copy.bytes(request.length).len(), request.length);
-            assert!(request.length <= LAYOUT.request_bytes);
+            assert!(request.request().bytes.len() <= LAYOUT.request_bytes);
         }
     }
     let (start, _) = LAYOUT.extent();

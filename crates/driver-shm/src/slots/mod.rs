@@ -14,12 +14,14 @@ mod client;
 mod fuzz;
 mod hello;
 mod server;
+mod short;
 
 pub use attached::Responder;
 pub use client::{AttachError, DaemonGone, SlotClient};
 #[doc(hidden)]
 pub use fuzz::fuzz_slots;
 pub use server::{Attendance, SlotAddress, SlotServer};
+pub use short::{SHORT_BYTES_MAX, ShortMessage};
 
 /// A message in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub struct SlotMessage<'a> {
 pub struct SlotLayout {
     /// Slots of a client, from 1 to [`SLOTS_MAX`]: requests that it can have under way.
     pub slots: usize,
-    /// The longest request, in bytes, up to [`SLOT_BYTES_MAX`]. One that fits into 56 bytes takes one cache line.
+    /// The longest request, in bytes, up to [`SLOT_BYTES_MAX`]. One of up to [`SHORT_BYTES_MAX`] takes one cache line.
     pub request_bytes: usize,
     /// The longest response, in bytes, up to [`SLOT_BYTES_MAX`].
     pub response_bytes: usize,
@@ -49,6 +51,14 @@ pub const SLOT_BYTES_MAX: usize = 64 << 10;
 
 /// How many slots ahead of the one at hand lines are fetched: their transfers overlap with the work on it.
 const SLOTS_AHEAD: usize = 4;
+
+/// The slot whose lines are to be fetched while `slot` is worked on. With so few that there is none ahead, it is this one.
+#[inline]
+fn slot_ahead(slot: usize, slots: usize) -> usize {
+    let ahead = slot + SLOTS_AHEAD;
+    let ahead = if ahead < slots { ahead } else { ahead.wrapping_sub(slots) };
+    if ahead < slots { ahead } else { slot }
+}
 
 impl SlotLayout {
     fn is_valid(&self) -> bool {

@@ -8,8 +8,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
-use super::attached::{Attached, GROUP, Responder, no_requests};
-use super::cells::{Copied, Published};
+use super::attached::{Attached, GROUP, Responder, Taken};
 use super::{SlotLayout, SlotMessage};
 use crate::handshake::send_refusal;
 use crate::same_user::same_user;
@@ -67,7 +66,7 @@ pub struct SlotServer {
     places: Box<[Place]>,
     attached: usize,
     /// Requests that were taken out of slots.
-    copies: [Copied; GROUP],
+    group: [Taken; GROUP],
 }
 
 impl SlotServer {
@@ -82,8 +81,8 @@ impl SlotServer {
         bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&listener, BACKLOG)?;
         let places = (0..clients_max).map(|_| Place::default()).collect();
-        let copies = core::array::from_fn(|_| Copied::new(layout.request_bytes));
-        Ok(Self { listener, layout, places, attached: 0, copies })
+        let group = core::array::from_fn(|_| Taken::new(layout));
+        Ok(Self { listener, layout, places, attached: 0, group })
     }
 
     /// Clients that are attached.
@@ -178,14 +177,13 @@ impl SlotServer {
         place: usize,
         mut take: impl FnMut(SlotAddress, SlotMessage<'_>, &mut Responder<'_>),
     ) -> usize {
-        let Self { places, copies, .. } = self;
+        let Self { places, group, .. } = self;
         let Place { client: Some(client), generation } = &mut places[place] else { return 0 };
-        let mut group = no_requests();
-        let taken = client.collect(&mut group, copies);
-        for (&(number, Published { tag, length }), copy) in group[..taken].iter().zip(copies.iter()) {
-            let address = SlotAddress { client: place as u16, generation: *generation, slot: number as u16 };
-            let request = SlotMessage { tag, bytes: copy.bytes(length) };
-            take(address, request, &mut client.responder(number));
+        let taken = client.collect(group);
+        for request in &group[..taken] {
+            let (client_number, generation, slot) = (place as u16, *generation, request.slot as u16);
+            let address = SlotAddress { client: client_number, generation, slot };
+            take(address, request.request(), &mut client.responder(request.slot));
         }
         taken
     }

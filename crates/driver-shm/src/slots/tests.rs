@@ -55,6 +55,22 @@ fn requests_of_all_lengths_are_answered_in_every_slot() {
 }
 
 #[test]
+fn prepared_requests_are_asked_as_they_are() {
+    let name = name("short");
+    let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");
+    let mut client = attach(&mut server, &name).expect("a place");
+    for length in 0..=SHORT_BYTES_MAX {
+        let request: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
+        let prepared = ShortMessage::new(&request).expect("it is short");
+        assert_eq!(prepared.bytes(), request);
+        client.ask_short(0, 1, &prepared);
+        assert_eq!(echo(&mut server), 1);
+        assert_eq!(client.take(0), Some(SlotMessage { tag: 254, bytes: &request }));
+    }
+    assert_eq!(ShortMessage::new(&[0; SHORT_BYTES_MAX + 1]), None);
+}
+
+#[test]
 fn owed_responses_may_come_in_any_order_and_once() {
     let name = name("owed");
     let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");

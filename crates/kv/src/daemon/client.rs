@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use farcall::Service;
-use farcall_driver_shm::slots::{AttachError, DaemonGone, SlotClient, SlotMessage};
+use farcall_driver_shm::slots::{AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
 
 use super::message::{SlotResponse, call_number};
 use crate::client::FromCode;
@@ -100,6 +100,12 @@ impl DaemonClient {
     #[inline]
     pub fn ask(&mut self, slot: usize, call: u8, request: &[u8]) {
         self.slots.ask(slot, call, request);
+    }
+
+    /// As [`ask`](Self::ask), for a message that was prepared.
+    #[inline]
+    pub fn ask_short(&mut self, slot: usize, call: u8, request: &ShortMessage) {
+        self.slots.ask_short(slot, call, request);
     }
 
     /// The response in a slot, once it is there; the slot is free then.

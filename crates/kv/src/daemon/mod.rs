@@ -22,7 +22,8 @@ use farcall_driver_shm::slots::{Responder, SlotAddress, SlotServer};
 pub use client::{DaemonClient, SlotFailure};
 pub use counters::DaemonCounters;
 pub use farcall_driver_shm::slots::{
-    AttachError, DaemonGone, SLOT_BYTES_MAX, SLOTS_MAX, SlotLayout, SlotServer as Slots,
+    AttachError, DaemonGone, SHORT_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, ShortMessage, SlotLayout,
+    SlotServer as Slots,
 };
 pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host};
 pub use message::{SlotResponse, call_number};
