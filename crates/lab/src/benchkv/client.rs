@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use farcall::{Clock, Instant, Node};
 use farcall_kv::daemon::{DaemonClient, SlotResponse};
-use farcall_kv::wire::{Code, WriteResponse, found};
 
 use super::Job;
 use super::control::{Meeting, meet};
@@ -23,9 +22,15 @@ const WARMUP_MIN: Duration = Duration::from_millis(50);
 /// While nothing comes, the daemon is looked for once in so many looks at the slots.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// Looks at a slot before the next one is looked at. Answers mostly come in order, and looking at a slot that the daemon
-/// is about to write takes its line away.
-const LOOKS_AT_A_SLOT: u32 = 8;
+/// Looks at a slot before the next one is looked at. The own rank answers in the order of the slots, and looking at one
+/// that its daemon is about to write takes the line away: that is to happen only when the daemon does something else.
+const LOOKS_FOR_LOCAL: u32 = 128;
+
+/// The same for what another rank answers, which takes long: others are answered meanwhile.
+const LOOKS_FOR_REMOTE: u32 = 8;
+
+/// Looks in vain after which others may have the core, when it is shared.
+const LOOKS_BEFORE_YIELD: u32 = 8;
 
 /// Makes all runs.
 pub(super) fn call(job: &Job, node: &Node, within: Duration) -> Result<ClientReport, String> {
@@ -92,12 +97,13 @@ impl<'a> Loops<'a> {
             match self.slots.take(slot) {
                 None => {
                     self.wait(&mut idle)?;
-                    if idle.is_multiple_of(LOOKS_AT_A_SLOT) {
+                    let looks = if request.remote { LOOKS_FOR_REMOTE } else { LOOKS_FOR_LOCAL };
+                    if idle.is_multiple_of(looks) {
                         slot = self.slot_after(slot);
                     }
                     continue;
                 }
-                Some(response) if is_good(request, response) => {}
+                Some(SlotResponse::Answer(answer)) if request.good.is(answer) => {}
                 Some(response) => return Err(format!("a request was answered by {response:?}")),
             }
             idle = 0;
@@ -136,10 +142,10 @@ impl<'a> Loops<'a> {
         if self.next == self.requests.len() {
             self.next = 0;
         }
-        let PatternRequest { call, bytes, .. } = &self.requests[place];
-        self.slots.ask(slot, *call, bytes);
+        let request = &self.requests[place];
+        self.slots.ask_short(slot, request.call, &request.message);
         self.asked[slot] = Some((place, now));
-        self.requests[place].class()
+        request.class()
     }
 
     #[inline]
@@ -151,23 +157,12 @@ impl<'a> Loops<'a> {
     #[inline]
     fn wait(&mut self, idle: &mut u32) -> Result<(), String> {
         *idle = idle.wrapping_add(1);
-        if self.yields && idle.is_multiple_of(LOOKS_AT_A_SLOT) {
+        if self.yields && idle.is_multiple_of(LOOKS_BEFORE_YIELD) {
             std::thread::yield_now();
         }
         if idle.is_multiple_of(CHECK_EVERY) {
             self.slots.check().map_err(|error| error.to_string())?;
         }
         Ok(())
-    }
-}
-
-/// Whether a response is what was asked for.
-#[inline]
-fn is_good(request: &PatternRequest, response: SlotResponse<'_>) -> bool {
-    let SlotResponse::Answer(answer) = response else { return false };
-    if request.reads {
-        matches!(found(answer), Ok(Some(_)))
-    } else {
-        WriteResponse::decode(answer).is_ok_and(|response| response.code == Code::Done)
     }
 }

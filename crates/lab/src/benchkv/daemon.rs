@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use farcall::{Clock, Node};
-use farcall_kv::daemon::{Daemon, NobodyObserves, SlotLayout, Slots};
+use farcall_kv::daemon::{Daemon, NobodyObserves, SHORT_BYTES_MAX, SlotLayout, Slots};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::shard_of;
 use farcall_kv::{Shard, Value};
@@ -18,9 +18,6 @@ use super::{BenchKv, Job, TABLE, VALUE_BYTES};
 use crate::exchange::OwnCounters;
 use crate::trace::HostTrace;
 
-/// Bytes of a message in a slot: with its header, one cache line.
-const SLOT_BYTES: usize = 56;
-
 /// Turns by which the cost of an empty one is measured. Clients are first let in later.
 const EMPTY_TURNS: u32 = 4000;
 
@@ -29,8 +26,11 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
     let bench = &job.bench;
     let rank = node.rank() as usize;
     let endpoint = node.endpoint(&bench.transport).map_err(|error| error.to_string())?;
-    let layout =
-        SlotLayout { slots: bench.queue_depth, request_bytes: SLOT_BYTES, response_bytes: SLOT_BYTES };
+    let layout = SlotLayout {
+        slots: bench.queue_depth,
+        request_bytes: SHORT_BYTES_MAX,
+        response_bytes: SHORT_BYTES_MAX,
+    };
     let slots = Slots::bind(&job.slots_name(rank), layout, bench.clients)
         .map_err(|error| format!("cannot listen for clients: {error}"))?;
     let shards = (rank as u32, bench.ranks as u32);

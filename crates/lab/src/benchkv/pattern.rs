@@ -3,9 +3,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use farcall_kv::daemon::call_number;
+use farcall_kv::daemon::{ShortMessage, call_number};
 use farcall_kv::store::Condition;
-use farcall_kv::wire::{GET, GetRequest, PUT, PutRequest, shard_of};
+use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, WriteResponse, shard_of};
 use farcall_kv::{Name, TableId, Value};
 use serde::{Deserialize, Serialize};
 
@@ -46,13 +46,40 @@ impl FromStr for Distribution {
     }
 }
 
-/// A request, ready to be put into a slot.
+/// A request, ready to be put into a slot. It takes one cache line, so that those who ask wait as little as can be for
+/// what to ask.
+#[repr(align(64))]
 pub(super) struct PatternRequest {
+    pub message: ShortMessage,
     pub call: u8,
-    pub bytes: Vec<u8>,
-    pub reads: bool,
+    pub good: GoodAnswer,
     /// Whether another rank's shard has the object.
     pub remote: bool,
+}
+
+/// What the answer to a request must look like. An object that is not there is a shorter answer.
+///
+/// It is checked without a branch on what was asked, which no processor could guess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GoodAnswer {
+    bytes: u8,
+    /// The bits of the first byte that are a code.
+    code_bits: u8,
+}
+
+impl GoodAnswer {
+    /// Version and value.
+    const OF_READ: Self = Self { bytes: (8 + VALUE_BYTES) as u8, code_bits: 0 };
+
+    /// Code and version.
+    const OF_WRITE: Self = Self { bytes: WriteResponse::BYTES as u8, code_bits: u8::MAX };
+
+    /// Whether an answer looks like this.
+    #[inline]
+    pub(super) fn is(self, answer: &[u8]) -> bool {
+        let code = answer.first().map_or(u8::MAX, |first| first & self.code_bits);
+        answer.len() == usize::from(self.bytes) && code == Code::Done as u8
+    }
 }
 
 impl PatternRequest {
@@ -85,7 +112,7 @@ pub(super) fn pattern(bench: &BenchKv, rank: usize, client: usize) -> Vec<Patter
         let key = (key as u64).to_le_bytes();
         let name = name(&key);
         let remote = shard_of(name.hash(), bench.ranks as u32) as usize != rank;
-        let call = call_number(if reads { GET } else { PUT });
+        let (call, good) = if reads { (GET, GoodAnswer::OF_READ) } else { (PUT, GoodAnswer::OF_WRITE) };
         let mut bytes = Vec::new();
         if reads {
             GetRequest { name }.encode(&mut bytes);
@@ -93,7 +120,8 @@ pub(super) fn pattern(bench: &BenchKv, rank: usize, client: usize) -> Vec<Patter
             let value = Value::new(&value).expect("the value is short");
             PutRequest { name, value, condition: Condition::Always }.encode(&mut bytes);
         }
-        PatternRequest { call, bytes, reads, remote }
+        let message = ShortMessage::new(&bytes).expect("key and value are short");
+        PatternRequest { message, call: call_number(call), good, remote }
     };
     (0..REQUESTS).map(request).collect()
 }
@@ -143,10 +171,10 @@ mod tests {
     #[test]
     fn requests_are_read_and_remote_in_the_shares_that_are_asked_for() {
         let requests = pattern(&bench(2, Distribution::Uniform, 0.25), 0, 0);
-        assert!((share(&requests, |request| request.reads) - 0.25).abs() < 0.02);
+        assert!((share(&requests, |request| request.good == GoodAnswer::OF_READ) - 0.25).abs() < 0.02);
         assert!((share(&requests, |request| request.remote) - 0.5).abs() < 0.05);
         let alone = pattern(&bench(1, Distribution::Uniform, 1.0), 0, 0);
-        assert!(alone.iter().all(|request| request.reads && !request.remote));
+        assert!(alone.iter().all(|request| request.good == GoodAnswer::OF_READ && !request.remote));
     }
 
     #[test]
@@ -154,7 +182,7 @@ mod tests {
         let most_frequent = |distribution| {
             let requests = pattern(&bench(1, distribution, 1.0), 0, 0);
             let mut counts = std::collections::BTreeMap::<_, usize>::new();
-            requests.into_iter().for_each(|request| *counts.entry(request.bytes).or_default() += 1);
+            requests.into_iter().for_each(|request| *counts.entry(request.message).or_default() += 1);
             counts.into_values().max().unwrap_or(0)
         };
         assert!(most_frequent(Distribution::Uniform) < 50);
@@ -165,8 +193,20 @@ mod tests {
     fn clients_have_patterns_of_their_own_that_follow_from_the_seed() {
         let of = |client| pattern(&bench(1, Distribution::Uniform, 1.0), 0, client);
         let same = |one: &[PatternRequest], other: &[PatternRequest]| {
-            one.iter().zip(other).all(|(one, other)| one.bytes == other.bytes)
+            one.iter().zip(other).all(|(one, other)| one.message == other.message)
         };
         assert!(same(&of(0), &of(0)) && !same(&of(0), &of(1)));
+    }
+
+    #[test]
+    fn only_what_was_asked_is_a_good_answer() {
+        let written = |code| WriteResponse { code, version: 7 }.encode();
+        assert!(GoodAnswer::OF_WRITE.is(&written(Code::Done)));
+        assert!(!GoodAnswer::OF_WRITE.is(&written(Code::WrongVersion)));
+        let found = [7; 8 + VALUE_BYTES];
+        assert!(GoodAnswer::OF_READ.is(&found) && !GoodAnswer::OF_READ.is(&[0; 8]), "not there");
+        for good in [GoodAnswer::OF_READ, GoodAnswer::OF_WRITE] {
+            assert!(!good.is(&[]) && !good.is(&[0; 56]));
+        }
     }
 }

@@ -55,6 +55,9 @@ impl SlotTimes {
     /// From now on a slot does something else.
     #[inline]
     pub(super) fn change(&mut self, from: SlotUse, to: SlotUse, now: Instant) {
+        if from == to {
+            return;
+        }
         let passed = now.as_nanos() - self.last.as_nanos();
         self.last = now;
         self.nanos.iter_mut().zip(self.slots).for_each(|(nanos, slots)| *nanos += slots * passed);
@@ -62,7 +65,7 @@ impl SlotTimes {
         self.slots[to as usize] += 1;
     }
 
-    /// The account up to the last change.
+    /// The account up to the last slot that did something else than before.
     pub(super) fn nanos(&self) -> SlotNanos {
         let [local, remote, idle] = self.nanos;
         SlotNanos { local, remote, idle }
