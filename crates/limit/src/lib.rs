@@ -19,6 +19,7 @@ mod message;
 mod pair;
 mod pipe;
 mod ring;
+mod slots;
 mod tcp;
 mod udp;
 
@@ -30,5 +31,6 @@ pub use error::LimitError;
 pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use message::{MessagePlan, best_message_plan, ping_pong};
 pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_variant, ring_rate};
+pub use slots::slot_rate;
 pub use tcp::{TCP_MESSAGE_BYTES_MAX, tcp_ping_pong};
 pub use udp::{DATAGRAM_BYTES_MAX, UDP_RESPONSE_BYTES_MAX, UdpCalls, UdpPlan, best_udp_plan, udp_ping_pong};
