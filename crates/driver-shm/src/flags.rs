@@ -75,6 +75,12 @@ pub fn published(words: &impl Words, offset: usize) -> Result<Option<usize>, Bad
     }
 }
 
+/// Whether nothing has been published at `offset`, not even a bad flag.
+#[inline(always)]
+pub fn is_clear(words: &impl Words, offset: usize) -> bool {
+    words.load(offset, Ordering::Relaxed) == 0
+}
+
 /// A publication flag that no correct peer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadFlag;

@@ -14,7 +14,7 @@ use farcall_driver::{
 };
 
 use crate::doorbell;
-use crate::flags::{Runway, Words, published};
+use crate::flags::{Runway, Words, is_clear, published};
 use crate::segment::Mapping;
 use crate::sleep;
 
@@ -166,6 +166,11 @@ impl ShmReceiver {
 impl LaneReceiver for ShmReceiver {
     fn ring_bytes(&self) -> usize {
         self.ring.bytes
+    }
+
+    #[inline(always)]
+    fn may_have_record(&self, offset: usize) -> bool {
+        !is_clear(&self.ring, offset)
     }
 
     #[inline]

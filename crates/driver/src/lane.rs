@@ -50,7 +50,7 @@ pub trait LaneSender: Send {
     /// the peer still has of that place while the record is being written. Costs little, promises nothing.
     ///
     /// # Panics
-    /// As [`LaneSender::record`].
+    /// As [`LaneSender::record`], by drivers that fetch something.
     fn claim(&mut self, offset: usize, length: usize);
 
     /// The memory of a record that is being written: `length` bytes at `offset`, of which the first
@@ -82,6 +82,14 @@ pub trait LaneSender: Send {
 pub trait LaneReceiver: Send {
     /// Bytes in the ring; a power of two.
     fn ring_bytes(&self) -> usize;
+
+    /// Whether [`LaneReceiver::peek`] at `offset` is worth its call: `false` only when it would find nothing now. For who looks
+    /// again and again, and mostly in vain.
+    #[inline]
+    fn may_have_record(&self, offset: usize) -> bool {
+        let _ = offset;
+        true
+    }
 
     /// The record at `offset`, when it has been published. It stays readable until the peer is told that its place is
     /// free, which is the caller's business.

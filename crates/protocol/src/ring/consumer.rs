@@ -1,6 +1,6 @@
 //! The receiving side's view of a ring: where the next record will be, and what the peer must be told is free.
 
-use super::{LINE_BYTES, Violation};
+use super::{LINE_BYTES, Violation, whole_lines};
 
 /// Positions of the ring that we read.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl Consumer {
     /// The record of `bytes` bytes at the head has been read.
     #[inline]
     pub fn advance(&mut self, bytes: u64) -> Result<(), Violation> {
-        self.advance_to(self.head + bytes.next_multiple_of(LINE_BYTES))
+        self.advance_to(self.head + whole_lines(bytes))
     }
 
     /// A wrap record was read: the next one is at the start of the ring.

@@ -30,6 +30,12 @@ pub const LINE_BYTES: u64 = 64;
 #[error("{0}")]
 pub struct Violation(pub &'static str);
 
+/// `bytes` rounded up to whole lines: what a record takes of the ring.
+#[inline(always)]
+const fn whole_lines(bytes: u64) -> u64 {
+    (bytes + LINE_BYTES - 1) & !(LINE_BYTES - 1)
+}
+
 /// The largest record in a ring of `ring_bytes`: a quarter, so that a wrap can never make a record unsendable.
 pub const fn record_bytes_max(ring_bytes: u64) -> u64 {
     ring_bytes / 4

@@ -4,7 +4,7 @@
 //! `tail + reserve <= released + capacity`, where the reserve holds one record that only returns credits: two
 //! full rings can therefore always tell each other about the room they have made, and cannot deadlock.
 
-use super::{LINE_BYTES, Violation, record_bytes_max};
+use super::{LINE_BYTES, Violation, record_bytes_max, whole_lines};
 
 /// Positions and credit of the ring that we write.
 #[derive(Clone, Debug)]
@@ -58,9 +58,22 @@ impl Producer {
     ///
     /// # Panics
     /// When `bytes_min` is over [`record_bytes_max`]: such a record might never fit.
+    #[inline]
     pub fn reserve(&self, bytes_min: u64) -> Reservation {
         assert!(bytes_min <= record_bytes_max(self.capacity), "records are at most a quarter of the ring");
         self.reserve_within(bytes_min, self.free().saturating_sub(LINE_BYTES))
+    }
+
+    /// The offset of a record of up to `bytes` bytes, if there is as much room without a wrap; else [`Producer::reserve`] says
+    /// what there is.
+    #[inline(always)]
+    pub fn reserve_at_once(&self, bytes: u64) -> Option<usize> {
+        let offset = self.offset(self.tail);
+        let end = self.tail + self.runway + LINE_BYTES + whole_lines(bytes);
+        let has_room = bytes <= record_bytes_max(self.capacity)
+            && bytes <= self.capacity - offset as u64
+            && end <= self.released + self.capacity;
+        has_room.then_some(offset)
     }
 
     /// Room for the one-line record that only returns credits; may use the reserve.
@@ -69,8 +82,9 @@ impl Producer {
     }
 
     /// The offset that follows the record of `bytes` bytes at the tail, and the tail moves there.
+    #[inline]
     pub fn advance(&mut self, bytes: u64) -> usize {
-        self.tail += bytes.next_multiple_of(LINE_BYTES);
+        self.tail += whole_lines(bytes);
         debug_assert!(
             self.tail + self.runway <= self.released + self.capacity,
             "records stay within the credit"
@@ -85,6 +99,7 @@ impl Producer {
 
     /// Takes a credit return: the peer has read everything before the position whose low 32 bits, in lines, are
     /// `released_lines`.
+    #[inline]
     pub fn credit(&mut self, released_lines: u32) -> Result<(), Violation> {
         let current_lines = (self.released / LINE_BYTES) as u32;
         let gained = u64::from(released_lines.wrapping_sub(current_lines)) * LINE_BYTES;
@@ -100,14 +115,16 @@ impl Producer {
         self.tail == self.released
     }
 
+    #[inline]
     fn free(&self) -> u64 {
         (self.released + self.capacity).saturating_sub(self.tail + self.runway)
     }
 
+    #[inline]
     fn reserve_within(&self, bytes_min: u64, free: u64) -> Reservation {
         let offset = self.offset(self.tail);
         let to_end = self.capacity - offset as u64;
-        let bytes_min = bytes_min.next_multiple_of(LINE_BYTES);
+        let bytes_min = whole_lines(bytes_min);
         if bytes_min <= to_end && bytes_min <= free {
             let bytes = to_end.min(free).min(record_bytes_max(self.capacity)) & !(LINE_BYTES - 1);
             return Reservation::At { offset, bytes: bytes as usize };
@@ -118,6 +135,7 @@ impl Producer {
         Reservation::Full
     }
 
+    #[inline]
     fn offset(&self, position: u64) -> usize {
         (position & (self.capacity - 1)) as usize
     }

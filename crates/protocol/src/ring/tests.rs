@@ -34,6 +34,8 @@ impl Model {
         loop {
             match self.producer.reserve(bytes) {
                 Reservation::At { offset, bytes: room } => {
+                    assert_eq!(self.producer.reserve_at_once(bytes), Some(offset));
+                    assert_eq!(self.producer.reserve_at_once(room as u64 + 1), None, "no more than there is");
                     assert!(room as u64 >= bytes && offset as u64 + room as u64 <= self.capacity);
                     self.assert_free(offset as u64, bytes);
                     self.in_flight.push_back((offset, bytes, false));
@@ -41,10 +43,14 @@ impl Model {
                     return true;
                 }
                 Reservation::WrapAt { offset } => {
+                    assert_eq!(self.producer.reserve_at_once(bytes), None);
                     self.in_flight.push_back((offset, LINE_BYTES, true));
                     self.producer.advance_to_start();
                 }
-                Reservation::Full => return false,
+                Reservation::Full => {
+                    assert_eq!(self.producer.reserve_at_once(bytes), None);
+                    return false;
+                }
             }
         }
     }
@@ -109,8 +115,13 @@ proptest! {
             Ok(header) => prop_assert_eq!(header.to_word(), word),
             Err(_) => prop_assert!(kind == 4 && selector > 1),
         }
+        let of_call = EntryHeader::from_word(word).ok().filter(|_| kind < 2);
+        prop_assert_eq!(EntryHeader::of_call(word), of_call, "requests and responses, read the short way");
         let header = BatchHeader { released_lines: released, entries, wrap: false };
         prop_assert_eq!(BatchHeader::from_word(header.to_word()), Ok(header));
+        prop_assert_eq!(BatchHeader::of_single_entry(header.to_word()), (entries == 1).then_some(released));
+        let single = BatchHeader { entries: 1, ..header };
+        prop_assert_eq!(BatchHeader::of_single_entry(single.to_word()), Some(released));
     }
 }
 

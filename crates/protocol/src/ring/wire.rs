@@ -37,6 +37,12 @@ impl BatchHeader {
         self.released_lines as u64 | (self.entries as u64) << 32 | (self.wrap as u64) << 48
     }
 
+    /// The lines released, if the word is the header of a record with a single entry.
+    #[inline(always)]
+    pub const fn of_single_entry(word: u64) -> Option<u32> {
+        if word >> 32 == 1 { Some(word as u32) } else { None }
+    }
+
     /// The header that a word means.
     #[inline]
     pub const fn from_word(word: u64) -> Result<Self, Violation> {
@@ -132,6 +138,18 @@ impl EntryHeader {
             return None;
         }
         Some((word as u32, (word >> 48) as usize & ENTRY_LENGTH_MAX))
+    }
+
+    /// The header, if the word is that of a request or a response with its payload.
+    #[inline(always)]
+    pub const fn of_call(word: u64) -> Option<Self> {
+        let kind = match word >> 61 {
+            0 => EntryKind::Request,
+            1 => EntryKind::Response,
+            _ => return None,
+        };
+        let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
+        Some(Self { kind, call: word as u32, selector: (word >> 32) as u16, length })
     }
 
     /// The header that a word means.

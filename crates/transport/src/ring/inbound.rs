@@ -14,13 +14,13 @@ use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
 use super::tagged::overrun;
 use crate::mail::{Patience, Verdict};
 use crate::trace::event;
-use crate::{Burst, CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
+use crate::{Burst, DownReason, Incoming, RequestId, Sink};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
 const RECORDS_PER_POLL: usize = 16;
 
 const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
-const TOO_LONG: Violation = Violation("a message over the agreed limit");
+pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
 /// Whether to look for more behind an entry or a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl<D: LaneDriver> Outbound<D> {
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave.
-    #[inline]
+    #[inline(never)]
     pub fn receive(
         &mut self,
         slot: usize,
@@ -46,37 +46,73 @@ impl<D: LaneDriver> Outbound<D> {
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let mut records = 0;
-        let mut patience = if self.sessions[slot].reading.is_some() { patience.used() } else { patience };
-        while records < RECORDS_PER_POLL {
-            let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
-                Ok(None) => break,
-                Ok(Some(record)) => record,
-                Err(fault) => {
-                    self.doom(slot, reason_of(fault));
-                    return records;
-                }
-            };
-            records += 1;
-            match self.deliver(slot, record, &mut patience, sink) {
-                Ok(Flow::Stop) => break,
-                Ok(Flow::Continue) => {}
-                Ok(Flow::Halt) => {
-                    records -= 1;
-                    break;
-                }
-                Err(reason) => {
-                    self.doom(slot, reason);
-                    return records;
-                }
+        let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
+            Ok(None) => return 0,
+            Ok(Some(record)) => record,
+            Err(fault) => {
+                self.doom(slot, reason_of(fault));
+                return 0;
             }
+        };
+        if !self.take_turn(slot, record, sink) {
+            return self.receive_records(slot, receiver, record, patience, sink);
         }
+        1
+    }
+
+    /// Hands this record to the sink, and those behind it.
+    #[inline(never)]
+    fn receive_records(
+        &mut self,
+        slot: usize,
+        receiver: &D::Receiver,
+        first: Record<'_>,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let records = self.deliver_records(slot, receiver, first, patience, sink);
         if records > 0 {
             self.counters.records_received.add(records as u64);
             self.return_message_credit_if_due(slot);
             self.return_credit_if_due(slot);
         }
         records
+    }
+
+    #[inline(always)]
+    fn deliver_records(
+        &mut self,
+        slot: usize,
+        receiver: &D::Receiver,
+        first: Record<'_>,
+        patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let mut records = 0;
+        let mut record = first;
+        let mut patience = if self.sessions[slot].reading.is_some() { patience.used() } else { patience };
+        loop {
+            match self.deliver(slot, record, &mut patience, sink) {
+                Ok(Flow::Halt) => return records,
+                Ok(Flow::Stop) => return records + 1,
+                Ok(Flow::Continue) => records += 1,
+                Err(reason) => {
+                    self.doom(slot, reason);
+                    return records + 1;
+                }
+            }
+            if records == RECORDS_PER_POLL {
+                return records;
+            }
+            record = match receiver.peek(self.sessions[slot].consumer.offset()) {
+                Ok(None) => return records,
+                Ok(Some(record)) => record,
+                Err(fault) => {
+                    self.doom(slot, reason_of(fault));
+                    return records;
+                }
+            };
+        }
     }
 
     /// Hands the entries of a record to the sink, from where the last poll left it.
@@ -150,6 +186,7 @@ impl<D: LaneDriver> Outbound<D> {
         match entry.kind {
             EntryKind::Request => {
                 let payload = self.inline(slot, payload)?;
+                self.mark_dispatched(slot, entry);
                 self.deliver_request(slot, entry, &payload, sink)?;
             }
             EntryKind::Response => {
@@ -158,6 +195,7 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::RequestBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
+                self.mark_dispatched(slot, entry);
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
                 // Reading so much took long; the answer leaves before the next.
                 self.publish(slot);
@@ -211,53 +249,9 @@ impl<D: LaneDriver> Outbound<D> {
         self.tracer.mark_at(found, event, number, session.id);
     }
 
-    #[inline]
-    fn deliver_request(
-        &mut self,
-        slot: usize,
-        entry: EntryHeader,
-        payload: &Incoming<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), DownReason> {
-        let session = &mut self.sessions[slot];
-        if session.unanswered_requests >= session.calls_max {
-            return Err(Violation("more unanswered calls than agreed").into());
-        }
-        session.unanswered_requests += 1;
-        self.counters.requests_received.increment();
-        let request = RequestId { session: session.id, token: u64::from(entry.call) };
+    fn mark_dispatched(&self, slot: usize, entry: EntryHeader) {
+        let request = RequestId { session: self.sessions[slot].id, token: u64::from(entry.call) };
         self.tracer.mark_request(event::DISPATCHED, request);
-        sink.request(self, request, Service(entry.selector), payload);
-        Ok(())
-    }
-
-    #[inline]
-    fn deliver_response(
-        &mut self,
-        slot: usize,
-        entry: EntryHeader,
-        payload: &Incoming<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), DownReason> {
-        let status =
-            Status::from_wire(entry.selector).ok_or(Violation("a response with an unknown status"))?;
-        let session = &mut self.sessions[slot];
-        let Some(unanswered) = session.unanswered_calls.checked_sub(1) else {
-            return Err(Violation("a response to no call").into());
-        };
-        session.unanswered_calls = unanswered;
-        self.counters.responses_received.increment();
-        let id = session.id;
-        sink.response(self, id, CallId(entry.call), status, payload);
-        Ok(())
-    }
-
-    #[inline]
-    fn inline<'r>(&self, slot: usize, payload: &'r [u8]) -> Result<Incoming<'r>, DownReason> {
-        if payload.len() > self.sessions[slot].message_bytes_max {
-            return Err(TOO_LONG.into());
-        }
-        Ok(Incoming::Borrowed(payload))
     }
 
     fn borrow(

@@ -34,6 +34,7 @@ impl<D: LaneDriver> Outbound<D> {
         sent.map_err(|payload| Waiting { message, payload })
     }
 
+    #[inline(never)]
     pub fn serve_the_needy(&mut self) {
         for slot in 0..self.sessions.len() {
             self.send_block_returns(slot);

@@ -9,32 +9,31 @@
 mod ahead;
 mod copies;
 mod counters;
+mod events;
 mod inbound;
 mod messages;
 mod outbound;
 mod records;
 mod session;
 mod tagged;
+mod turn;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
+use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneReceiver, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
 use outbound::Outbound;
-use session::{SESSIONS_MAX, Session, reason_of};
+use records::BATCH_BYTES_MAX;
+use session::{SESSIONS_MAX, Session};
 
 use crate::mail::Patience;
 use crate::trace::CallTracer;
 use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
-
-/// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
-/// holds, and a bound on what a peer can do that only says so.
-const LAST_LOOKS_MAX: usize = 4096;
 
 /// The least limit that admits the longest entry: see [`lines_max`].
 const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
@@ -77,6 +76,7 @@ impl<D: LaneDriver> Ring<D> {
         // What can neither pass through the ring nor be lent would wait for ever.
         let carried_bytes_max = driver.limits().loan_bytes_max.max(config.inline_bytes);
         config.message_bytes_max = config.message_bytes_max.min(carried_bytes_max);
+        config.batch_bytes = config.batch_bytes.min(BATCH_BYTES_MAX);
         let hello = Hello {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
@@ -89,105 +89,6 @@ impl<D: LaneDriver> Ring<D> {
         driver.set_welcome(&hello.encode());
         let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
         Self { receivers: Vec::new(), outbound }
-    }
-
-    /// Learns which sessions came up and which ended.
-    fn take_events(&mut self, sink: &mut dyn Sink) {
-        while let Some(event) = self.outbound.driver.poll_event() {
-            match event {
-                LaneEvent::Connected { lane, welcome } => {
-                    if let Some(slot) = self.outbound.slot_of_lane(lane) {
-                        self.connected(slot, &welcome, sink);
-                    }
-                }
-                LaneEvent::Accepted { lane, hello } => self.accepted(lane, &hello, sink),
-                LaneEvent::Down { lane, fault } => {
-                    if let Some(slot) = self.outbound.slot_of_lane(lane) {
-                        self.read_last_records(slot, sink);
-                        self.session_down(slot, &reason_of(fault), sink);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Reads what a peer published before it went: answers that it has given are given.
-    fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
-        let Some(Some(receiver)) = self.receivers.get(slot) else { return };
-        for _ in 0..LAST_LOOKS_MAX {
-            if self.outbound.is_doomed(slot)
-                || self.outbound.receive(slot, receiver, Patience::Never, sink) == 0
-            {
-                return;
-            }
-        }
-    }
-
-    /// A session that we asked for. When its lane is down already, that event follows and says why.
-    fn connected(&mut self, slot: usize, welcome: &[u8], sink: &mut dyn Sink) {
-        let lane = self.outbound.sessions[slot].lane;
-        match Hello::decode(welcome) {
-            Ok(peer) => {
-                if let Some(ends) = self.outbound.driver.take(lane) {
-                    self.session_up(slot, ends, &peer, sink);
-                }
-            }
-            Err(error) => {
-                self.outbound.driver.close(lane);
-                self.session_down(slot, &DownReason::Refused { why: error.to_string() }, sink);
-            }
-        }
-    }
-
-    /// A session that a peer asked for. Nobody is told of one that never comes up.
-    fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
-        let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.outbound.driver.take(lane)) else {
-            return self.outbound.driver.close(lane);
-        };
-        match self.outbound.open_session(lane) {
-            Some(slot) => self.session_up(slot, ends, &peer, sink),
-            None => self.outbound.driver.close(lane),
-        }
-    }
-
-    fn session_up(
-        &mut self,
-        slot: usize,
-        (sender, receiver): (D::Sender, D::Receiver),
-        peer: &Hello,
-        sink: &mut dyn Sink,
-    ) {
-        if self.receivers.len() <= slot {
-            self.receivers.resize_with(slot + 1, || None);
-        }
-        let ring_bytes = farcall_driver::LaneReceiver::ring_bytes(&receiver);
-        self.receivers[slot] = Some(receiver);
-        self.outbound.session_up(slot, sender, ring_bytes, peer);
-        let session = self.outbound.sessions[slot].id;
-        sink.session_up(&mut self.outbound, session, peer.identity);
-        if !self.outbound.is_doomed(slot) {
-            self.outbound.send_backlog(slot);
-        }
-    }
-
-    fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
-        let session = self.outbound.sessions[slot].id;
-        if let Some(receiver) = self.receivers.get_mut(slot) {
-            *receiver = None;
-        }
-        self.outbound.part(slot, reason);
-        self.outbound.forget_session(slot);
-        self.outbound.report_sends(sink);
-        sink.session_down(&mut self.outbound, session, reason);
-    }
-
-    /// Ends the sessions whose peers broke the rules, or that were closed here.
-    #[cold]
-    fn end_doomed_sessions(&mut self, sink: &mut dyn Sink) {
-        while let Some((slot, reason)) = self.outbound.next_doomed() {
-            self.outbound.close(slot);
-            self.session_down(slot, &reason, sink);
-        }
     }
 }
 
@@ -234,7 +135,9 @@ impl<D: LaneDriver> Transport for Ring<D> {
         }
         let mut received = 0;
         for (slot, receiver) in self.receivers.iter().enumerate() {
-            if let Some(receiver) = receiver {
+            if let Some(receiver) = receiver
+                && receiver.may_have_record(self.outbound.sessions[slot].consumer.offset())
+            {
                 received += self.outbound.receive(slot, receiver, Patience::Once, sink);
             }
         }

@@ -143,6 +143,28 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn next_doomed(&mut self) -> Option<(usize, DownReason)> {
         self.doomed.pop()
     }
+
+    #[inline(always)]
+    fn reply_at_once(&mut self, slot: usize, request: RequestId, status: Status, payload: &[u8]) -> bool {
+        let message = response(request, status);
+        payload.len() <= self.sessions[slot].message_bytes_max && self.append_at_once(slot, message, payload)
+    }
+
+    #[inline(never)]
+    fn reply_slowly(&mut self, slot: usize, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        if payload.len() > self.sessions[slot].message_bytes_max {
+            let message = response(request, Status::AnswerTooLong);
+            return self.submit(slot, message, Outgoing::Slice(&[]));
+        }
+        self.submit(slot, response(request, status), payload);
+    }
+}
+
+/// The answer to a request, without its payload.
+#[inline(always)]
+fn response(request: RequestId, status: Status) -> Message {
+    let (call, selector) = (request.token as u32, status.to_wire());
+    Message { direction: Direction::Response, call, selector }
 }
 
 impl<D: LaneDriver> Outbox for Outbound<D> {
@@ -172,16 +194,18 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     #[inline]
     fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
         let Some(slot) = self.slot_of(to) else { return false };
-        let session = &self.sessions[slot];
+        let session = &mut self.sessions[slot];
         let is_within = payload.len() <= session.message_bytes_max;
         if !is_within || session.unanswered_calls >= session.calls_max {
             return false;
         }
+        session.unanswered_calls += 1;
         let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
         let is_sent = self.append_at_once(slot, message, payload);
         if is_sent {
-            self.sessions[slot].unanswered_calls += 1;
             self.counters.calls_sent.increment();
+        } else {
+            self.sessions[slot].unanswered_calls -= 1;
         }
         is_sent
     }
@@ -189,20 +213,15 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let Some(slot) = self.slot_of(request.session) else { return };
-        let session = &mut self.sessions[slot];
-        session.unanswered_requests -= 1;
+        self.sessions[slot].unanswered_requests -= 1;
         self.tracer.mark_request(event::REPLIED, request);
-        let call = request.token as u32;
-        if payload.len() > session.message_bytes_max {
-            let selector = Status::AnswerTooLong.to_wire();
-            return self.submit(
-                slot,
-                Message { direction: Direction::Response, call, selector },
-                Outgoing::Slice(&[]),
-            );
+        if let Outgoing::Slice(bytes) = payload
+            && self.reply_at_once(slot, request, status, bytes)
+        {
+            // A slice has nothing to drop, which the compiler would find out by a look.
+            return core::mem::forget(payload);
         }
-        let message = Message { direction: Direction::Response, call, selector: status.to_wire() };
-        self.submit(slot, message, payload);
+        self.reply_slowly(slot, request, status, payload);
     }
 
     /// A request that has left cannot be called back; one that waits for room can.

@@ -6,15 +6,17 @@
 use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
+use super::RingCounters;
+use super::ahead::Ahead;
 use super::outbound::Outbound;
-use super::session::{Batch, Message, Session, Stage};
-use crate::trace::event;
+use super::session::{Batch, Message, Session, Stage, slot_of};
+use crate::trace::{CallTracer, event};
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
 pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
 
 /// The most bytes in a record: its header counts entries in 16 bits, and an entry has at least a word.
-const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
+pub const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
 
 impl<S: LaneSender> Session<S> {
     /// Writes an entry into the open record; false when none is open, or it has no room.
@@ -39,6 +41,72 @@ impl<S: LaneSender> Session<S> {
         batch.entries += 1;
         true
     }
+
+    /// Whether credit has to go back, and no record is about to carry it.
+    #[inline(always)]
+    pub fn must_return_credit(&self) -> bool {
+        !self.batch.is_open() && self.consumer.credit_is_due()
+    }
+
+    /// Opens a record, and lists the session for the next flush.
+    #[inline(always)]
+    fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
+        self.sender.as_mut().expect("sessions with room are up").claim(offset, room);
+        if !self.batch.listed {
+            dirty.push(slot_of(self.id) as u16);
+        }
+        let first_message = self.mail.sent;
+        self.batch = Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true };
+    }
+
+    /// Publishes the open record, if there is one.
+    #[inline(always)]
+    fn publish(&mut self, tracer: &CallTracer, counters: &RingCounters, ahead: &mut Ahead) {
+        let Batch { offset, used, entries, .. } = self.batch;
+        if used == 0 {
+            return;
+        }
+        if let Some(now) = tracer.begin() {
+            self.mark_transmitted(tracer, now);
+        }
+        self.batch.close();
+        // It was opened for a message for which there was no block memory.
+        if entries == 0 && !self.consumer.credit_is_due() {
+            return;
+        }
+        let sender = self.sender.as_mut().expect("sessions with an open record are up");
+        let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
+        sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
+        let next_offset = self.producer.advance(used as u64);
+        sender.publish(offset, used, next_offset);
+        if used > RUNWAY_BYTES {
+            ahead.expect_record(slot_of(self.id), next_offset, used);
+        }
+        counters.records_sent.increment();
+    }
+
+    /// Marks the messages in the open record, which its entries name.
+    #[cold]
+    fn mark_transmitted(&mut self, tracer: &CallTracer, now: u64) {
+        let (id, Batch { offset, used, entries, first_message, .. }) = (self.id, self.batch);
+        let record = self.sender.as_mut().expect("open records have a sender").record(offset, used);
+        let (mut at, mut message) = (WORD_BYTES, first_message);
+        for _ in 0..entries {
+            let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
+            let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
+            at += WORD_BYTES + padded(usize::from(entry.length));
+            let (event, number) = match entry.kind {
+                EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_TRANSMITTED, entry.call),
+                EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_TRANSMITTED, entry.call),
+                EntryKind::Message | EntryKind::MessageBlock => {
+                    message = message.wrapping_add(1);
+                    (event::MESSAGE_TRANSMITTED, message.wrapping_sub(1))
+                }
+                _ => continue,
+            };
+            tracer.mark_at(now, event, number, id);
+        }
+    }
 }
 
 impl<D: LaneDriver> Outbound<D> {
@@ -50,14 +118,15 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
+    #[inline(never)]
     fn flush_all(&mut self) {
         if self.needy > 0 {
             self.serve_the_needy();
         }
         let mut index = 0;
         while let Some(&slot) = self.dirty.get(index) {
-            self.publish(usize::from(slot));
             let session = &mut self.sessions[usize::from(slot)];
+            session.publish(&self.tracer, &self.counters, &mut self.ahead);
             if session.sender.as_mut().expect("listed sessions are up").ring_doorbell() {
                 session.batch.listed = false;
                 self.dirty.swap_remove(index);
@@ -68,14 +137,19 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Returns credits with a record of their own when no other record is about to carry them.
+    #[inline]
     pub fn return_credit_if_due(&mut self, slot: usize) {
-        let session = &mut self.sessions[slot];
-        if session.batch.used > 0 || !session.consumer.credit_is_due() {
-            return;
+        if self.sessions[slot].must_return_credit() {
+            self.return_credit(slot);
         }
+    }
+
+    #[inline(never)]
+    pub fn return_credit(&mut self, slot: usize) {
+        let session = &mut self.sessions[slot];
         // A full ring is no loss: the peer has an earlier return of ours yet to read, and will answer it.
         if let Reservation::At { offset, .. } = session.producer.reserve_credit_return() {
-            self.open_at(slot, offset, RECORD_OVERHEAD);
+            session.open(offset, RECORD_OVERHEAD, &mut self.dirty);
             self.counters.credit_records_sent.increment();
         }
     }
@@ -102,6 +176,22 @@ impl<D: LaneDriver> Outbound<D> {
     /// Writes an entry into a record that is opened for it; false when there is no room.
     #[inline(never)]
     pub fn append_to_next(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        let session = &mut self.sessions[slot];
+        let entry_bytes = WORD_BYTES + padded(payload.len());
+        let room = self.config.batch_bytes.max(RECORD_OVERHEAD + entry_bytes);
+        // As `open_record`, where nothing is in the way of it.
+        if session.stage == Stage::Up
+            && !session.batch.is_open()
+            && let Some(offset) = session.producer.reserve_at_once(room as u64)
+        {
+            session.open(offset, room, &mut self.dirty);
+            return session.append(header, payload);
+        }
+        self.append_to_another(slot, header, payload)
+    }
+
+    #[inline(never)]
+    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
         self.sessions[slot].stage == Stage::Up
             && self.open_record(slot, WORD_BYTES + padded(payload.len()))
             && self.sessions[slot].append(header, payload)
@@ -114,14 +204,16 @@ impl<D: LaneDriver> Outbound<D> {
         batch.used + bytes <= batch.room || self.open_record(slot, bytes)
     }
 
+    #[inline(never)]
     fn open_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
         self.publish(slot);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
         loop {
-            match self.sessions[slot].producer.reserve(bytes_min as u64) {
+            let session = &mut self.sessions[slot];
+            match session.producer.reserve(bytes_min as u64) {
                 Reservation::At { offset, bytes } => {
-                    let room = bytes.min(self.config.batch_bytes.clamp(bytes_min, BATCH_BYTES_MAX));
-                    self.open_at(slot, offset, room);
+                    let room = bytes.min(self.config.batch_bytes.max(bytes_min));
+                    session.open(offset, room, &mut self.dirty);
                     return true;
                 }
                 Reservation::WrapAt { offset } => self.wrap(slot, offset),
@@ -130,17 +222,7 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
-    fn open_at(&mut self, slot: usize, offset: usize, room: usize) {
-        let session = &mut self.sessions[slot];
-        session.sender.as_mut().expect("sessions with room are up").claim(offset, room);
-        let batch = &mut session.batch;
-        if !batch.listed {
-            self.dirty.push(slot as u16);
-        }
-        let first_message = session.mail.sent;
-        *batch = Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true };
-    }
-
+    #[cold]
     fn wrap(&mut self, slot: usize, offset: usize) {
         let session = &mut self.sessions[slot];
         let sender = session.sender.as_mut().expect("sessions with room are up");
@@ -152,54 +234,9 @@ impl<D: LaneDriver> Outbound<D> {
         self.counters.wrap_records_sent.increment();
     }
 
-    /// Marks the messages in the open record, which its entries name.
-    fn mark_transmitted(&mut self, slot: usize, now: u64) {
-        let session = &mut self.sessions[slot];
-        let (id, Batch { offset, used, entries, first_message, .. }) = (session.id, session.batch);
-        let record = session.sender.as_mut().expect("open records have a sender").record(offset, used);
-        let (mut at, mut message) = (WORD_BYTES, first_message);
-        for _ in 0..entries {
-            let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
-            let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
-            at += WORD_BYTES + padded(usize::from(entry.length));
-            let (event, number) = match entry.kind {
-                EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_TRANSMITTED, entry.call),
-                EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_TRANSMITTED, entry.call),
-                EntryKind::Message | EntryKind::MessageBlock => {
-                    message = message.wrapping_add(1);
-                    (event::MESSAGE_TRANSMITTED, message.wrapping_sub(1))
-                }
-                _ => continue,
-            };
-            self.tracer.mark_at(now, event, number, id);
-        }
-    }
-
-    #[inline]
+    /// Publishes the open record of a session, if there is one.
+    #[inline(never)]
     pub fn publish(&mut self, slot: usize) {
-        let session = &mut self.sessions[slot];
-        let Batch { offset, used, entries, listed, .. } = session.batch;
-        if used == 0 {
-            return;
-        }
-        // It was opened for a message for which there was no block memory.
-        if entries == 0 && !session.consumer.credit_is_due() {
-            session.batch = Batch { listed, ..Batch::default() };
-            return;
-        }
-        if let Some(now) = self.tracer.begin() {
-            self.mark_transmitted(slot, now);
-        }
-        let session = &mut self.sessions[slot];
-        let sender = session.sender.as_mut().expect("sessions with an open record are up");
-        let header = BatchHeader { released_lines: session.consumer.take_credit(), entries, wrap: false };
-        sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
-        let next_offset = session.producer.advance(used as u64);
-        sender.publish(offset, used, next_offset);
-        session.batch = Batch { listed, ..Batch::default() };
-        if used > RUNWAY_BYTES {
-            self.ahead.expect_record(slot, next_offset, used);
-        }
-        self.counters.records_sent.increment();
+        self.sessions[slot].publish(&self.tracer, &self.counters, &mut self.ahead);
     }
 }

@@ -43,6 +43,20 @@ pub struct Batch {
     pub listed: bool,
 }
 
+impl Batch {
+    /// Whether a record is open.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.used > 0
+    }
+
+    /// No record is open any more; the rest is of the last one.
+    #[inline]
+    pub fn close(&mut self) {
+        (self.used, self.room) = (0, 0);
+    }
+}
+
 /// A message without its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {

@@ -122,12 +122,17 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Tells the sink which sends have ended.
-    #[inline]
+    #[inline(always)]
     pub fn report_sends(&mut self, sink: &mut dyn Sink) {
         if !self.mail.ended_sends.is_empty() {
-            for (send, outcome) in core::mem::take(&mut self.mail.ended_sends) {
-                sink.sent(self, send, outcome);
-            }
+            self.report_ended_sends(sink);
+        }
+    }
+
+    #[inline(never)]
+    fn report_ended_sends(&mut self, sink: &mut dyn Sink) {
+        for (send, outcome) in core::mem::take(&mut self.mail.ended_sends) {
+            sink.sent(self, send, outcome);
         }
     }
 
@@ -218,6 +223,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Hands the messages that waited to a sink that takes all.
+    #[inline(never)]
     pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
         while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
             self.consumed(envelope.session, lines);

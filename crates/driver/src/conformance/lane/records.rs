@@ -22,8 +22,11 @@ pub(super) fn write(sender: &mut impl LaneSender, offset: usize, payload: &[u8],
 
 /// Waits for the record at `offset` and copies it.
 pub(super) fn read(receiver: &impl LaneReceiver, offset: usize) -> Vec<u8> {
+    // A record that is there is never denied.
+    until("a record may be there", || receiver.may_have_record(offset).then_some(()));
     until("a record arrives", || {
         let record = receiver.peek(offset).expect("a correct peer")?;
+        assert!(receiver.may_have_record(offset), "it was there a moment ago");
         Some(record.slice(0, record.len()).expect("the whole record").to_vec())
     })
 }

@@ -1,0 +1,107 @@
+//! Requests and responses on their way to the sink.
+//!
+//! In a conversation each record has one of them and nothing else. It takes a way of its own, on which nothing has to be kept
+//! for entries to come.
+
+use core::mem::ManuallyDrop;
+
+use farcall_driver::{LaneDriver, RECORD_HEADER_BYTES, Record};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES};
+
+use super::inbound::TOO_LONG;
+use super::outbound::Outbound;
+use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
+
+impl<D: LaneDriver> Outbound<D> {
+    /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
+    /// else, or is traced; then nothing has happened.
+    #[inline(always)]
+    pub fn take_turn(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> bool {
+        let header = record.word(0).and_then(BatchHeader::of_single_entry);
+        let entry = record.word(WORD_BYTES).and_then(EntryHeader::of_call);
+        let (Some(released_lines), Some(entry)) = (header, entry) else { return false };
+        let Some(payload) = record.slice(2 * WORD_BYTES, usize::from(entry.length)) else { return false };
+        if self.sessions[slot].reading.is_some() || self.tracer.is_on() {
+            return false;
+        }
+        if let Err(reason) = self.deliver_turn(slot, released_lines, entry, payload, record.len(), sink) {
+            self.doom(slot, reason);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn deliver_turn(
+        &mut self,
+        slot: usize,
+        released_lines: u32,
+        entry: EntryHeader,
+        payload: &[u8],
+        record_bytes: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        self.sessions[slot].producer.credit(released_lines)?;
+        // Borrowed bytes have nothing that would have to be dropped, which the compiler does not see.
+        let payload = ManuallyDrop::new(self.inline(slot, payload)?);
+        match entry.kind {
+            EntryKind::Request => self.deliver_request(slot, entry, &payload, sink)?,
+            _ => self.deliver_response(slot, entry, &payload, sink)?,
+        }
+        self.counters.records_received.increment();
+        let session = &mut self.sessions[slot];
+        session.consumer.advance((RECORD_HEADER_BYTES + record_bytes) as u64)?;
+        if session.must_return_credit() {
+            self.return_credit(slot);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn deliver_request(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let session = &mut self.sessions[slot];
+        if session.unanswered_requests >= session.calls_max {
+            return Err(Violation("more unanswered calls than agreed").into());
+        }
+        session.unanswered_requests += 1;
+        self.counters.requests_received.increment();
+        let request = RequestId { session: session.id, token: u64::from(entry.call) };
+        sink.request(self, request, Service(entry.selector), payload);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn deliver_response(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), DownReason> {
+        let status =
+            Status::from_wire(entry.selector).ok_or(Violation("a response with an unknown status"))?;
+        let session = &mut self.sessions[slot];
+        let Some(unanswered) = session.unanswered_calls.checked_sub(1) else {
+            return Err(Violation("a response to no call").into());
+        };
+        session.unanswered_calls = unanswered;
+        self.counters.responses_received.increment();
+        let id = session.id;
+        sink.response(self, id, CallId(entry.call), status, payload);
+        Ok(())
+    }
+
+    /// A payload inside a record, if it is not longer than agreed.
+    #[inline(always)]
+    pub fn inline<'r>(&self, slot: usize, payload: &'r [u8]) -> Result<Incoming<'r>, DownReason> {
+        if payload.len() > self.sessions[slot].message_bytes_max {
+            return Err(TOO_LONG.into());
+        }
+        Ok(Incoming::Borrowed(payload))
+    }
+}
