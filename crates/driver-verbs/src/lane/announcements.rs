@@ -79,8 +79,9 @@ impl Announcements {
 
     /// What was received: the lines announced, if that is what it is.
     pub fn lines(&self, completion: &sys::ibv_wc) -> Option<u32> {
-        let is_one =
-            completion.opcode == sys::IBV_WC_RECV && completion.byte_len as usize == ANNOUNCEMENT_BYTES;
+        let is_one = completion.status == sys::IBV_WC_SUCCESS
+            && completion.opcode == sys::IBV_WC_RECV
+            && completion.byte_len as usize == ANNOUNCEMENT_BYTES;
         let is_ours = completion.wr_id < self.receives as u64;
         if !is_one || !is_ours {
             return None;

@@ -148,27 +148,31 @@ impl Link {
         }
     }
 
-    /// By how many lines a received announcement says that the ring is fuller; `None` if it is none.
-    #[inline]
+    /// By how many lines a received announcement says that the ring is fuller; `None` if it is none, or has failed.
+    #[inline(always)]
     pub fn lines_announced(&self, completion: &sys::ibv_wc) -> Option<u32> {
         match &self.announcing {
-            Announcing::Immediate(_) => (completion.opcode == sys::IBV_WC_RECV_RDMA_WITH_IMM)
+            Announcing::Immediate(_) => (completion.status == sys::IBV_WC_SUCCESS
+                && completion.opcode == sys::IBV_WC_RECV_RDMA_WITH_IMM)
                 .then_some(u32::from_be(completion.imm_data)),
             Announcing::Message(announcements) => announcements.lines(completion),
         }
     }
 
     /// Posts the receives of announcements that have been read again.
-    #[inline]
+    #[inline(always)]
     pub fn receive_again(&self, completions: &[sys::ibv_wc]) {
         match &self.announcing {
             Announcing::Immediate(receives) => receives.used(completions.len()),
-            Announcing::Message(announcements) => {
-                let slots = completions.iter().filter(|completion| completion.status == sys::IBV_WC_SUCCESS);
-                if announcements.post(&self.pair, slots.map(|completion| completion.wr_id)) != 0 {
-                    self.fail(BROKEN_QUEUE);
-                }
-            }
+            Announcing::Message(announcements) => self.post_again(announcements, completions),
+        }
+    }
+
+    #[inline(never)]
+    fn post_again(&self, announcements: &Announcements, completions: &[sys::ibv_wc]) {
+        let slots = completions.iter().filter(|completion| completion.status == sys::IBV_WC_SUCCESS);
+        if announcements.post(&self.pair, slots.map(|completion| completion.wr_id)) != 0 {
+            self.fail(BROKEN_QUEUE);
         }
     }
 
@@ -177,6 +181,7 @@ impl Link {
     /// # Safety
     /// The parts must lie in the staging memory or be sent inline, and what they name must not change before the peer has
     /// it. The chain must be well formed.
+    #[inline(always)]
     pub unsafe fn write(&self, first: *mut sys::ibv_send_wr) {
         // SAFETY: promised by the caller; the staging memory lives as long as the queue pair, and longer.
         let (result, _) = unsafe { sys::post_send(self.pair.raw(), first) };

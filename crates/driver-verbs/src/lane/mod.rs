@@ -13,6 +13,7 @@ mod joining;
 mod landing;
 mod link;
 mod manager;
+mod pieces;
 mod place;
 mod receiver;
 mod receives;

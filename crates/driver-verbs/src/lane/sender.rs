@@ -7,45 +7,38 @@
 //! no immediate value, a message behind the writes says the same.
 
 use core::ffi::c_int;
+use core::ptr::NonNull;
 use std::sync::Arc;
 
 use farcall_driver::{LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES};
 
 use super::announcements::ANNOUNCEMENT_BYTES;
 use super::link::{Announcing, Link, WRITES_MAX};
+use super::pieces::{PIECES_MAX, Piece, Pieces};
 use crate::sys;
 
 /// Marks the first word of a record as one of ours: its upper half. The lower half is the record's length.
 pub const MARK: u64 = 0xfa2c_a11e;
 
-/// Records lie in at most so many pieces between two doorbells: before the end of the ring, and after it.
-const PIECES_MAX: usize = 2;
-
 /// Requests of one doorbell: a write for each piece, and a message behind them where writes cannot announce themselves.
 const REQUESTS_MAX: usize = PIECES_MAX + 1;
-
-/// Published records that lie one after the other, not handed to the card yet.
-#[derive(Clone, Copy, Default)]
-struct Piece {
-    offset: usize,
-    bytes: usize,
-    /// By how much the ring is fuller, including what is left out at its end.
-    lines: u32,
-    /// Where the record after it will be.
-    next_offset: usize,
-}
 
 /// The writing end: a mirror of the ring in the peer's memory.
 pub struct VerbsSender {
     link: Arc<Link>,
     ring_bytes: usize,
-    pieces: [Piece; PIECES_MAX],
-    waiting: usize,
+    /// What the next doorbell hands to the card.
+    waiting: Pieces,
     signal_period: u64,
     /// Writes handed to the card.
     posted: u64,
     /// The next write of which the card is to report that it is done.
     next_signal: u64,
+    /// The staging memory, as long as the ring, and its key; the address of the ring.
+    staging: NonNull<u8>,
+    staging_key: u32,
+    peer_address: u64,
+    inline_bytes: usize,
     /// What writes a piece.
     write: c_int,
     /// The requests of a doorbell, written once but for what differs between doorbells.
@@ -69,10 +62,13 @@ impl VerbsSender {
         request.wr.rdma = sys::ibv_rdma_target { remote_addr: 0, rkey: link.peer.ring_key };
         let part = sys::ibv_sge::default();
         Self {
+            staging: link.staging.at(0, ring_bytes),
+            staging_key: link.staging.local_key(),
+            peer_address: link.peer.ring_address,
+            inline_bytes: link.inline_bytes(),
             link,
             ring_bytes,
-            pieces: Default::default(),
-            waiting: 0,
+            waiting: Pieces::default(),
             signal_period,
             posted: 0,
             next_signal: signal_period,
@@ -82,7 +78,7 @@ impl VerbsSender {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn check(&self, offset: usize, length: usize) {
         assert!(
             offset.is_multiple_of(RECORD_ALIGN)
@@ -94,22 +90,47 @@ impl VerbsSender {
     }
 
     /// Whether the card can take another doorbell's requests.
-    #[inline]
+    #[inline(always)]
     fn has_room(&self) -> bool {
-        let free = || WRITES_MAX - (self.posted - self.link.writes_gone()) as usize;
-        if free() < WRITES_MAX / 2 {
-            self.link.reap();
-        }
-        free() >= REQUESTS_MAX
+        self.writes_free() >= WRITES_MAX / 2 || self.has_room_now()
+    }
+
+    #[cold]
+    fn has_room_now(&self) -> bool {
+        self.link.reap();
+        self.writes_free() >= REQUESTS_MAX
+    }
+
+    #[inline(always)]
+    fn writes_free(&self) -> usize {
+        WRITES_MAX - (self.posted - self.link.writes_gone()) as usize
     }
 
     /// Hands the waiting pieces to the card.
+    #[inline(always)]
     fn post(&mut self) {
-        let waiting = core::mem::take(&mut self.waiting);
-        for index in 0..waiting {
+        if self.waiting.len() == 1 && matches!(self.link.announcing, Announcing::Immediate(_)) {
+            self.describe(0);
+            self.hand_over(1);
+        } else {
+            self.post_chain();
+        }
+        self.waiting.clear();
+    }
+
+    #[inline(never)]
+    fn post_chain(&mut self) {
+        let pieces = self.waiting.len();
+        for index in 0..pieces {
             self.describe(index);
         }
-        let count = waiting + usize::from(self.announce(waiting));
+        let count = pieces + usize::from(self.announce(pieces));
+        self.hand_over(count);
+    }
+
+    /// Hands the first `count` requests to the card, which have been described.
+    #[inline(always)]
+    fn hand_over(&mut self, count: usize) {
         let (requests, parts) = (self.requests.as_mut_ptr(), self.parts.as_mut_ptr());
         for index in 0..count {
             // SAFETY: `count` is at most the length of both arrays.
@@ -127,25 +148,25 @@ impl VerbsSender {
     }
 
     /// Writes what the request for a waiting piece does not share with others.
-    #[inline]
+    #[inline(always)]
     fn describe(&mut self, index: usize) {
-        let Piece { offset, bytes, lines, .. } = self.pieces[index];
+        // Inside the ring, and so inside the staging memory, which is as long: `publish` has checked it.
+        let Piece { offset, bytes, lines, .. } = self.waiting.pieces()[index];
         self.posted += 1;
         let part = &mut self.parts[index];
-        part.addr = self.link.staging.at(offset, bytes).as_ptr().addr() as u64;
-        (part.length, part.lkey) = (bytes as u32, self.link.staging.local_key());
+        part.addr = (self.staging.as_ptr().addr() + offset) as u64;
+        (part.length, part.lkey) = (bytes as u32, self.staging_key);
         let request = &mut self.requests[index];
         request.opcode = self.write;
         request.imm_data = lines.to_be();
-        request.wr.rdma.remote_addr = self.link.peer.ring_address.wrapping_add(offset as u64);
+        request.wr.rdma.remote_addr = self.peer_address.wrapping_add(offset as u64);
         self.number(index, bytes);
     }
 
     /// Adds a message about all pieces behind them, if the writes do not announce themselves.
-    #[inline]
     fn announce(&mut self, pieces: usize) -> bool {
         let Announcing::Message(announcements) = &self.link.announcing else { return false };
-        let lines = self.pieces[..pieces].iter().map(|piece| piece.lines).sum();
+        let lines = self.waiting.pieces().iter().map(|piece| piece.lines).sum();
         self.posted += 1;
         self.parts[pieces] = announcements.outgoing(self.posted, lines);
         self.requests[pieces].opcode = sys::IBV_WR_SEND;
@@ -154,11 +175,11 @@ impl VerbsSender {
     }
 
     /// Gives a request its number, and says how it travels.
-    #[inline]
+    #[inline(always)]
     fn number(&mut self, index: usize, bytes: usize) {
         let request = &mut self.requests[index];
         request.wr_id = self.posted;
-        request.send_flags = if bytes <= self.link.inline_bytes() { sys::IBV_SEND_INLINE } else { 0 };
+        request.send_flags = if bytes <= self.inline_bytes { sys::IBV_SEND_INLINE } else { 0 };
         if self.posted == self.next_signal {
             self.next_signal += self.signal_period;
             request.send_flags |= sys::IBV_SEND_SIGNALED;
@@ -173,51 +194,38 @@ impl LaneSender for VerbsSender {
     }
 
     /// The mirror is this process's own memory: there is nothing to fetch.
-    #[inline]
-    fn claim(&mut self, offset: usize, length: usize) {
-        self.check(offset, length);
-    }
+    #[inline(always)]
+    fn claim(&mut self, _offset: usize, _length: usize) {}
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         self.check(offset, length);
         let payload_bytes = length - RECORD_HEADER_BYTES;
-        let start = self.link.staging.at(offset + RECORD_HEADER_BYTES, payload_bytes);
-        // SAFETY: inside the staging memory, which only this end accesses and which the link keeps; the card does not read a
-        // record that is being written (see `post`).
-        unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), payload_bytes) }
-    }
-
-    #[inline]
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.check(offset, length);
-        let flag = self.link.staging.at(offset, RECORD_HEADER_BYTES).cast::<u64>();
-        // SAFETY: inside the staging memory and aligned, since records are.
-        unsafe { flag.write((MARK << 32 | length as u64).to_le()) };
-        let end = if next_offset == 0 { self.ring_bytes } else { next_offset };
-        let lines = ((end - offset) / RECORD_ALIGN) as u32;
-        let last = self.waiting.checked_sub(1).map(|index| &mut self.pieces[index]);
-        match last {
-            Some(piece) if piece.next_offset == offset && offset != 0 => {
-                piece.bytes = offset + length - piece.offset;
-                piece.lines += lines;
-                piece.next_offset = next_offset;
-            }
-            _ => {
-                assert!(self.waiting < PIECES_MAX, "records stay within the credit");
-                self.pieces[self.waiting] = Piece { offset, bytes: length, lines, next_offset };
-                self.waiting += 1;
-            }
+        // SAFETY: inside the ring (checked above), and so inside the staging memory, which only this end accesses and which
+        // the link keeps; the card does not read a record that is being written (see `hand_over`).
+        unsafe {
+            let start = self.staging.add(offset + RECORD_HEADER_BYTES);
+            core::slice::from_raw_parts_mut(start.as_ptr(), payload_bytes)
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.check(offset, length);
+        // SAFETY: inside the staging memory, as in `record`, and aligned, since records are.
+        unsafe { self.staging.add(offset).cast::<u64>().write((MARK << 32 | length as u64).to_le()) };
+        let end = if next_offset == 0 { self.ring_bytes } else { next_offset };
+        let lines = ((end - offset) / RECORD_ALIGN) as u32;
+        self.waiting.add(Piece { offset, bytes: length, lines, next_offset });
+    }
+
+    #[inline(always)]
     fn ring_doorbell(&mut self) -> bool {
-        if self.waiting == 0 {
+        if self.waiting.len() == 0 {
             return true;
         }
         if self.link.is_down() {
-            self.waiting = 0;
+            self.waiting.clear();
             return true;
         }
         if !self.has_room() {
