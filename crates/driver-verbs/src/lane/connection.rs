@@ -1,14 +1,12 @@
 //! One connection: the handshake that sets its lane up, step by step as the peer's messages come.
 
 use core::time::Duration;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
 use farcall_driver::{LaneFault, LaneId};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use super::conductor::{Notice, Shared};
 use super::half::Half;
@@ -17,6 +15,7 @@ use super::joining::{Agreed, Joining};
 use super::link::Link;
 use super::manager::{Claim, Manager};
 use super::place::Place;
+use super::socket::{fault_of_call, send, send_bytes, start_to_connect, unusable};
 use crate::cm::{CmId, Happening};
 use crate::sys;
 
@@ -242,39 +241,4 @@ fn way<'a>(shared: &'a Shared, offer: &Offer<'_>) -> Result<Option<(&'a Manager,
         (Some(manager), Some(place)) => Ok(Some((manager, place))),
         _ => Err(unusable("only one of the two connects by rdma_cm; set verbs.connect alike")),
     }
-}
-
-fn start_to_connect(place: Place) -> Result<TcpStream, LaneFault> {
-    let family = if place.socket.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(unusable)?;
-    // Without it the last bytes of the handshake may wait for an acknowledgement; nothing breaks.
-    let _slower = sockopt::set_tcp_nodelay(&socket, true);
-    match connect(&socket, &place.socket) {
-        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
-        Err(error) => Err(fault_of_call(&error.into())),
-    }
-}
-
-fn fault_of_call(error: &io::Error) -> LaneFault {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => LaneFault::NotThere,
-        io::ErrorKind::TimedOut => LaneFault::TimedOut,
-        _ => unusable(error),
-    }
-}
-
-/// Sends a message; see [`send_bytes`].
-pub fn send(stream: &mut TcpStream, message: &Message<'_>) {
-    send_bytes(stream, &message.encode());
-}
-
-/// Sends a message that fits the socket's empty buffer; a peer that does not get it whole is gone, which reading shows.
-fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) {
-    let _peer_gone = stream.write_all(bytes);
-}
-
-/// There can be no lane, for this reason.
-pub fn unusable(error: impl ToString) -> LaneFault {
-    LaneFault::Unacceptable { why: error.to_string() }
 }

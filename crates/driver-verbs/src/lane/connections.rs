@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,14 +11,13 @@ use farcall_driver::{LaneFault, LaneId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::conductor::{Command, Notice, Shared};
-use super::connection::{Connection, Phase, send};
+use super::connection::{Connection, Phase};
 use super::handshake::Message;
 use super::link::Link;
-use super::manager::{Claim, Manager};
+use super::manager::Manager;
 use super::place::Place;
-use crate::cm::{CmEvent, Happening};
+use super::socket::send;
 use crate::device::Network;
-use crate::events::{DeviceEvent, descriptor, next_event};
 
 /// The most connections at a time, those that are being set up included. Callers beyond it are refused.
 const CONNECTIONS_MAX: usize = 4096;
@@ -34,14 +33,14 @@ const BETTER_REASON_WITHIN: Duration = Duration::from_millis(200);
 
 /// The state of the thread.
 pub struct Connections {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     listener: TcpListener,
     welcome: Vec<u8>,
-    table: Vec<Connection>,
+    pub(super) table: Vec<Connection>,
     /// Lanes that are over and may still be held by their ends.
     over: Vec<Arc<Link>>,
     /// The device has reported its end, after which its descriptor is readable for ever.
-    device_is_gone: bool,
+    pub(super) device_is_gone: bool,
 }
 
 impl Connections {
@@ -197,7 +196,7 @@ impl Connections {
     }
 
     /// Takes a connection out of the table, tells its peer, and reports the end to the driver if it knows of the lane.
-    fn end(&mut self, index: usize, fault: LaneFault) {
+    pub(super) fn end(&mut self, index: usize, fault: LaneFault) {
         let Connection { lane, ours, mut stream, phase, .. } = self.table.swap_remove(index);
         let known = ours || matches!(phase, Phase::Up(_));
         match (&fault, &phase) {
@@ -215,69 +214,6 @@ impl Connections {
         }
     }
 
-    fn take_device_events(&mut self) {
-        while let Some(event) = next_event(&self.shared.terms.device) {
-            match event {
-                DeviceEvent::PortDown => self.shared.notify(Notice::Port(false)),
-                DeviceEvent::PortUp => self.shared.notify(Notice::Port(true)),
-                DeviceEvent::DeviceGone => {
-                    self.device_is_gone = true;
-                    self.end_all_that_use_the_device();
-                }
-                DeviceEvent::PairFailed { number, why } => {
-                    let is_it = |connection: &Connection| match &connection.phase {
-                        Phase::Up(link) => link.pair_number() == number,
-                        _ => false,
-                    };
-                    if let Some(index) = self.table.iter().position(is_it) {
-                        self.end(index, LaneFault::Corrupt { what: why });
-                    }
-                }
-            }
-        }
-    }
-
-    fn end_all_that_use_the_device(&mut self) {
-        let why = "the device failed or was removed";
-        let mut index = 0;
-        while let Some(connection) = self.table.get(index) {
-            match connection.phase {
-                Phase::Up(_) | Phase::Joining(_) => self.end(index, LaneFault::Fabric { why }),
-                _ => index += 1,
-            }
-        }
-    }
-
-    fn take_manager_events(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let Some(manager) = &shared.terms.manager else { return };
-        while let Some(CmEvent { about, what }) = manager.events.next() {
-            let (index, outcome) = match what {
-                Happening::DeviceGone => {
-                    self.end_all_that_use_the_device();
-                    continue;
-                }
-                Happening::Asked(id, said) => {
-                    let claim = Claim::decode(&said);
-                    let awaits =
-                        |connection: &Connection| claim.is_some_and(|claim| connection.awaits(&claim));
-                    let Some(index) = self.table.iter().position(awaits) else {
-                        id.reject();
-                        continue;
-                    };
-                    (index, self.table[index].accept(&shared, id))
-                }
-                what => match self.table.iter().position(|connection| connection.joins_by(about)) {
-                    Some(index) => (index, self.table[index].joined(&shared, what)),
-                    None => continue,
-                },
-            };
-            if let Err(fault) = outcome {
-                self.end(index, fault);
-            }
-        }
-    }
-
     /// Destroys lanes that nobody holds any more. This thread may block, the others need not.
     fn bury(&mut self) {
         let before = self.over.len();
@@ -292,12 +228,4 @@ impl Connections {
 struct Ready {
     listener: bool,
     lanes: Vec<LaneId>,
-}
-
-impl crate::device::Device {
-    /// What becomes readable when the device reports something.
-    fn events(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor lives as long as the device, which is borrowed.
-        unsafe { BorrowedFd::borrow_raw(descriptor(self)) }
-    }
 }

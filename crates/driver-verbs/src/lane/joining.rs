@@ -6,11 +6,11 @@ use std::sync::Arc;
 use farcall_driver::LaneFault;
 
 use super::conductor::{Shared, Terms};
-use super::connection::unusable;
 use super::half::Half;
 use super::handshake::{COOKIE_BYTES, Offer, PeerMemory};
 use super::link::Link;
 use super::manager::{Claim, Manager, terms};
+use super::socket::unusable;
 use crate::cm::{CmId, Happening};
 
 /// What is kept of the peer's offer until the queue pairs are connected.

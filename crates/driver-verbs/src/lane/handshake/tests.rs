@@ -1,6 +1,9 @@
 //! What messages of the handshake look like, and which are refused.
 
+use super::offer::NUMBER_MAX;
 use super::*;
+use crate::device::Network;
+use crate::gid::Gid;
 
 fn offer(hello: &[u8]) -> Offer<'_> {
     let memory = PeerMemory {
