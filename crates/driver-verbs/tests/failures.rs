@@ -5,106 +5,27 @@ mod common;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use common::ends::{End, RECEIVES, connect, down, driver_on, is_listed, pair_by, run};
 use common::past_a_liar;
 use farcall_driver::conformance::until;
-use farcall_driver::{Address, Datagram, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
+use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver, LaneSender};
 use farcall_driver_verbs::{
-    DeviceChoice, VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes, VerbsReceiver,
-    VerbsSender, devices,
+    ConnectBy, DeviceChoice, VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-const WITHIN: Duration = Duration::from_secs(60);
-const LINE_BYTES: usize = 64;
-const RECORD_BYTES: usize = 16;
 /// Records that fit the ring of a peer that reads none.
 const RECORDS_MAX: u64 = 2000;
-/// Receives of the drivers here, all of their lanes together.
-const RECEIVES: usize = 64;
-
 /// The turn of one test: some take the devices away from the others.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn driver_on(device: &str) -> VerbsLanes {
-    let device = DeviceChoice { device: Some(device.into()), ..DeviceChoice::default() };
-    let config =
-        VerbsLaneConfig { device, block_bytes: 1 << 18, receives: RECEIVES, ..VerbsLaneConfig::default() };
-    VerbsLanes::open(&config).expect("the virtual machine has this device")
-}
-
-fn next_event(driver: &mut VerbsLanes) -> LaneEvent {
-    until("something happens to a connection", || driver.poll_event())
-}
-
-/// A lane's ends, and the offset of the next record.
-struct End {
-    lane: LaneId,
-    sender: VerbsSender,
-    receiver: VerbsReceiver,
-    write_at: usize,
-    read_at: usize,
-}
-
-impl End {
-    fn of(driver: &mut VerbsLanes, lane: LaneId) -> Self {
-        let (sender, receiver) = driver.take(lane).expect("a lane that is up");
-        Self { lane, sender, receiver, write_at: 0, read_at: 0 }
-    }
-
-    /// Publishes a record; false when the doorbell must be rung again.
-    fn send(&mut self, number: u64) -> bool {
-        let next = (self.write_at + LINE_BYTES) % self.sender.ring_bytes();
-        self.sender.record(self.write_at, RECORD_BYTES).copy_from_slice(&number.to_le_bytes());
-        self.sender.publish(self.write_at, RECORD_BYTES, next);
-        self.write_at = next;
-        self.sender.ring_doorbell()
-    }
-
-    /// The next record, if it is there.
-    fn receive(&mut self) -> Result<Option<u64>, LaneFault> {
-        let number = self.receiver.peek(self.read_at)?.and_then(|record| record.word(0));
-        if number.is_some() {
-            self.read_at = (self.read_at + LINE_BYTES) % self.receiver.ring_bytes();
-        }
-        Ok(number)
-    }
-
-    fn received(&mut self) -> u64 {
-        until("a record arrives", || self.receive().expect("a correct peer"))
-    }
-}
-
-/// Connects `a` to `b`, at the address given.
-fn connect(a: &mut VerbsLanes, b: &mut VerbsLanes, address: &Address) -> (End, End) {
-    let called = a.connect(address, b"", WITHIN).expect("an address of this kind");
-    let LaneEvent::Accepted { lane: accepted, .. } = next_event(b) else { panic!("no caller") };
-    assert!(matches!(next_event(a), LaneEvent::Connected { lane, .. } if lane == called));
-    (End::of(a, called), End::of(b, accepted))
-}
-
 /// Drivers on either end of the cable, connected.
 fn pair() -> (VerbsLanes, VerbsLanes, End, End) {
-    let (mut a, mut b) = (driver_on("rxe0"), driver_on("rxe1"));
-    let address = b.address();
-    let (at_a, at_b) = connect(&mut a, &mut b, &address);
-    (a, b, at_a, at_b)
-}
-
-fn down(driver: &mut VerbsLanes, lane: LaneId) -> LaneFault {
-    match next_event(driver) {
-        LaneEvent::Down { lane: down, fault } if down == lane => fault,
-        other => panic!("instead of the end of {lane:?}: {other:?}"),
-    }
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    let status = Command::new(program).args(arguments).status().expect("the program is there");
-    assert!(status.success(), "{program} {arguments:?}");
+    pair_by(ConnectBy::Bootstrap)
 }
 
 #[test]
@@ -137,7 +58,7 @@ fn a_reader_that_stands_still_holds_writes_up_and_loses_none() {
 #[test]
 fn receives_of_lanes_that_ended_come_back() {
     let _alone = alone();
-    let (mut a, mut b) = (driver_on("rxe0"), driver_on("rxe1"));
+    let (mut a, mut b) = (driver_on("rxe0", ConnectBy::Bootstrap), driver_on("rxe1", ConnectBy::Bootstrap));
     let address = b.address();
     // Each lane ends with writes that nobody looked at; together they are many times what the queue holds.
     for _ in 0..20 {
@@ -162,9 +83,9 @@ const KEY_AT: usize = 3 + 42;
 #[test]
 fn a_peer_that_reaches_for_memory_with_a_wrong_key_loses_its_lane_only() {
     let _alone = alone();
-    let (mut a, mut b) = (driver_on("rxe0"), driver_on("rxe1"));
+    let (mut a, mut b) = (driver_on("rxe0", ConnectBy::Bootstrap), driver_on("rxe1", ConnectBy::Bootstrap));
     let address = b.address();
-    let mut honest = driver_on("rxe0");
+    let mut honest = driver_on("rxe0", ConnectBy::Bootstrap);
     let (mut near, mut far) = connect(&mut honest, &mut b, &address);
     let (mut at_a, at_b) = connect(&mut a, &mut b, &past_a_liar(&address, KEY_AT));
     at_a.send(1);
@@ -264,10 +185,7 @@ fn nobody_hangs_when_a_device_is_removed() {
     let _alone = alone();
     let (mut a, mut b, mut at_a, mut at_b) = pair();
     let removal = std::thread::spawn(|| run("rdma", &["link", "delete", "rxe1"]));
-    until("the device is not listed any more", || {
-        let listed = devices().expect("rxe0 stays").iter().any(|device| device.name == "rxe1");
-        (!listed).then_some(())
-    });
+    until("the device is not listed any more", || (!is_listed("rxe1")).then_some(()));
     let mut ends = Vec::new();
     for number in 0..RECORDS_MAX {
         at_a.send(number);

@@ -2,9 +2,10 @@
 
 mod common;
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use common::{past_a_liar, past_a_mortal};
+use common::{at_ip, past_a_liar, past_a_mortal};
 use farcall_driver::conformance::until;
 use farcall_driver::{Address, LaneDriver, LaneEvent, LaneFault, LaneId};
 use farcall_driver_verbs::{CmReach, ConnectBy, VerbsLaneConfig, VerbsLanes, devices, rdma_cm_reach};
@@ -13,6 +14,11 @@ const WITHIN: Duration = Duration::from_secs(60);
 /// Where an answer has its queue pair, and the port where its rdma_cm listens.
 const PAIR_AT: usize = 3 + 26;
 const MANAGER_PORT_AT: usize = 3 + 74;
+/// The last byte of where that is, which is the last of an answer without a welcome.
+const MANAGER_IP_END_AT: usize = 3 + 91;
+/// An address of the cable's network that nobody has, and one that no way leads to.
+const NOBODYS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 91);
+const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 
 fn driver(connect_by: ConnectBy) -> VerbsLanes {
     let config = VerbsLaneConfig { connect_by, block_bytes: 1 << 18, ..VerbsLaneConfig::default() };
@@ -69,6 +75,38 @@ fn both_sides_must_connect_alike() {
 fn a_place_where_no_rdma_cm_listens_is_nobody() {
     let (mut a, b) = (driver(ConnectBy::Cm), driver(ConnectBy::Cm));
     assert_eq!(refusal(&mut a, &past_a_liar(&b.address(), MANAGER_PORT_AT)), LaneFault::NotThere);
+}
+
+#[test]
+fn a_driver_that_has_gone_is_nobody() {
+    let (mut a, b) = (driver(ConnectBy::Cm), driver(ConnectBy::Cm));
+    let address = b.address();
+    drop(b);
+    assert_eq!(refusal(&mut a, &address), LaneFault::NotThere);
+}
+
+#[test]
+fn a_host_that_nobody_reaches_is_reported_with_the_systems_reason() {
+    let (mut a, b) = (driver(ConnectBy::Cm), driver(ConnectBy::Cm));
+    for ip in [NOBODYS, NOWHERE] {
+        let LaneFault::Unacceptable { why } = refusal(&mut a, &at_ip(&b.address(), ip)) else {
+            panic!("another reason")
+        };
+        assert!(why.contains("unreachable") || why.contains("No route to host"), "{ip}: {why}");
+    }
+}
+
+/// The last byte alone leads to an address of the same network that nobody has; with the one before it no way leads there.
+#[test]
+fn an_rdma_cm_that_nobody_reaches_is_reported_as_such() {
+    let (mut a, b) = (driver(ConnectBy::Cm), driver(ConnectBy::Cm));
+    for damage_at in [MANAGER_IP_END_AT, MANAGER_IP_END_AT - 1] {
+        let LaneFault::Unacceptable { why } = refusal(&mut a, &past_a_liar(&b.address(), damage_at)) else {
+            panic!("another reason")
+        };
+        assert!(why.contains("rdma_cm"), "{why}");
+        println!("{why}");
+    }
 }
 
 #[test]

@@ -2,13 +2,23 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod ends;
+
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use farcall_driver::Address;
 
-/// Where an address has its port.
+/// Where an address has its IP address (of IPv4), and its port.
+const IP_AT: usize = 4;
 const PORT_AT: usize = 8;
+
+/// The same driver, if it were there.
+pub fn at_ip(address: &Address, ip: Ipv4Addr) -> Address {
+    let mut bytes = address.as_bytes().to_vec();
+    bytes[IP_AT..PORT_AT].copy_from_slice(&ip.octets());
+    Address::new(bytes).expect("as long as the real one")
+}
 
 /// Passes everything on between a caller and the driver at `address`, but for two bytes at `at` of what the driver says first,
 /// which become wrong; returns where to call.
