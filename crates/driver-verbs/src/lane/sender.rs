@@ -46,7 +46,8 @@ pub struct VerbsSender {
     parts: [sys::ibv_sge; REQUESTS_MAX],
 }
 
-// SAFETY: the pointers in the requests lead to the parts beside them and to each other, and are rewritten before use.
+// SAFETY: the pointers in the requests lead to the parts beside them and to each other, and are rewritten before use; the one to
+// the staging memory is good on any thread, as the link is, which keeps it.
 unsafe impl Send for VerbsSender {}
 
 impl VerbsSender {
