@@ -56,6 +56,12 @@ impl Clock {
         }
     }
 
+    /// Whether it shows what somebody else writes.
+    #[inline]
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.source, Source::Simulated(_))
+    }
+
     /// The time of a tick of this machine, or of this simulated host.
     pub fn time_of(&self, ticks: u64) -> Instant {
         match &self.source {

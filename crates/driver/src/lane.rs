@@ -54,7 +54,8 @@ pub trait LaneSender: Send {
     fn claim(&mut self, offset: usize, length: usize);
 
     /// The memory of a record that is being written: `length` bytes at `offset`, of which the first
-    /// [`RECORD_HEADER_BYTES`] are not part of the returned slice. Contents are unspecified until written.
+    /// [`RECORD_HEADER_BYTES`] are not part of the returned slice. Contents are unspecified until written, and the same
+    /// again, even after its publication, until another record is begun.
     ///
     /// # Panics
     /// When `offset` is not a multiple of [`RECORD_ALIGN`] or the record would cross the end of the ring.

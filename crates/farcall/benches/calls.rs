@@ -1,7 +1,7 @@
 //! What a call costs both sides together: two endpoints in one thread, so that nothing waits for anything.
 //!
-//! A line for each number of calls under way: the median over batches and the least, in nanoseconds a call. Run two builds in
-//! turn to compare them, for instance one without trace points.
+//! A line for each number of calls under way: the median over batches and the least, in nanoseconds a call, and what tracing
+//! adds to both. Batches with and without tracing take turns. Run two builds in turn to compare them.
 
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ const ECHO: Service = Service(1);
 const BATCHES: usize = 4000;
 
 fn main() {
+    println!("{:>9} {:>8} {:>8} {:>14} {:>8}", "in flight", "median", "least", "tracing adds", "least");
     for in_flight in [1, 64] {
         let node = Node::alone().expect("this process");
         let (caller, server) = (
@@ -23,14 +24,28 @@ fn main() {
         let from = server.peer_endpoint(0, 0).expect("it is there");
         caller.wait_for(to).expect("up");
         server.wait_for(from).expect("up");
-        let mut nanos: Vec<f64> = (0..BATCHES).map(|_| batch(&caller, &server, to, in_flight)).collect();
-        // The first ones touch memory for the first time.
-        nanos.drain(..BATCHES / 10);
-        nanos.sort_unstable_by(f64::total_cmp);
-        println!("{in_flight} {:.2} {:.2}", nanos[nanos.len() / 2], nanos[0]);
+        let batches = |is_traced: bool| {
+            [&caller, &server].iter().for_each(|endpoint| endpoint.tracer().switch(is_traced));
+            batch(&caller, &server, to, in_flight)
+        };
+        let nanos: Vec<_> = (0..BATCHES).map(|_| [batches(false), batches(true)]).collect();
+        let [untraced, traced] = [0, 1].map(|which| median_and_least(nanos.iter().map(|both| both[which])));
+        println!(
+            "{in_flight:>9} {:>8.2} {:>8.2} {:>14.2} {:>8.2}",
+            untraced[0],
+            untraced[1],
+            traced[0] - untraced[0],
+            traced[1] - untraced[1]
+        );
     }
 }
 
+fn median_and_least(nanos: impl Iterator<Item = f64>) -> [f64; 2] {
+    // The first ones touch memory for the first time.
+    let mut nanos: Vec<_> = nanos.skip(BATCHES / 10).collect();
+    nanos.sort_unstable_by(f64::total_cmp);
+    [nanos[nanos.len() / 2], nanos[0]]
+}
 /// Nanoseconds a call, of a batch of rounds with so many calls.
 fn batch(caller: &Endpoint, server: &Endpoint, to: Peer, in_flight: usize) -> f64 {
     let rounds = 256_usize.div_ceil(in_flight);

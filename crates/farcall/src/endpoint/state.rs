@@ -164,7 +164,7 @@ impl Turn<'_, '_> {
     #[inline]
     fn note_answer(&mut self, call: CallId, session: SessionId) {
         self.state.counters.answered.increment();
-        self.state.tracer.mark(event::COMPLETED, call.0, session);
+        self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
     }
 
     /// Ends a call that does not become an event.
@@ -223,7 +223,7 @@ impl Sink for Turn<'_, '_> {
     #[inline]
     fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
         self.state.counters.requests.increment();
-        self.state.tracer.mark_request(event::HANDLER_BEGUN, id);
+        self.state.tracer.begin_handler(id);
         let peer = self.state.sessions.peer_of(id.session);
         let request = Request::new(peer, service, payload);
         // The handler is taken out while it runs, so that it can have the rest of the state.
@@ -232,10 +232,10 @@ impl Sink for Turn<'_, '_> {
                 return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
             };
             requests(request, Reply::new(Context { outbox, state: self.state }, id));
-            return self.state.tracer.mark_request(event::HANDLER_ENDED, id);
+            return self.state.tracer.end_handler(id);
         };
         handler(request, Reply::new(Context { outbox, state: self.state }, id));
-        self.state.tracer.mark_request(event::HANDLER_ENDED, id);
+        self.state.tracer.end_handler(id);
         if let Some(slot) = self.state.handler_slot(service) {
             *slot = Some(handler);
         }

@@ -14,7 +14,7 @@ use super::session::{DESCRIPTOR_BYTES, Reading, reason_of};
 use super::tagged::overrun;
 use crate::mail::{Patience, Verdict};
 use crate::trace::event;
-use crate::{Burst, DownReason, Incoming, RequestId, Sink};
+use crate::{Burst, DownReason, Incoming, Sink};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
 const RECORDS_PER_POLL: usize = 16;
@@ -131,11 +131,11 @@ impl<D: LaneDriver> Outbound<D> {
                 None => return Ok(Flow::Continue),
             },
         };
-        let found = self.tracer.begin();
+        let (found, first) = (self.tracer.begin(), entries_read);
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
-                self.mark_received(slot, entry, found);
+                self.mark_received(slot, entry, found, entries_read == first);
             } else if entry.kind == EntryKind::Message {
                 let bytes_max = self.sessions[slot].message_bytes_max;
                 let burst = Burst::new(record, at, entries - entries_read, bytes_max);
@@ -186,7 +186,6 @@ impl<D: LaneDriver> Outbound<D> {
         match entry.kind {
             EntryKind::Request => {
                 let payload = self.inline(slot, payload)?;
-                self.mark_dispatched(slot, entry);
                 self.deliver_request(slot, entry, &payload, sink)?;
             }
             EntryKind::Response => {
@@ -195,7 +194,7 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::RequestBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
-                self.mark_dispatched(slot, entry);
+                self.tracer.mark(event::DISPATCHED, entry.call, self.sessions[slot].id);
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
                 // Reading so much took long; the answer leaves before the next.
                 self.publish(slot);
@@ -236,22 +235,31 @@ impl<D: LaneDriver> Outbound<D> {
         Ok(Flow::Continue)
     }
 
-    /// All entries of a record are there when the first is.
-    fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64) {
-        let session = &self.sessions[slot];
-        let (event, number) = match entry.kind {
-            EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_RECEIVED, entry.call),
-            EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_RECEIVED, entry.call),
+    /// All entries of a record are there when the first is; the others' turn comes after what is done with those before.
+    #[cold]
+    pub fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64, is_first: bool) {
+        let (tracer, session) = (&self.tracer, &self.sessions[slot]);
+        let mark = |event, number| tracer.mark_at(found, event, number, session.id);
+        tracer.share(None);
+        match entry.kind {
+            EntryKind::Request => {
+                mark(event::REQUEST_RECEIVED, entry.call);
+                let turn = if is_first { found } else { tracer.begin().unwrap_or(found) };
+                tracer.mark_at(turn, event::DISPATCHED, entry.call, session.id);
+                tracer.share(Some(turn));
+            }
+            EntryKind::RequestBlock => mark(event::REQUEST_RECEIVED, entry.call),
+            EntryKind::Response => {
+                mark(event::RESPONSE_RECEIVED, entry.call);
+                tracer.share(is_first.then_some(found));
+            }
+            EntryKind::ResponseBlock => mark(event::RESPONSE_RECEIVED, entry.call),
             // The next to be received. One that has to stay where it is will be marked again.
-            EntryKind::Message | EntryKind::MessageBlock => (event::MESSAGE_RECEIVED, session.mail.received),
-            _ => return,
-        };
-        self.tracer.mark_at(found, event, number, session.id);
-    }
-
-    fn mark_dispatched(&self, slot: usize, entry: EntryHeader) {
-        let request = RequestId { session: self.sessions[slot].id, token: u64::from(entry.call) };
-        self.tracer.mark_request(event::DISPATCHED, request);
+            EntryKind::Message | EntryKind::MessageBlock => {
+                mark(event::MESSAGE_RECEIVED, session.mail.received);
+            }
+            _ => {}
+        }
     }
 
     fn borrow(

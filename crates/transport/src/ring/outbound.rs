@@ -214,7 +214,12 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let Some(slot) = self.slot_of(request.session) else { return };
         self.sessions[slot].unanswered_requests -= 1;
-        self.tracer.mark_request(event::REPLIED, request);
+        if payload.len() <= self.sessions[slot].inline_bytes {
+            self.tracer.mark_reply(request);
+        } else {
+            // It leaves at once.
+            self.tracer.mark_request(event::REPLIED, request);
+        }
         if let Outgoing::Slice(bytes) = payload
             && self.reply_at_once(slot, request, status, bytes)
         {

@@ -62,33 +62,37 @@ impl<S: LaneSender> Session<S> {
     /// Publishes the open record, if there is one.
     #[inline(always)]
     fn publish(&mut self, tracer: &CallTracer, counters: &RingCounters, ahead: &mut Ahead) {
-        let Batch { offset, used, entries, .. } = self.batch;
+        let batch = self.batch;
+        let Batch { offset, used, entries, .. } = batch;
         if used == 0 {
             return;
-        }
-        if let Some(now) = tracer.begin() {
-            self.mark_transmitted(tracer, now);
         }
         self.batch.close();
         // It was opened for a message for which there was no block memory.
         if entries == 0 && !self.consumer.credit_is_due() {
             return;
         }
+        let now = tracer.begin();
         let sender = self.sender.as_mut().expect("sessions with an open record are up");
         let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
         sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
         let next_offset = self.producer.advance(used as u64);
         sender.publish(offset, used, next_offset);
+        if let Some(now) = now {
+            // The peer need not wait for it.
+            self.mark_transmitted(&batch, tracer, now);
+        }
         if used > RUNWAY_BYTES {
             ahead.expect_record(slot_of(self.id), next_offset, used);
         }
         counters.records_sent.increment();
     }
 
-    /// Marks the messages in the open record, which its entries name.
+    /// Marks the messages in the record just published, which its entries name.
     #[cold]
-    fn mark_transmitted(&mut self, tracer: &CallTracer, now: u64) {
-        let (id, Batch { offset, used, entries, first_message, .. }) = (self.id, self.batch);
+    fn mark_transmitted(&mut self, published: &Batch, tracer: &CallTracer, now: u64) {
+        tracer.mark_held_reply(now);
+        let (id, &Batch { offset, used, entries, first_message, .. }) = (self.id, published);
         let record = self.sender.as_mut().expect("open records have a sender").record(offset, used);
         let (mut at, mut message) = (WORD_BYTES, first_message);
         for _ in 0..entries {

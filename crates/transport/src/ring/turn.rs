@@ -14,15 +14,18 @@ use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
-    /// else, or is traced; then nothing has happened.
+    /// else; then nothing has happened.
     #[inline(always)]
     pub fn take_turn(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> bool {
         let header = record.word(0).and_then(BatchHeader::of_single_entry);
         let entry = record.word(WORD_BYTES).and_then(EntryHeader::of_call);
         let (Some(released_lines), Some(entry)) = (header, entry) else { return false };
         let Some(payload) = record.slice(2 * WORD_BYTES, usize::from(entry.length)) else { return false };
-        if self.sessions[slot].reading.is_some() || self.tracer.is_on() {
+        if self.sessions[slot].reading.is_some() {
             return false;
+        }
+        if let Some(found) = self.tracer.begin() {
+            self.mark_received(slot, entry, found, true);
         }
         if let Err(reason) = self.deliver_turn(slot, released_lines, entry, payload, record.len(), sink) {
             self.doom(slot, reason);

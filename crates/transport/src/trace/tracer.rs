@@ -1,0 +1,280 @@
+//! The handle by which an endpoint and its transport record what happens, and what one trace point leaves for the next.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use farcall_driver::clock::Clock;
+use farcall_driver::trace::{TraceRecord, Tracer};
+use farcall_protocol::Instant;
+
+use super::{event, session_bits, wire_number};
+use crate::{RequestId, SessionId};
+
+/// How many records a ring keeps: those of about 20,000 calls, or of 25,000 to 40,000 tagged messages.
+pub const CALL_RECORDS: usize = 1 << 17;
+
+/// A handle to the ring of an endpoint and its transport. Copies write to the same ring and stay on one thread; switching
+/// and reading may happen on any.
+#[derive(Clone, Debug)]
+pub struct CallTracer {
+    tracer: Tracer,
+    clock: Clock,
+    between: Arc<Between>,
+}
+
+/// What one trace point leaves for the next. Only the endpoint's thread looks at it.
+#[derive(Debug)]
+struct Between {
+    /// A reading for the next point, or [`NONE`].
+    reading: AtomicU64,
+    /// The request whose handler runs, as [`key`] packs it, or [`NONE`].
+    handled: AtomicU64,
+    /// The same request, once its answer was given.
+    answered: AtomicU64,
+}
+
+/// Neither a reading nor a request: sessions have smaller numbers.
+const NONE: u64 = u64::MAX;
+
+impl Default for Between {
+    fn default() -> Self {
+        let none = || AtomicU64::new(NONE);
+        Self { reading: none(), handled: none(), answered: none() }
+    }
+}
+
+impl Default for CallTracer {
+    /// One that nobody else has, for a transport without an endpoint.
+    fn default() -> Self {
+        Self {
+            tracer: Tracer::new(1),
+            clock: Clock::simulated(Default::default()),
+            between: Default::default(),
+        }
+    }
+}
+
+impl CallTracer {
+    /// A tracer, off, that reads the time from `clock`.
+    pub fn new(clock: Clock) -> Self {
+        Self { tracer: Tracer::new(CALL_RECORDS), clock, between: Default::default() }
+    }
+
+    /// Starts or stops recording. The first start takes the memory for the records.
+    pub fn switch(&self, on: bool) {
+        self.tracer.switch(on);
+    }
+
+    /// Forgets what was recorded so far.
+    pub fn clear(&self) {
+        self.tracer.clear();
+    }
+
+    /// The records kept, oldest first, with ticks of the clock in the place of times.
+    pub fn records(&self) -> Vec<TraceRecord> {
+        self.tracer.records()
+    }
+
+    /// How many records were lost because the ring was full.
+    pub fn overwritten(&self) -> u64 {
+        self.tracer.overwritten()
+    }
+
+    /// Whether records are kept now.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.tracer.is_on()
+    }
+
+    /// The ticks now, when recording is on.
+    #[inline]
+    pub fn begin(&self) -> Option<u64> {
+        self.tracer.is_on().then(|| self.clock.ticks())
+    }
+
+    /// Records an event that happens now, when recording is on.
+    #[inline]
+    pub fn mark(&self, event: u16, call: u32, session: SessionId) {
+        if self.tracer.is_on() {
+            self.mark_at(self.clock.ticks(), event, call, session);
+        }
+    }
+
+    /// Records an event of a time that [`CallTracer::begin`] gave.
+    #[inline]
+    pub fn mark_at(&self, ticks: u64, event: u16, call: u32, session: SessionId) {
+        self.tracer.record(Instant::from_nanos(ticks), event, call, session_bits(session));
+    }
+
+    /// As [`CallTracer::mark_at`], of a tagged message that was submitted while recording was on.
+    #[inline]
+    pub fn mark_submitted(&self, submitted: Option<u64>, message: u32, session: SessionId) {
+        if let Some(submitted) = submitted {
+            self.mark_at(submitted, event::MESSAGE_SUBMITTED, message, session);
+        }
+    }
+
+    /// Marks a tagged message that was here before its receive: that has it at once.
+    #[inline]
+    pub fn mark_taken(&self, message: u32, session: SessionId) {
+        if let Some(now) = self.begin() {
+            self.mark_at(now, event::MESSAGE_MATCHED, message, session);
+            self.mark_at(now, event::MESSAGE_COMPLETED, message, session);
+        }
+    }
+
+    /// Lends a reading to the next [`CallTracer::mark_shared`], or takes it back. Nothing may run in between but a few
+    /// instructions of ours. Simulated clocks are read again, because what is charged there takes no instructions.
+    #[inline]
+    pub fn share(&self, ticks: Option<u64>) {
+        if !self.clock.is_simulated() {
+            self.between.reading.store(ticks.unwrap_or(NONE), Ordering::Relaxed);
+        }
+    }
+
+    /// As [`CallTracer::mark`], at the time of the reading that was lent, if there is one.
+    #[inline]
+    pub fn mark_shared(&self, event: u16, call: u32, session: SessionId) {
+        if self.tracer.is_on() {
+            let lent = take(&self.between.reading);
+            self.mark_at(lent.unwrap_or_else(|| self.clock.ticks()), event, call, session);
+        }
+    }
+
+    /// Marks that the handler of a request begins.
+    #[inline]
+    pub fn begin_handler(&self, request: RequestId) {
+        if self.tracer.is_on() {
+            self.mark_shared(event::HANDLER_BEGUN, wire_number(request.token), request.session);
+            self.between.handled.store(key(request), Ordering::Relaxed);
+            self.between.answered.store(NONE, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks that the handler of a request has returned, and its answer if that waited for it.
+    #[inline]
+    pub fn end_handler(&self, request: RequestId) {
+        if let Some(now) = self.begin() {
+            self.mark_held_reply(now);
+            self.between.handled.store(NONE, Ordering::Relaxed);
+            self.mark_at(now, event::HANDLER_ENDED, wire_number(request.token), request.session);
+        }
+    }
+
+    /// Marks an answer that was given: now, or when its handler returns, before which it does not leave.
+    #[inline]
+    pub fn mark_reply(&self, request: RequestId) {
+        if self.tracer.is_on() {
+            if self.between.handled.load(Ordering::Relaxed) == key(request) {
+                self.between.answered.store(key(request), Ordering::Relaxed);
+            } else {
+                self.mark_request(event::REPLIED, request);
+            }
+        }
+    }
+
+    /// Marks the answer that the handler which runs has given, because it leaves before that returns.
+    #[inline]
+    pub fn mark_held_reply(&self, now: u64) {
+        if let Some(request) = take(&self.between.answered) {
+            self.mark_at(now, event::REPLIED, request as u32, SessionId((request >> 32) as u32));
+        }
+    }
+
+    /// As [`CallTracer::mark`] for a request that is served here.
+    #[inline]
+    pub fn mark_request(&self, event: u16, request: RequestId) {
+        self.mark(event, wire_number(request.token), request.session);
+    }
+}
+
+/// What is there, once. Nobody else takes it.
+#[inline]
+fn take(from: &AtomicU64) -> Option<u64> {
+    let value = from.load(Ordering::Relaxed);
+    from.store(NONE, Ordering::Relaxed);
+    (value != NONE).then_some(value)
+}
+
+/// A request in one word.
+#[inline]
+const fn key(request: RequestId) -> u64 {
+    (request.session.0 as u64) << 32 | wire_number(request.token) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_have_the_ticks_at_which_they_happened() {
+        let tracer = CallTracer::new(Clock::new());
+        tracer.mark(event::SUBMITTED, 1, SessionId(1 << 16 | 7));
+        assert_eq!((tracer.begin(), tracer.records().len()), (None, 0));
+        tracer.switch(true);
+        let before = tracer.begin().expect("it is on");
+        tracer.mark(event::SUBMITTED, 9, SessionId(1 << 16 | 7));
+        let record = tracer.records()[0];
+        assert_eq!((record.event, record.operation, record.detail), (event::SUBMITTED, 9, 7));
+        assert!((before..=tracer.begin().expect("it is on")).contains(&record.time.as_nanos()));
+    }
+
+    fn marked(tracer: &CallTracer) -> Vec<(u16, u32, u64)> {
+        let records = tracer.records().into_iter();
+        records.map(|record| (record.event, record.operation, record.time.as_nanos())).collect()
+    }
+
+    #[test]
+    fn a_reading_serves_the_next_point_and_no_other() {
+        let tracer = CallTracer::new(Clock::new());
+        tracer.switch(true);
+        tracer.share(Some(77));
+        tracer.mark_shared(event::COMPLETED, 1, SessionId(2));
+        tracer.mark_shared(event::COMPLETED, 2, SessionId(2));
+        tracer.share(Some(78));
+        tracer.share(None);
+        tracer.mark_shared(event::COMPLETED, 3, SessionId(2));
+        let times: Vec<_> = marked(&tracer).into_iter().map(|(_, _, time)| time).collect();
+        assert!(times[0] == 77 && times[1..].iter().all(|&time| time > 78), "{times:?}");
+    }
+
+    #[test]
+    fn simulated_clocks_are_read_every_time() {
+        let nanos = Arc::new(AtomicU64::new(5));
+        let tracer = CallTracer::new(Clock::simulated(nanos.clone()));
+        tracer.switch(true);
+        tracer.share(tracer.begin());
+        nanos.store(9, Ordering::Relaxed);
+        tracer.mark_shared(event::COMPLETED, 1, SessionId(2));
+        assert_eq!(marked(&tracer), [(event::COMPLETED, 1, 9)]);
+    }
+
+    #[test]
+    fn an_answer_counts_from_when_it_can_leave() {
+        let nanos = Arc::new(AtomicU64::new(5));
+        let tracer = CallTracer::new(Clock::simulated(nanos.clone()));
+        tracer.switch(true);
+        let at = |time| nanos.store(time, Ordering::Relaxed);
+        let request = |token| RequestId { session: SessionId(3), token };
+        tracer.begin_handler(request(1));
+        at(6);
+        // Another's, and its own.
+        tracer.mark_reply(request(9));
+        tracer.mark_reply(request(1));
+        at(7);
+        tracer.end_handler(request(1));
+        tracer.begin_handler(request(2));
+        tracer.mark_reply(request(2));
+        at(8);
+        // The record was full and left.
+        tracer.mark_held_reply(8);
+        at(9);
+        tracer.end_handler(request(2));
+        let (begun, replied, ended) = (event::HANDLER_BEGUN, event::REPLIED, event::HANDLER_ENDED);
+        let first = [(begun, 1, 5), (replied, 9, 6), (replied, 1, 7), (ended, 1, 7)];
+        assert_eq!(
+            marked(&tracer),
+            [first.as_slice(), &[(begun, 2, 7), (replied, 2, 8), (ended, 2, 9)]].concat()
+        );
+    }
+}
