@@ -102,9 +102,14 @@ impl Tracer {
     #[inline]
     pub fn record(&self, time: Instant, event: u16, operation: u32, detail: usize) {
         if self.is_on() {
-            let detail = u16::try_from(detail).unwrap_or(u16::MAX);
-            self.ring.push([time.as_nanos(), pack(operation, event, detail)]);
+            self.keep(time, event, operation, u16::try_from(detail).unwrap_or(u16::MAX));
         }
+    }
+
+    /// Keeps a record whose time was taken because recording is on.
+    #[inline]
+    pub fn keep(&self, time: Instant, event: u16, operation: u32, detail: u16) {
+        self.ring.push([time.as_nanos(), pack(operation, event, detail)]);
     }
 
     /// The records kept, oldest first. Those that are overwritten while this reads are left out.

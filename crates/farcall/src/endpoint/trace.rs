@@ -31,7 +31,7 @@ pub struct TracedPeer {
 impl EndpointTrace {
     pub(super) fn of(tracer: &CallTracer, peers: impl Iterator<Item = Peer>) -> Self {
         let traced = |peer: Peer| TracedPeer {
-            session: session_bits(peer.session) as u16,
+            session: session_bits(peer.session),
             rank: peer.rank,
             endpoint: peer.endpoint,
         };

@@ -126,6 +126,8 @@ impl<D: LaneDriver> Outbound<D> {
     /// Marks a session for its end; the reason given first counts.
     pub fn doom(&mut self, slot: usize, reason: DownReason) {
         if !self.is_doomed(slot) {
+            // What was to leave next does not.
+            self.tracer.share(None);
             self.counters.violations.add(u64::from(matches!(reason, DownReason::Violation { .. })));
             self.doomed.push((slot, reason));
         }
@@ -214,18 +216,15 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let Some(slot) = self.slot_of(request.session) else { return };
         self.sessions[slot].unanswered_requests -= 1;
-        if payload.len() <= self.sessions[slot].inline_bytes {
-            self.tracer.mark_reply(request);
-        } else {
-            // It leaves at once.
-            self.tracer.mark_request(event::REPLIED, request);
-        }
         if let Outgoing::Slice(bytes) = payload
             && self.reply_at_once(slot, request, status, bytes)
         {
+            self.tracer.mark_reply(request);
             // A slice has nothing to drop, which the compiler would find out by a look.
             return core::mem::forget(payload);
         }
+        // It leaves at once, or has to wait.
+        self.tracer.mark_request(event::REPLIED, request);
         self.reply_slowly(slot, request, status, payload);
     }
 

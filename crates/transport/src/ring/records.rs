@@ -72,7 +72,7 @@ impl<S: LaneSender> Session<S> {
         if entries == 0 && !self.consumer.credit_is_due() {
             return;
         }
-        let now = tracer.begin();
+        let now = tracer.begin_shared();
         let sender = self.sender.as_mut().expect("sessions with an open record are up");
         let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
         sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());

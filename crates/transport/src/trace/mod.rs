@@ -6,7 +6,7 @@
 //!
 //! To read the counter takes most of what a record costs. Points between which nothing runs but a few instructions of ours
 //! share a reading: that a request was found, has its turn and goes to its handler, that a response was found and its caller
-//! is told, that a handler has returned and what it answered can leave.
+//! is told, that a handler has returned and what it answered leaves.
 //!
 //! A record names its call by the number that the transport gives it on the wire, so that both ends name it alike;
 //! within one session a number comes again only after 65536 other calls of its slot. Where that is not the caller's own
@@ -25,8 +25,8 @@ pub use tracer::{CALL_RECORDS, CallTracer};
 use crate::SessionId;
 
 /// What a record has of a session's number.
-pub const fn session_bits(session: SessionId) -> usize {
-    session.0 as u16 as usize
+pub const fn session_bits(session: SessionId) -> u16 {
+    session.0 as u16
 }
 
 /// What a record has of a call's number on the wire.

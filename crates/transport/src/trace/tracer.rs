@@ -100,10 +100,10 @@ impl CallTracer {
         }
     }
 
-    /// Records an event of a time that [`CallTracer::begin`] gave.
+    /// Records an event of a time that [`CallTracer::begin`] gave, which says that recording is on.
     #[inline]
     pub fn mark_at(&self, ticks: u64, event: u16, call: u32, session: SessionId) {
-        self.tracer.record(Instant::from_nanos(ticks), event, call, session_bits(session));
+        self.tracer.keep(Instant::from_nanos(ticks), event, call, session_bits(session));
     }
 
     /// As [`CallTracer::mark_at`], of a tagged message that was submitted while recording was on.
@@ -135,33 +135,40 @@ impl CallTracer {
     /// As [`CallTracer::mark`], at the time of the reading that was lent, if there is one.
     #[inline]
     pub fn mark_shared(&self, event: u16, call: u32, session: SessionId) {
-        if self.tracer.is_on() {
-            let lent = take(&self.between.reading);
-            self.mark_at(lent.unwrap_or_else(|| self.clock.ticks()), event, call, session);
+        if let Some(now) = self.begin_shared() {
+            self.mark_at(now, event, call, session);
         }
+    }
+
+    /// As [`CallTracer::begin`], or the reading that was lent, if there is one.
+    #[inline]
+    pub fn begin_shared(&self) -> Option<u64> {
+        let now = || take(&self.between.reading).unwrap_or_else(|| self.clock.ticks());
+        self.tracer.is_on().then(now)
     }
 
     /// Marks that the handler of a request begins.
     #[inline]
     pub fn begin_handler(&self, request: RequestId) {
-        if self.tracer.is_on() {
-            self.mark_shared(event::HANDLER_BEGUN, wire_number(request.token), request.session);
+        if let Some(now) = self.begin_shared() {
+            self.mark_at(now, event::HANDLER_BEGUN, wire_number(request.token), request.session);
             self.between.handled.store(key(request), Ordering::Relaxed);
             self.between.answered.store(NONE, Ordering::Relaxed);
         }
     }
 
-    /// Marks that the handler of a request has returned, and its answer if that waited for it.
+    /// Marks that the handler of a request has returned, and the answer that waited for it, which leaves next.
     #[inline]
     pub fn end_handler(&self, request: RequestId) {
         if let Some(now) = self.begin() {
-            self.mark_held_reply(now);
-            self.between.handled.store(NONE, Ordering::Relaxed);
+            let any_leaves = self.mark_held_reply(now);
             self.mark_at(now, event::HANDLER_ENDED, wire_number(request.token), request.session);
+            self.share(any_leaves.then_some(now));
+            self.between.handled.store(NONE, Ordering::Relaxed);
         }
     }
 
-    /// Marks an answer that was given: now, or when its handler returns, before which it does not leave.
+    /// Marks an answer that is in a record: now, or when its handler returns, before which it does not leave.
     #[inline]
     pub fn mark_reply(&self, request: RequestId) {
         if self.tracer.is_on() {
@@ -173,12 +180,15 @@ impl CallTracer {
         }
     }
 
-    /// Marks the answer that the handler which runs has given, because it leaves before that returns.
+    /// Marks the answer that the handler which runs has given, because it leaves before that returns. Returns whether there
+    /// is one.
     #[inline]
-    pub fn mark_held_reply(&self, now: u64) {
-        if let Some(request) = take(&self.between.answered) {
+    pub fn mark_held_reply(&self, now: u64) -> bool {
+        let held = take(&self.between.answered);
+        if let Some(request) = held {
             self.mark_at(now, event::REPLIED, request as u32, SessionId((request >> 32) as u32));
         }
+        held.is_some()
     }
 
     /// As [`CallTracer::mark`] for a request that is served here.
@@ -276,5 +286,22 @@ mod tests {
             marked(&tracer),
             [first.as_slice(), &[(begun, 2, 7), (replied, 2, 8), (ended, 2, 9)]].concat()
         );
+    }
+
+    #[test]
+    fn only_an_answer_that_waited_for_its_handler_leaves_at_the_same_reading() {
+        let tracer = CallTracer::new(Clock::new());
+        tracer.switch(true);
+        let ended = |token, answers: bool| {
+            let request = RequestId { session: SessionId(3), token };
+            tracer.begin_handler(request);
+            if answers {
+                tracer.mark_reply(request);
+            }
+            tracer.end_handler(request);
+            marked(&tracer).last().expect("it has ended").2
+        };
+        assert_eq!(Some(ended(1, true)), tracer.begin_shared());
+        assert!(Some(ended(2, false)) < tracer.begin_shared());
     }
 }
