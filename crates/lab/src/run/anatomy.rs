@@ -34,6 +34,8 @@ const CALLS_MIN: u64 = 100;
 pub(super) struct Anatomy {
     pub(super) about: String,
     pub(super) in_flight: f64,
+    /// Whether one client had one call under way.
+    is_alone: bool,
     per_second: f64,
     pub(super) trace: TraceSummary,
     /// The share of messages that had to wait for room.
@@ -57,6 +59,7 @@ impl Anatomy {
         sane.then(|| Self {
             about: format!("{} {}", figure.transport, figure.name),
             in_flight: figure.in_flight.max(1) as f64,
+            is_alone: figure.in_flight <= 1 && figure.more.get("clients").and_then(Value::as_u64) == Some(1),
             per_second,
             waiting: counted / (2.0 * figure.samples.max(1) as f64),
             server_waited: figure.more.get("server_waited").and_then(Value::as_f64),
@@ -78,7 +81,9 @@ impl Anatomy {
             let part = self.trace.part(name);
             if ["handler", "dispatch", "complete"].contains(&name) { part.p50 } else { part.least }
         };
-        let alone: f64 = PARTS.iter().map(|name| alone(name)).sum();
+        let parts: f64 = PARTS.iter().map(|name| alone(name)).sum();
+        // With one call under way nothing waits: each is alone. The least of all parts might never have come together.
+        let alone = if self.is_alone { self.trace.total.p50 } else { parts };
         let alone_seconds = alone.max(1.0) / 1e9;
         let under_way = if self.is_short_of_room() {
             self.in_flight.min(per_second * alone_seconds)
@@ -176,4 +181,42 @@ fn ranked(cell: &Anatomy, run: &str) -> Vec<Finding> {
         Finding::new(Section::Hypothesis, cause.rule, &about, sentence).with(figures)
     };
     causes.iter().enumerate().map(hypothesis).chain(next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Calls whose least parts did not come together.
+    fn cell(in_flight: u64) -> Anatomy {
+        let part = |least: f64, p50: f64| json!({"least": least, "p50": p50, "mean": p50, "typical": p50, "slow": 2.0 * p50});
+        let parts = json!({
+            "submit": part(50.0, 90.0), "request_on_its_way": part(0.0, 120.0), "gather": part(0.0, 0.0),
+            "dispatch": part(0.0, 0.0), "handler": part(60.0, 90.0), "reply": part(0.0, 0.0),
+            "response_on_its_way": part(10.0, 150.0), "complete": part(0.0, 0.0),
+        });
+        let occupancy = json!({
+            "window_nanos": 1e7, "server": 0.35, "client": 0.25, "server_inside": 0.2, "client_inside": 0.1,
+            "standstill": {"times": 0, "share": 0.0, "longest_nanos": 0.0},
+            "client_standstill": {"times": 0, "share": 0.0, "longest_nanos": 0.0},
+        });
+        let figure = json!({
+            "schema": "", "command": "perf", "test": "echo", "transport": "ring+shm", "name": "echo100",
+            "value": 500.0, "unit": "ns", "statistic": "p50", "samples": 10_000, "in_flight": in_flight,
+            "calls_per_second": 1.7e6, "clients": 1,
+            "trace": {"calls": 10_000, "incomplete": 0, "disordered": 0, "parts": parts,
+                "total": part(250.0, 450.0), "occupancy": occupancy},
+        });
+        Anatomy::of(&serde_json::from_value(figure).expect("a figure")).expect("a traced one")
+    }
+
+    #[test]
+    fn one_call_under_way_is_alone_as_it_is_and_not_as_its_least_parts() {
+        let alone_nanos = |in_flight| (cell(in_flight).system().alone_seconds * 1e9).round();
+        assert_eq!((alone_nanos(1), alone_nanos(2)), (450.0, 50.0 + 90.0 + 10.0));
+        let rules: Vec<_> = ranked(&cell(1), "").into_iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules.first(), Some(&"window"));
+    }
 }
