@@ -56,6 +56,19 @@ impl Clock {
         }
     }
 
+    /// As [`Clock::ticks`], and not before the loads that come before it: a processor that guesses what a load will bring reads
+    /// its counter while it still waits.
+    #[inline]
+    pub fn ticks_after_loads(&self) -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        #[expect(unsafe_code, reason = "the fence is an intrinsic")]
+        // SAFETY: every x86-64 processor has the instruction; it only waits.
+        unsafe {
+            core::arch::x86_64::_mm_lfence();
+        }
+        self.ticks()
+    }
+
     /// Whether it shows what somebody else writes.
     #[inline]
     pub fn is_simulated(&self) -> bool {

@@ -131,7 +131,7 @@ impl<D: LaneDriver> Outbound<D> {
                 None => return Ok(Flow::Continue),
             },
         };
-        let (found, first) = (self.tracer.begin(), entries_read);
+        let (found, first) = (self.tracer.begin_found(), entries_read);
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {

@@ -24,7 +24,7 @@ impl<D: LaneDriver> Outbound<D> {
         if self.sessions[slot].reading.is_some() {
             return false;
         }
-        if let Some(found) = self.tracer.begin() {
+        if let Some(found) = self.tracer.begin_found() {
             self.mark_received(slot, entry, found, true);
         }
         if let Err(reason) = self.deliver_turn(slot, released_lines, entry, payload, record.len(), sink) {

@@ -92,6 +92,12 @@ impl CallTracer {
         self.tracer.is_on().then(|| self.clock.ticks())
     }
 
+    /// As [`CallTracer::begin`], of something that was just found in memory.
+    #[inline]
+    pub fn begin_found(&self) -> Option<u64> {
+        self.tracer.is_on().then(|| self.clock.ticks_after_loads())
+    }
+
     /// Records an event that happens now, when recording is on.
     #[inline]
     pub fn mark(&self, event: u16, call: u32, session: SessionId) {
