@@ -46,6 +46,7 @@ fn median_and_least(nanos: impl Iterator<Item = f64>) -> [f64; 2] {
     nanos.sort_unstable_by(f64::total_cmp);
     [nanos[nanos.len() / 2], nanos[0]]
 }
+
 /// Nanoseconds a call, of a batch of rounds with so many calls.
 fn batch(caller: &Endpoint, server: &Endpoint, to: Peer, in_flight: usize) -> f64 {
     let rounds = 256_usize.div_ceil(in_flight);

@@ -17,6 +17,8 @@
 //! and [`event::ARRIVED_AS`] connect the two.
 
 pub mod event;
+#[cfg(test)]
+mod tests;
 mod tracer;
 
 pub use event::{CALL_EVENTS, MESSAGE_EVENTS};
