@@ -223,7 +223,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
             // A slice has nothing to drop, which the compiler would find out by a look.
             return core::mem::forget(payload);
         }
-        // It leaves at once, or has to wait.
+        // It may leave at once, or have to wait for room.
         self.tracer.mark_request(event::REPLIED, request);
         self.reply_slowly(slot, request, status, payload);
     }
