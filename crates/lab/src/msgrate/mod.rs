@@ -136,13 +136,28 @@ struct Share {
     message_bytes: usize,
     slots: usize,
     messages: u64,
+    /// Messages that each slot has at least. Loops ask for each message, so nothing is divided there.
+    each: u64,
+    /// The first slots have one more.
+    with_one_more: usize,
 }
 
 impl Share {
+    /// `messages` of `message_bytes` bytes among so many slots, which are one or more.
+    fn new(message_bytes: usize, slots: usize, messages: u64) -> Self {
+        let (each, rest) = (messages / slots as u64, messages % slots as u64);
+        Self { message_bytes, slots, messages, each, with_one_more: rest as usize }
+    }
+
+    /// A tenth of the messages, but one for each slot at least, to begin with.
+    fn warm_up(&self) -> Self {
+        Self::new(self.message_bytes, self.slots, (self.messages / 10).max(self.slots as u64))
+    }
+
     /// How many messages a slot has.
+    #[inline]
     fn of_slot(&self, slot: usize) -> u64 {
-        let (slots, slot) = (self.slots as u64, slot as u64);
-        self.messages / slots + u64::from(slot < self.messages % slots)
+        self.each + u64::from(slot < self.with_one_more)
     }
 
     /// Slots that have messages at all.

@@ -99,7 +99,7 @@ slots!(RawUcx, RawMpi);
 /// Does the part of one process.
 pub(super) fn take_part(job: &Job, raw: Raw, bootstrap: &Bootstrap) -> Result<WorkerReport, String> {
     let rate = &job.rate;
-    let share = Share { message_bytes: rate.message_bytes, slots: rate.in_flight, messages: rate.messages };
+    let share = Share::new(rate.message_bytes, rate.in_flight, rate.messages);
     let slots = share.used_slots();
     match rate.transport.as_str() {
         "ucx" => {
@@ -134,7 +134,7 @@ fn measure(
     job: &Job,
     share: Share,
 ) -> Result<WorkerReport, String> {
-    let warm_up = Share { messages: (share.messages / 10).max(share.slots as u64), ..share };
+    let warm_up = share.warm_up();
     let mut elapsed = Duration::ZERO;
     for (name, share) in [("warm-up", warm_up), ("measured", share)] {
         let mut limit = Limit::new(job.rate.lasting, job.shares_cores);

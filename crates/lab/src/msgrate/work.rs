@@ -150,9 +150,9 @@ fn run_thread(
     let rate = &job.rate;
     let threads = rate.threads as u64;
     let messages = rate.messages / threads + u64::from((number as u64) < rate.messages % threads);
-    let share = Share { message_bytes: rate.message_bytes, slots: rate.in_flight, messages };
+    let share = Share::new(rate.message_bytes, rate.in_flight, messages);
     // The first tenth of the messages warms up caches and memory, by the same loops.
-    let warm_up = Share { messages: (messages / 10).max(share.slots as u64), ..share };
+    let warm_up = share.warm_up();
     run_loop(endpoint, peer, sends, job, warm_up).map_err(sentence)?;
     start.wait();
     // Nothing is sent before both sides are here: the receiver says when it is ready.
