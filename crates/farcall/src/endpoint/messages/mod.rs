@@ -4,6 +4,7 @@
 //! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll, so that
 //! a callback may post again to any depth without using the stack.
 
+mod endpoint;
 mod ends;
 mod outcome;
 mod receive;
