@@ -4,6 +4,8 @@
 //! the code costs; what distance between cores adds is seen by `farcall msgrate`.
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use farcall::{Endpoint, Event, Node, Peer, Receiving, Tag};
@@ -24,6 +26,7 @@ fn main() {
         let bench = Bench { sender, receiver, to, from, batch };
         bench.futures();
         bench.events();
+        bench.callbacks();
         bench.handler();
     }
 }
@@ -45,14 +48,24 @@ impl Bench {
     }
 
     /// The least time of a message in `take`, and in sending.
-    fn report(&self, name: &str, mut prepare: impl FnMut(), mut take: impl FnMut()) {
+    fn report(&self, name: &str, prepare: impl FnMut(), take: impl FnMut()) {
+        self.report_of(name, prepare, || self.send(), take);
+    }
+
+    fn report_of(
+        &self,
+        name: &str,
+        mut prepare: impl FnMut(),
+        mut send: impl FnMut(),
+        mut take: impl FnMut(),
+    ) {
         let (mut send_nanos, mut receive_nanos) = (u128::MAX, u128::MAX);
         for _ in 0..ROUNDS.div_ceil(self.batch).max(300) {
             let begun = Instant::now();
             prepare();
             let prepared = begun.elapsed().as_nanos();
             let begun = Instant::now();
-            self.send();
+            send();
             send_nanos = send_nanos.min(begun.elapsed().as_nanos());
             let begun = Instant::now();
             take();
@@ -111,19 +124,58 @@ impl Bench {
         );
     }
 
+    /// Each end of a send and of a receive runs a callback, which needs memory of its own.
+    fn callbacks(&self) {
+        static SENT: AtomicUsize = AtomicUsize::new(0);
+        static RECEIVED: AtomicUsize = AtomicUsize::new(0);
+        let count = |counter: &AtomicUsize| counter.store(counter.load(Relaxed) + 1, Relaxed);
+        self.report_of(
+            "callbacks",
+            || {
+                RECEIVED.store(0, Relaxed);
+                for slot in 0..self.batch {
+                    let receive = self.receiver.receive(self.from, Tag(slot as u32));
+                    let posted = receive.then(move |_, outcome| {
+                        black_box(&outcome.as_ref().expect("a message")[..]);
+                        count(&RECEIVED);
+                    });
+                    posted.expect("posted");
+                }
+            },
+            || {
+                SENT.store(0, Relaxed);
+                for slot in 0..self.batch {
+                    let send = self.sender.send(self.to, Tag(slot as u32), &[1; 8]);
+                    let begun = send.then(move |_, outcome| {
+                        outcome.expect("sent");
+                        count(&SENT);
+                    });
+                    begun.expect("sent");
+                }
+                while SENT.load(Relaxed) < self.batch {
+                    self.sender.poll(|_, _| {});
+                }
+            },
+            || {
+                while RECEIVED.load(Relaxed) < self.batch {
+                    self.receiver.poll(|_, _| {});
+                }
+            },
+        );
+    }
+
     fn handler(&self) {
-        let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let counted = std::sync::Arc::clone(&count);
-        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
         self.receiver.on_message(move |_, message| {
             black_box(&message[..]);
-            counted.store(counted.load(relaxed) + 1, relaxed);
+            counted.store(counted.load(Relaxed) + 1, Relaxed);
         });
         self.report(
             "handler",
-            || count.store(0, relaxed),
+            || count.store(0, Relaxed),
             || {
-                while count.load(relaxed) < self.batch {
+                while count.load(Relaxed) < self.batch {
                     self.receiver.poll(|_, _| {});
                 }
             },

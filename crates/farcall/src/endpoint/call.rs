@@ -12,8 +12,9 @@ use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, Outgoing, Payload, Service, SessionId};
 
 use super::Endpoint;
+use super::callback::CallCallback;
 use super::context::{Context, Operation, start};
-use super::operations::{Callback, Completion, Operations};
+use super::operations::{Completion, Operations};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 
@@ -56,7 +57,7 @@ impl<'e> Call<'e, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
-        let callback: Callback = Box::new(callback);
+        let callback = CallCallback::new(callback);
         let add = |operations: &mut Operations, session, deadline| {
             operations.add(session, deadline, Completion::Callback(callback))
         };

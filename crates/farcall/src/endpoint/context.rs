@@ -12,9 +12,10 @@ use farcall_transport::trace::event;
 use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status, Tag};
 
 use super::MESSAGES;
+use super::callback::CallCallback;
 use super::deferred::Deferred;
 use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
-use super::operations::{Callback, Completion, Kind, OPERATIONS_MAX, Operations};
+use super::operations::{Completion, Kind, OPERATIONS_MAX, Operations};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 use super::state::State;
@@ -143,7 +144,7 @@ impl ContextCall<'_, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
-        let callback: Callback = Box::new(callback);
+        let callback = CallCallback::new(callback);
         self.start(|operations, session, deadline| {
             operations.add(session, deadline, Completion::Callback(callback))
         })

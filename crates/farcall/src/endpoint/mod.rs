@@ -5,6 +5,7 @@
 //! transmit. Futures, callbacks and events are three faces of the same slab of operations, in `operations.rs`.
 
 mod call;
+mod callback;
 mod context;
 mod core;
 mod counters;

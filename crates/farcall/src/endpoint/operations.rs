@@ -12,23 +12,20 @@ use core::task::Waker;
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
-use super::context::Context;
-use super::messages::{KeptMessage, ReceiveCallback, ReceiveError, SendCallback, SendError};
-use super::outcome::{CallError, Outcome};
+use super::callback::{CallCallback, ReceiveCallback, SendCallback};
+use super::messages::{KeptMessage, ReceiveError, SendError};
+use super::outcome::CallError;
 use super::sessions::Peer;
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
-
-/// A callback that takes the outcome of one operation.
-pub type Callback = Box<dyn FnOnce(&mut Context<'_>, &Outcome<'_>) + Send>;
 
 /// What happens when an operation completes.
 pub enum Completion {
     /// A future waits for it; whom to wake, once it has been polled.
     Future(Option<Waker>),
     /// The callback of a call gets it.
-    Callback(Callback),
+    Callback(CallCallback),
     /// The callback of a send gets it.
     Sent(SendCallback),
     /// The callback of a receive gets it.
@@ -59,6 +56,8 @@ enum Stage {
     PendingEvent,
     /// A future waits for it that was never polled; nothing is attached.
     PendingFuture,
+    /// A receive whose callback is beside the slot; nothing is attached.
+    PendingReceiveCallback,
     /// A callback or the waker of a future is attached.
     Pending,
     /// The result for a future is attached.
@@ -100,7 +99,7 @@ struct Slot {
 impl Slot {
     #[inline]
     fn is_pending(&self) -> bool {
-        matches!(self.stage, Stage::PendingEvent | Stage::PendingFuture | Stage::Pending)
+        !matches!(self.stage, Stage::Vacant | Stage::Done | Stage::DoneShort)
     }
 
     /// Ends the use of the slot, which becomes the first of those that are vacant.
@@ -120,6 +119,8 @@ pub struct Operations {
     slots: Vec<Slot>,
     /// By slot.
     attachments: Vec<Attachment>,
+    /// By slot; apart from what else can be attached, which is many times as long.
+    receive_callbacks: Vec<Option<ReceiveCallback>>,
     /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
     first_vacant: u32,
     /// No deadline is earlier than this.
@@ -139,6 +140,7 @@ impl Operations {
         Self {
             slots: Vec::new(),
             attachments: Vec::new(),
+            receive_callbacks: Vec::new(),
             first_vacant: NO_SLOT,
             earliest_deadline: Instant::NEVER,
             clock_reading: 0,
@@ -225,6 +227,7 @@ impl Operations {
             tag: Tag(0),
         });
         self.attachments.push(Attachment::Nothing);
+        self.receive_callbacks.push(None);
         self.added_since.push(0);
         self.first_vacant = u32::from(index);
         Some(())
@@ -283,6 +286,11 @@ impl Operations {
                 Completion::Event(token)
             }
             Stage::PendingFuture => Completion::Future(None),
+            Stage::PendingReceiveCallback => {
+                slot.vacate(&mut self.first_vacant);
+                let callback = self.receive_callbacks[usize::from(index)].take();
+                Completion::Received(callback.expect("it is there until the receive ends"))
+            }
             _ => self.detach(index),
         }
     }

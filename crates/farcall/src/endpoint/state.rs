@@ -139,7 +139,9 @@ impl Turn<'_, '_> {
     ) {
         match how {
             Completion::Event(token) => self.report(outbox, token, outcome),
-            Completion::Callback(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Callback(callback) => {
+                callback.run(&mut Context { outbox, state: self.state }, outcome)
+            }
             Completion::Nobody => {}
             Completion::Sent(_) | Completion::Received(_) => unreachable!("a call has a call's callback"),
             Completion::Future(waker) => {

@@ -6,19 +6,12 @@ use farcall_transport::{
 };
 
 use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
-use super::{ReceiveCallback, SendCallback};
 use crate::endpoint::context::Context;
 use crate::endpoint::core::Core;
 use crate::endpoint::event::{Event, StoredEvent};
 use crate::endpoint::operations::{Completion, Kind};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::{State, Turn};
-
-/// An operation that ended when it began, and whose callback waits for the next poll.
-pub enum Ended {
-    Sent(SendCallback, Result<(), SendError>),
-    Received(ReceiveCallback, Result<KeptMessage, ReceiveError>),
-}
 
 impl Turn<'_, '_> {
     /// A posted receive has its message.
@@ -34,6 +27,10 @@ impl Turn<'_, '_> {
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
         if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
             return;
+        }
+        if let Some(callback) = self.state.operations.end_receive_callback(id, envelope.bytes) {
+            let outcome = &Ok(Received { peer, tag, payload });
+            return callback.run(&mut Context { outbox, state: self.state }, outcome);
         }
         if let Some(events) = &mut self.sinks.events
             && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
@@ -70,7 +67,9 @@ impl Turn<'_, '_> {
         outcome: &ReceiveOutcome<'_>,
     ) {
         match how {
-            Completion::Received(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Received(callback) => {
+                callback.run(&mut Context { outbox, state: self.state }, outcome)
+            }
             Completion::Event(token) => match &mut self.sinks.events {
                 Some(events) => {
                     events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
@@ -140,7 +139,7 @@ impl Turn<'_, '_> {
     fn complete_send(&mut self, outbox: &mut dyn Outbox, id: CallId, outcome: Result<(), SendError>) {
         let Some((_, how)) = self.state.operations.cancel(id) else { return };
         match how {
-            Completion::Sent(callback) => callback(&mut Context { outbox, state: self.state }, outcome),
+            Completion::Sent(callback) => callback.run(&mut Context { outbox, state: self.state }, outcome),
             Completion::Event(token) => match &mut self.sinks.events {
                 Some(events) => {
                     events(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
@@ -252,22 +251,26 @@ fn keep_outcome(state: &mut State, outcome: &ReceiveOutcome<'_>) -> Result<KeptM
 
 impl Core {
     /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time.
-    #[cold]
+    #[inline(never)]
     pub fn run_ended(&mut self) -> usize {
-        let ended = self.state.messages.ended.len();
-        for _ in 0..ended {
-            let Some(ended) = self.state.messages.ended.pop_front() else { break };
+        let ended = &self.state.messages.ended;
+        let (sent, received) = (ended.sent.len(), ended.received.len());
+        for _ in 0..sent {
+            let Some(callback) = self.state.messages.ended.sent.pop_front() else { break };
+            callback.run(&mut Context { outbox: self.transport.outbox(), state: &mut self.state }, Ok(()));
+        }
+        for _ in 0..received {
+            let Some((callback, message)) = self.state.messages.ended.received.pop_front() else { break };
             let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
-            match ended {
-                Ended::Sent(callback, outcome) => callback(&mut context, outcome),
-                Ended::Received(callback, Ok(message)) => {
+            match message {
+                Ok(message) => {
                     let payload = message.payload.as_incoming();
                     let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
-                    callback(&mut context, &Ok(received));
+                    callback.run(&mut context, &Ok(received));
                 }
-                Ended::Received(callback, Err(error)) => callback(&mut context, &Err(error)),
+                Err(error) => callback.run(&mut context, &Err(error)),
             }
         }
-        ended
+        sent + received
     }
 }

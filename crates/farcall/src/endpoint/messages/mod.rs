@@ -17,8 +17,8 @@ use std::collections::{HashMap, VecDeque};
 use farcall_protocol::Instant;
 use farcall_transport::CallId;
 
+use super::callback::{ReceiveCallback, SendCallback};
 use super::context::Context;
-pub(super) use ends::Ended;
 pub use outcome::{Cancellation, KeptMessage, Message, ReceiveError, ReceiveOutcome, Received, SendError};
 pub use receive::{ContextReceive, ReceiveMessage, Receiving};
 pub(super) use send::Destinations;
@@ -26,21 +26,31 @@ pub use send::{ContextSend, SendMessage, Sending};
 pub(super) use wanted::Wanted;
 pub use wanted::{AnySource, AnyTag, SourceChoice, TagChoice};
 
-/// A callback that takes the end of a send.
-pub type SendCallback = Box<dyn FnOnce(&mut Context<'_>, Result<(), SendError>) + Send>;
-
-/// A callback that takes the end of a receive.
-pub type ReceiveCallback = Box<dyn FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send>;
-
 /// Takes messages that no receive waits for.
 pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
+
+/// Operations that ended when they began, until the next poll runs their callbacks: of each kind the oldest first.
+#[derive(Default)]
+pub struct EndedAtOnce {
+    /// Sends, all of which have left well: one that cannot be sent is refused.
+    pub sent: VecDeque<SendCallback>,
+    /// Receives whose message was there already, or that can have none.
+    pub received: VecDeque<(ReceiveCallback, Result<KeptMessage, ReceiveError>)>,
+}
+
+impl EndedAtOnce {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.received.is_empty()
+    }
+}
 
 /// What an endpoint knows of its messages beside their operations.
 pub struct Messages {
     timeout_nanos: u64,
     pub handler: Option<MessageHandler>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
-    pub ended: VecDeque<Ended>,
+    pub ended: EndedAtOnce,
     /// The first failures of sends of which other parts are still under way.
     pub failed_parts: HashMap<CallId, SendError>,
 }
@@ -48,7 +58,7 @@ pub struct Messages {
 impl Messages {
     pub fn new(timeout: Duration) -> Self {
         let timeout_nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        Self { timeout_nanos, handler: None, ended: VecDeque::new(), failed_parts: HashMap::new() }
+        Self { timeout_nanos, handler: None, ended: EndedAtOnce::default(), failed_parts: HashMap::new() }
     }
 
     /// The deadline of an operation that begins now.

@@ -11,12 +11,12 @@ use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, Sess
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
 use super::wanted::Wanted;
-use super::{Ended, ReceiveCallback};
 use crate::endpoint::Endpoint;
+use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
 use crate::endpoint::event::StoredEvent;
-use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX, Operations};
+use crate::endpoint::operations::{Completion, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
@@ -90,7 +90,7 @@ impl<'e> ReceiveMessage<'e> {
     ) -> Result<Operation, ReceiveError> {
         let core = &mut *self.endpoint.core();
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then(&mut context, &self.wanted, Box::new(callback))
+        then(&mut context, &self.wanted, ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll.
@@ -242,7 +242,7 @@ impl ContextReceive<'_, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
-        then(self.context, &self.wanted, Box::new(callback))
+        then(self.context, &self.wanted, ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or later in this one.
@@ -259,14 +259,13 @@ fn then(
 ) -> Result<Operation, ReceiveError> {
     let (id, message) =
         begin(context.outbox, context.state, wanted, |operations, session, deadline, bytes_max| {
-            let completion = Completion::Received(callback);
-            operations.add_message(Kind::Receive, session, deadline, bytes_max, completion)
+            operations.add_receive_callback(session, deadline, bytes_max, callback)
         })?;
     if let Some(message) = message {
         let Some((_, Completion::Received(callback))) = context.state.operations.cancel(id) else {
             unreachable!("it was added with its callback")
         };
-        context.state.messages.ended.push_back(Ended::Received(callback, message));
+        context.state.messages.ended.received.push_back((callback, message));
     }
     Ok(Operation(id))
 }

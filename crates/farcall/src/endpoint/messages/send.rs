@@ -8,11 +8,11 @@ use core::time::Duration;
 use farcall_transport::{CallId, MessageId, Outbox, Outgoing, Payload, SendProgress, SendRefused, Tag};
 
 use super::outcome::SendError;
-use super::{Ended, SendCallback};
 use crate::endpoint::Endpoint;
+use crate::endpoint::callback::SendCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
-use crate::endpoint::operations::{Completion, Kind, NO_SESSION, OPERATIONS_MAX};
+use crate::endpoint::operations::{Completion, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
@@ -56,13 +56,11 @@ impl<'e> SendMessage<'e, '_> {
     #[inline(always)]
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        if let (Destinations::One(peer), Outgoing::Slice(bytes)) = (to, &payload)
-            && endpoint.core().send_at_once(peer, tag, bytes)
-        {
-            return Ok(Sending { endpoint, pending: None });
+        match at_once(to, payload, |peer, bytes| endpoint.core().send_at_once(peer, tag, bytes)) {
+            None => Ok(Sending { endpoint, pending: None }),
+            // Put together again, so that what leaves at once is never in memory.
+            Some(payload) => Self { endpoint, to, tag, payload, timeout }.start_slowly(),
         }
-        // Put together again, so that what leaves at once is never in memory.
-        Self { endpoint, to, tag, payload, timeout }.start_slowly()
     }
 
     #[inline(never)]
@@ -83,7 +81,7 @@ impl<'e> SendMessage<'e, '_> {
     ) -> Result<Option<Operation>, SendError> {
         let core = &mut *self.endpoint.core();
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then(&mut context, self.to, self.tag, self.payload, self.timeout, Box::new(callback))
+        then(&mut context, self.to, self.tag, self.payload, self.timeout, SendCallback::new(callback))
     }
 
     /// Sends the message; its end is an event with this token, in a later poll.
@@ -195,7 +193,7 @@ impl ContextSend<'_, '_, '_> {
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
-        then(self.context, self.to, self.tag, self.payload, self.timeout, Box::new(callback))
+        then(self.context, self.to, self.tag, self.payload, self.timeout, SendCallback::new(callback))
     }
 
     /// Sends the message; nobody is told of its end.
@@ -224,7 +222,7 @@ fn then(
 ) -> Result<Option<Operation>, SendError> {
     match begin(context.outbox, context.state, to, tag, payload)? {
         Begun::Done => {
-            context.state.messages.ended.push_back(Ended::Sent(callback, Ok(())));
+            context.state.messages.ended.sent.push_back(callback);
             Ok(None)
         }
         Begun::Pending(parts) => {
@@ -270,9 +268,7 @@ impl Parts {
     fn follow(self, state: &mut State, timeout: Option<Duration>, completion: Completion) -> CallId {
         let deadline = state.messages.deadline(state.now, timeout);
         let operations = &mut state.operations;
-        let id = operations
-            .add_message(Kind::Send, NO_SESSION, deadline, self.pending, completion)
-            .expect("the number was free");
+        let id = operations.add_send(deadline, self.pending, completion).expect("the number was free");
         if let Some(failure) = self.failure {
             state.messages.failed_parts.insert(id, failure);
         }
@@ -289,10 +285,15 @@ fn begin(
     tag: Tag,
     payload: Outgoing<'_>,
 ) -> Result<Begun, SendError> {
-    if leaves_at_once(outbox, state, to, tag, &payload) {
-        return Ok(Begun::Done);
+    let leaves = |peer: Peer, bytes: &[u8]| {
+        let has_left = outbox.send_at_once(peer.session, tag, bytes);
+        state.counters.messages.add(u64::from(has_left));
+        has_left
+    };
+    match at_once(to, payload, leaves) {
+        None => Ok(Begun::Done),
+        Some(payload) => begin_slowly(outbox, state, to, tag, payload),
     }
-    begin_slowly(outbox, state, to, tag, payload)
 }
 
 impl Core {
@@ -305,19 +306,20 @@ impl Core {
     }
 }
 
-/// Sends a message to one peer if that is its end; otherwise nothing has happened.
+/// Gives the payload back unless it is borrowed bytes for one peer that `leaves` has sent. Borrowed bytes are taken out of
+/// their enum, so that nothing is left that would have to be dropped.
 #[inline(always)]
-fn leaves_at_once(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
+fn at_once<'p>(
     to: Destinations<'_>,
-    tag: Tag,
-    payload: &Outgoing<'_>,
-) -> bool {
-    let (Destinations::One(peer), Outgoing::Slice(bytes)) = (to, payload) else { return false };
-    let has_left = outbox.send_at_once(peer.session, tag, bytes);
-    state.counters.messages.add(u64::from(has_left));
-    has_left
+    payload: Outgoing<'p>,
+    leaves: impl FnOnce(Peer, &[u8]) -> bool,
+) -> Option<Outgoing<'p>> {
+    match (to, payload) {
+        (Destinations::One(peer), Outgoing::Slice(bytes)) => {
+            (!leaves(peer, bytes)).then_some(Outgoing::Slice(bytes))
+        }
+        (_, payload) => Some(payload),
+    }
 }
 
 fn begin_slowly(

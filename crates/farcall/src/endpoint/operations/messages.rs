@@ -8,7 +8,8 @@ use core::task::Waker;
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
-use super::{Attachment, Completion, Kind, NO_SLOT, Operations, Stage};
+use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Stage};
+use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
 
@@ -59,18 +60,28 @@ impl Operations {
         Some(slot.id)
     }
 
-    /// Adds a send or receive; `None` when the slab is full. For `number` see [`Operations::number`].
+    /// Adds a receive with a callback, of at most so many bytes; `None` when the slab is full.
     #[inline]
-    pub fn add_message(
+    pub fn add_receive_callback(
         &mut self,
-        kind: Kind,
         session: SessionId,
         deadline: Instant,
-        number: u32,
-        completion: Completion,
+        bytes_max: u32,
+        callback: ReceiveCallback,
     ) -> Option<CallId> {
-        let (index, slot) = self.occupy(kind, session, deadline)?;
-        slot.number = number;
+        let (index, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        slot.number = bytes_max;
+        slot.stage = Stage::PendingReceiveCallback;
+        let id = slot.id;
+        self.receive_callbacks[usize::from(index)] = Some(callback);
+        Some(id)
+    }
+
+    /// Adds a send of so many parts; `None` when the slab is full.
+    #[inline]
+    pub fn add_send(&mut self, deadline: Instant, parts: u32, completion: Completion) -> Option<CallId> {
+        let (index, slot) = self.occupy(Kind::Send, NO_SESSION, deadline)?;
+        slot.number = parts;
         Some(self.attach(index, completion))
     }
 
@@ -122,6 +133,20 @@ impl Operations {
         let token = slot.token;
         self.under_way[Kind::Receive as usize] -= 1;
         Some(token)
+    }
+
+    /// Ends a receive with a callback, if it is one that takes so many bytes; gives its callback.
+    #[inline]
+    pub fn end_receive_callback(&mut self, id: CallId, bytes: usize) -> Option<ReceiveCallback> {
+        let index = usize::from(id.0 as u16);
+        let slot = self.slots.get_mut(index)?;
+        let waits = slot.stage == Stage::PendingReceiveCallback && slot.id == id;
+        if !waits || bytes > slot.number as usize {
+            return None;
+        }
+        slot.vacate(&mut self.first_vacant);
+        self.under_way[Kind::Receive as usize] -= 1;
+        self.receive_callbacks[index].take()
     }
 
     /// Leaves the end of a send for its future.
