@@ -15,7 +15,8 @@ use super::idle::{Idler, SLEEP_MAX, Step};
 use super::messages::{Cancellation, Received};
 use super::operations::Kind;
 use super::outcome::Answer;
-use super::state::{EventSink, Sinks, State, Turn};
+use super::state::State;
+use super::turn::{EventSink, Sinks, Turn};
 use crate::connect::Directions;
 
 /// The transport and the endpoint's own state, borrowed together for a turn.

@@ -21,6 +21,7 @@ mod request;
 mod sessions;
 mod state;
 mod trace;
+mod turn;
 
 use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};

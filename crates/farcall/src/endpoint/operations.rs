@@ -6,110 +6,20 @@
 
 mod deadlines;
 mod messages;
+mod slot;
 
 use core::task::Waker;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
+use farcall_transport::{CallId, Kept, SessionId};
 
-use super::callback::{CallCallback, ReceiveCallback, SendCallback};
-use super::messages::{KeptMessage, ReceiveError, SendError};
+use super::callback::ReceiveCallback;
 use super::outcome::CallError;
-use super::sessions::Peer;
+use slot::{Attachment, Slot, Stage};
+pub use slot::{Completion, Kind, NO_SESSION};
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
-
-/// What happens when an operation completes.
-pub enum Completion {
-    /// A future waits for it; whom to wake, once it has been polled.
-    Future(Option<Waker>),
-    /// The callback of a call gets it.
-    Callback(CallCallback),
-    /// The callback of a send gets it.
-    Sent(SendCallback),
-    /// The callback of a receive gets it.
-    Received(ReceiveCallback),
-    /// It becomes an event with this token.
-    Event(u64),
-    /// Nobody is interested any more.
-    Nobody,
-}
-
-/// What an operation is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Call,
-    Send,
-    Receive,
-}
-
-/// The session of operations that do not end with any.
-pub const NO_SESSION: SessionId = SessionId(u32::MAX);
-
-/// Where a slot stands. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
-/// done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Vacant,
-    /// The operation becomes an event; nothing is attached.
-    PendingEvent,
-    /// A future waits for it that was never polled; nothing is attached.
-    PendingFuture,
-    /// A receive whose callback is beside the slot; nothing is attached.
-    PendingReceiveCallback,
-    /// A callback or the waker of a future is attached.
-    Pending,
-    /// The result for a future is attached.
-    Done,
-    /// The result for a future is a short message, which is in the slot itself.
-    DoneShort,
-}
-
-/// What a slot holds beside its numbers. Most operations never touch it.
-enum Attachment {
-    Nothing,
-    Completion(Completion),
-    Result(Result<Kept, CallError>),
-    Sent(Result<(), SendError>),
-    Received(Result<KeptMessage, ReceiveError>),
-}
-
-/// One cache line.
-#[repr(align(64))]
-struct Slot {
-    stage: Stage,
-    kind: Kind,
-    /// The number of its operation, or of its next one: the generation in the upper half, the slot in the lower. A word of
-    /// its own, because it is read right after its neighbours were written.
-    id: CallId,
-    session: SessionId,
-    /// Of a receive the most bytes, of a send the parts that have not ended, of a vacant slot the next one that is vacant.
-    number: u32,
-    /// The reading of the clock that the deadline was computed from.
-    clock_reading: u16,
-    deadline: Instant,
-    token: u64,
-    /// A short message that was received.
-    short: Short,
-    peer: Peer,
-    tag: Tag,
-}
-
-impl Slot {
-    #[inline]
-    fn is_pending(&self) -> bool {
-        !matches!(self.stage, Stage::Vacant | Stage::Done | Stage::DoneShort)
-    }
-
-    /// Ends the use of the slot, which becomes the first of those that are vacant.
-    #[inline]
-    fn vacate(&mut self, first_vacant: &mut u32) {
-        self.stage = Stage::Vacant;
-        self.number = core::mem::replace(first_vacant, self.id.0 & 0xffff);
-        self.id.0 = self.id.0.wrapping_add(1 << 16);
-    }
-}
 
 /// No slot is vacant.
 const NO_SLOT: u32 = u32::MAX;
@@ -213,19 +123,7 @@ impl Operations {
     #[cold]
     fn grow(&mut self) -> Option<()> {
         let index = u16::try_from(self.slots.len()).ok()?;
-        self.slots.push(Slot {
-            stage: Stage::Vacant,
-            kind: Kind::Call,
-            id: CallId(u32::from(index)),
-            session: SessionId(0),
-            number: self.first_vacant,
-            clock_reading: 0,
-            deadline: Instant::NEVER,
-            token: 0,
-            short: Short::default(),
-            peer: Peer { session: NO_SESSION, rank: 0, endpoint: 0 },
-            tag: Tag(0),
-        });
+        self.slots.push(Slot::vacant(index, self.first_vacant));
         self.attachments.push(Attachment::Nothing);
         self.receive_callbacks.push(None);
         self.added_since.push(0);

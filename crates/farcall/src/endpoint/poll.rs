@@ -8,7 +8,8 @@ use super::Endpoint;
 use super::context::Context;
 use super::event::Event;
 use super::request::{Reply, Request};
-use super::state::{EventSink, RequestSink, Sinks, State};
+use super::state::State;
+use super::turn::{EventSink, RequestSink, Sinks};
 
 impl Endpoint {
     /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.

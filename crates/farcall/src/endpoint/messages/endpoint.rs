@@ -2,8 +2,7 @@
 
 use farcall_transport::{Outgoing, Tag};
 
-use super::send::Destinations;
-use super::{ReceiveMessage, Received, SendMessage, SourceChoice, TagChoice, Wanted};
+use super::{Destinations, ReceiveMessage, Received, SendMessage, SourceChoice, TagChoice, Wanted};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Context;
 use crate::endpoint::operations::Kind;

@@ -7,11 +7,11 @@ use farcall_transport::{
 
 use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
 use crate::endpoint::context::Context;
-use crate::endpoint::core::Core;
 use crate::endpoint::event::{Event, StoredEvent};
 use crate::endpoint::operations::{Completion, Kind};
 use crate::endpoint::sessions::Peer;
-use crate::endpoint::state::{State, Turn};
+use crate::endpoint::state::State;
+use crate::endpoint::turn::Turn;
 
 impl Turn<'_, '_> {
     /// A posted receive has its message.
@@ -246,31 +246,5 @@ fn keep_outcome(state: &mut State, outcome: &ReceiveOutcome<'_>) -> Result<KeptM
             Ok(KeptMessage { peer: *peer, tag: *tag, payload: state.keep(payload) })
         }
         Err(error) => Err(error.clone()),
-    }
-}
-
-impl Core {
-    /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time.
-    #[inline(never)]
-    pub fn run_ended(&mut self) -> usize {
-        let ended = &self.state.messages.ended;
-        let (sent, received) = (ended.sent.len(), ended.received.len());
-        for _ in 0..sent {
-            let Some(callback) = self.state.messages.ended.sent.pop_front() else { break };
-            callback.run(&mut Context { outbox: self.transport.outbox(), state: &mut self.state }, Ok(()));
-        }
-        for _ in 0..received {
-            let Some((callback, message)) = self.state.messages.ended.received.pop_front() else { break };
-            let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
-            match message {
-                Ok(message) => {
-                    let payload = message.payload.as_incoming();
-                    let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
-                    callback.run(&mut context, &Ok(received));
-                }
-                Err(error) => callback.run(&mut context, &Err(error)),
-            }
-        }
-        sent + received
     }
 }

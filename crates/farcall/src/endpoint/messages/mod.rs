@@ -4,46 +4,37 @@
 //! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll, so that
 //! a callback may post again to any depth without using the stack.
 
+mod ask;
+mod begin;
+mod ended;
 mod endpoint;
 mod ends;
 mod outcome;
 mod receive;
+mod receiving;
 mod send;
+mod sending;
 mod wanted;
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use farcall_protocol::Instant;
 use farcall_transport::CallId;
 
-use super::callback::{ReceiveCallback, SendCallback};
 use super::context::Context;
+pub(super) use begin::Destinations;
+use ended::EndedAtOnce;
 pub use outcome::{Cancellation, KeptMessage, Message, ReceiveError, ReceiveOutcome, Received, SendError};
-pub use receive::{ContextReceive, ReceiveMessage, Receiving};
-pub(super) use send::Destinations;
-pub use send::{ContextSend, SendMessage, Sending};
+pub use receive::{ContextReceive, ReceiveMessage};
+pub use receiving::Receiving;
+pub use send::{ContextSend, SendMessage};
+pub use sending::Sending;
 pub(super) use wanted::Wanted;
 pub use wanted::{AnySource, AnyTag, SourceChoice, TagChoice};
 
 /// Takes messages that no receive waits for.
 pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
-
-/// Operations that ended when they began, until the next poll runs their callbacks: of each kind the oldest first.
-#[derive(Default)]
-pub struct EndedAtOnce {
-    /// Sends, all of which have left well: one that cannot be sent is refused.
-    pub sent: VecDeque<SendCallback>,
-    /// Receives whose message was there already, or that can have none.
-    pub received: VecDeque<(ReceiveCallback, Result<KeptMessage, ReceiveError>)>,
-}
-
-impl EndedAtOnce {
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.received.is_empty()
-    }
-}
 
 /// What an endpoint knows of its messages beside their operations.
 pub struct Messages {

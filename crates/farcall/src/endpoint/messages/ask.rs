@@ -1,0 +1,74 @@
+//! How a receive begins.
+
+use farcall_protocol::Instant;
+use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
+
+use super::ends::outcome_of;
+use super::outcome::{KeptMessage, ReceiveError};
+use super::wanted::Wanted;
+use crate::endpoint::core::Core;
+use crate::endpoint::operations::{NO_SESSION, OPERATIONS_MAX, Operations};
+use crate::endpoint::sessions::Peer;
+use crate::endpoint::state::State;
+
+/// Adds the operation and asks the transport; gives the message too if it was there already.
+#[inline(always)]
+pub fn begin(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    wanted: &Wanted,
+    add: impl FnOnce(&mut Operations, SessionId, Instant, u32) -> Option<CallId>,
+) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
+    let &Wanted { from, tag, room, timeout } = wanted;
+    let deadline = state.messages.deadline(state.now, timeout);
+    let session = from.map(|peer| peer.session);
+    let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), deadline, room)
+        .ok_or(ReceiveError::TooMany { operations_max: OPERATIONS_MAX })?;
+    if let (Some(peer), Some(tag)) = (from, tag)
+        && outbox.receive_at_once(MessageId(id.0), origin_of(peer), tag)
+    {
+        return Ok((id, None));
+    }
+    let mut progress = outbox.receive(MessageId(id.0), from.map(origin_of), tag);
+    if matches!(progress, ReceiveProgress::Down) {
+        progress = receive_elsewhere(outbox, state, id, from, tag);
+    }
+    Ok((id, outcome_of(state, from, room, progress)))
+}
+
+impl Core {
+    /// Asks for a message for a future, where nothing stands in the way; its arguments travel in registers.
+    #[inline(never)]
+    pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
+        let deadline = self.state.messages.deadline(self.state.now, None);
+        let id = self.state.operations.add_receive_future(session, deadline, room)?;
+        let is_posted = self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
+        if !is_posted {
+            self.state.operations.take_back(id);
+        }
+        is_posted.then_some(id)
+    }
+}
+
+#[inline]
+fn origin_of(peer: Peer) -> Origin {
+    Origin { source: Source::new(peer.rank, peer.endpoint), session: peer.session }
+}
+
+/// Asks again by another session to the same endpoint, if there is one.
+#[cold]
+fn receive_elsewhere(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    id: CallId,
+    from: Option<Peer>,
+    tag: Option<Tag>,
+) -> ReceiveProgress {
+    match from.and_then(|peer| state.sessions.find(peer.rank, peer.endpoint)) {
+        Some(other) => {
+            state.operations.set_session(id, other.session);
+            outbox.receive(MessageId(id.0), Some(origin_of(other)), tag)
+        }
+        None => ReceiveProgress::Down,
+    }
+}

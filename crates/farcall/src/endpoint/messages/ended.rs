@@ -1,0 +1,52 @@
+//! Sends and receives that ended when they began.
+//!
+//! Their callbacks run in a poll, so that a callback may begin the next operation to any depth without using the stack.
+
+use std::collections::VecDeque;
+
+use super::outcome::{KeptMessage, ReceiveError, Received};
+use crate::endpoint::callback::{ReceiveCallback, SendCallback};
+use crate::endpoint::context::Context;
+use crate::endpoint::core::Core;
+
+/// Operations that ended when they began, until the next poll runs their callbacks: of each kind the oldest first.
+#[derive(Default)]
+pub struct EndedAtOnce {
+    /// Sends, all of which have left well: one that cannot be sent is refused.
+    pub sent: VecDeque<SendCallback>,
+    /// Receives whose message was there already, or that can have none.
+    pub received: VecDeque<(ReceiveCallback, Result<KeptMessage, ReceiveError>)>,
+}
+
+impl EndedAtOnce {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.received.is_empty()
+    }
+}
+
+impl Core {
+    /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time.
+    #[inline(never)]
+    pub fn run_ended(&mut self) -> usize {
+        let ended = &self.state.messages.ended;
+        let (sent, received) = (ended.sent.len(), ended.received.len());
+        for _ in 0..sent {
+            let Some(callback) = self.state.messages.ended.sent.pop_front() else { break };
+            callback.run(&mut Context { outbox: self.transport.outbox(), state: &mut self.state }, Ok(()));
+        }
+        for _ in 0..received {
+            let Some((callback, message)) = self.state.messages.ended.received.pop_front() else { break };
+            let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
+            match message {
+                Ok(message) => {
+                    let payload = message.payload.as_incoming();
+                    let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
+                    callback.run(&mut context, &Ok(received));
+                }
+                Err(error) => callback.run(&mut context, &Err(error)),
+            }
+        }
+        sent + received
+    }
+}

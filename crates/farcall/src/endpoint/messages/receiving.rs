@@ -1,0 +1,117 @@
+//! The futures of receives.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll, Waker};
+
+use farcall_transport::CallId;
+
+use super::outcome::{KeptMessage, Message, ReceiveError};
+use crate::endpoint::Endpoint;
+use crate::endpoint::context::Operation;
+
+/// The future of a receive that may have been refused at once.
+pub struct ReceivingOrRefused<'e>(pub(super) Result<Receiving<'e>, Option<ReceiveError>>);
+
+impl<'e> Future for ReceivingOrRefused<'e> {
+    type Output = Result<Message<'e>, ReceiveError>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Ok(receiving) => Pin::new(receiving).poll(task),
+            Err(refusal) => Poll::Ready(Err(refusal.take().expect("a future is not polled after its end"))),
+        }
+    }
+}
+
+const FETCHED_ONCE: &str = "a future fetches its result once";
+
+/// A receive under way. Some task or thread must poll the endpoint for it to progress.
+///
+/// Dropping it gives the receive up; if it has its message already, that is lost.
+#[must_use = "dropping it gives up the receive"]
+pub struct Receiving<'e> {
+    pub(super) endpoint: &'e Endpoint,
+    /// `None` once its end was fetched.
+    pub(super) pending: Option<CallId>,
+}
+
+impl<'e> Receiving<'e> {
+    /// Whether the message is there, so that `wait` will not block.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.pending.is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
+    }
+
+    /// The message if it is there, or else the receive again.
+    #[inline]
+    pub fn ready(mut self) -> Result<Result<Message<'e>, ReceiveError>, Self> {
+        if let Some(message) = self.fetch_short() {
+            return Ok(Ok(message));
+        }
+        match self.fetch(None) {
+            Some(result) => Ok(result),
+            None => Err(self),
+        }
+    }
+
+    /// Polls the endpoint until the message is there.
+    #[inline(always)]
+    pub fn wait(mut self) -> Result<Message<'e>, ReceiveError> {
+        match self.fetch_short() {
+            Some(message) => Ok(message),
+            None => self.wait_for_any().map(|message| Message::new(message, self.endpoint)),
+        }
+    }
+
+    #[inline(never)]
+    fn wait_for_any(&mut self) -> Result<KeptMessage, ReceiveError> {
+        let id = self.pending.expect(FETCHED_ONCE);
+        self.endpoint.poll_until(|state| state.operations.is_done(id));
+        self.fetch_kept(None).expect("the operation is done")
+    }
+
+    /// Gives the receive up: [`ReceiveError::Cancelled`], unless it has its message already.
+    pub fn cancel(self) -> Result<Message<'e>, ReceiveError> {
+        if let Some(id) = self.pending {
+            self.endpoint.cancel(Operation(id));
+        }
+        self.wait()
+    }
+
+    #[inline(always)]
+    fn fetch_short(&mut self) -> Option<Message<'e>> {
+        let (peer, tag, short) = self.endpoint.core().state.operations.fetch_short(self.pending?)?;
+        self.pending = None;
+        Some(Message::short(peer, tag, short, self.endpoint))
+    }
+
+    fn fetch(&mut self, waker: Option<&Waker>) -> Option<Result<Message<'e>, ReceiveError>> {
+        let result = self.fetch_kept(waker)?;
+        Some(result.map(|message| Message::new(message, self.endpoint)))
+    }
+
+    fn fetch_kept(&mut self, waker: Option<&Waker>) -> Option<Result<KeptMessage, ReceiveError>> {
+        let id = self.pending.expect(FETCHED_ONCE);
+        let result = self.endpoint.core().state.operations.fetch_received(id, waker)?;
+        self.pending = None;
+        Some(result)
+    }
+}
+
+impl<'e> Future for Receiving<'e> {
+    type Output = Result<Message<'e>, ReceiveError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.fetch(Some(task.waker())).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Receiving<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(id) = self.pending {
+            self.endpoint.abandon(id);
+        }
+    }
+}

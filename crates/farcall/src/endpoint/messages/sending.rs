@@ -1,0 +1,81 @@
+//! The futures of sends.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll};
+
+use farcall_transport::CallId;
+
+use super::outcome::SendError;
+use crate::endpoint::Endpoint;
+use crate::endpoint::context::Operation;
+
+/// The future of a send that may have been refused at once.
+pub struct SendingOrRefused<'e>(pub(super) Result<Sending<'e>, Option<SendError>>);
+
+impl Future for SendingOrRefused<'_> {
+    type Output = Result<(), SendError>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        match &mut self.get_mut().0 {
+            Ok(sending) => Pin::new(sending).poll(task),
+            Err(refusal) => Poll::Ready(Err(refusal.take().expect("a future is not polled after its end"))),
+        }
+    }
+}
+
+/// A send under way. Some task or thread must poll the endpoint for it to progress.
+///
+/// Dropping it does not take the message back.
+pub struct Sending<'e> {
+    pub(super) endpoint: &'e Endpoint,
+    /// `None` when it is complete and well.
+    pub(super) pending: Option<CallId>,
+}
+
+impl Sending<'_> {
+    /// Whether the send is complete, so that `wait` will not block.
+    #[inline]
+    pub fn is_complete(&self) -> bool {
+        self.pending.is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
+    }
+
+    /// Polls the endpoint until the send is complete.
+    pub fn wait(mut self) -> Result<(), SendError> {
+        let Some(id) = self.pending else { return Ok(()) };
+        self.endpoint.poll_until(|state| state.operations.is_done(id));
+        self.fetch(None).expect("the operation is done")
+    }
+
+    /// Takes the message back if it has not left: then this is [`SendError::Cancelled`]. Otherwise waits for its end.
+    pub fn cancel(self) -> Result<(), SendError> {
+        if let Some(id) = self.pending {
+            self.endpoint.cancel(Operation(id));
+        }
+        self.wait()
+    }
+
+    fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<(), SendError>> {
+        let Some(id) = self.pending else { return Some(Ok(())) };
+        let result = self.endpoint.core().state.operations.fetch_sent(id, waker)?;
+        self.pending = None;
+        Some(result)
+    }
+}
+
+impl Future for Sending<'_> {
+    type Output = Result<(), SendError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.fetch(Some(task.waker())).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Sending<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(id) = self.pending {
+            self.endpoint.let_go(id);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A slot of the slab: where an operation stands, and what is attached to it.
+
+use core::task::Waker;
+
+use farcall_protocol::Instant;
+use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
+
+use crate::endpoint::callback::{CallCallback, ReceiveCallback, SendCallback};
+use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
+use crate::endpoint::outcome::CallError;
+use crate::endpoint::sessions::Peer;
+
+/// What happens when an operation completes.
+pub enum Completion {
+    /// A future waits for it; whom to wake, once it has been polled.
+    Future(Option<Waker>),
+    /// The callback of a call gets it.
+    Callback(CallCallback),
+    /// The callback of a send gets it.
+    Sent(SendCallback),
+    /// The callback of a receive gets it.
+    Received(ReceiveCallback),
+    /// It becomes an event with this token.
+    Event(u64),
+    /// Nobody is interested any more.
+    Nobody,
+}
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Call,
+    Send,
+    Receive,
+}
+
+/// The session of operations that do not end with any.
+pub const NO_SESSION: SessionId = SessionId(u32::MAX);
+
+/// Where a slot stands. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
+/// done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Vacant,
+    /// The operation becomes an event; nothing is attached.
+    PendingEvent,
+    /// A future waits for it that was never polled; nothing is attached.
+    PendingFuture,
+    /// A receive whose callback is beside the slot; nothing is attached.
+    PendingReceiveCallback,
+    /// A callback or the waker of a future is attached.
+    Pending,
+    /// The result for a future is attached.
+    Done,
+    /// The result for a future is a short message, which is in the slot itself.
+    DoneShort,
+}
+
+/// What a slot holds beside its numbers. Most operations never touch it.
+pub enum Attachment {
+    Nothing,
+    Completion(Completion),
+    Result(Result<Kept, CallError>),
+    Sent(Result<(), SendError>),
+    Received(Result<KeptMessage, ReceiveError>),
+}
+
+/// One cache line.
+#[repr(align(64))]
+pub struct Slot {
+    pub stage: Stage,
+    pub kind: Kind,
+    /// The number of its operation, or of its next one: the generation in the upper half, the slot in the lower. A word of
+    /// its own, because it is read right after its neighbours were written.
+    pub id: CallId,
+    pub session: SessionId,
+    /// Of a receive the most bytes, of a send the parts that have not ended, of a vacant slot the next one that is vacant.
+    pub number: u32,
+    /// The reading of the clock that the deadline was computed from.
+    pub clock_reading: u16,
+    pub deadline: Instant,
+    pub token: u64,
+    /// A short message that was received.
+    pub short: Short,
+    pub peer: Peer,
+    pub tag: Tag,
+}
+
+impl Slot {
+    /// The slot of that number, in front of `next` among those that are vacant.
+    pub fn vacant(index: u16, next: u32) -> Self {
+        Self {
+            stage: Stage::Vacant,
+            kind: Kind::Call,
+            id: CallId(u32::from(index)),
+            session: SessionId(0),
+            number: next,
+            clock_reading: 0,
+            deadline: Instant::NEVER,
+            token: 0,
+            short: Short::default(),
+            peer: Peer { session: NO_SESSION, rank: 0, endpoint: 0 },
+            tag: Tag(0),
+        }
+    }
+
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        !matches!(self.stage, Stage::Vacant | Stage::Done | Stage::DoneShort)
+    }
+
+    /// Ends the use of the slot, which becomes the first of those that are vacant.
+    #[inline]
+    pub fn vacate(&mut self, first_vacant: &mut u32) {
+        self.stage = Stage::Vacant;
+        self.number = core::mem::replace(first_vacant, self.id.0 & 0xffff);
+        self.id.0 = self.id.0.wrapping_add(1 << 16);
+    }
+}
