@@ -17,6 +17,21 @@ pub enum Outgoing<'a> {
     Shared(Payload),
 }
 
+impl<'a> Outgoing<'a> {
+    /// Bytes that are only borrowed, or else the payload again. Nothing is left then that would have to be dropped, which the
+    /// compiler does not see by itself.
+    #[inline(always)]
+    pub fn into_slice(self) -> Result<&'a [u8], Self> {
+        match self {
+            Self::Slice(bytes) => {
+                core::mem::forget(self);
+                Ok(bytes)
+            }
+            other => Err(other),
+        }
+    }
+}
+
 impl Outgoing<'_> {
     /// The payload's length in bytes.
     pub fn len(&self) -> usize {

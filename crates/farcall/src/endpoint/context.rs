@@ -188,12 +188,16 @@ pub fn start(
     if let Some(begun) = begun {
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
     }
-    if let Outgoing::Slice(bytes) = payload
-        && outbox.call_at_once(peer.session, call, service, bytes)
-    {
-        state.counters.calls.increment();
-        return Ok(call);
-    }
+    let payload = match payload.into_slice() {
+        Ok(bytes) => {
+            if outbox.call_at_once(peer.session, call, service, bytes) {
+                state.counters.calls.increment();
+                return Ok(call);
+            }
+            Outgoing::Slice(bytes)
+        }
+        Err(payload) => payload,
+    };
     match outbox.call(peer.session, call, service, payload) {
         Ok(()) => {
             state.counters.calls.increment();

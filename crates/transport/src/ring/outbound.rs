@@ -216,13 +216,15 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let Some(slot) = self.slot_of(request.session) else { return };
         self.sessions[slot].unanswered_requests -= 1;
-        if let Outgoing::Slice(bytes) = payload
-            && self.reply_at_once(slot, request, status, bytes)
-        {
-            self.tracer.mark_reply(request);
-            // A slice has nothing to drop, which the compiler would find out by a look.
-            return core::mem::forget(payload);
-        }
+        let payload = match payload.into_slice() {
+            Ok(bytes) => {
+                if self.reply_at_once(slot, request, status, bytes) {
+                    return self.tracer.mark_reply(request);
+                }
+                Outgoing::Slice(bytes)
+            }
+            Err(payload) => payload,
+        };
         // It may leave at once, or have to wait for room.
         self.tracer.mark_request(event::REPLIED, request);
         self.reply_slowly(slot, request, status, payload);

@@ -72,19 +72,17 @@ impl Core {
     }
 }
 
-/// Gives the payload back unless it is borrowed bytes for one peer that `leaves` has sent. Borrowed bytes are taken out of
-/// their enum, so that nothing is left that would have to be dropped.
+/// Gives the payload back unless it is borrowed bytes for one peer that `leaves` has sent.
 #[inline(always)]
 pub fn at_once<'p>(
     to: Destinations<'_>,
     payload: Outgoing<'p>,
     leaves: impl FnOnce(Peer, &[u8]) -> bool,
 ) -> Option<Outgoing<'p>> {
-    match (to, payload) {
-        (Destinations::One(peer), Outgoing::Slice(bytes)) => {
-            (!leaves(peer, bytes)).then_some(Outgoing::Slice(bytes))
-        }
-        (_, payload) => Some(payload),
+    let Destinations::One(peer) = to else { return Some(payload) };
+    match payload.into_slice() {
+        Ok(bytes) => (!leaves(peer, bytes)).then_some(Outgoing::Slice(bytes)),
+        Err(payload) => Some(payload),
     }
 }
 
