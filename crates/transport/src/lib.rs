@@ -5,6 +5,7 @@
 
 mod burst;
 mod heirless;
+mod kept;
 mod library;
 mod mail;
 mod message;
@@ -14,9 +15,11 @@ mod payload;
 mod ring;
 mod seam;
 pub mod trace;
+mod waiting;
 
 pub use burst::{Burst, ShortMessage};
 pub use farcall_protocol::matching::{Source, Tag};
+pub use kept::{Kept, Short};
 #[cfg(feature = "conformance")]
 pub use library::conformance;
 #[cfg(feature = "conformance")]
@@ -30,6 +33,6 @@ pub use message::{Envelope, MessageId, Origin, ReceiveProgress, SendOutcome, Sen
 pub(crate) use outcome::down_reason;
 pub use outcome::{CallRefused, DownReason, Status};
 pub use packet::{PacketConfig, PacketCounters, PacketTransport};
-pub use payload::{Incoming, Kept, Outgoing, Payload, Short};
+pub use payload::{Incoming, Outgoing, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;

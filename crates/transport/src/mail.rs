@@ -10,7 +10,7 @@ use farcall_protocol::matching::{Matching, Overrun, Pattern, ReceiveWindow, Send
 
 use crate::burst::Taken;
 use crate::heirless::Heirless;
-use crate::payload::WaitingPayload;
+use crate::waiting::WaitingPayload;
 use crate::{
     DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId,
 };

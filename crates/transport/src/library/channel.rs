@@ -7,7 +7,7 @@ use farcall_protocol::session::{Link, SessionId};
 use farcall_protocol::wire::Offer;
 
 use super::tagged::Tagged;
-use crate::payload::WaitingPayload;
+use crate::waiting::WaitingPayload;
 use crate::{CallId, Service};
 
 /// A request that waits for its session to come up.

@@ -7,7 +7,7 @@ use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
 use crate::mail::Correspondent;
-use crate::payload::WaitingPayload;
+use crate::waiting::WaitingPayload;
 use crate::{DownReason, SessionId};
 
 /// The most sessions of one transport at a time.

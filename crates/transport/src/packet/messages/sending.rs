@@ -7,8 +7,8 @@ use farcall_protocol::session::EndReason;
 use super::{MESSAGES, TRAILER_BYTES};
 use crate::mail::WaitingSend;
 use crate::packet::outbound::{Lent, Outbound, to_protocol};
-use crate::payload::WaitingPayload;
 use crate::trace::event;
+use crate::waiting::WaitingPayload;
 use crate::{DownReason, MessageId, Outgoing, SendOutcome, SendProgress, SendRefused, SessionId, Sink};
 
 /// Messages up to this many bytes are put together in memory that is used again.
