@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 mod common;
@@ -78,8 +78,10 @@ fn spinning_pair(traced: bool) -> Pair {
     pair
 }
 
-/// One call at a time, then a window of calls as events, then messages there and back as futures and as events.
+/// Exchanges with callbacks; one call at a time, then a window of calls as events, then messages there and back as futures and as
+/// events.
 fn converse(client: &Endpoint, server: Peer, calls: usize) {
+    converse_by_callbacks(client, server, calls / 4);
     for _ in 0..calls / 2 {
         let answer = client.call(server, ECHO, b"thirty bytes of a small request").within(LONG).wait();
         assert_eq!(answer.expect("an echo").len(), 31);
@@ -111,6 +113,34 @@ fn converse(client: &Endpoint, server: Peer, calls: usize) {
             assert!(matches!(event, Event::Received { outcome: Ok(_), .. }));
             done += 1;
         });
+    }
+}
+
+/// Calls, receives and sends whose callbacks have run.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// A window of exchanges, each a call and a message there and back, with callbacks that keep something.
+fn converse_by_callbacks(client: &Endpoint, server: Peer, exchanges: usize) {
+    const PARTS: usize = 3;
+    const WINDOW: usize = 64;
+    ENDED.store(0, Ordering::Relaxed);
+    let end = |is_right: bool, number: usize| {
+        assert!(is_right, "exchange {number}");
+        ENDED.fetch_add(1, Ordering::Relaxed);
+    };
+    let mut begun = 0;
+    while ENDED.load(Ordering::Relaxed) < PARTS * exchanges {
+        while begun < exchanges && PARTS * begun < ENDED.load(Ordering::Relaxed) + PARTS * WINDOW {
+            let (number, bytes) = (begun, b"eight ..");
+            let call = client.call(server, ECHO, bytes).within(LONG);
+            call.then(move |_, outcome| end(outcome.is_ok(), number)).expect("sent");
+            let receive = client.receive(server, BACK).within(LONG);
+            receive.then(move |_, outcome| end(outcome.is_ok(), number)).expect("posted");
+            let send = client.send(server, THERE, bytes).within(LONG);
+            send.then(move |_, outcome| end(outcome.is_ok(), number)).expect("sent");
+            begun += 1;
+        }
+        client.poll(|_, _| {});
     }
 }
 

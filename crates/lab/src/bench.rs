@@ -8,6 +8,7 @@ use farcall_limit::{
 };
 
 use crate::exchange::{Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_with};
+use crate::msgrate::MessageRateError;
 
 /// Why something could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +19,9 @@ pub enum BenchError {
     /// The processes could not do their work.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
+    /// The processes could not exchange messages.
+    #[error(transparent)]
+    Messages(#[from] MessageRateError),
     /// There are no two cores.
     #[error(transparent)]
     Cores(#[from] CoresError),

@@ -121,15 +121,16 @@ impl RowRun {
         let figures = |arm| self.blocks.of_arm(regime, arm).copied().collect::<Vec<f64>>();
         let farcall = median(&figures(0))?;
         let compared = self.arms.len() > 1;
-        let pairs = || self.blocks.pairs(regime, 0, 1, |&figure| Some(figure));
-        let ratio = compared.then(|| ratio_of_medians(&pairs(), self.seed)).flatten();
+        let pairs =
+            if compared { self.blocks.pairs(regime, 0, 1, |&figure| Some(figure)) } else { Vec::new() };
+        let ratio = ratio_of_medians(&pairs, self.seed);
         Some(RowOutcome {
             regime,
             blocks: figures(0).len(),
             farcall,
             other: compared.then(|| median(&figures(1))).flatten(),
             ratio,
-            verdict: self.row.verdict(&figures(0), ratio, self.seed),
+            verdict: self.row.verdict(&figures(0), &pairs, ratio, self.seed),
         })
     }
 }

@@ -126,6 +126,7 @@ fn budget_words(budget: Budget, unit: &Unit) -> String {
         Budget::RatioAtMost(ratio) => format!("<= {ratio}"),
         Budget::RatioAtLeast(ratio) => format!(">= {ratio}"),
         Budget::FigureAtLeast(figure) => format!(">= {}", readable(figure, unit)),
+        Budget::ExcessAtMost(excess) => format!("<= other + {}", readable(excess, unit)),
     }
 }
 
@@ -137,6 +138,7 @@ fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
         Some(Budget::RatioAtMost(ratio)) => json!({ "ratio_at_most": ratio }),
         Some(Budget::RatioAtLeast(ratio)) => json!({ "ratio_at_least": ratio }),
         Some(Budget::FigureAtLeast(figure)) => json!({ "value_at_least": figure }),
+        Some(Budget::ExcessAtMost(excess)) => json!({ "excess_at_most": excess }),
         None => Value::Null,
     };
     let more = [

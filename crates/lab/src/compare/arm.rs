@@ -1,18 +1,23 @@
 //! One side of a comparison: an exchange between processes or a bare loop, and the figure that is taken from it.
 
-use farcall_limit::{BandwidthPlan, Effort, stream};
+use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream};
 
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::exchange::{Exchange, ExchangeResult};
+use crate::msgrate::{self, MessageRate};
 
 /// One side of a comparison.
 pub(super) enum Arm {
     /// farcall between processes.
     Exchange { exchange: Exchange, figure: Figure },
+    /// Messages of farcall from process to process, a second.
+    Messages(MessageRate),
     /// The round trip of a bare loop.
     RoundTrip { limit: RoundTripLimit, effort: Effort },
     /// The bandwidth of a bare loop.
     Stream { plan: BandwidthPlan, effort: Effort },
+    /// Payloads through a bare ring, a second.
+    Ring { variant: RingVariant, payload_bytes: usize, effort: Effort },
 }
 
 /// What is taken from an exchange.
@@ -31,8 +36,15 @@ impl Arm {
     pub(super) fn measure(&self, bench: &Bench) -> Result<f64, BenchError> {
         Ok(match self {
             Self::Exchange { exchange, figure } => figure.of(exchange, &bench.exchange(exchange)?)?,
+            Self::Messages(rate) => {
+                let result = msgrate::run(rate)?;
+                result.messages as f64 / result.elapsed.as_secs_f64()
+            }
             Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.p50_nanos as f64,
             Self::Stream { plan, effort } => stream(bench.cores(), *plan, *effort)?.bytes_per_second,
+            Self::Ring { variant, payload_bytes, effort } => {
+                ring_rate(bench.cores(), *payload_bytes, *variant, *effort)?.messages_per_second
+            }
         })
     }
 }

@@ -1,7 +1,9 @@
 //! The rows of the performance budget that this machine can judge by itself.
 
+use core::time::Duration;
+
 use farcall::TransportKind;
-use farcall_limit::{Copies, Effort, UdpCalls, best_bandwidth_plan};
+use farcall_limit::{Copies, Effort, UdpCalls, best_bandwidth_plan, best_ring_variant};
 
 use super::Comparison;
 use super::arm::{Arm, Figure};
@@ -9,7 +11,8 @@ use super::verdict::Verdict;
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::bootstrap::{Ratio, ratio_of_medians};
 use crate::echo::REQUEST_BYTES;
-use crate::exchange::{Buffers, Exchange, Timing, Workload};
+use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
+use crate::msgrate::{MessageRate, Mode};
 use crate::record::Unit;
 use crate::units::Size;
 
@@ -21,6 +24,18 @@ const RATE_WINDOW: usize = 64;
 
 /// Length of request and response there, in bytes.
 const RATE_BYTES: usize = 8;
+
+/// Messages under way where the rate of messages is measured.
+const MESSAGES_WINDOW: usize = 1000;
+
+/// For each second of an arm so many messages are sent: their number is given, and not the time.
+const MESSAGES_PER_SECOND: f64 = 10e6;
+
+/// The longest that they may take.
+const MESSAGES_LASTING_MAX: Duration = Duration::from_secs(60);
+
+/// Objects of the store that is read. They stay in the caches: what is judged is the way to them.
+const OBJECTS: u64 = 1000;
 
 /// Bytes under way in a bulk stream, and the bounds of how many messages that may be.
 const BULK_WINDOW_BYTES: usize = 4 << 20;
@@ -35,6 +50,10 @@ enum Kind {
     EchoBeside(UdpCalls),
     /// Short calls a second, many under way, against an absolute figure.
     CallRate,
+    /// Short tagged messages a second from one process to the other, against a bare ring.
+    MessageRate(Mode),
+    /// The median read of a short object of a store, against the echo of the same bytes.
+    StoreRead,
     /// The round trip of a loaned response that nobody touches, against that of the short echo.
     Loaned(usize),
     /// Request and response of this length, copied in and out, against the bare loop.
@@ -52,6 +71,8 @@ pub enum Budget {
     RatioAtLeast(f64),
     /// It is at least this, in the row's unit.
     FigureAtLeast(f64),
+    /// It is over the other by at most this, in the row's unit.
+    ExcessAtMost(f64),
 }
 
 /// A line of the comparison.
@@ -69,6 +90,9 @@ pub fn rows() -> Vec<Row> {
         vec![
             row(transport, Kind::Echo, Some(Budget::RatioAtMost(1.25))),
             row(transport, Kind::CallRate, Some(Budget::FigureAtLeast(30e6))),
+            row(transport, Kind::MessageRate(Mode::Futures), Some(Budget::FigureAtLeast(60e6))),
+            row(transport, Kind::MessageRate(Mode::Handler), Some(Budget::FigureAtLeast(100e6))),
+            row(transport, Kind::StoreRead, Some(Budget::ExcessAtMost(60.0))),
             row(transport, Kind::Loaned(1 << 20), Some(Budget::RatioAtMost(2.0))),
             row(transport, Kind::PingPong(10 << 10), None),
             row(transport, Kind::PingPong(100 << 10), None),
@@ -102,6 +126,8 @@ impl Row {
             Kind::Echo => format!("echo{}", Size(SHORT_BYTES)),
             Kind::EchoBeside(_) => format!("echo{}.bursts", Size(SHORT_BYTES)),
             Kind::CallRate => format!("callRate{}", Size(RATE_BYTES)),
+            Kind::MessageRate(mode) => format!("messageRate{}.{mode}", Size(RATE_BYTES)),
+            Kind::StoreRead => format!("read{}", Size(SHORT_BYTES)),
             Kind::Loaned(bytes) => format!("loaned{}", Size(bytes)),
             Kind::PingPong(bytes) => format!("pingPong{}", Size(bytes)),
             Kind::Bulk(bytes) => format!("bulk{}", Size(bytes)),
@@ -118,6 +144,13 @@ impl Row {
                 )
             }
             Kind::CallRate => format!("calls of {RATE_BYTES} B each way, {RATE_WINDOW} under way"),
+            Kind::MessageRate(Mode::Handler) => {
+                format!("messages of {RATE_BYTES} B one way, to a handler / bare ring")
+            }
+            Kind::MessageRate(mode) => {
+                format!("messages of {RATE_BYTES} B one way, matched, {MESSAGES_WINDOW} {mode} / bare ring")
+            }
+            Kind::StoreRead => format!("median read of {SHORT_BYTES} B by a key of 30 B / echo of as many"),
             Kind::Loaned(bytes) => {
                 format!("median with a loaned response of {}, untouched / of {SHORT_BYTES} B", Size(bytes))
             }
@@ -131,9 +164,9 @@ impl Row {
     /// The unit of its figures.
     pub fn unit(&self) -> Unit {
         match self.kind {
-            Kind::Echo | Kind::EchoBeside(_) | Kind::Loaned(_) | Kind::PingPong(_) => Unit::Nanoseconds,
-            Kind::CallRate => Unit::PerSecond,
+            Kind::CallRate | Kind::MessageRate(_) => Unit::PerSecond,
             Kind::Bulk(_) => Unit::BytesPerSecond,
+            _ => Unit::Nanoseconds,
         }
     }
 
@@ -145,21 +178,34 @@ impl Row {
     /// Calls under way at a time.
     pub fn in_flight(&self) -> usize {
         match self.kind {
-            Kind::Echo | Kind::EchoBeside(_) | Kind::Loaned(_) | Kind::PingPong(_) => 1,
             Kind::CallRate => RATE_WINDOW,
+            Kind::MessageRate(_) => MESSAGES_WINDOW,
             Kind::Bulk(bytes) => {
                 (BULK_WINDOW_BYTES / bytes).clamp(*BULK_WINDOW_MESSAGES.start(), *BULK_WINDOW_MESSAGES.end())
             }
+            _ => 1,
         }
     }
 
     /// Judges the figures of the blocks of one regime.
-    pub(super) fn verdict(&self, farcall: &[f64], ratio: Option<Ratio>, seed: u64) -> Verdict {
+    pub(super) fn verdict(
+        &self,
+        farcall: &[f64],
+        pairs: &[(f64, f64)],
+        ratio: Option<Ratio>,
+        seed: u64,
+    ) -> Verdict {
+        let alone = |figures: &mut dyn Iterator<Item = f64>| {
+            let figures: Vec<(f64, f64)> = figures.map(|figure| (figure, 1.0)).collect();
+            ratio_of_medians(&figures, seed)
+        };
         match self.budget {
             None => Verdict::NoBudget,
             Some(budget @ Budget::FigureAtLeast(_)) => {
-                let alone: Vec<(f64, f64)> = farcall.iter().map(|&figure| (figure, 1.0)).collect();
-                Verdict::of(budget, ratio_of_medians(&alone, seed))
+                Verdict::of(budget, alone(&mut farcall.iter().copied()))
+            }
+            Some(budget @ Budget::ExcessAtMost(_)) => {
+                Verdict::of(budget, alone(&mut pairs.iter().map(|(farcall, other)| farcall - other)))
             }
             Some(budget) => Verdict::of(budget, ratio),
         }
@@ -187,6 +233,22 @@ impl Row {
                 vec![exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied), Arm::RoundTrip { limit, effort }]
             }
             Kind::CallRate => vec![exchange(RATE_BYTES, RATE_BYTES, Buffers::Read)],
+            Kind::MessageRate(mode) => {
+                let variant = best_ring_variant(bench.cores(), RATE_BYTES)?;
+                vec![
+                    Arm::Messages(self.message_rate(comparison, mode)),
+                    Arm::Ring { variant, payload_bytes: RATE_BYTES, effort },
+                ]
+            }
+            Kind::StoreRead => {
+                let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: comparison.seed };
+                let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
+                let read = Exchange { workload: Workload::Store(work), request_bytes: 0, ..echo.clone() };
+                [read, echo]
+                    .map(|exchange| Arm::Exchange { exchange, figure: Figure::MedianNanos })
+                    .into_iter()
+                    .collect()
+            }
             Kind::Loaned(bytes) => vec![
                 exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
                 exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
@@ -201,9 +263,9 @@ impl Row {
 
     fn figure(&self) -> Figure {
         match self.kind {
-            Kind::Echo | Kind::EchoBeside(_) | Kind::Loaned(_) | Kind::PingPong(_) => Figure::MedianNanos,
             Kind::CallRate => Figure::CallsPerSecond,
             Kind::Bulk(_) => Figure::SentBytesPerSecond,
+            _ => Figure::MedianNanos,
         }
     }
 
@@ -232,6 +294,23 @@ impl Row {
     }
 }
 
+impl Row {
+    fn message_rate(&self, comparison: &Comparison, mode: Mode) -> MessageRate {
+        MessageRate {
+            transport: self.transport.name().to_owned(),
+            settings: comparison.assignments.clone(),
+            mode,
+            message_bytes: RATE_BYTES,
+            in_flight: MESSAGES_WINDOW,
+            messages: (comparison.arm_lasting.as_secs_f64() * MESSAGES_PER_SECOND).ceil() as u64,
+            threads: 1,
+            raw: None,
+            traced: false,
+            lasting: MESSAGES_LASTING_MAX.max(comparison.arm_lasting * 10),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,6 +323,22 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all);
         assert!(names.contains(&("ring+shm", "bulk64K".to_owned())), "{names:?}");
+    }
+
+    #[test]
+    fn an_excess_is_taken_block_by_block() {
+        let row = Row {
+            transport: TransportKind::RingShm,
+            kind: Kind::StoreRead,
+            budget: Some(Budget::ExcessAtMost(60.0)),
+        };
+        // All blocks differ by 50, though the medians of either side move by hundreds.
+        let pairs: Vec<(f64, f64)> =
+            (0..20).map(|block| 300.0 + 40.0 * f64::from(block)).map(|o| (o + 50.0, o)).collect();
+        let farcall: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
+        assert_eq!(row.verdict(&farcall, &pairs, ratio_of_medians(&pairs, 1), 1), Verdict::Met);
+        let slower: Vec<(f64, f64)> = pairs.iter().map(|(farcall, other)| (farcall + 20.0, *other)).collect();
+        assert_eq!(row.verdict(&farcall, &slower, None, 1), Verdict::Missed);
     }
 
     #[test]

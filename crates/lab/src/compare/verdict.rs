@@ -23,7 +23,7 @@ impl Verdict {
     pub(super) fn of(budget: Budget, figure: Option<Ratio>) -> Self {
         let Some((low, high)) = figure.and_then(|figure| figure.interval) else { return Self::Undecided };
         let (met, missed) = match budget {
-            Budget::RatioAtMost(limit) => (high <= limit, low > limit),
+            Budget::RatioAtMost(limit) | Budget::ExcessAtMost(limit) => (high <= limit, low > limit),
             Budget::RatioAtLeast(limit) | Budget::FigureAtLeast(limit) => (low >= limit, high < limit),
         };
         match (met, missed) {
@@ -63,6 +63,10 @@ mod tests {
         assert_eq!(judge(least, Some((0.9, 1.0))), Verdict::Met);
         assert_eq!(judge(least, Some((0.8, 1.0))), Verdict::Undecided);
         assert_eq!(judge(least, Some((0.7, 0.8))), Verdict::Missed);
+        let excess = Budget::ExcessAtMost(60.0);
+        assert_eq!(judge(excess, Some((-5.0, 60.0))), Verdict::Met);
+        assert_eq!(judge(excess, Some((50.0, 70.0))), Verdict::Undecided);
+        assert_eq!(judge(excess, Some((61.0, 70.0))), Verdict::Missed);
     }
 
     #[test]
