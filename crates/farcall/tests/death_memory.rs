@@ -11,9 +11,9 @@ use common::{LONG, pattern, transports_without_launcher};
 use farcall::{CallError, DownReason, Endpoint, Event, TransportKind};
 
 const MEGABYTE: usize = 1 << 20;
-/// Kills of one test where the death is noticed at once, and where it takes the limit of silence.
+/// Kills of one test where the death is noticed at once, and where it takes the limit of silence, a second each.
 const KILLS: u64 = 50;
-const SILENT_KILLS: u64 = 20;
+const SILENT_KILLS: u64 = 10;
 /// Memory for the loans of two kills, so that any that stayed away would soon be missed.
 const BLOCK_BYTES: usize = 8 * MEGABYTE;
 
@@ -64,7 +64,8 @@ fn loans_under_way_at_many_kills_come_home() {
         let endpoint = &cluster.endpoint;
         let lends = matches!(kind, TransportKind::RingShm | TransportKind::RingVerbs);
         let memory = if lends { BLOCK_BYTES } else { 256 * MEGABYTE };
-        for kill in 0..if lends { KILLS } else { SILENT_KILLS } {
+        let kills = if lends { KILLS } else { SILENT_KILLS };
+        for kill in 0..kills {
             let mut server = cluster.start("server");
             let peer = cluster.meet();
             let answered = endpoint.call(peer, ECHO, endpoint.loan(MEGABYTE).expect("all is home"));
@@ -75,7 +76,7 @@ fn loans_under_way_at_many_kills_come_home() {
                 endpoint.call(peer, service, page).within(LONG).post(kill).expect("sent");
             }
             // Some kills find the loans on their way, some find them there.
-            for _ in 0..kill {
+            for _ in 0..kill * (KILLS / kills) {
                 endpoint.poll(|_, event| assert!(matches!(event, Event::Completed { .. }), "{event:?}"));
             }
             server.kill();
