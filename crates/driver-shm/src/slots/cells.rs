@@ -230,10 +230,14 @@ fn store(message: &[u8], to: &[AtomicU64]) {
 }
 
 /// The last bytes of a message, fewer than a word, as the word that they begin.
-#[inline]
+///
+/// A single byte, as of an answer with a code, is read as one: a word that reaches back into bytes that were written with
+/// others would have to wait until they are.
+#[inline(always)]
 fn last_word(message: &[u8], rest: &[u8]) -> u64 {
-    match message.last_chunk::<WORD_BYTES>() {
-        Some(last) => u64::from_le_bytes(*last) >> (8 * (WORD_BYTES - rest.len())),
-        None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    match (rest, message.last_chunk::<WORD_BYTES>()) {
+        ([byte], _) => u64::from(*byte),
+        (_, Some(last)) => u64::from_le_bytes(*last) >> (8 * (WORD_BYTES - rest.len())),
+        (_, None) => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }

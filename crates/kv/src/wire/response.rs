@@ -30,10 +30,13 @@ impl WriteResponse {
     pub const BYTES: usize = 9;
 
     /// The message.
+    ///
+    /// It is put together as a word and a byte, which is how it is read when it is put into a slot: a load across two
+    /// stores would have to wait until they are done, and all stores before them, such as the last response.
     #[inline]
     pub fn encode(&self) -> [u8; Self::BYTES] {
-        let mut message = [self.code as u8; Self::BYTES];
-        message[1..].copy_from_slice(&self.version.to_le_bytes());
+        let mut message = [(self.version >> 56) as u8; Self::BYTES];
+        message[..8].copy_from_slice(&(self.version << 8 | self.code as u64).to_le_bytes());
         message
     }
 
