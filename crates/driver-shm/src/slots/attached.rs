@@ -121,9 +121,7 @@ impl Attached {
                     }
                     Ok(Some(published)) => {
                         let Some(to) = places.next() else { break };
-                        let ahead = slot_ahead(number, self.slots.len());
-                        self.requests.prefetch(ahead);
-                        self.responses.claim(ahead);
+                        self.responses.claim(slot_ahead(number, self.slots.len()));
                         cell.read(published, &mut to.message);
                         (to.slot, to.published) = (number, published);
                         self.slots[number].stage = Stage::Owed;

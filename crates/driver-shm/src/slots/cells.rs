@@ -125,21 +125,7 @@ impl Cells {
         unsafe { self.first.byte_add(cell * self.cell_bytes) }
     }
 
-    /// Starts to fetch the first line of a cell for reading.
-    #[inline]
-    pub fn prefetch(&self, cell: usize) {
-        let header = self.start_of(cell).as_ptr();
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of any address is harmless, and this one is inside the mapping.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(header.cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = header;
-    }
-
-    /// The same for writing: the other side has looked at the line and holds it.
+    /// Starts to fetch the first line of a cell for writing: the other side has looked at it and holds it.
     #[inline]
     pub fn claim(&self, cell: usize) {
         let start = self.start_of(cell).as_ptr().cast::<u8>();

@@ -162,9 +162,7 @@ impl SlotClient {
         let cell = self.responses.cell(slot);
         let published = cell.published(state.sequence).unwrap_or(Some(bad))?;
         *state = Slot { stage: Stage::Free, sequence: state.sequence.wrapping_add(1) };
-        let ahead = slot_ahead(slot, self.slots.len());
-        self.responses.prefetch(ahead);
-        self.requests.claim(ahead);
+        self.requests.claim(slot_ahead(slot, self.slots.len()));
         cell.read(published, &mut self.response);
         Some(SlotMessage { tag: published.tag, bytes: self.response.bytes(published.length) })
     }

@@ -49,10 +49,13 @@ pub const SLOTS_MAX: usize = 1024;
 /// The longest message, in bytes.
 pub const SLOT_BYTES_MAX: usize = 64 << 10;
 
-/// How many slots ahead of the one at hand lines are fetched: their transfers overlap with the work on it.
+/// How many slots ahead of the one at hand lines are claimed for writing: their transfers overlap with the work on it.
+///
+/// Lines to be read are not fetched ahead. With a side that has caught up with the other, they are those that the other is
+/// about to write, and had claimed.
 const SLOTS_AHEAD: usize = 4;
 
-/// The slot whose lines are to be fetched while `slot` is worked on. With so few that there is none ahead, it is this one.
+/// The slot whose line is to be claimed while `slot` is worked on. With so few that there is none ahead, it is this one.
 #[inline]
 fn slot_ahead(slot: usize, slots: usize) -> usize {
     let ahead = slot + SLOTS_AHEAD;
