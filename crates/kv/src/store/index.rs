@@ -67,8 +67,14 @@ impl Index {
         self.parts[part].iter()
     }
 
+    /// A place with this hash: nearly always the only one.
+    #[inline(always)]
+    pub fn first(&self, hash: u64) -> Option<Place> {
+        let part = &self.parts[self.part_of(hash)];
+        part.find(spread(hash), |slot| slot.hash == hash).map(|slot| slot.place)
+    }
+
     /// The place with this hash that `is_right`.
-    #[inline]
     pub fn find(&self, hash: u64, is_right: impl Fn(Place) -> bool) -> Option<Place> {
         let part = &self.parts[self.part_of(hash)];
         part.find(spread(hash), |slot| slot.hash == hash && is_right(slot.place)).map(|slot| slot.place)

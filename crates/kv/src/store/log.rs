@@ -30,12 +30,22 @@ impl Log {
     }
 
     /// The entry with this hash that `is_right`.
+    ///
+    /// The first with the hash is looked at here, where what is compared with it is still in registers; it is the right
+    /// one unless two names have the same hash.
     #[inline(always)]
     pub fn find(&self, hash: u64, is_right: impl Fn(&Entry<'_>) -> bool) -> Option<(Place, Entry<'_>)> {
-        let place = self.index.find(hash, |place| {
-            self.segments.prefetch(place);
-            is_right(&self.segments.entry(place))
-        })?;
+        let place = self.index.first(hash)?;
+        self.segments.prefetch(place);
+        let entry = self.segments.entry(place);
+        if is_right(&entry) { Some((place, entry)) } else { self.find_another(hash, is_right) }
+    }
+
+    /// The same among all entries with this hash.
+    #[cold]
+    #[inline(never)]
+    fn find_another(&self, hash: u64, is_right: impl Fn(&Entry<'_>) -> bool) -> Option<(Place, Entry<'_>)> {
+        let place = self.index.find(hash, |place| is_right(&self.segments.entry(place)))?;
         Some((place, self.segments.entry(place)))
     }
 
@@ -139,4 +149,28 @@ impl Log {
 /// index grows it is there twice, and a segment that the index displaces must first become free.
 fn segments_beside(memory_bytes: usize, index_bytes: usize) -> usize {
     (memory_bytes.saturating_sub(index_bytes) / SEGMENT_BYTES).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TableId;
+    use crate::store::MEMORY_BYTES_MIN;
+    use crate::store::entry::Kind;
+
+    #[test]
+    fn entries_with_the_same_hash_are_told_apart() {
+        const HASH: u64 = 0x0123_4567_89ab_cdef;
+        let mut log = Log::new(MEMORY_BYTES_MIN).expect("memory");
+        for key in [b"one", b"two"] {
+            let entry = NewEntry { kind: Kind::Whole, table: TableId(1), key, version: 1, body: key };
+            log.prepare(entry.bytes()).expect("room");
+            log.add(HASH, &entry).expect("room");
+        }
+        let found = |key| log.find(HASH, |entry| entry.is_of(TableId(1), key)).map(|(_, entry)| entry.key());
+        assert_eq!(
+            (found(b"one"), found(b"two"), found(b"six")),
+            (Some(&b"one"[..]), Some(&b"two"[..]), None)
+        );
+    }
 }

@@ -221,7 +221,8 @@ impl Store {
 
     #[inline(always)]
     fn find(&self, name: Name<'_>) -> Option<(Place, Entry<'_>)> {
-        self.log.find(name.hash(), |entry| entry.is_of(name.table(), name.key()))
+        let (table, key) = (name.table(), name.key());
+        self.log.find(name.hash(), move |entry| entry.is_of(table, key))
     }
 
     /// Writes an object that was admitted, and removes what it takes the place of.
