@@ -25,9 +25,15 @@ pub fn samples_needed(quantile: f64) -> u64 {
     ((1.0 - CONFIDENCE).ln() / quantile.ln()).ceil() as u64
 }
 
+/// Latencies shorter than this are kept exactly by a histogram of three digits, one count for each.
+const SHORT_BELOW: usize = 2048;
+
 /// Takes latencies in.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
+    /// How often each short latency was recorded. They are most of those that a request's cost is seen in, and one addition
+    /// keeps them; they come to the histogram when it is read.
+    short: Box<[u64; SHORT_BELOW]>,
     histogram: Histogram<u64>,
     min_nanos: u64,
     max_nanos: u64,
@@ -39,22 +45,41 @@ impl LatencyHistogram {
     pub fn new() -> Self {
         let histogram =
             Histogram::new_with_bounds(1, NANOS_MAX, SIGNIFICANT_DIGITS).expect("the bounds are valid");
-        Self { histogram, min_nanos: u64::MAX, max_nanos: 0, sum_nanos: 0 }
+        let short = Box::new([0; SHORT_BELOW]);
+        Self { short, histogram, min_nanos: u64::MAX, max_nanos: 0, sum_nanos: 0 }
     }
 
     /// Records one latency. A longer one than 100 s counts as 100 s in percentiles.
+    #[inline]
     pub fn record(&mut self, nanos: u64) {
-        self.histogram.saturating_record(nanos.max(1));
+        match usize::try_from(nanos).ok().and_then(|nanos| self.short.get_mut(nanos)) {
+            Some(count) => *count += 1,
+            None => self.record_many(nanos, 1),
+        }
+    }
+
+    fn record_many(&mut self, nanos: u64, count: u64) {
+        self.histogram.saturating_record_n(nanos.max(1), count);
         self.min_nanos = self.min_nanos.min(nanos);
         self.max_nanos = self.max_nanos.max(nanos);
-        self.sum_nanos += u128::from(nanos);
+        self.sum_nanos += u128::from(nanos) * u128::from(count);
+    }
+
+    /// The same with all latencies in the histogram.
+    fn settled(&self) -> Self {
+        let mut settled = self.clone();
+        for (nanos, count) in settled.short.clone().into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            settled.record_many(nanos as u64, count);
+        }
+        settled.short.fill(0);
+        settled
     }
 
     /// How many latencies there were in each octave that has any: a power of two that they are below, in nanoseconds,
     /// but not below its half, and their number.
     pub fn octaves(&self) -> Vec<(u64, u64)> {
         let mut octaves: Vec<(u64, u64)> = Vec::new();
-        for recorded in self.histogram.iter_recorded() {
+        for recorded in self.settled().histogram.iter_recorded() {
             let below = (recorded.value_iterated_to() + 1).next_power_of_two();
             match octaves.last_mut() {
                 Some((last, count)) if *last == below => *count += recorded.count_since_last_iteration(),
@@ -66,6 +91,7 @@ impl LatencyHistogram {
 
     /// Adds what another histogram recorded.
     pub fn merge(&mut self, other: &Self) {
+        let other = other.settled();
         self.histogram.add(&other.histogram).expect("all histograms here have the same bounds");
         self.min_nanos = self.min_nanos.min(other.min_nanos);
         self.max_nanos = self.max_nanos.max(other.max_nanos);
@@ -74,13 +100,13 @@ impl LatencyHistogram {
 
     /// What was recorded, to be carried to another process.
     pub fn to_counts(&self) -> LatencyCounts {
-        let counts =
-            self.histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
+        let Self { histogram, min_nanos, max_nanos, sum_nanos, .. } = self.settled();
+        let counts = histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()));
         LatencyCounts {
             counts: counts.collect(),
-            min_nanos: self.min_nanos,
-            max_nanos: self.max_nanos,
-            sum_nanos: u64::try_from(self.sum_nanos).unwrap_or(u64::MAX),
+            min_nanos,
+            max_nanos,
+            sum_nanos: u64::try_from(sum_nanos).unwrap_or(u64::MAX),
         }
     }
 
@@ -96,17 +122,19 @@ impl LatencyHistogram {
 
     /// What was recorded, in short; nothing when nothing was.
     pub fn summary(&self) -> Option<LatencySummary> {
-        let samples = self.histogram.len();
+        let settled = self.settled();
+        let Self { histogram, min_nanos, max_nanos, sum_nanos, .. } = &settled;
+        let samples = histogram.len();
         let quantile = |quantile: f64| {
             (samples >= samples_needed(quantile))
-                .then(|| self.histogram.value_at_quantile(quantile).clamp(self.min_nanos, self.max_nanos))
+                .then(|| histogram.value_at_quantile(quantile).clamp(*min_nanos, *max_nanos))
         };
         (samples > 0).then(|| LatencySummary {
             samples,
-            min_nanos: self.min_nanos,
-            max_nanos: self.max_nanos,
-            mean_nanos: self.sum_nanos as f64 / samples as f64,
-            trimmed_mean_nanos: self.trimmed_mean_nanos(),
+            min_nanos: *min_nanos,
+            max_nanos: *max_nanos,
+            mean_nanos: *sum_nanos as f64 / samples as f64,
+            trimmed_mean_nanos: trimmed_mean_nanos(histogram),
             p50_nanos: quantile(0.5),
             p90_nanos: quantile(0.9),
             p99_nanos: quantile(0.99),
@@ -117,35 +145,16 @@ impl LatencyHistogram {
     /// Latencies and the shares of samples up to them, at clusterperf's points: nothing, the shortest, every percent,
     /// 99.9 %, 99.99 %, and the longest. Points that the samples do not support are left out.
     pub fn distribution(&self) -> Vec<(u64, f64)> {
-        let samples = self.histogram.len();
+        let Self { histogram, min_nanos, max_nanos, .. } = self.settled();
+        let samples = histogram.len();
         if samples == 0 {
             return Vec::new();
         }
         let percents = (1..=99).map(|percent| f64::from(percent) / 100.0);
         let quantiles = percents.chain([0.999, 0.9999]).filter(|&share| samples >= samples_needed(share));
-        let point = |share| {
-            let nanos = self.histogram.value_at_quantile(share).clamp(self.min_nanos, self.max_nanos);
-            (nanos, share)
-        };
-        let ends = [(0, 0.0), (self.min_nanos, 1.0 / samples as f64)];
-        ends.into_iter().chain(quantiles.map(point)).chain([(self.max_nanos, 1.0)]).collect()
-    }
-
-    /// The mean without the shortest and the longest tenth.
-    fn trimmed_mean_nanos(&self) -> f64 {
-        let samples = self.histogram.len();
-        let trimmed = (samples as f64 * TRIMMED_SHARE) as u64;
-        let (first, last) = (trimmed, samples - trimmed);
-        let (mut seen, mut sum) = (0, 0.0);
-        for bucket in self.histogram.iter_recorded() {
-            let (from, to) = (seen, seen + bucket.count_at_value());
-            let counted = to.min(last).saturating_sub(from.max(first));
-            let middle = self.histogram.lowest_equivalent(bucket.value_iterated_to()) as f64
-                + (self.histogram.equivalent_range(bucket.value_iterated_to()) - 1) as f64 / 2.0;
-            sum += counted as f64 * middle;
-            seen = to;
-        }
-        sum / (last - first) as f64
+        let point = |share| (histogram.value_at_quantile(share).clamp(min_nanos, max_nanos), share);
+        let ends = [(0, 0.0), (min_nanos, 1.0 / samples as f64)];
+        ends.into_iter().chain(quantiles.map(point)).chain([(max_nanos, 1.0)]).collect()
     }
 }
 
@@ -153,6 +162,23 @@ impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The mean without the shortest and the longest tenth.
+fn trimmed_mean_nanos(histogram: &Histogram<u64>) -> f64 {
+    let samples = histogram.len();
+    let trimmed = (samples as f64 * TRIMMED_SHARE) as u64;
+    let (first, last) = (trimmed, samples - trimmed);
+    let (mut seen, mut sum) = (0, 0.0);
+    for bucket in histogram.iter_recorded() {
+        let (from, to) = (seen, seen + bucket.count_at_value());
+        let counted = to.min(last).saturating_sub(from.max(first));
+        let middle = histogram.lowest_equivalent(bucket.value_iterated_to()) as f64
+            + (histogram.equivalent_range(bucket.value_iterated_to()) - 1) as f64 / 2.0;
+        sum += counted as f64 * middle;
+        seen = to;
+    }
+    sum / (last - first) as f64
 }
 
 /// A histogram on its way between processes.
