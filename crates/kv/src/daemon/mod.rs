@@ -110,8 +110,8 @@ impl<'e> Daemon<'e> {
     #[inline]
     pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();
-        if O::OBSERVES {
-            observer.ended(Phase::Flush, usize::from(self.endpoint.flush()));
+        if O::OBSERVES && self.endpoint.flush() {
+            observer.ended(Phase::Flush, 1);
         }
         let received = self.poll_network(false, observer);
         observer.ended(Phase::Network, received);

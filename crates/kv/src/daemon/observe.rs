@@ -3,7 +3,8 @@
 /// A part of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// What the slots of the last turn produced is sent.
+    /// What the slots of the last turn produced is sent. When they produced nothing, there is no such phase, and the look
+    /// at what there is to send is the network's.
     Flush,
     /// The network is looked at, and answers are passed back.
     Network,
