@@ -32,6 +32,11 @@ const LOOKS_FOR_REMOTE: u32 = 8;
 /// Looks in vain after which others may have the core, when it is shared.
 const LOOKS_BEFORE_YIELD: u32 = 8;
 
+/// Answers that are taken one after the other, before the clock is read once for all of them and their slots ask again.
+/// A latency ends when its answer has been taken and begins before its request is put into the slot, so what the others of
+/// a group take makes it longer, and never shorter.
+const GROUP: usize = 4;
+
 /// Makes all runs.
 pub(super) fn call(job: &Job, node: &Node, within: Duration) -> Result<ClientReport, String> {
     let bench = &job.bench;
@@ -89,39 +94,38 @@ impl<'a> Loops<'a> {
         let (mut under_way, mut over, mut ended, mut idle) = (self.asked.len(), false, begun, 0_u32);
         let mut slot = 0;
         while under_way > 0 {
-            let Some((place, asked_at)) = self.asked[slot] else {
+            let Some((place, _)) = self.asked[slot] else {
                 slot = self.slot_after(slot);
                 continue;
             };
-            let request = &self.requests[place];
-            match self.slots.take(slot) {
-                None => {
-                    self.wait(&mut idle)?;
-                    let looks = if request.remote { LOOKS_FOR_REMOTE } else { LOOKS_FOR_LOCAL };
-                    if idle.is_multiple_of(looks) {
-                        slot = self.slot_after(slot);
-                    }
-                    continue;
+            let answered = self.take_answers(slot)?;
+            if answered == 0 {
+                self.wait(&mut idle)?;
+                let looks = if self.requests[place].remote { LOOKS_FOR_REMOTE } else { LOOKS_FOR_LOCAL };
+                if idle.is_multiple_of(looks) {
+                    slot = self.slot_after(slot);
                 }
-                Some(SlotResponse::Answer(answer)) if request.good.is(answer) => {}
-                Some(response) => return Err(format!("a request was answered by {response:?}")),
+                continue;
             }
             idle = 0;
             let now = self.clock.now();
-            let nanos = now.as_nanos() - asked_at.as_nanos();
-            let was = request.class();
-            classes[was as usize].record(nanos);
-            over = over || is_last(now, nanos);
-            if over {
-                self.asked[slot] = None;
-                times.change(was, SlotUse::Idle, now);
-                under_way -= 1;
-                ended = now;
-            } else {
-                let class = self.ask(slot, now);
-                times.change(was, class, now);
+            for _ in 0..answered {
+                let (place, asked_at) = self.asked[slot].expect("it was answered");
+                let nanos = now.as_nanos() - asked_at.as_nanos();
+                let was = self.requests[place].class();
+                classes[was as usize].record(nanos);
+                over = over || is_last(now, nanos);
+                if over {
+                    self.asked[slot] = None;
+                    times.change(was, SlotUse::Idle, now);
+                    under_way -= 1;
+                    ended = now;
+                } else {
+                    let class = self.ask(slot, now);
+                    times.change(was, class, now);
+                }
+                slot = self.slot_after(slot);
             }
-            slot = self.slot_after(slot);
         }
         let [local, remote] = classes.map(|class| class.to_counts());
         Ok(ClientRun {
@@ -132,6 +136,22 @@ impl<'a> Loops<'a> {
             ended_nanos: ended.as_nanos(),
             warm: false,
         })
+    }
+
+    /// Takes the answers that are there in the slots from `first` on; gives how many.
+    #[inline]
+    fn take_answers(&mut self, first: usize) -> Result<usize, String> {
+        let (mut slot, group) = (first, GROUP.min(self.asked.len()));
+        for taken in 0..group {
+            let Some((place, _)) = self.asked[slot] else { return Ok(taken) };
+            match self.slots.take(slot) {
+                None => return Ok(taken),
+                Some(SlotResponse::Answer(answer)) if self.requests[place].good.is(answer) => {}
+                Some(response) => return Err(format!("a request was answered by {response:?}")),
+            }
+            slot = self.slot_after(slot);
+        }
+        Ok(group)
     }
 
     /// Asks the next request in a slot; gives its class.
