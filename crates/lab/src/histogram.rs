@@ -31,8 +31,8 @@ const SHORT_BELOW: usize = 2048;
 /// Takes latencies in.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
-    /// How often each short latency was recorded. They are most of those that a request's cost is seen in, and one addition
-    /// keeps them; they come to the histogram when it is read.
+    /// How often each short latency was recorded: one addition keeps it, where the histogram would look for its place. They
+    /// come to the histogram when it is read.
     short: Box<[u64; SHORT_BELOW]>,
     histogram: Histogram<u64>,
     min_nanos: u64,
