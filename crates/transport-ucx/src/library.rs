@@ -157,6 +157,24 @@ impl Ucx {
         self.fetches.iter().any(Option::is_some)
     }
 
+    /// The next destination that was lost and has not been given up here.
+    #[cold]
+    fn take_loss(&mut self) -> Option<Destination> {
+        loop {
+            let lost = self.failed.pop().or_else(|| self.shared.with(|shared| shared.lost.pop_front()))?;
+            if !self.peers.lose(lost) {
+                continue;
+            }
+            match self.resting.iter().position(|&resting| resting == lost) {
+                Some(place) => {
+                    self.resting.swap_remove(place);
+                    self.forget(lost);
+                }
+                None => return Some(lost),
+            }
+        }
+    }
+
     /// Fetches a long payload from its sender.
     #[cold]
     fn fetch(&mut self, announced: Announced) {
@@ -302,20 +320,10 @@ impl Library for Ucx {
         }
     }
 
+    #[inline]
     fn next_loss(&mut self) -> Option<Destination> {
-        loop {
-            let lost = self.failed.pop().or_else(|| self.shared.with(|shared| shared.lost.pop_front()))?;
-            if !self.peers.lose(lost) {
-                continue;
-            }
-            match self.resting.iter().position(|&resting| resting == lost) {
-                Some(place) => {
-                    self.resting.swap_remove(place);
-                    self.forget(lost);
-                }
-                None => return Some(lost),
-            }
-        }
+        let any_lost = !self.failed.is_empty() || self.shared.with(|shared| !shared.lost.is_empty());
+        if any_lost { self.take_loss() } else { None }
     }
 
     fn next_deadline(&self, _: Instant) -> Option<Instant> {

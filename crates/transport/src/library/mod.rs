@@ -347,7 +347,9 @@ impl<L: Library> Transport for LibraryTransport<L> {
             self.outbound.sessions.lost(PeerAddress(lost.0));
         }
         let timers_due = self.outbound.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
-        self.outbound.sessions.handle_timeout(now);
+        if timers_due {
+            self.outbound.sessions.handle_timeout(now);
+        }
         if self.outbound.sessions.has_events() {
             self.outbound.report_sessions(sink);
         }

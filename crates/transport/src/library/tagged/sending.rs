@@ -148,6 +148,10 @@ impl<L: Library> Outbound<L> {
     /// Sends every batch whose way is not backed up; says whether there was one.
     #[inline]
     pub fn send_batches(&mut self) -> bool {
+        self.has_open_batches() && self.send_open_batches()
+    }
+
+    fn send_open_batches(&mut self) -> bool {
         let mut any = false;
         let mut place = 0;
         while let Some(&id) = self.open_batches.get(place) {
@@ -170,6 +174,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Whether short messages wait for the library.
+    #[inline]
     pub fn has_open_batches(&self) -> bool {
         !self.open_batches.is_empty()
     }
