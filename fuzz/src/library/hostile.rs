@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use farcall_protocol::matching::{lines, lines_max};
 use farcall_protocol::wire::{
-    Batch, CallKey, Flags, Head, Header, MessagePacket, Protocol, TaggedPacket, WireSession, put_entry,
-    put_tagged, put_whole,
+    Batch, BriefHead, CallKey, Flags, Head, Header, MessagePacket, Protocol, TaggedPacket, WireSession,
+    put_entry, put_tagged, put_whole,
 };
 use farcall_transport::post::{Counter, Letter, Post};
 use farcall_transport::{CallId, LibraryTransport, Outgoing, Service, SessionId, Transport};
@@ -90,6 +90,11 @@ impl Hostile {
         if !matches!(packet, TaggedPacket::Credit { .. }) {
             self.count_sent(number);
         }
+        if let TaggedPacket::One { number, tag } = packet
+            && payload.len().is_multiple_of(2)
+        {
+            return self.put(&BriefHead { session: self.session, number, tag }.to_bytes(), payload);
+        }
         let mut head = Head::new();
         put_tagged(&mut head, self.session, packet);
         self.put(head.as_bytes(), payload);
@@ -114,7 +119,7 @@ impl Hostile {
         };
         // What is more than was sent ends the session, and what is less than before as well.
         self.lines_released = self.lines_released.max(consumed.min(self.lines_sent));
-        TaggedPacket::Credit { consumed, limit }
+        TaggedPacket::Credit { reads_brief: consumed.is_multiple_of(2), consumed, limit }
     }
 
     /// A request, or an answer to a call that was made or was not.
@@ -149,16 +154,17 @@ impl Hostile {
     }
 
     fn read(&mut self, letter: &Letter) {
+        if let Some(brief) = BriefHead::parse(&letter.head) {
+            self.read_single(brief.number, &letter.payload);
+            return self.check_window();
+        }
         let header = Header::parse(&letter.head).expect("the victim sends headers that are in order");
         if header.opcode.is_of_session() {
             return;
         }
         let tagged = TaggedPacket::parse(&header, &letter.head).expect("farcall sends what it can read");
         match tagged {
-            Some(TaggedPacket::One { number, .. }) => {
-                self.count_read(number);
-                self.lines_sent += lines(letter.payload.len()).min(lines_max(WINDOW_LINES));
-            }
+            Some(TaggedPacket::One { number, .. }) => self.read_single(number, &letter.payload),
             Some(TaggedPacket::Batch { number }) => {
                 self.count_read(number);
                 for entry in Batch::new(&letter.payload) {
@@ -166,7 +172,7 @@ impl Hostile {
                     self.lines_sent += lines(message.len()).min(lines_max(WINDOW_LINES));
                 }
             }
-            Some(TaggedPacket::Credit { consumed, limit }) => {
+            Some(TaggedPacket::Credit { consumed, limit, .. }) => {
                 assert!(limit == WINDOW_LINES && consumed <= self.sent * WINDOW_LINES, "credit for nothing");
             }
             None if header.flags.has(Flags::FROM_CALLER) => {
@@ -176,6 +182,15 @@ impl Hostile {
             }
             None => self.responses_read += 1,
         }
+        self.check_window();
+    }
+
+    fn read_single(&mut self, number: u32, message: &[u8]) {
+        self.count_read(number);
+        self.lines_sent += lines(message.len()).min(lines_max(WINDOW_LINES));
+    }
+
+    fn check_window(&self) {
         let unread = self.lines_sent - self.lines_released;
         assert!(unread <= WINDOW_LINES, "{unread} lines are under way, {WINDOW_LINES} were offered");
     }

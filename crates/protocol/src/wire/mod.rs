@@ -22,7 +22,9 @@ pub use message::{
     put_resend, put_whole,
 };
 pub use session::{Offer, OfferPacket, Protocol, RefuseReason, SessionPacket, VERSION};
-pub use tagged::{BATCH_ENTRY_BYTES, Batch, TaggedPacket, put_entry, put_tagged};
+pub use tagged::{
+    BATCH_ENTRY_BYTES, BRIEF_HEAD_BYTES, Batch, BriefHead, TaggedPacket, put_entry, put_tagged,
+};
 
 /// A packet, or a part of one, that no correct peer sends. Drop the packet and count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

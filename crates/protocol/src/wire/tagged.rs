@@ -2,15 +2,62 @@
 //!
 //! A packet is a [`Header`] alone, whose eight bytes for a call hold two numbers instead. What was sent is counted from 0
 //! in every session, because libraries let short messages overtake long ones. Short messages share a packet: a batch has
-//! them behind each other, each with its tag and length in front.
+//! them behind each other, each with its tag and length in front. One that travels alone has a [`BriefHead`], if its
+//! receiver reads them, so that a few bytes more of it fit the first line of the memory through which it travels.
 
 use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare,
 };
 use crate::matching::Tag;
 
+/// The argument of a CREDIT whose sender reads a [`BriefHead`].
+const READS_BRIEF: u8 = 1;
+
 /// Bytes in front of each message of a batch.
 pub const BATCH_ENTRY_BYTES: usize = 8;
+
+/// The length of a [`BriefHead`], by which it is known: all other heads are longer.
+pub const BRIEF_HEAD_BYTES: usize = 16;
+
+/// What a head has to say of a message that travels alone: TAGGED without what is the same in all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BriefHead {
+    /// The session, as the packet's receiver numbered it.
+    pub session: WireSession,
+    /// The packet's number in its session.
+    pub number: u32,
+    /// The message's tag.
+    pub tag: Tag,
+}
+
+impl BriefHead {
+    /// The head, if it is of this kind.
+    #[inline]
+    pub fn parse(head: &[u8]) -> Option<Self> {
+        let bytes = u128::from_le_bytes(*head.first_chunk::<BRIEF_HEAD_BYTES>()?);
+        let (session, number, tag) = (bytes as u64, (bytes >> 64) as u32, (bytes >> 96) as u32);
+        (head.len() == BRIEF_HEAD_BYTES).then_some(Self {
+            session: WireSession(session),
+            number,
+            tag: Tag(tag),
+        })
+    }
+
+    /// The head's bytes.
+    #[inline]
+    pub fn to_bytes(self) -> [u8; BRIEF_HEAD_BYTES] {
+        let Self { session, number, tag } = self;
+        (u128::from(tag.0) << 96 | u128::from(number) << 64 | u128::from(session.0)).to_le_bytes()
+    }
+
+    /// The header of the TAGGED that says the same.
+    #[inline]
+    pub const fn header(&self) -> Header {
+        let both = (self.tag.0 as u64) << 32 | self.number as u64;
+        let call = CallKey::from_wire(both);
+        Header { opcode: Opcode::Tagged, flags: Flags::NONE, session: self.session, call }
+    }
+}
 
 /// A packet about tagged messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +76,8 @@ pub enum TaggedPacket {
     },
     /// What may be sent. Has no number and is never out of date: counts only grow.
     Credit {
+        /// Whether its sender reads a [`BriefHead`]; the same in all credits of a session.
+        reads_brief: bool,
         /// Lines of messages that were consumed in all, modulo 2³².
         consumed: u32,
         /// How many lines may be sent beyond that; the same in all credits of a session, and not 0.
@@ -45,7 +94,10 @@ impl TaggedPacket {
         let parsed = match header.opcode {
             Opcode::Tagged => Self::One { number: low, tag: Tag(high) },
             Opcode::TaggedBatch if high == 0 => Self::Batch { number: low },
-            Opcode::TaggedCredit if high != 0 => Self::Credit { consumed: low, limit: high },
+            Opcode::TaggedCredit if high != 0 => {
+                let reads_brief = header.flags.argument() & READS_BRIEF != 0;
+                Self::Credit { reads_brief, consumed: low, limit: high }
+            }
             Opcode::TaggedBatch | Opcode::TaggedCredit => return malformed("a batch or a credit of nothing"),
             _ => return Ok(None),
         };
@@ -62,10 +114,12 @@ pub fn put_tagged(head: &mut Head, session: WireSession, packet: TaggedPacket) {
     let (opcode, low, high) = match packet {
         TaggedPacket::One { number, tag } => (Opcode::Tagged, number, tag.0),
         TaggedPacket::Batch { number } => (Opcode::TaggedBatch, number, 0),
-        TaggedPacket::Credit { consumed, limit } => (Opcode::TaggedCredit, consumed, limit),
+        TaggedPacket::Credit { consumed, limit, .. } => (Opcode::TaggedCredit, consumed, limit),
     };
+    let reads_brief = matches!(packet, TaggedPacket::Credit { reads_brief: true, .. });
+    let flags = Flags::NONE.with_argument(if reads_brief { READS_BRIEF } else { 0 });
     let both = u64::from(high) << 32 | u64::from(low);
-    put_bare(head, opcode, Flags::NONE, session, CallKey::from_wire(both));
+    put_bare(head, opcode, flags, session, CallKey::from_wire(both));
 }
 
 /// Appends a message to a batch. Messages start at multiples of eight bytes.

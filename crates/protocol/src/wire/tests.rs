@@ -162,7 +162,21 @@ fn heads_of_messages_over_libraries_are_as_documented_and_read_back() {
         built.insert(name.to_owned(), hex(head.as_bytes()));
     }
     built.extend(tagged_packets());
+    let brief = BriefHead { session: SESSION, number: 3, tag: Tag(0x0102_0304) };
+    built.insert("TAGGED (brief)".to_owned(), hex(&brief.to_bytes()));
     assert_eq!(built, documented(LIBRARY_DOC));
+}
+
+#[test]
+fn a_brief_head_says_what_a_tagged_does_and_is_known_by_its_length() {
+    let brief = BriefHead { session: SESSION, number: u32::MAX, tag: Tag(0x0102_0304) };
+    let bytes = brief.to_bytes();
+    assert_eq!(BriefHead::parse(&bytes), Some(brief));
+    let mut head = Head::new();
+    put_tagged(&mut head, SESSION, TaggedPacket::One { number: brief.number, tag: brief.tag });
+    assert_eq!(Header::parse(head.as_bytes()), Ok(brief.header()));
+    assert_eq!(BriefHead::parse(&bytes[1..]), None);
+    assert_eq!(BriefHead::parse(head.as_bytes()), None);
 }
 
 #[test]
@@ -184,10 +198,12 @@ fn tagged_packets() -> BTreeMap<String, String> {
     put_entry(&mut batch, Tag(8), b"");
     let entries: Vec<_> = Batch::new(&batch).map(|entry| entry.expect("whole")).collect();
     assert_eq!(entries, [(Tag(7), &b"x"[..]), (Tag(8), b"")]);
+    let credit = |reads_brief| TaggedPacket::Credit { reads_brief, consumed: 42, limit: 0x4000 };
     let packets = [
         ("TAGGED", TaggedPacket::One { number: 3, tag: Tag(0x0102_0304) }, Vec::new()),
         ("BATCH", TaggedPacket::Batch { number: 4 }, batch),
-        ("CREDIT", TaggedPacket::Credit { consumed: 42, limit: 0x4000 }, Vec::new()),
+        ("CREDIT", credit(true), Vec::new()),
+        ("CREDIT (no brief heads)", credit(false), Vec::new()),
     ];
     let built = packets.into_iter().map(|(name, packet, payload)| {
         let mut head = Head::new();

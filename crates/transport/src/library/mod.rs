@@ -28,7 +28,7 @@ use std::os::fd::RawFd;
 use farcall_driver::{Address, AddressError, CounterFile, Destination};
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
 use farcall_protocol::wire::{
-    Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
+    BriefHead, Flags, Header, MessagePacket, Offer, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
 };
 use farcall_protocol::{Identity, Instant};
 
@@ -141,6 +141,11 @@ impl<L: Library> Outbound<L> {
     /// Reads a message of the library; gives what is left of it for the next poll.
     fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) -> Option<Rest> {
         let found = self.tracer.begin();
+        if let Some(brief) = BriefHead::parse(arrival.head()) {
+            let index = self.admit(&brief.header(), arrival, now, sink)?;
+            let packet = TaggedPacket::One { number: brief.number, tag: brief.tag };
+            return self.take_tagged(index, packet, &arrival.payload(), found, sink);
+        }
         let Ok(header) = Header::parse(arrival.head()) else {
             self.counters.malformed.increment();
             return None;

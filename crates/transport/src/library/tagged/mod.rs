@@ -31,6 +31,8 @@ pub struct Tagged {
     pub mail: Correspondent,
     /// How much the peer has room for; 0 until it has said so.
     lines_of_peer: u32,
+    /// Whether the peer has said that it reads brief heads.
+    peer_reads_brief: bool,
     /// Messages that leave with the next flush, composed with room for their head; empty when there are none.
     batch: Vec<u8>,
     /// Whether the next flush looks at it.
@@ -102,7 +104,12 @@ impl<L: Library> Outbound<L> {
         tagged.mail.source = source;
         tagged.mail.receive_window = ReceiveWindow::new(limit);
         tagged.batch_bytes_max = batch_bytes_max;
-        self.transmit_tagged(link, TaggedPacket::Credit { consumed: 0, limit }, Outgoing::Slice(&[]));
+        self.transmit_credit(link, 0);
+    }
+
+    fn transmit_credit(&mut self, link: &Link, consumed: u32) {
+        let credit = TaggedPacket::Credit { reads_brief: true, consumed, limit: self.unexpected_lines };
+        self.transmit_tagged(link, credit, Outgoing::Slice(&[]));
     }
 
     fn transmit_tagged(&mut self, link: &Link, packet: TaggedPacket, payload: Outgoing<'_>) {

@@ -10,7 +10,7 @@ use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::Library;
 use crate::mail::{Claimed, Patience, Verdict};
 use crate::trace::event;
-use crate::{Envelope, Incoming, Kept, MessageId, Origin, Outgoing, ReceiveProgress, Sink};
+use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, Sink};
 
 impl<L: Library> Outbound<L> {
     #[inline]
@@ -58,14 +58,13 @@ impl<L: Library> Outbound<L> {
     /// Widens the peer's window when enough was consumed.
     #[inline]
     fn return_credit_if_due(&mut self, id: SessionId) {
-        let limit = self.unexpected_lines;
         let Some(channel) = self.channel(id) else { return };
         let window = &mut channel.tagged.mail.receive_window;
         if let Some(link) = channel.link
             && window.credit_is_due()
         {
             let consumed = window.take_credit();
-            self.transmit_tagged(&link, TaggedPacket::Credit { consumed, limit }, Outgoing::Slice(&[]));
+            self.transmit_credit(&link, consumed);
         }
     }
 
@@ -84,7 +83,8 @@ impl<L: Library> Outbound<L> {
         let (number, contents) = match packet {
             TaggedPacket::One { number, tag } => (number, Contents::Message(tag)),
             TaggedPacket::Batch { number } => (number, Contents::Batch),
-            TaggedPacket::Credit { consumed, limit } => {
+            TaggedPacket::Credit { reads_brief, consumed, limit } => {
+                channel.tagged.peer_reads_brief = reads_brief;
                 self.take_credit(id, consumed, limit);
                 return None;
             }

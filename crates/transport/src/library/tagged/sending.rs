@@ -1,9 +1,14 @@
 //! Out: at once, in a batch, or when the peer's window has room.
 
+use core::ops::Range;
+
 use farcall_driver::Destination;
 use farcall_protocol::matching::{SendWindow, Tag};
 use farcall_protocol::session::SessionId;
-use farcall_protocol::wire::{BATCH_ENTRY_BYTES, Batch, HEADER_BYTES, TaggedPacket, put_entry, put_tagged};
+use farcall_protocol::wire::{
+    BATCH_ENTRY_BYTES, BRIEF_HEAD_BYTES, Batch, BriefHead, HEADER_BYTES, Head, TaggedPacket, WireSession,
+    put_entry, put_tagged,
+};
 
 use super::{FRONT_BYTES, OVERRUN, Tagged};
 use crate::library::outbound::{Outbound, live, to_protocol};
@@ -15,27 +20,49 @@ use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
 /// The longest message that is copied into a batch, in bytes.
 const SHORT_BYTES_MAX: usize = 2 << 10;
 
+/// What is in front of a message with a brief head.
+const BRIEF_FRONT_BYTES: usize = 1 + BRIEF_HEAD_BYTES;
+
 /// The longest message that is moved when it turns out to be alone in its batch, in bytes.
 const VERY_SHORT_BYTES_MAX: usize = 64;
 
 impl Tagged {
-    /// What a batch is sent as: a very short message that has it for itself as one, so that it takes a line less of the
-    /// memory through which it travels.
+    /// The only message of the batch, if it is very short: its tag, and where it lies.
     #[inline]
-    fn end_batch(&mut self) -> TaggedPacket {
-        let number = self.next_number();
+    fn single(&self) -> Option<(Tag, Range<usize>)> {
         let is_single = self.mail.sent.wrapping_sub(self.first_in_batch) == 1;
-        let entries = &self.batch[FRONT_BYTES..];
-        if is_single
-            && entries.len() <= BATCH_ENTRY_BYTES + VERY_SHORT_BYTES_MAX
-            && let Some(Ok((tag, message))) = Batch::new(entries).next()
-        {
-            let (begin, bytes) = (FRONT_BYTES + BATCH_ENTRY_BYTES, message.len());
-            self.batch.copy_within(begin..begin + bytes, FRONT_BYTES);
-            self.batch.truncate(FRONT_BYTES + bytes);
-            return TaggedPacket::One { number, tag };
+        if !is_single || self.batch.len() > FRONT_BYTES + BATCH_ENTRY_BYTES + VERY_SHORT_BYTES_MAX {
+            return None;
         }
-        TaggedPacket::Batch { number }
+        let (tag, message) = Batch::new(&self.batch[FRONT_BYTES..]).next()?.ok()?;
+        let begin = FRONT_BYTES + BATCH_ENTRY_BYTES;
+        Some((tag, begin..begin + message.len()))
+    }
+
+    /// Puts the head in front of what is in the batch. A very short message that has it for itself travels without a batch
+    /// around it, so that it takes a line less of the memory through which it travels.
+    #[inline]
+    fn end_batch(&mut self, session: WireSession, head: &mut Head) {
+        let number = self.next_number();
+        let Some((tag, message)) = self.single() else {
+            return self.put_head(session, TaggedPacket::Batch { number }, head);
+        };
+        let front_bytes = if self.peer_reads_brief { BRIEF_FRONT_BYTES } else { FRONT_BYTES };
+        let end = front_bytes + message.len();
+        self.batch.copy_within(message, front_bytes);
+        self.batch.truncate(end);
+        if self.peer_reads_brief {
+            self.batch[0] = BRIEF_HEAD_BYTES as u8;
+            self.batch[1..BRIEF_FRONT_BYTES].copy_from_slice(&BriefHead { session, number, tag }.to_bytes());
+        } else {
+            self.put_head(session, TaggedPacket::One { number, tag }, head);
+        }
+    }
+
+    #[inline]
+    fn put_head(&mut self, session: WireSession, packet: TaggedPacket, head: &mut Head) {
+        put_tagged(head, session, packet);
+        self.batch[1..=HEADER_BYTES].copy_from_slice(head.as_bytes());
     }
 }
 
@@ -137,10 +164,8 @@ impl<L: Library> Outbound<L> {
         let Some(channel) = live(&mut self.channels, id) else { return };
         let tagged = &mut channel.tagged;
         let Some(link) = channel.link.as_ref().filter(|_| !tagged.batch.is_empty()) else { return };
-        let packet = tagged.end_batch();
-        put_tagged(&mut self.head, link.remote, packet);
+        tagged.end_batch(link.remote, &mut self.head);
         mark_transmitted(&self.tracer, id, tagged.first_in_batch, tagged.mail.sent);
-        tagged.batch[1..=HEADER_BYTES].copy_from_slice(self.head.as_bytes());
         self.library.send_composed(Destination(link.to.0), &mut tagged.batch);
         self.counters.batches_sent.increment();
     }

@@ -2,7 +2,7 @@
 
 use farcall_driver::clock::Clock;
 use farcall_protocol::matching::{Tag, lines};
-use farcall_protocol::wire::{TaggedPacket, put_tagged};
+use farcall_protocol::wire::{BRIEF_HEAD_BYTES, TaggedPacket, put_tagged};
 
 use super::*;
 use crate::trace::{CallTracer, event};
@@ -92,22 +92,37 @@ fn short_messages_share_a_message_of_the_library() {
 #[test]
 fn a_very_short_message_alone_travels_without_a_batch_around_it() {
     let mut world = World::with_mail();
-    let mut last_payload = |messages: &[&[u8]]| {
+    let mut last_letter = |messages: &[&[u8]]| {
         for message in messages {
             assert_eq!(world.send(0, 3, message), Ok(SendProgress::Done));
         }
         assert!(world.caller.transport.flush());
-        world.post.boxes()[1].letters.back().expect("it was sent").payload.clone()
+        let letter = world.post.boxes()[1].letters.back().expect("it was sent").clone();
+        (letter.head.len(), letter.payload)
     };
-    assert_eq!(last_payload(&[&[7]]), [7]);
-    assert_eq!(last_payload(&[&[1; 64]]), [1; 64]);
-    assert_eq!(last_payload(&[&[2; 65]]).len(), 8 + 72);
-    assert_eq!(last_payload(&[&[3], &[4]]).len(), 32);
+    assert_eq!(last_letter(&[&[7]]), (BRIEF_HEAD_BYTES, vec![7]));
+    assert_eq!(last_letter(&[&[1; 64]]), (BRIEF_HEAD_BYTES, vec![1; 64]));
+    let bytes = |(head_bytes, payload): (usize, Vec<u8>)| (head_bytes, payload.len());
+    assert_eq!(bytes(last_letter(&[&[2; 65]])), (HEADER_BYTES, 8 + 72));
+    assert_eq!(bytes(last_letter(&[&[3], &[4]])), (HEADER_BYTES, 32));
     world.turn();
     for first in [7, 1, 2, 3, 4] {
         let arrived = world.post_at_server(0, Some(3));
         assert!(matches!(arrived, ReceiveProgress::Arrived(_, payload) if payload[0] == first));
     }
+}
+
+#[test]
+fn who_does_not_read_brief_heads_gets_none() {
+    let mut world = World::with_mail();
+    let credit = TaggedPacket::Credit { reads_brief: false, consumed: 0, limit: 1024 };
+    world.put_packet_into_servers_mailbox(credit, b"");
+    world.turn();
+    let (to, outbox) = (world.server.log.up[0], world.server.transport.outbox());
+    assert_eq!(outbox.send(to, MessageId(0), Tag(3), Outgoing::Slice(&[7])), Ok(SendProgress::Done));
+    assert!(world.server.transport.flush());
+    let letter = world.post.boxes()[0].letters.back().expect("it was sent").clone();
+    assert_eq!((letter.head.len(), letter.payload), (HEADER_BYTES, vec![7]));
 }
 
 #[test]
@@ -241,6 +256,7 @@ fn what_was_sent_before_a_session_is_closed_leaves_although_the_next_one_has_its
 #[test]
 fn a_peer_whose_messages_break_a_rule_loses_its_session() {
     let one = |number| TaggedPacket::One { number, tag: Tag(1) };
+    let credit = |consumed, limit| TaggedPacket::Credit { reads_brief: true, consumed, limit };
     let (overrun, number) =
         ("more messages, or more credit for them, than there can be", "a message with a wrong number");
     let rules: [(TaggedPacket, &[u8], &str); 6] = [
@@ -248,8 +264,8 @@ fn a_peer_whose_messages_break_a_rule_loses_its_session() {
         (one(1 << 20), b"", number),
         (one(u32::MAX), b"", number),
         (TaggedPacket::Batch { number: 0 }, &[0; 7], "a batch that ends in the middle of a message"),
-        (TaggedPacket::Credit { consumed: 1, limit: 1024 }, b"", overrun),
-        (TaggedPacket::Credit { consumed: 0, limit: 1023 }, b"", overrun),
+        (credit(1, 1024), b"", overrun),
+        (credit(0, 1023), b"", overrun),
     ];
     for (packet, payload, what) in rules {
         let mut world = World::with_mail();
