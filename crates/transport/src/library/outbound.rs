@@ -4,7 +4,7 @@ use farcall_driver::{Address, Destination, HeapLoans, Loan, LoanError};
 use farcall_protocol::Instant;
 use farcall_protocol::matching::{Source, WINDOW_LINE_BYTES};
 use farcall_protocol::session::{EndReason, Link, PeerAddress, SessionEvent, SessionId, Sessions};
-use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};
+use farcall_protocol::wire::{CallKey, Flags, Head, Header, Opcode, put_whole};
 
 use super::channel::{Channel, Waiting};
 use super::seam::{Arrival, Library};
@@ -162,7 +162,7 @@ impl<L: Library> Outbound<L> {
                 continue;
             }
             let head = self.head.as_bytes();
-            let is_open = super::is_open(head);
+            let is_open = is_open(head);
             let payload = if is_open { self.address.as_bytes() } else { &[] };
             self.library.send(Destination(to.0), head, Outgoing::Slice(payload));
         }
@@ -384,6 +384,10 @@ impl<L: Library> Outbox for Outbound<L> {
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.loans.loan(bytes)
     }
+}
+
+fn is_open(head: &[u8]) -> bool {
+    Header::parse(head).is_ok_and(|header| header.opcode == Opcode::Open)
 }
 
 /// The channel of a session that is not over, for those who use other parts of [`Outbound`] beside it.
