@@ -4,6 +4,7 @@
 //! them. While the library has a backlog they go on gathering, until a batch is full. A library may let what is short
 //! overtake what is long, so packets are put back in order by their numbers before anything is matched.
 
+mod batch;
 mod receiving;
 mod sending;
 

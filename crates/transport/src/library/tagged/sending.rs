@@ -1,16 +1,11 @@
 //! Out: at once, in a batch, or when the peer's window has room.
 
-use core::ops::Range;
-
 use farcall_driver::Destination;
 use farcall_protocol::matching::{SendWindow, Tag};
 use farcall_protocol::session::SessionId;
-use farcall_protocol::wire::{
-    BATCH_ENTRY_BYTES, BRIEF_HEAD_BYTES, Batch, BriefHead, HEADER_BYTES, Head, TaggedPacket, WireSession,
-    put_entry, put_tagged,
-};
+use farcall_protocol::wire::{BATCH_ENTRY_BYTES, HEADER_BYTES, TaggedPacket, put_entry};
 
-use super::{FRONT_BYTES, OVERRUN, Tagged};
+use super::{FRONT_BYTES, OVERRUN};
 use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::{Library, compose};
 use crate::mail::WaitingSend;
@@ -19,52 +14,6 @@ use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
 
 /// The longest message that is copied into a batch, in bytes.
 const SHORT_BYTES_MAX: usize = 2 << 10;
-
-/// What is in front of a message with a brief head.
-const BRIEF_FRONT_BYTES: usize = 1 + BRIEF_HEAD_BYTES;
-
-/// The longest message that is moved when it turns out to be alone in its batch, in bytes.
-const VERY_SHORT_BYTES_MAX: usize = 64;
-
-impl Tagged {
-    /// The only message of the batch, if it is very short: its tag, and where it lies.
-    #[inline]
-    fn single(&self) -> Option<(Tag, Range<usize>)> {
-        let is_single = self.mail.sent.wrapping_sub(self.first_in_batch) == 1;
-        if !is_single || self.batch.len() > FRONT_BYTES + BATCH_ENTRY_BYTES + VERY_SHORT_BYTES_MAX {
-            return None;
-        }
-        let (tag, message) = Batch::new(&self.batch[FRONT_BYTES..]).next()?.ok()?;
-        let begin = FRONT_BYTES + BATCH_ENTRY_BYTES;
-        Some((tag, begin..begin + message.len()))
-    }
-
-    /// Puts the head in front of what is in the batch. A very short message that has it for itself travels without a batch
-    /// around it, so that it takes a line less of the memory through which it travels.
-    #[inline]
-    fn end_batch(&mut self, session: WireSession, head: &mut Head) {
-        let number = self.next_number();
-        let Some((tag, message)) = self.single() else {
-            return self.put_head(session, TaggedPacket::Batch { number }, head);
-        };
-        let front_bytes = if self.peer_reads_brief { BRIEF_FRONT_BYTES } else { FRONT_BYTES };
-        let end = front_bytes + message.len();
-        self.batch.copy_within(message, front_bytes);
-        self.batch.truncate(end);
-        if self.peer_reads_brief {
-            self.batch[0] = BRIEF_HEAD_BYTES as u8;
-            self.batch[1..BRIEF_FRONT_BYTES].copy_from_slice(&BriefHead { session, number, tag }.to_bytes());
-        } else {
-            self.put_head(session, TaggedPacket::One { number, tag }, head);
-        }
-    }
-
-    #[inline]
-    fn put_head(&mut self, session: WireSession, packet: TaggedPacket, head: &mut Head) {
-        put_tagged(head, session, packet);
-        self.batch[1..=HEADER_BYTES].copy_from_slice(head.as_bytes());
-    }
-}
 
 impl<L: Library> Outbound<L> {
     pub fn send_message(
