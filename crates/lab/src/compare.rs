@@ -48,7 +48,7 @@ pub struct RowOutcome {
     pub blocks: usize,
     /// farcall's figure, in the row's unit.
     pub farcall: f64,
-    /// What it is compared with, in the same unit; `None` for rows whose budget is absolute.
+    /// What it is compared with, in the same unit; `None` for rows that have nothing beside them.
     pub other: Option<f64>,
     /// farcall's figure over the other.
     pub ratio: Option<Ratio>,

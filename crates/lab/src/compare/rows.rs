@@ -211,7 +211,7 @@ impl Row {
         }
     }
 
-    /// The two sides, farcall first; only that one where the budget is absolute.
+    /// The two sides, farcall first; only that one where there is nothing to compare it with.
     pub(super) fn arms(&self, comparison: &Comparison, bench: &Bench) -> Result<Vec<Arm>, BenchError> {
         let effort = Effort::lasting(comparison.arm_lasting);
         let round_trip = |request_bytes, response_bytes| -> Result<Arm, BenchError> {
