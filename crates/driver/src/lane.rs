@@ -58,7 +58,8 @@ pub trait LaneSender: Send {
     /// again, even after its publication, until another record is begun.
     ///
     /// # Panics
-    /// When `offset` is not a multiple of [`RECORD_ALIGN`] or the record would cross the end of the ring.
+    /// Here, or when it is published: when `offset` is not a multiple of [`RECORD_ALIGN`] or the record would cross the end of
+    /// the ring.
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8];
 
     /// Makes the record of `length` bytes at `offset` visible to the peer, all at once, and at the latest with the next

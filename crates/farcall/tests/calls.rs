@@ -86,6 +86,21 @@ fn payloads_of_all_sizes_come_back_whole() {
     }
 }
 
+/// They share records or packets, which those of one call at a time never do.
+#[test]
+fn short_payloads_that_leave_together_come_back_whole() {
+    for pair in pairs() {
+        pair.client.wait_for(pair.server).expect("up");
+        let sent: Vec<_> = (0..40).map(|length| pattern(length as u64, length)).collect();
+        let begin =
+            |payload| pair.client.call(pair.server, ECHO, payload).within(LONG).start().expect("sent");
+        let calls: Vec<_> = sent.iter().map(begin).collect();
+        for (call, sent) in calls.into_iter().zip(&sent) {
+            assert!(*call.wait().expect("an echo") == sent[..], "{} bytes", sent.len());
+        }
+    }
+}
+
 #[test]
 fn a_message_over_the_limit_is_refused_and_says_the_limit() {
     for pair in pairs() {

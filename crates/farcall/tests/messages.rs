@@ -126,6 +126,22 @@ fn messages_of_all_sizes_arrive_whole() {
     }
 }
 
+/// They share records or packets, which those that wait for each other never do.
+#[test]
+fn short_messages_that_leave_together_arrive_whole() {
+    for pair in pairs() {
+        start_echo(&pair);
+        for length in 0..40 {
+            let sent = pattern(length as u64, length);
+            drop(pair.client.send(pair.server, THERE, &sent).within(LONG).start().expect("sent"));
+        }
+        for length in 0..40 {
+            let message = pair.client.receive(pair.server, BACK).within(LONG).wait().expect("a message");
+            assert!(*message == pattern(length as u64, length)[..], "{length} bytes");
+        }
+    }
+}
+
 #[test]
 fn the_three_ways_to_own_what_is_sent_come_to_the_same() {
     for pair in pairs() {

@@ -54,6 +54,7 @@ impl Outgoing<'_> {
 }
 
 impl<'a> From<&'a [u8]> for Outgoing<'a> {
+    #[inline]
     fn from(bytes: &'a [u8]) -> Self {
         Self::Slice(bytes)
     }

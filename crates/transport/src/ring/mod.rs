@@ -9,6 +9,7 @@
 mod ahead;
 mod copies;
 mod counters;
+mod entries;
 mod events;
 mod inbound;
 mod messages;

@@ -77,10 +77,12 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &mut self.sessions[slot];
         let ring_bytes = sender.ring_bytes() as u64;
         let entry_room = record_bytes_max(ring_bytes) as usize - RECORD_OVERHEAD - WORD_BYTES;
-        session.inline_bytes = self.config.inline_bytes.min(ENTRY_LENGTH_MAX).min(entry_room);
+        let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
+        let inline_bytes = self.config.inline_bytes.min(ENTRY_LENGTH_MAX).min(entry_room);
+        session.inline_bytes = inline_bytes.min(message_bytes_max);
         session.producer = Producer::new(ring_bytes, RUNWAY_BYTES as u64);
         session.consumer = Consumer::new(receive_ring_bytes as u64);
-        session.message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
+        session.message_bytes_max = message_bytes_max;
         session.calls_max = calls_max as usize;
         session.mail.source = Source::new(peer.identity.rank, peer.identity.endpoint);
         session.mail.send_window = SendWindow::new(peer.unexpected_lines);
@@ -146,19 +148,28 @@ impl<D: LaneDriver> Outbound<D> {
         self.doomed.pop()
     }
 
-    #[inline(always)]
-    fn reply_at_once(&mut self, slot: usize, request: RequestId, status: Status, payload: &[u8]) -> bool {
-        let message = response(request, status);
-        payload.len() <= self.sessions[slot].message_bytes_max && self.append_at_once(slot, message, payload)
+    #[inline(never)]
+    fn call_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        let is_sent = self.append_to_record(slot, header, payload);
+        self.sessions[slot].unanswered_calls += usize::from(is_sent);
+        self.counters.calls_sent.add(u64::from(is_sent));
+        is_sent
     }
 
     #[inline(never)]
-    fn reply_slowly(&mut self, slot: usize, request: RequestId, status: Status, payload: Outgoing<'_>) {
-        if payload.len() > self.sessions[slot].message_bytes_max {
-            let message = response(request, Status::AnswerTooLong);
-            return self.submit(slot, message, Outgoing::Slice(&[]));
+    fn reply_otherwise(&mut self, slot: usize, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        let message = response(request, status);
+        if let Outgoing::Slice(bytes) = payload
+            && self.append_at_once(slot, message, bytes)
+        {
+            return self.tracer.mark_reply(request);
         }
-        self.submit(slot, response(request, status), payload);
+        // It may leave at once, or have to wait for room.
+        self.tracer.mark_request(event::REPLIED, request);
+        if payload.len() <= self.sessions[slot].message_bytes_max {
+            return self.submit(slot, message, payload);
+        }
+        self.submit(slot, response(request, Status::AnswerTooLong), Outgoing::Slice(&[]));
     }
 }
 
@@ -197,37 +208,37 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
         let Some(slot) = self.slot_of(to) else { return false };
         let session = &mut self.sessions[slot];
-        let is_within = payload.len() <= session.message_bytes_max;
-        if !is_within || session.unanswered_calls >= session.calls_max {
+        if session.unanswered_calls >= session.calls_max || !session.may_append(payload) {
             return false;
         }
-        session.unanswered_calls += 1;
         let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
-        let is_sent = self.append_at_once(slot, message, payload);
-        if is_sent {
-            self.counters.calls_sent.increment();
-        } else {
-            self.sessions[slot].unanswered_calls -= 1;
+        let header = message.inline_header(payload.len()).to_word();
+        if !session.append_brief(header, payload) {
+            return self.call_in_record(slot, header, payload);
         }
-        is_sent
+        session.unanswered_calls += 1;
+        self.counters.calls_sent.increment();
+        true
     }
 
     #[inline]
     fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
         let Some(slot) = self.slot_of(request.session) else { return };
-        self.sessions[slot].unanswered_requests -= 1;
+        let session = &mut self.sessions[slot];
+        session.unanswered_requests -= 1;
         let payload = match payload.into_slice() {
             Ok(bytes) => {
-                if self.reply_at_once(slot, request, status, bytes) {
-                    return self.tracer.mark_reply(request);
+                if !self.tracer.is_on() && session.may_append(bytes) {
+                    let header = response(request, status).inline_header(bytes.len()).to_word();
+                    if session.append_brief(header, bytes) {
+                        return;
+                    }
                 }
                 Outgoing::Slice(bytes)
             }
             Err(payload) => payload,
         };
-        // It may leave at once, or have to wait for room.
-        self.tracer.mark_request(event::REPLIED, request);
-        self.reply_slowly(slot, request, status, payload);
+        self.reply_otherwise(slot, request, status, payload);
     }
 
     /// A request that has left cannot be called back; one that waits for room can.

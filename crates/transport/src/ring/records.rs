@@ -19,29 +19,6 @@ pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
 pub const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
 
 impl<S: LaneSender> Session<S> {
-    /// Writes an entry into the open record; false when none is open, or it has no room.
-    #[inline(always)]
-    pub fn append(&mut self, header: u64, payload: &[u8]) -> bool {
-        let batch = &mut self.batch;
-        let end = batch.used + WORD_BYTES + padded(payload.len());
-        if end > batch.room {
-            return false;
-        }
-        let sender = self.sender.as_mut().expect("sessions with an open record are up");
-        let record = sender.record(batch.offset, batch.room);
-        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..end - RECORD_HEADER_BYTES];
-        let (word, rest) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("it begins with its header");
-        *word = header.to_le_bytes();
-        match (rest.first_chunk_mut::<WORD_BYTES>(), <&[u8; WORD_BYTES]>::try_from(payload)) {
-            // A word needs no loop.
-            (Some(to), Ok(word)) => *to = *word,
-            _ => rest[..payload.len()].copy_from_slice(payload),
-        }
-        batch.used = end;
-        batch.entries += 1;
-        true
-    }
-
     /// Whether credit has to go back, and no record is about to carry it.
     #[inline(always)]
     pub fn must_return_credit(&self) -> bool {
@@ -170,17 +147,20 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline(always)]
     pub fn append_at_once(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
-        if payload.len() > session.inline_bytes || !session.backlog.is_empty() {
+        if !session.may_append(payload) {
             return false;
         }
         let header = message.inline_header(payload.len()).to_word();
-        session.append(header, payload) || self.append_to_next(slot, header, payload)
+        session.append_brief(header, payload) || self.append_to_record(slot, header, payload)
     }
 
-    /// Writes an entry into a record that is opened for it; false when there is no room.
+    /// Writes an entry into the open record, or into one that is opened for it; false when there is no room.
     #[inline(never)]
-    pub fn append_to_next(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+    pub fn append_to_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
+        if session.append(header, payload) {
+            return true;
+        }
         let entry_bytes = WORD_BYTES + padded(payload.len());
         let room = self.config.batch_bytes.max(RECORD_OVERHEAD + entry_bytes);
         // As `open_record`, where nothing is in the way of it.

@@ -154,7 +154,7 @@ pub struct Session<S> {
     pub returning: Option<BlockDescriptor>,
     pub calls_max: usize,
     pub message_bytes_max: usize,
-    /// Payloads up to this travel inside the ring.
+    /// Payloads up to this travel inside the ring; no more than `message_bytes_max`, and none before the session is up.
     pub inline_bytes: usize,
 }
 

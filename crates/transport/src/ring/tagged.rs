@@ -38,26 +38,28 @@ impl<D: LaneDriver> Outbound<D> {
     /// Sends a message that goes into a record now; false when it is too long for that or has to wait.
     #[inline]
     pub fn send_short(&mut self, slot: usize, tag: Tag, payload: &[u8]) -> bool {
-        let submitted = self.tracer.begin();
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
-        let may_leave = session.stage == Stage::Up
-            && session.mail.may_send(counted)
-            && payload.len() <= session.message_bytes_max.min(session.inline_bytes);
-        if !may_leave {
+        if !session.mail.may_send(counted) || payload.len() > session.inline_bytes {
             return false;
         }
         let header = Message::tagged(tag).inline_header(payload.len()).to_word();
-        if session.append(header, payload) {
-            self.tracer.mark_submitted(submitted, session.mail.send(counted), session.id);
+        // This way makes no call, so that there are no registers to be kept.
+        if !self.tracer.is_on() && session.append_brief(header, payload) {
+            session.mail.send(counted);
             return true;
         }
-        self.append_to_next(slot, header, payload) && self.count_sent(slot, counted, submitted)
+        self.send_in_record(slot, header, payload)
     }
 
-    fn count_sent(&mut self, slot: usize, counted: u32, submitted: Option<u64>) -> bool {
+    #[inline(never)]
+    fn send_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        let submitted = self.tracer.begin();
+        if !self.append_to_record(slot, header, payload) {
+            return false;
+        }
         let session = &mut self.sessions[slot];
-        self.tracer.mark_submitted(submitted, session.mail.send(counted), session.id);
+        self.tracer.mark_submitted(submitted, session.mail.send(lines(payload.len())), session.id);
         true
     }
 

@@ -167,14 +167,20 @@ impl CallTracer {
     }
 
     /// Marks that the handler of a request has returned, and the answer that waited for it, which leaves next.
-    #[inline]
+    #[inline(always)]
     pub fn end_handler(&self, request: RequestId) {
-        if let Some(now) = self.begin() {
-            let any_leaves = self.mark_held_reply(now);
-            self.mark_at(now, event::HANDLER_ENDED, wire_number(request.token), request.session);
-            self.share(any_leaves.then_some(now));
-            self.between.handled.store(NONE, Ordering::Relaxed);
+        if self.tracer.is_on() {
+            self.mark_end_of_handler(request);
         }
+    }
+
+    #[cold]
+    fn mark_end_of_handler(&self, request: RequestId) {
+        let now = self.clock.ticks();
+        let any_leaves = self.mark_held_reply(now);
+        self.mark_at(now, event::HANDLER_ENDED, wire_number(request.token), request.session);
+        self.share(any_leaves.then_some(now));
+        self.between.handled.store(NONE, Ordering::Relaxed);
     }
 
     /// Marks an answer that is in a record: now, or when its handler returns, before which it does not leave.
