@@ -19,7 +19,7 @@ use crate::{Burst, DownReason, Incoming, Sink};
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
 const RECORDS_PER_POLL: usize = 16;
 
-const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
+pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
 /// Whether to look for more behind an entry or a record.
@@ -143,6 +143,13 @@ impl<D: LaneDriver> Outbound<D> {
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
                     *patience = patience.after(Verdict::HandOn);
+                    continue;
+                }
+            }
+            if found.is_none() && matches!(entry.kind, EntryKind::Request | EntryKind::Response) {
+                let (end, taken) = self.deliver_calls(slot, record, at, entries - entries_read, sink)?;
+                if taken > 0 {
+                    (at, entries_read) = (end, entries_read + taken);
                     continue;
                 }
             }

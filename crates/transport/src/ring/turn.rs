@@ -6,9 +6,9 @@
 use core::mem::ManuallyDrop;
 
 use farcall_driver::{LaneDriver, RECORD_HEADER_BYTES, Record};
-use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
-use super::inbound::TOO_LONG;
+use super::inbound::{CUT_SHORT, TOO_LONG};
 use super::outbound::Outbound;
 use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
 
@@ -57,6 +57,33 @@ impl<D: LaneDriver> Outbound<D> {
             self.return_credit(slot);
         }
         Ok(())
+    }
+
+    /// Hands requests and responses to the sink, as many as follow each other, untraced; says where the next entry is, and how
+    /// many there were.
+    #[inline(never)]
+    pub fn deliver_calls(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        mut at: usize,
+        entries: u16,
+        sink: &mut dyn Sink,
+    ) -> Result<(usize, u16), DownReason> {
+        let mut taken = 0;
+        while taken < entries
+            && let Some(entry) = record.word(at).and_then(EntryHeader::of_call)
+        {
+            let payload = record.slice(at + WORD_BYTES, usize::from(entry.length)).ok_or(CUT_SHORT)?;
+            let payload = ManuallyDrop::new(self.inline(slot, payload)?);
+            match entry.kind {
+                EntryKind::Request => self.deliver_request(slot, entry, &payload, sink)?,
+                _ => self.deliver_response(slot, entry, &payload, sink)?,
+            }
+            at += WORD_BYTES + padded(payload.as_slice().len());
+            taken += 1;
+        }
+        Ok((at, taken))
     }
 
     #[inline(always)]
