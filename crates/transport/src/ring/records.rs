@@ -32,8 +32,9 @@ impl<S: LaneSender> Session<S> {
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
         }
-        let first_message = self.mail.sent;
-        self.batch = Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true };
+        let (first_message, filled) = (self.mail.sent, self.batch.filled);
+        self.batch =
+            Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true, filled };
     }
 
     /// Publishes the open record, if there is one.
@@ -108,6 +109,7 @@ impl<D: LaneDriver> Outbound<D> {
         while let Some(&slot) = self.dirty.get(index) {
             let session = &mut self.sessions[usize::from(slot)];
             session.publish(&self.tracer, &self.counters, &mut self.ahead);
+            session.batch.filled = 0;
             if session.sender.as_mut().expect("listed sessions are up").ring_doorbell() {
                 session.batch.listed = false;
                 self.dirty.swap_remove(index);
@@ -162,7 +164,7 @@ impl<D: LaneDriver> Outbound<D> {
             return true;
         }
         let entry_bytes = WORD_BYTES + padded(payload.len());
-        let room = self.config.batch_bytes.max(RECORD_OVERHEAD + entry_bytes);
+        let room = session.batch.next_bytes(self.config.batch_bytes).max(RECORD_OVERHEAD + entry_bytes);
         // As `open_record`, where nothing is in the way of it.
         if session.stage == Stage::Up
             && !session.batch.is_open()
@@ -190,13 +192,16 @@ impl<D: LaneDriver> Outbound<D> {
 
     #[inline(never)]
     fn open_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
+        let batch = &mut self.sessions[slot].batch;
+        batch.filled = batch.filled.saturating_add(u8::from(batch.is_open()));
+        let bytes_max = batch.next_bytes(self.config.batch_bytes);
         self.publish(slot);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
         loop {
             let session = &mut self.sessions[slot];
             match session.producer.reserve(bytes_min as u64) {
                 Reservation::At { offset, bytes } => {
-                    let room = bytes.min(self.config.batch_bytes.max(bytes_min));
+                    let room = bytes.min(bytes_max.max(bytes_min));
                     session.open(offset, room, &mut self.dirty);
                     return true;
                 }

@@ -41,13 +41,26 @@ pub struct Batch {
     pub first_message: u32,
     /// Whether the session is listed for the next flush.
     pub listed: bool,
+    /// Records that were full since the last flush.
+    pub filled: u8,
 }
+
+/// A record grows to so many bytes while a turn fills one after the other.
+pub const STREAM_RECORD_BYTES: usize = 4096;
 
 impl Batch {
     /// Whether a record is open.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.used > 0
+    }
+
+    /// How many bytes the next record may have, if the first after a flush has `bytes`. Each that is published costs
+    /// transfers of its first line, which the peer looks at, to and fro; short ones let the peer begin early. So they begin
+    /// short and grow.
+    #[inline]
+    pub fn next_bytes(&self, bytes: usize) -> usize {
+        bytes.max(STREAM_RECORD_BYTES.min(bytes << self.filled.min(8)))
     }
 
     /// No record is open any more; the rest is of the last one.
