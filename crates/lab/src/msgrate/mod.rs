@@ -65,7 +65,7 @@ pub enum Mode {
     Dynamic,
     /// Slots are posted with numbers that come back as events; the sender's memory is one slice.
     Pointer,
-    /// The receiver has a handler and posts nothing: there is no matching.
+    /// The receiver has a handler and posts nothing: there is no matching. Sends are waited for as with futures.
     Handler,
 }
 

@@ -53,8 +53,8 @@ pub fn send(
 ) -> Result<(), LoopError> {
     let slots = Slots::new(share);
     match mode {
-        Mode::Futures => futures(endpoint, peer, slots, limit),
-        Mode::Pointer | Mode::Handler => events(endpoint, peer, slots, limit),
+        Mode::Futures | Mode::Handler => futures(endpoint, peer, slots, limit),
+        Mode::Pointer => events(endpoint, peer, slots, limit),
         Mode::Callbacks => callbacks(endpoint, peer, slots, limit, true, false),
         Mode::CallbacksAvailable | Mode::CallbacksResubmit => {
             callbacks(endpoint, peer, slots, limit, false, false)
