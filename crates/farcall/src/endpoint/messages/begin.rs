@@ -81,7 +81,9 @@ pub fn at_once<'p>(
 ) -> Option<Outgoing<'p>> {
     let Destinations::One(peer) = to else { return Some(payload) };
     match payload.into_slice() {
-        Ok(bytes) => (!leaves(peer, bytes)).then_some(Outgoing::Slice(bytes)),
+        // Only a payload that is needed again is made again: it would have to be dropped.
+        Ok(bytes) if leaves(peer, bytes) => None,
+        Ok(bytes) => Some(Outgoing::Slice(bytes)),
         Err(payload) => Some(payload),
     }
 }

@@ -41,9 +41,16 @@ impl Sending<'_> {
     }
 
     /// Polls the endpoint until the send is complete.
-    pub fn wait(mut self) -> Result<(), SendError> {
-        let Some(id) = self.pending else { return Ok(()) };
-        self.endpoint.poll_until(|state| state.operations.is_done(id));
+    #[inline(always)]
+    pub fn wait(self) -> Result<(), SendError> {
+        if self.pending.is_none() { Ok(()) } else { self.wait_for_end() }
+    }
+
+    #[inline(never)]
+    fn wait_for_end(mut self) -> Result<(), SendError> {
+        if let Some(id) = self.pending {
+            self.endpoint.poll_until(|state| state.operations.is_done(id));
+        }
         self.fetch(None).expect("the operation is done")
     }
 
@@ -72,7 +79,7 @@ impl Future for Sending<'_> {
 }
 
 impl Drop for Sending<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some(id) = self.pending {
             self.endpoint.let_go(id);
