@@ -167,6 +167,12 @@ impl Mail {
         self.hands_on && self.matching.has_no_receives()
     }
 
+    /// Whether a receive or the sink waits for a message.
+    #[inline]
+    pub fn expects_messages(&self) -> bool {
+        self.hands_on || !self.matching.has_no_receives()
+    }
+
     /// A message came: the receive that gets it, which waits no longer, if there is one.
     #[inline(always)]
     pub fn take_receive(&mut self, source: Source, tag: Tag) -> Option<MessageId> {

@@ -37,7 +37,8 @@ impl<D: LaneDriver> Outbound<D> {
     /// for the next poll, with [`Patience::Once`].
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
-    /// line there would first have to come from the peer's cache, while an answer is ready to leave.
+    /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
+    /// something too, messages are taken for a stream, as long as somebody waits for another.
     #[inline(never)]
     pub fn receive(
         &mut self,
@@ -46,7 +47,8 @@ impl<D: LaneDriver> Outbound<D> {
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let record = match receiver.peek(self.sessions[slot].consumer.offset()) {
+        let session = &mut self.sessions[slot];
+        let record = match receiver.peek(session.consumer.offset()) {
             Ok(None) => return 0,
             Ok(Some(record)) => record,
             Err(fault) => {
@@ -54,6 +56,7 @@ impl<D: LaneDriver> Outbound<D> {
                 return 0;
             }
         };
+        session.finds = session.finds.saturating_add(1);
         if !self.take_turn(slot, record, sink) {
             return self.receive_records(slot, receiver, record, patience, sink);
         }
@@ -161,8 +164,10 @@ impl<D: LaneDriver> Outbound<D> {
             at += WORD_BYTES + padded(usize::from(entry.length));
             entries_read += 1;
         }
-        self.sessions[slot].consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
-        Ok(if entries == 1 { Flow::Stop } else { Flow::Continue })
+        let session = &mut self.sessions[slot];
+        session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
+        let is_stream = entries > 1 || session.finds > 1 && self.mail.expects_messages();
+        Ok(if is_stream { Flow::Continue } else { Flow::Stop })
     }
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.

@@ -136,10 +136,12 @@ impl<D: LaneDriver> Transport for Ring<D> {
         }
         let mut received = 0;
         for (slot, receiver) in self.receivers.iter().enumerate() {
-            if let Some(receiver) = receiver
-                && receiver.may_have_record(self.outbound.sessions[slot].consumer.offset())
-            {
+            let Some(receiver) = receiver else { continue };
+            let session = &mut self.outbound.sessions[slot];
+            if receiver.may_have_record(session.consumer.offset()) {
                 received += self.outbound.receive(slot, receiver, Patience::Once, sink);
+            } else {
+                session.finds = 0;
             }
         }
         if received == 0 && self.outbound.ahead.is_due {

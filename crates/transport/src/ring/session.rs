@@ -155,6 +155,8 @@ pub struct Session<S> {
     pub backlog: VecDeque<Waiting>,
     /// Tagged messages wait in a queue of their own, so that a full window does not hold up calls.
     pub mail: Correspondent,
+    /// Polls in a row that found a record.
+    pub finds: u8,
     /// The record that was left in the middle.
     pub reading: Option<Reading>,
     /// Our calls that have no response yet.
@@ -184,6 +186,7 @@ impl<S> Session<S> {
             batch: Batch::default(),
             backlog: VecDeque::new(),
             mail: Correspondent::default(),
+            finds: 0,
             reading: None,
             unanswered_calls: 0,
             unanswered_requests: 0,
