@@ -9,6 +9,7 @@
 mod ahead;
 mod copies;
 mod counters;
+mod delivery;
 mod entries;
 mod events;
 mod inbound;

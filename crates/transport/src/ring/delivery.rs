@@ -1,0 +1,136 @@
+//! An entry of a record, to whom it is for.
+
+use farcall_driver::{Block, BlockDescriptor, LaneDriver, Record};
+use farcall_protocol::matching::Tag;
+use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES};
+
+use super::inbound::{CUT_SHORT, Flow, TOO_LONG};
+use super::outbound::Outbound;
+use super::session::{DESCRIPTOR_BYTES, reason_of};
+use super::tagged::overrun;
+use crate::mail::{Patience, Verdict};
+use crate::trace::event;
+use crate::{DownReason, Incoming, Sink};
+
+impl<D: LaneDriver> Outbound<D> {
+    /// Hands an entry to the sink, unless it has to stay where it is.
+    #[inline]
+    pub fn deliver_entry(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        record: Record<'_>,
+        at: usize,
+        patience: &mut Patience,
+        sink: &mut dyn Sink,
+    ) -> Result<Flow, DownReason> {
+        let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
+        match entry.kind {
+            EntryKind::Request => {
+                let payload = self.inline(slot, payload)?;
+                self.deliver_request(slot, entry, &payload, sink)?;
+            }
+            EntryKind::Response => {
+                let payload = self.inline(slot, payload)?;
+                self.deliver_response(slot, entry, &payload, sink)?;
+            }
+            EntryKind::RequestBlock => {
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
+                self.tracer.mark(event::DISPATCHED, entry.call, self.sessions[slot].id);
+                self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
+                // Reading so much took long; the answer leaves before the next.
+                self.publish(slot);
+            }
+            EntryKind::ResponseBlock => {
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
+                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)?;
+            }
+            EntryKind::BlockReturn => {
+                let block = descriptor(entry, record, at)?;
+                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)?;
+            }
+            EntryKind::PrefetchHint => {
+                let bytes = descriptor(entry, record, at)?;
+                // Both bound what a peer can have done for it by one record.
+                if bytes.length > PREFETCH_BYTES_MAX as u64 || at + DESCRIPTOR_BYTES != record.len() {
+                    return Err(Violation("a prefetch hint over the limit or not at the end").into());
+                }
+                self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)?;
+            }
+            EntryKind::Message => {
+                let payload = self.inline(slot, payload)?;
+                let verdict =
+                    self.arrive(slot, Tag(entry.call), &payload, *patience == Patience::Once, sink)?;
+                if verdict == Verdict::Left {
+                    return Ok(Flow::Stop);
+                }
+                *patience = patience.after(verdict);
+            }
+            EntryKind::MessageBlock => {
+                let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
+                self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
+            }
+            EntryKind::MessageCredit => {
+                self.sessions[slot].mail.send_window.credit(entry.call).map_err(overrun)?;
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// All entries of a record are there when the first is; the others' turn comes after what is done with those before.
+    #[cold]
+    pub fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64, is_first: bool) {
+        let (tracer, session) = (&self.tracer, &self.sessions[slot]);
+        let mark = |event, number| tracer.mark_at(found, event, number, session.id);
+        tracer.share(None);
+        match entry.kind {
+            EntryKind::Request => {
+                mark(event::REQUEST_RECEIVED, entry.call);
+                let turn = if is_first { found } else { tracer.begin().unwrap_or(found) };
+                tracer.mark_at(turn, event::DISPATCHED, entry.call, session.id);
+                tracer.share(Some(turn));
+            }
+            EntryKind::RequestBlock => mark(event::REQUEST_RECEIVED, entry.call),
+            EntryKind::Response => {
+                mark(event::RESPONSE_RECEIVED, entry.call);
+                tracer.share(is_first.then_some(found));
+            }
+            EntryKind::ResponseBlock => mark(event::RESPONSE_RECEIVED, entry.call),
+            // The next to be received. One that has to stay where it is will be marked again.
+            EntryKind::Message | EntryKind::MessageBlock => {
+                mark(event::MESSAGE_RECEIVED, session.mail.received);
+            }
+            _ => {}
+        }
+    }
+
+    fn borrow(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        record: Record<'_>,
+        at: usize,
+    ) -> Result<Option<Block>, DownReason> {
+        let block = descriptor(entry, record, at)?;
+        let session = &mut self.sessions[slot];
+        if block.length > session.message_bytes_max as u64 {
+            return Err(TOO_LONG.into());
+        }
+        let Some(block) = self.driver.borrow(session.lane, block).map_err(reason_of)? else {
+            return Ok(None);
+        };
+        session.borrowed_blocks += 1;
+        self.note_need();
+        self.counters.blocks_received.increment();
+        Ok(Some(block))
+    }
+}
+
+fn descriptor(entry: EntryHeader, record: Record<'_>, at: usize) -> Result<BlockDescriptor, DownReason> {
+    if usize::from(entry.length) != DESCRIPTOR_BYTES {
+        return Err(Violation("a block descriptor of the wrong length").into());
+    }
+    let offset = record.word(at).ok_or(CUT_SHORT)?;
+    let length = record.word(at + WORD_BYTES).ok_or(CUT_SHORT)?;
+    Ok(BlockDescriptor { offset, length })
+}
