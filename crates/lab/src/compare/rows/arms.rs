@@ -1,0 +1,124 @@
+//! How the two sides of a row are measured.
+
+use core::time::Duration;
+
+use farcall_limit::{Copies, Effort, best_bandwidth_plan, best_ring_variant};
+
+use super::{Kind, MESSAGES_WINDOW, RATE_BYTES, Row, SHORT_BYTES};
+use crate::bench::{Bench, BenchError, RoundTripLimit};
+use crate::compare::Comparison;
+use crate::compare::arm::{Arm, Figure};
+use crate::echo::REQUEST_BYTES;
+use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
+use crate::msgrate::{MessageRate, Mode};
+
+/// For each second of an arm so many messages are sent: their number is given, and not the time.
+const MESSAGES_PER_SECOND: f64 = 10e6;
+
+/// The longest that they may take.
+const MESSAGES_LASTING_MAX: Duration = Duration::from_secs(60);
+
+/// Objects of the store that is read. They stay in the caches: what is judged is the way to them.
+const OBJECTS: u64 = 1000;
+
+impl Row {
+    /// The two sides, farcall first; only that one where there is nothing to compare it with.
+    pub(in crate::compare) fn arms(
+        &self,
+        comparison: &Comparison,
+        bench: &Bench,
+    ) -> Result<Vec<Arm>, BenchError> {
+        let effort = Effort::lasting(comparison.arm_lasting);
+        let round_trip = |request_bytes, response_bytes| -> Result<Arm, BenchError> {
+            let (transport, settings) = (self.transport, &comparison.settings);
+            let limit = RoundTripLimit::beside(transport, settings, bench, request_bytes, response_bytes)?;
+            Ok(Arm::RoundTrip { limit, effort })
+        };
+        let exchange = |request_bytes, response_bytes, buffers| {
+            let exchange = self.exchange(comparison, request_bytes, response_bytes, buffers);
+            Arm::Exchange { exchange, figure: self.figure() }
+        };
+        Ok(match self.kind {
+            Kind::Echo => vec![
+                exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
+                round_trip(REQUEST_BYTES, SHORT_BYTES)?,
+            ],
+            Kind::EchoBeside(calls) => {
+                let limit = RoundTripLimit::of_calls(&comparison.settings, calls, REQUEST_BYTES, SHORT_BYTES);
+                vec![exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied), Arm::RoundTrip { limit, effort }]
+            }
+            Kind::CallRate => vec![exchange(RATE_BYTES, RATE_BYTES, Buffers::Read)],
+            Kind::MessageRate(mode) => {
+                let variant = best_ring_variant(bench.cores(), RATE_BYTES)?;
+                vec![
+                    Arm::Messages(self.message_rate(comparison, mode)),
+                    Arm::Ring { variant, payload_bytes: RATE_BYTES, effort },
+                ]
+            }
+            Kind::StoreRead => {
+                let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: comparison.seed };
+                let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
+                let read = Exchange { workload: Workload::Store(work), request_bytes: 0, ..echo.clone() };
+                Vec::from(
+                    [read, echo].map(|exchange| Arm::Exchange { exchange, figure: Figure::MedianNanos }),
+                )
+            }
+            Kind::Loaned(bytes) => vec![
+                exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
+                exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
+            ],
+            Kind::PingPong(bytes) => vec![exchange(bytes, bytes, Buffers::Copied), round_trip(bytes, bytes)?],
+            Kind::Bulk(bytes) => {
+                let plan = best_bandwidth_plan(bench.cores(), bytes, Copies::One)?;
+                vec![exchange(bytes, 0, Buffers::Read), Arm::Stream { plan, effort }]
+            }
+        })
+    }
+
+    fn figure(&self) -> Figure {
+        match self.kind {
+            Kind::CallRate => Figure::CallsPerSecond,
+            Kind::Bulk(_) => Figure::SentBytesPerSecond,
+            _ => Figure::MedianNanos,
+        }
+    }
+
+    fn exchange(
+        &self,
+        comparison: &Comparison,
+        request_bytes: usize,
+        response_bytes: usize,
+        buffers: Buffers,
+    ) -> Exchange {
+        Exchange {
+            transport: self.transport.name().to_owned(),
+            settings: comparison.assignments.clone(),
+            workload: Workload::Echo,
+            request_bytes,
+            response_bytes,
+            buffers,
+            timing: if self.figure() == Figure::MedianNanos { Timing::EachCall } else { Timing::Window },
+            in_flight: self.in_flight(),
+            clients: 1,
+            servers: 1,
+            warmup_calls: 0,
+            calls: u64::MAX,
+            lasting: comparison.arm_lasting,
+        }
+    }
+
+    fn message_rate(&self, comparison: &Comparison, mode: Mode) -> MessageRate {
+        MessageRate {
+            transport: self.transport.name().to_owned(),
+            settings: comparison.assignments.clone(),
+            mode,
+            message_bytes: RATE_BYTES,
+            in_flight: MESSAGES_WINDOW,
+            messages: (comparison.arm_lasting.as_secs_f64() * MESSAGES_PER_SECOND).ceil() as u64,
+            threads: 1,
+            raw: None,
+            traced: false,
+            lasting: MESSAGES_LASTING_MAX.max(comparison.arm_lasting * 10),
+        }
+    }
+}
