@@ -117,7 +117,9 @@ impl<L: Library> LibraryTransport<L> {
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         let mut taken = 0;
+        self.outbound.patience = Patience::Once;
         if let Some(held) = self.outbound.held.take() {
+            self.outbound.patience = Patience::Used;
             self.outbound.go_on(held, Patience::Used, sink);
             taken += 1;
         }

@@ -43,6 +43,8 @@ pub struct Outbound<L: Library> {
     excesses: Vec<(SessionId, String)>,
     pub mail: Mail,
     pub held: Option<Held<L::Arrival>>,
+    /// Whether the next message that nobody expects may be left in this poll.
+    pub patience: Patience,
     /// How much of a peer's messages may wait here.
     pub(super) unexpected_lines: u32,
     /// Sessions with messages that leave with the next flush.
@@ -74,6 +76,7 @@ impl<L: Library> Outbound<L> {
             excesses: Vec::new(),
             mail: Mail::new(seed),
             held: None,
+            patience: Patience::Once,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),
             tracer: CallTracer::default(),

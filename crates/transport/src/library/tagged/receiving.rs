@@ -97,7 +97,7 @@ impl<L: Library> Outbound<L> {
             self.put_aside(id, number, Early { contents, payload: Kept::from(payload), found });
             return None;
         }
-        self.deliver(Rest { id, contents, at: 0, found }, payload, Patience::Once, sink)
+        self.deliver(Rest { id, contents, at: 0, found }, payload, self.patience, sink)
     }
 
     /// Keeps a packet until those in front of it have come.
@@ -176,6 +176,7 @@ impl<L: Library> Outbound<L> {
         };
         if rest.found.is_none() && self.read_expected(rest.id, &mut batch, sink)? > 0 {
             patience = patience.after_a_receive();
+            self.patience = Patience::Once;
         }
         loop {
             let at = bytes.len() - batch.unread();
@@ -204,6 +205,7 @@ impl<L: Library> Outbound<L> {
         let lines = lines(bytes).min(lines_max(self.unexpected_lines));
         channel.tagged.mail.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
         self.counters.messages_received.increment();
+        self.patience = Patience::Once;
         if !matches!(payload, Incoming::Borrowed(message) if sink.received_at_once(receive, session, tag, message))
         {
             sink.received(self, receive, Envelope { session, tag, bytes }, payload);
@@ -265,6 +267,7 @@ impl<L: Library> Outbound<L> {
         let leave = patience == Patience::Once;
         let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, leave);
         let verdict = verdict.map_err(|_| OVERRUN)?;
+        self.patience = self.patience.after(verdict);
         if let Some(found) = of.found.filter(|_| verdict != Verdict::Left) {
             self.tracer.mark_at(found, event::MESSAGE_RECEIVED, number, envelope.session);
         }
