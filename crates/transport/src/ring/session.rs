@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
+use farcall_driver::{BlockDescriptor, LaneFault, LaneId, RECORD_ALIGN};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
@@ -45,8 +45,11 @@ pub struct Batch {
     pub filled: u8,
 }
 
-/// A record grows to so many bytes while a turn fills one after the other.
-pub const STREAM_RECORD_BYTES: usize = 4096;
+/// Records grow to so many bytes while a turn fills one after the other.
+const GROWN_BYTES_MAX: usize = 4096;
+
+/// By so many doublings the shortest record, of a line, has grown: no shift overflows.
+const DOUBLINGS_MAX: u8 = (GROWN_BYTES_MAX / RECORD_ALIGN).ilog2() as u8;
 
 impl Batch {
     /// Whether a record is open.
@@ -60,7 +63,7 @@ impl Batch {
     /// short and grow.
     #[inline]
     pub fn next_bytes(&self, bytes: usize) -> usize {
-        bytes.max(STREAM_RECORD_BYTES.min(bytes << self.filled.min(8)))
+        bytes.max(GROWN_BYTES_MAX.min(bytes << self.filled.min(DOUBLINGS_MAX)))
     }
 
     /// No record is open any more; the rest is of the last one.
