@@ -119,8 +119,8 @@ impl<L: Library> LibraryTransport<L> {
         let mut taken = 0;
         self.outbound.patience = Patience::Once;
         if let Some(held) = self.outbound.held.take() {
-            self.outbound.patience = Patience::Used;
-            self.outbound.go_on(held, Patience::Used, sink);
+            self.outbound.patience = Patience::Waited;
+            self.outbound.go_on(held, sink);
             taken += 1;
         }
         // What is left holds up what comes after it, for a turn.

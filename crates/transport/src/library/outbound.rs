@@ -172,9 +172,9 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Reads what was left of a message.
-    pub fn go_on(&mut self, held: Held<L::Arrival>, patience: Patience, sink: &mut dyn Sink) {
+    pub fn go_on(&mut self, held: Held<L::Arrival>, sink: &mut dyn Sink) {
         let Held { arrival, rest } = held;
-        let rest = self.deliver(rest, &arrival.payload(), patience, sink);
+        let rest = self.deliver(rest, &arrival.payload(), sink);
         self.hold_or_release(arrival, rest);
     }
 
@@ -199,7 +199,8 @@ impl<L: Library> Outbound<L> {
                     self.any_ended = true;
                     // What has arrived can still be received.
                     if let Some(held) = self.held.take_if(|held| held.rest.id == id) {
-                        self.go_on(held, Patience::Never, sink);
+                        self.patience = Patience::Never;
+                        self.go_on(held, sink);
                     }
                     let reason = self.reason_of(id, reason);
                     if let Some(mut channel) = self.take_channel(id) {

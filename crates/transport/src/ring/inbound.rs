@@ -88,7 +88,8 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> usize {
         let mut records = 0;
         let mut record = first;
-        let mut patience = if self.sessions[slot].reading.is_some() { patience.used() } else { patience };
+        let left = self.sessions[slot].reading.is_some() && patience == Patience::Once;
+        let mut patience = if left { Patience::Waited } else { patience };
         loop {
             match self.deliver(slot, record, &mut patience, sink) {
                 Ok(Flow::Halt) => return records,

@@ -1,5 +1,7 @@
 //! In: packets in the order of their numbers, and their messages to who wants them.
 
+use core::mem;
+
 use farcall_protocol::matching::{Tag, WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
@@ -97,7 +99,7 @@ impl<L: Library> Outbound<L> {
             self.put_aside(id, number, Early { contents, payload: Kept::from(payload), found });
             return None;
         }
-        self.deliver(Rest { id, contents, at: 0, found }, payload, self.patience, sink)
+        self.deliver(Rest { id, contents, at: 0, found }, payload, sink)
     }
 
     /// Keeps a packet until those in front of it have come.
@@ -120,15 +122,9 @@ impl<L: Library> Outbound<L> {
 
     /// Hands on what is left of a packet whose turn it is, and those that waited for it. Gives what is left then.
     #[inline]
-    pub fn deliver(
-        &mut self,
-        rest: Rest,
-        payload: &Incoming<'_>,
-        patience: Patience,
-        sink: &mut dyn Sink,
-    ) -> Option<Rest> {
+    pub fn deliver(&mut self, rest: Rest, payload: &Incoming<'_>, sink: &mut dyn Sink) -> Option<Rest> {
         let id = rest.id;
-        let left = match self.read(rest, payload, patience, sink) {
+        let left = match self.read(rest, payload, sink) {
             Ok(None) => self.deliver_early(id, sink),
             left => left,
         };
@@ -149,7 +145,9 @@ impl<L: Library> Outbound<L> {
             self.channel(id).and_then(|channel| channel.tagged.pop())
         {
             // They lie here already, so that nothing is won by leaving them.
-            self.read(Rest { id, contents, at: 0, found }, &payload.as_incoming(), Patience::Never, sink)?;
+            let patience = mem::replace(&mut self.patience, Patience::Never);
+            self.read(Rest { id, contents, at: 0, found }, &payload.as_incoming(), sink)?;
+            self.patience = patience;
         }
         Ok(None)
     }
@@ -160,7 +158,6 @@ impl<L: Library> Outbound<L> {
         &mut self,
         rest: Rest,
         payload: &Incoming<'_>,
-        mut patience: Patience,
         sink: &mut dyn Sink,
     ) -> Result<Option<Rest>, &'static str> {
         let bytes = payload.as_slice();
@@ -169,24 +166,22 @@ impl<L: Library> Outbound<L> {
                 if rest.found.is_none() && self.give_expected(rest.id, tag, payload, sink)? {
                     return Ok(None);
                 }
-                let verdict = self.arrive(&rest, tag, payload, patience, sink)?;
+                let verdict = self.arrive(&rest, tag, payload, sink)?;
                 return Ok((verdict == Verdict::Left).then_some(rest));
             }
             Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
         };
         if rest.found.is_none() && self.read_expected(rest.id, &mut batch, sink)? > 0 {
-            patience = patience.after_a_receive();
-            self.patience = Patience::Once;
+            self.patience = self.patience.after_a_receive();
         }
         loop {
             let at = bytes.len() - batch.unread();
             let Some(entry) = batch.next() else { return Ok(None) };
             let (tag, message) = entry.map_err(|malformed| malformed.what)?;
-            let verdict = self.arrive(&rest, tag, &Incoming::Borrowed(message), patience, sink)?;
+            let verdict = self.arrive(&rest, tag, &Incoming::Borrowed(message), sink)?;
             if verdict == Verdict::Left {
                 return Ok(Some(Rest { at, ..rest }));
             }
-            patience = patience.after(verdict);
         }
     }
 
@@ -205,7 +200,7 @@ impl<L: Library> Outbound<L> {
         let lines = lines(bytes).min(lines_max(self.unexpected_lines));
         channel.tagged.mail.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
         self.counters.messages_received.increment();
-        self.patience = Patience::Once;
+        self.patience = self.patience.after_a_receive();
         if !matches!(payload, Incoming::Borrowed(message) if sink.received_at_once(receive, session, tag, message))
         {
             sink.received(self, receive, Envelope { session, tag, bytes }, payload);
@@ -253,7 +248,6 @@ impl<L: Library> Outbound<L> {
         of: &Rest,
         tag: Tag,
         payload: &Incoming<'_>,
-        patience: Patience,
         sink: &mut dyn Sink,
     ) -> Result<Verdict, &'static str> {
         let id = of.id;
@@ -264,7 +258,7 @@ impl<L: Library> Outbound<L> {
         let envelope = Envelope { session: crate::SessionId(id.0), tag, bytes };
         let number = channel.tagged.mail.received;
         let counted = lines(bytes).min(lines_max(self.unexpected_lines));
-        let leave = patience == Patience::Once;
+        let leave = self.patience == Patience::Once;
         let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, leave);
         let verdict = verdict.map_err(|_| OVERRUN)?;
         self.patience = self.patience.after(verdict);

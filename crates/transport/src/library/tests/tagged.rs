@@ -90,6 +90,25 @@ fn short_messages_share_a_message_of_the_library() {
 }
 
 #[test]
+fn messages_that_nobody_expects_hold_up_the_others_for_a_turn_and_not_for_one_each() {
+    let mut world = World::with_mail();
+    for number in 0..10 {
+        assert!(matches!(world.post_at_server(number, Some(1)), ReceiveProgress::Posted));
+    }
+    for _ in 0..10 {
+        for tag in [1, 2] {
+            assert_eq!(world.send(0, tag, b"alone"), Ok(SendProgress::Done));
+            assert!(world.caller.transport.flush());
+        }
+    }
+    for _ in 0..2 {
+        world.server.transport.poll(world.now, &mut world.server.log);
+    }
+    assert_eq!(world.received().len(), 10);
+    assert_eq!(world.post.boxes()[1].letters.len(), 0);
+}
+
+#[test]
 fn a_very_short_message_alone_travels_without_a_batch_around_it() {
     let mut world = World::with_mail();
     let mut last_letter = |messages: &[&[u8]]| {
