@@ -207,11 +207,14 @@ impl<D: LaneDriver> Outbound<D> {
             sink.messages(self, id, &mut lent);
             burst = lent;
         } else {
+            // Where one message cannot be taken at once, the next most likely cannot.
+            let mut at_once = true;
             while let Some(message) = burst.peek() {
                 let Some(receive) = self.mail.take_receive(source, message.tag) else { break };
                 burst.advance(message);
                 let ShortMessage { tag, payload } = message;
-                if !sink.received_at_once(receive, id, tag, payload) {
+                at_once = at_once && sink.received_at_once(receive, id, tag, payload);
+                if !at_once {
                     let envelope = Envelope { session: id, tag, bytes: payload.len() };
                     sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
                 }

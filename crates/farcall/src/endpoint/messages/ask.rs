@@ -6,6 +6,7 @@ use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, Sess
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, ReceiveError};
 use super::wanted::Wanted;
+use crate::endpoint::context::Context;
 use crate::endpoint::core::Core;
 use crate::endpoint::operations::{NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
@@ -40,14 +41,43 @@ impl Core {
     /// Asks for a message for a future, where nothing stands in the way; its arguments travel in registers.
     #[inline(never)]
     pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
-        let deadline = self.state.messages.deadline(self.state.now, None);
-        let id = self.state.operations.add_receive_future(session, deadline, room)?;
-        let is_posted = self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
-        if !is_posted {
-            self.state.operations.take_back(id);
-        }
-        is_posted.then_some(id)
+        let Self { transport, state, .. } = self;
+        let post = |receive| transport.receive_at_once(receive, Origin { source, session }, tag);
+        add_at_once(state, session, room, post)
     }
+}
+
+impl Context<'_> {
+    /// As that of the endpoint.
+    #[inline(never)]
+    pub(super) fn ask_at_once(
+        &mut self,
+        session: SessionId,
+        source: Source,
+        tag: Tag,
+        room: u32,
+    ) -> Option<CallId> {
+        let Self { outbox, state } = self;
+        let post = |receive| outbox.receive_at_once(receive, Origin { source, session }, tag);
+        add_at_once(state, session, room, post)
+    }
+}
+
+/// Adds a receive for a future if it can be posted.
+#[inline(always)]
+fn add_at_once(
+    state: &mut State,
+    session: SessionId,
+    room: u32,
+    post: impl FnOnce(MessageId) -> bool,
+) -> Option<CallId> {
+    let deadline = state.messages.deadline(state.now, None);
+    let id = state.operations.add_receive_future(session, deadline, room)?;
+    let is_posted = post(MessageId(id.0));
+    if !is_posted {
+        state.operations.take_back(id);
+    }
+    is_posted.then_some(id)
 }
 
 #[inline]

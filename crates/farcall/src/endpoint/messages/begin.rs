@@ -5,6 +5,7 @@ use core::time::Duration;
 use farcall_transport::{CallId, MessageId, Outbox, Outgoing, Payload, SendProgress, SendRefused, Tag};
 
 use super::outcome::SendError;
+use crate::endpoint::context::Context;
 use crate::endpoint::core::Core;
 use crate::endpoint::operations::{Completion, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
@@ -45,25 +46,29 @@ impl Parts {
 /// Hands a message to the transport, which most often is the end of it.
 #[inline(always)]
 pub fn begin(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
+    context: &mut Context<'_>,
     to: Destinations<'_>,
     tag: Tag,
     payload: Outgoing<'_>,
 ) -> Result<Begun, SendError> {
-    let leaves = |peer: Peer, bytes: &[u8]| {
-        let has_left = outbox.send_at_once(peer.session, tag, bytes);
-        state.counters.messages.add(u64::from(has_left));
-        has_left
-    };
-    match at_once(to, payload, leaves) {
+    match at_once(to, payload, |peer, bytes| context.send_at_once(peer, tag, bytes)) {
         None => Ok(Begun::Done),
-        Some(payload) => begin_slowly(outbox, state, to, tag, payload),
+        Some(payload) => begin_slowly(context.outbox, context.state, to, tag, payload),
+    }
+}
+
+impl Context<'_> {
+    /// Sends a message to one peer if that is its end; otherwise nothing has happened.
+    #[inline(always)]
+    pub(super) fn send_at_once(&mut self, to: Peer, tag: Tag, payload: &[u8]) -> bool {
+        let has_left = self.outbox.send_at_once(to.session, tag, payload);
+        self.state.counters.messages.add(u64::from(has_left));
+        has_left
     }
 }
 
 impl Core {
-    /// Sends a message to one peer if that is its end; otherwise nothing has happened.
+    /// As that of a context.
     #[inline(always)]
     pub fn send_at_once(&mut self, to: Peer, tag: Tag, payload: &[u8]) -> bool {
         let has_left = self.transport.send_at_once(to.session, tag, payload);

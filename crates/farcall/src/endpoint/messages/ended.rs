@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 
 use super::outcome::{KeptMessage, ReceiveError, Received};
 use crate::endpoint::callback::{ReceiveCallback, SendCallback};
-use crate::endpoint::context::Context;
+use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
+use crate::endpoint::state::State;
 
 /// Operations that ended when they began, until the next poll runs their callbacks: of each kind the oldest first.
 #[derive(Default)]
@@ -22,6 +23,15 @@ impl EndedAtOnce {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty() && self.received.is_empty()
+    }
+}
+
+impl State {
+    /// A send has left when it was asked for. There is no operation for it.
+    #[inline]
+    pub fn ended_at_once(&mut self, callback: SendCallback) -> Option<Operation> {
+        self.messages.ended.sent.push_back(callback);
+        None
     }
 }
 

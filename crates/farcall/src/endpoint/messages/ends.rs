@@ -25,9 +25,6 @@ impl Turn<'_, '_> {
     ) {
         self.state.counters.received.increment();
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
-        if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
-            return;
-        }
         if let Some(callback) = self.state.operations.end_receive_callback(id, envelope.bytes) {
             let outcome = &Ok(Received { peer, tag, payload });
             return callback.run(&mut Context { outbox, state: self.state }, outcome);
@@ -37,6 +34,9 @@ impl Turn<'_, '_> {
         {
             let outcome = &Ok(Received { peer, tag, payload });
             return events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+        }
+        if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
+            return;
         }
         self.end_receive_slowly(outbox, id, peer, envelope, payload);
     }

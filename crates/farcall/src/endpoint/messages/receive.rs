@@ -3,7 +3,7 @@
 use core::future::IntoFuture;
 use core::time::Duration;
 
-use farcall_transport::{CallId, Source};
+use farcall_transport::CallId;
 
 use super::ask::begin;
 use super::outcome::{Message, ReceiveError, ReceiveOutcome};
@@ -14,7 +14,6 @@ use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::{Completion, Operations};
-use crate::endpoint::sessions::Peer;
 
 /// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `post` or `.await`.
 #[must_use = "a message is asked for by `wait`, `start`, `then`, `post` or `.await`"]
@@ -54,12 +53,13 @@ impl<'e> ReceiveMessage<'e> {
     /// Always inlined: a receive that is given back through memory would be read there before it is whole.
     #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
-        let Self { endpoint, wanted: Wanted { from, tag, room, timeout } } = self;
-        if let (Some(Peer { session, rank, endpoint: number }), Some(tag), None) = (from, tag, timeout)
-            && let Some(id) = endpoint.core().ask_at_once(session, Source::new(rank, number), tag, room)
+        let Self { endpoint, wanted } = self;
+        if let Some((session, source, tag, room)) = wanted.exact()
+            && let Some(id) = endpoint.core().ask_at_once(session, source, tag, room)
         {
             return Ok(Receiving { endpoint, pending: Some(id) });
         }
+        let Wanted { from, tag, room, timeout } = wanted;
         // Put together again, so that what is asked for at once is never in memory.
         match (Self { endpoint, wanted: Wanted { from, tag, room, timeout } }).ask() {
             Ok(id) => Ok(Receiving { endpoint, pending: Some(id) }),
@@ -80,11 +80,18 @@ impl<'e> ReceiveMessage<'e> {
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll.
+    #[inline]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
         let core = &mut *self.endpoint.core();
+        if let Some((session, source, tag, room)) = self.wanted.exact()
+            && let Some(id) = core.ask_at_once(session, source, tag, room)
+        {
+            core.state.operations.turn_to_callback(id, ReceiveCallback::new(callback));
+            return Ok(Operation(id));
+        }
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
         then(&mut context, &self.wanted, ReceiveCallback::new(callback))
     }
@@ -128,11 +135,19 @@ impl ContextReceive<'_, '_> {
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll or later in this one.
+    #[inline]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
-        then(self.context, &self.wanted, ReceiveCallback::new(callback))
+        let Self { context, wanted } = self;
+        if let Some((session, source, tag, room)) = wanted.exact()
+            && let Some(id) = context.ask_at_once(session, source, tag, room)
+        {
+            context.state.operations.turn_to_callback(id, ReceiveCallback::new(callback));
+            return Ok(Operation(id));
+        }
+        then(context, &wanted, ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or later in this one.

@@ -65,13 +65,18 @@ impl<'e> SendMessage<'e, '_> {
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll.
+    #[inline]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
-        let core = &mut *self.endpoint.core();
+        let Self { endpoint, to, tag, payload, timeout } = self;
+        let core = &mut *endpoint.core();
+        let Some(payload) = at_once(to, payload, |peer, bytes| core.send_at_once(peer, tag, bytes)) else {
+            return Ok(core.state.ended_at_once(SendCallback::new(callback)));
+        };
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then(&mut context, self.to, self.tag, self.payload, self.timeout, SendCallback::new(callback))
+        then_slowly(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
     }
 
     /// Sends the message; its end is an event with this token, in a later poll.
@@ -109,17 +114,22 @@ impl ContextSend<'_, '_, '_> {
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll.
+    #[inline]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
-        then(self.context, self.to, self.tag, self.payload, self.timeout, SendCallback::new(callback))
+        let Self { context, to, tag, payload, timeout } = self;
+        let Some(payload) = at_once(to, payload, |peer, bytes| context.send_at_once(peer, tag, bytes)) else {
+            return Ok(context.state.ended_at_once(SendCallback::new(callback)));
+        };
+        then_slowly(context, to, tag, payload, timeout, SendCallback::new(callback))
     }
 
     /// Sends the message; nobody is told of its end.
     pub fn detach(self) -> Result<(), SendError> {
         let Self { context, to, tag, payload, timeout } = self;
-        if let Begun::Pending(parts) = begin(context.outbox, context.state, to, tag, payload)? {
+        if let Begun::Pending(parts) = begin(context, to, tag, payload)? {
             parts.follow(context.state, timeout, Completion::Nobody);
         }
         Ok(())
@@ -132,7 +142,8 @@ impl ContextSend<'_, '_, '_> {
     }
 }
 
-fn then(
+/// A send that did not end with [`at_once`].
+fn then_slowly(
     context: &mut Context<'_>,
     to: Destinations<'_>,
     tag: Tag,
@@ -140,11 +151,8 @@ fn then(
     timeout: Option<Duration>,
     callback: SendCallback,
 ) -> Result<Option<Operation>, SendError> {
-    match begin(context.outbox, context.state, to, tag, payload)? {
-        Begun::Done => {
-            context.state.messages.ended.sent.push_back(callback);
-            Ok(None)
-        }
+    match begin_slowly(context.outbox, context.state, to, tag, payload)? {
+        Begun::Done => Ok(context.state.ended_at_once(callback)),
         Begun::Pending(parts) => {
             Ok(Some(Operation(parts.follow(context.state, timeout, Completion::Sent(callback)))))
         }
@@ -160,7 +168,7 @@ fn post(
     timeout: Option<Duration>,
     token: u64,
 ) -> Result<Option<Operation>, SendError> {
-    match begin(context.outbox, context.state, to, tag, payload)? {
+    match begin(context, to, tag, payload)? {
         Begun::Done => {
             context.state.stored_events.sent_at_once.push_back(token);
             Ok(None)

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::Tag;
+use farcall_transport::{SessionId, Source, Tag};
 
 use crate::endpoint::sessions::Peer;
 
@@ -59,5 +59,15 @@ pub struct Wanted {
 impl Wanted {
     pub fn new(from: SourceChoice, tag: TagChoice) -> Self {
         Self { from: from.0, tag: tag.0, room: u32::MAX, timeout: None }
+    }
+
+    /// What it asks for, if that is a message of one peer with one tag within the usual time.
+    #[inline(always)]
+    pub fn exact(&self) -> Option<(SessionId, Source, Tag, u32)> {
+        let (Some(Peer { session, rank, endpoint }), Some(tag), None) = (self.from, self.tag, self.timeout)
+        else {
+            return None;
+        };
+        Some((session, Source::new(rank, endpoint), tag, self.room))
     }
 }

@@ -77,6 +77,14 @@ impl Operations {
         Some(id)
     }
 
+    /// Gives a receive that was added for a future just now to a callback instead.
+    #[inline]
+    pub fn turn_to_callback(&mut self, id: CallId, callback: ReceiveCallback) {
+        let index = usize::from(id.0 as u16);
+        self.slots[index].stage = Stage::PendingReceiveCallback;
+        self.receive_callbacks[index] = Some(callback);
+    }
+
     /// Adds a send of so many parts; `None` when the slab is full.
     #[inline]
     pub fn add_send(&mut self, deadline: Instant, parts: u32, completion: Completion) -> Option<CallId> {

@@ -222,6 +222,8 @@ impl<L: Library> Outbound<L> {
         let session = crate::SessionId(id.0);
         let mut taken = Taken::default();
         let mut ahead = *batch;
+        // Where one message cannot be taken at once, the next most likely cannot.
+        let mut at_once = true;
         while taken.messages < u16::MAX
             && let Some(Ok((tag, message))) = ahead.next()
         {
@@ -229,7 +231,8 @@ impl<L: Library> Outbound<L> {
             *batch = ahead;
             taken.messages += 1;
             taken.lines += lines(message.len()).min(lines_max);
-            if !sink.received_at_once(receive, session, tag, message) {
+            at_once = at_once && sink.received_at_once(receive, session, tag, message);
+            if !at_once {
                 let envelope = Envelope { session, tag, bytes: message.len() };
                 sink.received(self, receive, envelope, &Incoming::Borrowed(message));
             }
