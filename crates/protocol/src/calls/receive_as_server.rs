@@ -62,6 +62,15 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         }
     }
 
+    /// A question was the first to bring its request. Unless that is answered before the next packet leaves, the caller is
+    /// told that it runs: others of its requests may wait for their turn to be asked about.
+    #[cold]
+    pub(super) fn question_brought_request(&mut self) {
+        let reference = self.channel.reference(self.key.slot(), Side::Server);
+        let server = &mut self.channel.servers[usize::from(self.key.slot())];
+        self.ready.owe(reference, &mut server.upkeep, Owed::BUSY);
+    }
+
     /// A request that is here already came again. What its caller really misses is the answer.
     #[cold]
     pub(super) fn request_again(&mut self) -> Option<Delivery> {

@@ -59,6 +59,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
         let pieces = server.run();
         debug_assert!(pieces.is_none(), "only an expected request gets here");
+        if whole.flags.has(Flags::RETRANSMISSION) {
+            self.work(whole, ready, policy, counters).question_brought_request();
+        }
         self.message_began(whole.length as u32, whole.flags.argument(), ready, policy);
         let (session, request) = (self.id, whole.key);
         Some(Delivery::Request { session, request, service: whole.tag, payload: whole.payload() })

@@ -38,6 +38,22 @@ fn a_lost_request_is_sent_again<P: Tested>() {
     assert_eq!(world.nodes[0].calls.counters().retransmissions, 3);
 }
 
+fn a_question_that_brings_the_request_is_answered_while_that_runs<P: Tested>() {
+    let mut world = World::<P>::pair(29);
+    let (session, _) = world.connected(0, 1);
+    lose(&mut world, 0, Opcode::Whole, 1);
+    world.call(0, session, 1, HELD, &request(1, 30, 30));
+    world.run_until(LIMIT, |world| world.nodes[1].ran.contains_key(&1));
+    world.run_for(Duration::from_millis(1));
+    assert_eq!(world.nodes[0].calls.counters().retransmissions, 1);
+    assert_eq!(world.nodes[1].calls.counters().busy_sent, 1);
+}
+
+fn a_question_that_brings_a_request_which_is_answered_at_once_gets_the_answer_alone<P: Tested>() {
+    let world = call_through::<P>(0, Opcode::Whole, 1, 30, 30);
+    assert_eq!(world.nodes[1].calls.counters().busy_sent, 0);
+}
+
 fn a_lost_response_is_sent_again_and_the_request_does_not_run_again<P: Tested>() {
     let world = call_through::<P>(1, Opcode::Whole, 3, 30, 30);
     assert_eq!(world.nodes[1].calls.counters().retransmissions, 3);
@@ -227,6 +243,8 @@ fn a_result_is_let_go_even_when_the_slots_next_call_was_cancelled_unseen<P: Test
 
 for_every_protocol!(
     a_lost_request_is_sent_again,
+    a_question_that_brings_the_request_is_answered_while_that_runs,
+    a_question_that_brings_a_request_which_is_answered_at_once_gets_the_answer_alone,
     a_lost_response_is_sent_again_and_the_request_does_not_run_again,
     a_long_request_lost_as_a_whole_starts_over,
     lost_pieces_of_a_request_are_asked_for,

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::rack::{LIMIT, Rack, rules};
+use crate::calls::tests::world::{HELD, request};
 use crate::calls::{Calls, Delivery, Payload, Policy};
 use crate::homa::{Homa, HomaConfig, HomaRules};
 use crate::session::PeerAddress;
@@ -51,6 +52,20 @@ fn answered_questions_follow_each_other_without_waiting() {
     rack.world.cut.clear();
     // One a tick would take 200 ms.
     rack.world.run_until(Duration::from_millis(20), |world| world.nodes[1].finished.len() == 100);
+}
+
+#[test]
+fn requests_that_questions_bring_do_not_wait_for_each_others_answers() {
+    let mut rack = Rack::homa(2, &rules());
+    rack.world.run_for(Duration::from_millis(1));
+    rack.world.cut.insert((1, 0));
+    (0..100).for_each(|operation| {
+        rack.world.call(1, rack.sessions[1], operation, HELD, &request(operation, 100, 8));
+    });
+    rack.world.run_for(Duration::from_micros(500));
+    rack.world.cut.clear();
+    // One in two ticks would take 400 ms.
+    rack.world.run_until(Duration::from_millis(20), |world| world.nodes[0].ran.len() == 100);
 }
 
 #[test]
