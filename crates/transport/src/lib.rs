@@ -11,9 +11,11 @@ mod mail;
 mod message;
 mod outcome;
 mod packet;
+mod patience;
 mod payload;
 mod ring;
 mod seam;
+mod spares;
 pub mod trace;
 mod waiting;
 
@@ -27,7 +29,7 @@ pub use library::conformance;
 pub use library::post;
 pub use library::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig, LibraryCounters,
-    LibraryTransport, Presence, Spares, compose, split_composed,
+    LibraryTransport, Presence, compose, split_composed,
 };
 pub use message::{Envelope, MessageId, Origin, ReceiveProgress, SendOutcome, SendProgress, SendRefused};
 pub(crate) use outcome::down_reason;
@@ -36,3 +38,4 @@ pub use packet::{PacketConfig, PacketCounters, PacketTransport};
 pub use payload::{Incoming, Outgoing, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;
+pub use spares::Spares;

@@ -12,7 +12,7 @@ use crate::burst::Taken;
 use crate::heirless::Heirless;
 use crate::waiting::WaitingPayload;
 use crate::{
-    DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId,
+    DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId, Spares,
 };
 
 /// The receives and unexpected messages of one transport, and the ends of sends that the sink does not know yet.
@@ -21,6 +21,8 @@ pub struct Mail {
     /// Whether messages that nobody expects go to the sink.
     pub hands_on: bool,
     pub ended_sends: Vec<(MessageId, SendOutcome)>,
+    /// Memory of sends that waited, for the next that do.
+    pub spares: Spares,
     heirless: Heirless,
 }
 
@@ -55,38 +57,6 @@ pub enum Verdict {
     Kept,
     /// Nobody expects it and it shall wait where it lies. Nothing was changed.
     Left,
-}
-
-/// Whether a message that nobody expects may be left where it lies until the next poll: its receive may be about to be
-/// posted, and what is given to that from where it lies is not copied twice. It holds up what comes behind it, so that
-/// waiting has to pay: no two polls in a row wait for messages that nobody wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// It has to be taken out.
-    Never,
-    /// It may be left.
-    Once,
-    /// The next message is the one that the last poll left. Others may be left when somebody expects it by now, and none
-    /// in this poll when nobody does.
-    Waited,
-}
-
-impl Patience {
-    /// What it is after that became of a message.
-    #[inline]
-    pub fn after(self, verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Receive(_) | Verdict::HandOn => self.after_a_receive(),
-            Verdict::Kept if self == Self::Waited => Self::Never,
-            Verdict::Kept | Verdict::Left => self,
-        }
-    }
-
-    /// What it is after a message that was expected.
-    #[inline]
-    pub fn after_a_receive(self) -> Self {
-        if self == Self::Waited { Self::Once } else { self }
-    }
 }
 
 /// The messages of one session.
@@ -153,7 +123,23 @@ impl Mail {
             matching: Matching::new(seed),
             hands_on: false,
             ended_sends: Vec::new(),
+            spares: Spares::default(),
             heirless: Heirless::default(),
+        }
+    }
+
+    /// A send that waited has left; the buffer was its payload's.
+    #[inline]
+    pub fn has_left(&mut self, send: MessageId, spare: Vec<u8>) {
+        self.spares.keep(spare);
+        self.ended_sends.push((send, Ok(())));
+    }
+
+    /// The ends that were in this memory have been reported; if no others came meanwhile, the next come into it.
+    #[inline]
+    pub fn reuse(&mut self, ended: Vec<(MessageId, SendOutcome)>) {
+        if self.ended_sends.is_empty() {
+            self.ended_sends = ended;
         }
     }
 

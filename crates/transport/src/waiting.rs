@@ -2,7 +2,7 @@
 
 use farcall_driver::Loan;
 
-use crate::{Outgoing, Payload};
+use crate::{Outgoing, Payload, Spares};
 
 /// The payload of a message that waits for room or for its session.
 pub enum WaitingPayload {
@@ -20,18 +20,39 @@ impl WaitingPayload {
         }
     }
 
-    /// Offers the payload once more to whoever sends it: `send` gives it back if it cannot take it.
-    pub fn offer(self, send: impl FnOnce(Outgoing<'_>) -> Result<(), Outgoing<'_>>) -> Result<(), Self> {
-        match self {
+    /// As [`From`], in a spare buffer if bytes have to be copied. Where a thousand messages wait, to allocate for each costs as
+    /// much as to copy it.
+    pub fn in_spare(payload: Outgoing<'_>, spares: &mut Spares) -> Self {
+        match payload {
+            Outgoing::Slice(bytes) => {
+                let mut buffer = spares.take(bytes.len());
+                buffer.extend_from_slice(bytes);
+                Self::Bytes(buffer)
+            }
+            other => other.into(),
+        }
+    }
+
+    /// Offers the payload once more to whoever sends it: `send` gives it back if it cannot take it. What is left of one that was
+    /// sent is a buffer to use again.
+    pub fn offer(self, send: impl FnOnce(Outgoing<'_>) -> Result<(), Outgoing<'_>>) -> Result<Vec<u8>, Self> {
+        let refused = match self {
             // Given back, they are still the same vector, or in a loan by now.
             Self::Bytes(bytes) => match send(Outgoing::Slice(&bytes)) {
-                Ok(()) => Ok(()),
-                Err(Outgoing::Loan(loan)) => Err(Self::Loan(loan)),
-                Err(_) => Err(Self::Bytes(bytes)),
+                Ok(()) => return Ok(bytes),
+                Err(Outgoing::Loan(loan)) => Self::Loan(loan),
+                Err(_) => Self::Bytes(bytes),
             },
-            Self::Loan(loan) => send(Outgoing::Loan(loan)).map_err(Self::from),
-            Self::Shared(payload) => send(Outgoing::Shared(payload)).map_err(Self::from),
-        }
+            Self::Loan(loan) => match send(Outgoing::Loan(loan)) {
+                Ok(()) => return Ok(Vec::new()),
+                Err(refused) => refused.into(),
+            },
+            Self::Shared(payload) => match send(Outgoing::Shared(payload)) {
+                Ok(()) => return Ok(Vec::new()),
+                Err(refused) => refused.into(),
+            },
+        };
+        Err(refused)
     }
 }
 

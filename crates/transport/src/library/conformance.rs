@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use farcall_driver::{Address, Destination, HeapLoans};
 
-use super::spares::SHORT_BYTES_MAX;
 use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, compose};
+use crate::spares::SHORT_BYTES_MAX;
 use crate::{Incoming, Outgoing, Payload};
 
 /// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging test.

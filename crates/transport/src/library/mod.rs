@@ -18,7 +18,6 @@ mod outbound;
 #[doc(hidden)]
 pub mod post;
 mod seam;
-mod spares;
 mod tagged;
 #[cfg(test)]
 mod tests;
@@ -36,9 +35,8 @@ use outbound::{Outbound, to_protocol};
 pub use seam::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose, split_composed,
 };
-pub use spares::Spares;
 
-use crate::mail::Patience;
+use crate::patience::Patience;
 use crate::trace::CallTracer;
 use crate::{Holdings, MessageId, Origin, Outbox, SessionId, Sink, Tag, Transport, TransportLimits};
 

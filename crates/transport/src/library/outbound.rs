@@ -10,7 +10,8 @@ use super::channel::{Channel, Waiting};
 use super::seam::{Arrival, Library};
 use super::tagged::Rest;
 use super::{LibraryConfig, LibraryCounters, NOBODY};
-use crate::mail::{Mail, Patience};
+use crate::mail::Mail;
+use crate::patience::Patience;
 use crate::trace::{CallTracer, event};
 use crate::{
     CallId, CallRefused, DownReason, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress,

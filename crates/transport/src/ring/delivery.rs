@@ -8,7 +8,8 @@ use super::inbound::{CUT_SHORT, Flow, TOO_LONG};
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, reason_of};
 use super::tagged::overrun;
-use crate::mail::{Patience, Verdict};
+use crate::mail::Verdict;
+use crate::patience::Patience;
 use crate::trace::event;
 use crate::{DownReason, Incoming, Sink};
 

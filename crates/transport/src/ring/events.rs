@@ -5,7 +5,7 @@ use farcall_protocol::ring::Hello;
 
 use super::Ring;
 use super::session::reason_of;
-use crate::mail::Patience;
+use crate::patience::Patience;
 use crate::{DownReason, Sink};
 
 /// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size

@@ -8,7 +8,8 @@ use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WOR
 
 use super::outbound::Outbound;
 use super::session::{Reading, reason_of};
-use crate::mail::{Patience, Verdict};
+use crate::mail::Verdict;
+use crate::patience::Patience;
 use crate::{Burst, DownReason, Sink};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.

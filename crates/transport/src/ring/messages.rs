@@ -31,7 +31,7 @@ impl<D: LaneDriver> Outbound<D> {
     fn retry(&mut self, slot: usize, waiting: Waiting) -> Result<(), Waiting> {
         let Waiting { message, payload } = waiting;
         let sent = payload.offer(|payload| self.transmit(slot, message, payload));
-        sent.map_err(|payload| Waiting { message, payload })
+        sent.map(drop).map_err(|payload| Waiting { message, payload })
     }
 
     #[inline(never)]

@@ -33,7 +33,7 @@ use outbound::Outbound;
 use records::BATCH_BYTES_MAX;
 use session::{SESSIONS_MAX, Session};
 
-use crate::mail::Patience;
+use crate::patience::Patience;
 use crate::trace::CallTracer;
 use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
 

@@ -12,6 +12,7 @@ use super::outbound::Outbound;
 use super::session::{Message, Stage};
 use crate::mail::{Claimed, Verdict, WaitingSend};
 use crate::trace::event;
+use crate::waiting::WaitingPayload;
 use crate::{
     Burst, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress, SendProgress,
     SendRefused, SessionId, ShortMessage, Sink,
@@ -72,7 +73,8 @@ impl<D: LaneDriver> Outbound<D> {
             false => self.transmit_tagged(slot, tag, payload, submitted).err(),
         };
         let Some(payload) = refused else { return SendProgress::Done };
-        let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
+        let payload = WaitingPayload::in_spare(payload, &mut self.mail.spares);
+        let waiting = WaitingSend { send, tag, payload, submitted };
         self.sessions[slot].mail.sends.push_back(waiting);
         self.counters.ring_full.increment();
         self.note_need();
@@ -108,7 +110,7 @@ impl<D: LaneDriver> Outbound<D> {
         while let Some(waiting) = self.sessions[slot].mail.sends.pop_front() {
             let WaitingSend { send, tag, payload, submitted } = waiting;
             match payload.offer(|payload| self.transmit_tagged(slot, tag, payload, submitted)) {
-                Ok(()) => self.mail.ended_sends.push((send, Ok(()))),
+                Ok(spare) => self.mail.has_left(send, spare),
                 Err(payload) => {
                     let waiting = WaitingSend { send, tag, payload, submitted };
                     return self.sessions[slot].mail.sends.push_front(waiting);
@@ -133,9 +135,9 @@ impl<D: LaneDriver> Outbound<D> {
 
     #[inline(never)]
     fn report_ended_sends(&mut self, sink: &mut dyn Sink) {
-        for (send, outcome) in core::mem::take(&mut self.mail.ended_sends) {
-            sink.sent(self, send, outcome);
-        }
+        let mut ended = core::mem::take(&mut self.mail.ended_sends);
+        ended.drain(..).for_each(|(send, outcome)| sink.sent(self, send, outcome));
+        self.mail.reuse(ended);
     }
 
     #[inline]

@@ -10,7 +10,8 @@ use super::{Contents, Early, OVERRUN, Rest};
 use crate::burst::Taken;
 use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::Library;
-use crate::mail::{Claimed, Patience, Verdict};
+use crate::mail::{Claimed, Verdict};
+use crate::patience::Patience;
 use crate::trace::event;
 use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, Sink};
 

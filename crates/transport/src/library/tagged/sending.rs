@@ -10,6 +10,7 @@ use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::{Library, compose};
 use crate::mail::WaitingSend;
 use crate::trace::{CallTracer, event};
+use crate::waiting::WaitingPayload;
 use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
 
 /// The longest message that is copied into a batch, in bytes.
@@ -35,10 +36,10 @@ impl<L: Library> Outbound<L> {
             true => Some(payload),
             false => self.transmit_message(id, tag, payload, submitted).err(),
         };
-        let (Some(payload), Some(channel)) = (refused, self.channel(id)) else {
-            return Ok(SendProgress::Done);
-        };
-        let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
+        let Some(payload) = refused else { return Ok(SendProgress::Done) };
+        let payload = WaitingPayload::in_spare(payload, &mut self.mail.spares);
+        let Some(channel) = self.channel(id) else { return Ok(SendProgress::Done) };
+        let waiting = WaitingSend { send, tag, payload, submitted };
         channel.tagged.mail.sends.push_back(waiting);
         self.counters.window_full.increment();
         Ok(SendProgress::Pending)
@@ -174,7 +175,7 @@ impl<L: Library> Outbound<L> {
             self.channel(id).and_then(|channel| channel.tagged.mail.sends.pop_front())
         {
             match payload.offer(|payload| self.transmit_message(id, tag, payload, submitted)) {
-                Ok(()) => self.mail.ended_sends.push((send, Ok(()))),
+                Ok(spare) => self.mail.has_left(send, spare),
                 Err(payload) => {
                     let waiting = WaitingSend { send, tag, payload, submitted };
                     if let Some(channel) = self.channel(id) {
@@ -190,9 +191,9 @@ impl<L: Library> Outbound<L> {
     #[inline]
     pub fn report_sends(&mut self, sink: &mut dyn Sink) {
         if !self.mail.ended_sends.is_empty() {
-            for (send, outcome) in core::mem::take(&mut self.mail.ended_sends) {
-                sink.sent(self, send, outcome);
-            }
+            let mut ended = core::mem::take(&mut self.mail.ended_sends);
+            ended.drain(..).for_each(|(send, outcome)| sink.sent(self, send, outcome));
+            self.mail.reuse(ended);
         }
     }
 
