@@ -15,6 +15,7 @@ mod events;
 mod inbound;
 mod messages;
 mod outbound;
+mod outbox;
 mod records;
 mod session;
 mod tagged;
