@@ -53,6 +53,9 @@ impl Library for Ofi {
         if self.peers.rest(&mut self.endpoint, to) {
             self.fetches.disown(number);
             self.let_rest(to);
+        } else if self.peers.is_reachable(to) {
+            self.give_up(to);
+            self.fetches.disown_silent(&mut self.endpoint, number);
         } else {
             self.give_up(to);
             self.fetches.cancel_from(&mut self.endpoint, number);

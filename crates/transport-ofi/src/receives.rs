@@ -8,6 +8,9 @@ use farcall_libfabric::{Context, Endpoint, Posted};
 use crate::frame::{FRAME_TAG, sender_of};
 use crate::token::Token;
 
+/// The most memory that is kept for payloads which nobody waits for, of endpoints that may be dead, in bytes.
+pub const DISOWNED_BYTES_MAX: usize = 64 << 20;
+
 /// A buffer for one frame.
 struct Buffer {
     /// Empty while somebody reads what has arrived in it.
@@ -97,6 +100,12 @@ impl Fetches {
         self.vacant.len() == self.fetches.len()
     }
 
+    /// How many payloads are being fetched.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.fetches.len() - self.vacant.len()
+    }
+
     /// Begins to fetch a payload that was announced.
     #[cold]
     pub fn add(&mut self, endpoint: &mut Endpoint, head: &[u8], bytes: usize, tag: u64) {
@@ -150,6 +159,17 @@ impl Fetches {
         for fetch in self.fetches.iter_mut().flatten().filter(|fetch| fetch.sender == Some(peer)) {
             fetch.sender = None;
             self.any_disowned = true;
+        }
+    }
+
+    /// As [`Fetches::disown`], of an endpoint that was silent for too long and may stand still: what it had begun to send comes
+    /// when it goes on, and without a receive it would hold up all that comes behind it. A dead one sends nothing, so that no more
+    /// than [`DISOWNED_BYTES_MAX`] waits for it.
+    pub fn disown_silent(&mut self, endpoint: &mut Endpoint, peer: u32) {
+        self.disown(peer);
+        let disowned = self.fetches.iter().flatten().filter(|fetch| fetch.sender.is_none());
+        if disowned.map(|fetch| fetch.memory.len()).sum::<usize>() > DISOWNED_BYTES_MAX {
+            self.cancel_disowned(endpoint);
         }
     }
 

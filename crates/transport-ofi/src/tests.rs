@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use farcall_driver::Destination;
 use farcall_transport::{Arrival, Library, Outgoing};
 
+use crate::receives::DISOWNED_BYTES_MAX;
 use crate::{Ofi, OfiConfig, frame};
 
 const PROVIDERS: [&str; 3] = ["net", "tcp", "shm"];
 /// How long a test waits for what must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(20);
+const PAYLOAD_BYTES_MAX: usize = 16 << 20;
 /// Longer than what travels whole.
 const LONG_BYTES: usize = 300_000;
 
@@ -20,7 +22,7 @@ fn endpoint(provider: &str, may_sleep: bool) -> Option<Ofi> {
     let made = Ofi::new(&OfiConfig {
         provider: Some(provider.to_owned()),
         local: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        payload_bytes_max: 1 << 20,
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
         eager_bytes: 8 << 10,
         inject_bytes: 64,
         tx_depth: 16,
@@ -85,16 +87,51 @@ fn sends_to_peers_that_were_forgotten_do_not_count() {
     }
 }
 
+/// Lets the second endpoint announce payloads of that length, and the first begin to fetch them; gives their tags.
+fn announce(two: &mut [Ofi; 2], back: Destination, count: u16, bytes: usize) -> Vec<u64> {
+    let tags: Vec<u64> = (0..count).map(|serial| frame::payload_tag(two[1].number, serial)).collect();
+    for &tag in &tags {
+        let mut announcement = Vec::new();
+        frame::put_announcement(&mut announcement, b"head", bytes, tag);
+        two[1].send_frame(back, &mut announcement);
+    }
+    work_until(two, |two| (two[0].fetches.len() == tags.len()).then_some(()));
+    tags
+}
+
+#[test]
+fn what_a_peer_that_stood_still_had_announced_does_not_hold_up_its_next_session() {
+    for provider in PROVIDERS {
+        let Some((mut two, [way, back])) = pair(provider, false) else { continue };
+        let tags = announce(&mut two, back, 2, LONG_BYTES);
+        let [receiver, sender] = &mut two;
+        receiver.presume_dead(way);
+        receiver.forget(way);
+        let address = sender.address();
+        receiver.resolve(&address).expect("it is still there");
+        // It goes on.
+        for tag in tags {
+            let send = sender.sends.add_payload(back, tag, Outgoing::Slice(&[1; LONG_BYTES]));
+            sender.start(back, send);
+        }
+        sender.send(back, b"next", Outgoing::Slice(&[2; 10]));
+        work_until(&mut two, |two| {
+            let arrival = two[0].next_arrival()?;
+            let is_next = arrival.head() == b"next";
+            two[0].release(arrival);
+            is_next.then_some(())
+        });
+        assert_eq!(two[0].next_loss(), None, "{provider}");
+    }
+}
+
 #[test]
 fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
     for provider in PROVIDERS {
         let Some((mut two, [way, back])) = pair(provider, false) else { continue };
-        let sender = &mut two[1];
-        let tag = frame::payload_tag(sender.number, 7);
-        let mut announcement = Vec::new();
-        frame::put_announcement(&mut announcement, b"head", LONG_BYTES, tag);
-        sender.send_frame(back, &mut announcement);
-        work_until(&mut two, |two| (!two[0].fetches.is_empty()).then_some(()));
+        // More than is kept for those who may be dead.
+        let count = DISOWNED_BYTES_MAX / PAYLOAD_BYTES_MAX + 1;
+        announce(&mut two, back, count as u16, PAYLOAD_BYTES_MAX);
         let [receiver, sender] = &mut two;
         receiver.presume_dead(way);
         receiver.forget(way);
