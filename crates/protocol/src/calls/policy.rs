@@ -23,8 +23,8 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
     /// The protocol that it makes; sessions are opened only between two of the same.
     const PROTOCOL: Protocol;
 
-    /// Whether a peer has at most one unanswered question at a time. Otherwise every slot asks for itself.
-    const ONE_QUESTION: bool = false;
+    /// Whether a peer has few unanswered questions at a time. Otherwise every slot asks for itself.
+    const QUESTIONS_TAKE_TURNS: bool = false;
 
     /// Whether a caller is asked for its acknowledgement by a packet for that; otherwise by the result's start.
     const ASKS_FOR_ACKNOWLEDGEMENT: bool = false;

@@ -1,8 +1,9 @@
 //! Asking for what is missing.
 //!
-//! Every slot finds out by itself that it has waited long enough. Where a policy wants one unanswered question a peer at
-//! most, a slot then waits for its turn: the next question leaves when the last one was answered, or has been for
-//! longer than a round trip. A peer that is overloaded, or gone, is thus not asked for everything at once.
+//! Every slot finds out by itself that it has waited long enough. Where a policy wants few unanswered questions a peer, a
+//! slot then waits for its turn. There is one more turn for each answer, and one alone again when an answer does not come
+//! for longer than a round trip. A peer that is overloaded, or gone, is thus not asked for everything at once, and where
+//! packets are only lost now and then, a lost question holds up no others.
 
 use std::collections::VecDeque;
 
@@ -18,20 +19,32 @@ use super::upkeep::{Owed, Upkeep};
 /// The least time, in ticks, that a question blocks the next one. Two, because the first tick can come right after it.
 const PATIENCE_MIN_TICKS: u8 = 2;
 
+/// The most questions to one peer that are unanswered at a time.
+const UNANSWERED_MAX: usize = 16;
+
 /// The questions to one peer. Their number is bounded by the slots.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Questions {
     waiting: VecDeque<SlotRef>,
-    asked: Option<Asked>,
+    /// Those that are unanswered.
+    asked: Vec<Asked>,
+    /// How many may be unanswered now, from 1 to [`UNANSWERED_MAX`].
+    turns: usize,
     patience_ticks: u8,
 }
 
-/// The unanswered question: about which call, and how much longer it blocks others.
+/// An unanswered question: about which call, and how much longer it takes a turn.
 #[derive(Debug)]
 struct Asked {
     key: CallKey,
     side: Side,
     ticks_left: u8,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), asked: Vec::new(), turns: 1, patience_ticks: PATIENCE_MIN_TICKS }
+    }
 }
 
 impl Questions {
@@ -46,22 +59,40 @@ impl Questions {
     /// Lets a tick pass; a round trip takes `base_ticks`.
     fn tick(&mut self, base_ticks: u8) {
         self.patience_ticks = base_ticks.max(PATIENCE_MIN_TICKS);
-        if let Some(asked) = &mut self.asked {
+        let unanswered = self.asked.len();
+        self.asked.retain_mut(|asked| {
             asked.ticks_left = asked.ticks_left.saturating_sub(1);
-        }
-        self.asked.take_if(|asked| asked.ticks_left == 0);
+            asked.ticks_left > 0
+        });
+        // Who answers some is there; the turns of those whose questions were lost are only taken away.
+        let expired = unanswered - self.asked.len();
+        self.turns = self.turns.saturating_sub(expired).max(1);
     }
 
-    /// Whether a packet about a call, of which we are `side`, answers the question.
+    /// Whether a packet about a call, of which we are `side`, answers a question.
+    #[inline]
     fn is_answered_by(&mut self, key: CallKey, side: Side) -> bool {
-        self.asked.take_if(|asked| asked.key == key && asked.side == side).is_some()
+        if self.asked.is_empty() {
+            return false;
+        }
+        self.take_answered(key, side)
+    }
+
+    #[cold]
+    fn take_answered(&mut self, key: CallKey, side: Side) -> bool {
+        let Some(place) = self.asked.iter().position(|asked| asked.key == key && asked.side == side) else {
+            return false;
+        };
+        self.asked.swap_remove(place);
+        self.turns = (self.turns + 1).min(UNANSWERED_MAX);
+        true
     }
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// A slot has waited long enough: asks, now or in its turn.
     pub(super) fn wants_to_ask(&mut self, slot: SlotRef, ready: &mut Ready, policy: &mut P) {
-        if !P::ONE_QUESTION {
+        if !P::QUESTIONS_TAKE_TURNS {
             self.ask(slot, ready);
         } else if let Some((_, upkeep, _)) = Self::sending(&mut self.callers, &mut self.servers, slot) {
             self.questions.add(slot, upkeep);
@@ -72,7 +103,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
 
     /// Lets a tick pass for the question that was asked.
     pub(super) fn tick_questions(&mut self, base_ticks: u8, ready: &mut Ready) {
-        if P::ONE_QUESTION {
+        if P::QUESTIONS_TAKE_TURNS {
             self.questions.tick(base_ticks);
             self.ask_next(ready);
         }
@@ -80,14 +111,14 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
 
     /// A packet about a call arrived, of which we are `side`.
     pub(super) fn heard_about(&mut self, key: CallKey, side: Side, ready: &mut Ready) {
-        if P::ONE_QUESTION && self.questions.is_answered_by(key, side) {
+        if P::QUESTIONS_TAKE_TURNS && self.questions.is_answered_by(key, side) {
             self.ask_next(ready);
         }
     }
 
-    /// Asks the next question that is still one, unless one is unanswered.
+    /// Asks the next questions that still are some, as many as there are turns for.
     fn ask_next(&mut self, ready: &mut Ready) {
-        while self.questions.asked.is_none()
+        while self.questions.asked.len() < self.questions.turns
             && let Some(slot) = self.questions.waiting.pop_front()
         {
             let Some((_, upkeep, key)) = Self::sending(&mut self.callers, &mut self.servers, slot) else {
@@ -96,7 +127,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             upkeep.question_queued = false;
             if core::mem::take(&mut upkeep.question_wanted) && self.ask(slot, ready) {
                 let ticks_left = self.questions.patience_ticks;
-                self.questions.asked = Some(Asked { key, side: slot.side, ticks_left });
+                self.questions.asked.push(Asked { key, side: slot.side, ticks_left });
             }
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! The rules are those of Montazeri, Li, Alizadeh and Ousterhout, "Homa: a receiver-driven low-latency transport
 //! protocol using network priorities" (SIGCOMM 2018), with what HomaModule added (Ousterhout, USENIX ATC 2021): a limit
-//! to all bytes granted, one question at a time to a peer, explicit acknowledgement, the pacer, and the share of the
+//! to all bytes granted, few questions at a time to a peer, explicit acknowledgement, the pacer, and the share of the
 //! oldest. Calls, slots, running at most once and assembly are [`crate::calls`].
 
 mod arriving;

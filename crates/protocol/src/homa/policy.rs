@@ -124,7 +124,7 @@ impl HomaPolicy {
 
 impl Policy for HomaPolicy {
     const PROTOCOL: Protocol = Protocol::Homa;
-    const ONE_QUESTION: bool = true;
+    const QUESTIONS_TAKE_TURNS: bool = true;
     const ASKS_FOR_ACKNOWLEDGEMENT: bool = true;
 
     type Peer = HomaPeer;
