@@ -1,8 +1,8 @@
 //! Asking for what is missing.
 //!
 //! Every slot finds out by itself that it has waited long enough. Where a policy wants few unanswered questions a peer, a
-//! slot then waits for its turn. There is one more turn for each answer, and one alone again when an answer does not come
-//! for longer than a round trip. A peer that is overloaded, or gone, is thus not asked for everything at once, and where
+//! slot then waits for its turn. There is one more turn for each answer, and one less for each question that has none for
+//! longer than a round trip. A peer that is overloaded, or gone, is thus not asked for everything at once, and where
 //! packets are only lost now and then, a lost question holds up no others.
 
 use std::collections::VecDeque;
@@ -64,7 +64,6 @@ impl Questions {
             asked.ticks_left = asked.ticks_left.saturating_sub(1);
             asked.ticks_left > 0
         });
-        // Who answers some is there; the turns of those whose questions were lost are only taken away.
         let expired = unanswered - self.asked.len();
         self.turns = self.turns.saturating_sub(expired).max(1);
     }
