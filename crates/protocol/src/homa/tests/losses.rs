@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::rack::{LIMIT, Rack, rules};
-use crate::calls::tests::world::{HELD, request};
+use crate::calls::tests::world::{ECHO, HELD, request};
 use crate::calls::{Calls, Delivery, Payload, Policy};
-use crate::homa::{Homa, HomaConfig, HomaRules};
+use crate::homa::{Homa, HomaConfig, HomaPolicy, HomaRules};
 use crate::session::PeerAddress;
 use crate::wire::{Head, Header, Opcode};
 use crate::{Identity, Instant};
@@ -32,7 +32,7 @@ fn questions_to_a_silent_peer<P: Policy + Default>(mut rack: Rack<P>) -> u64 {
 }
 
 #[test]
-fn a_peer_has_one_unanswered_question_at_a_time() {
+fn a_silent_peer_has_one_unanswered_question_at_a_time() {
     let homa = questions_to_a_silent_peer(Rack::homa(2, &rules()));
     let basic = questions_to_a_silent_peer(Rack::basic(2));
     // One in two ticks; all thirty messages would ask at once otherwise.
@@ -40,30 +40,29 @@ fn a_peer_has_one_unanswered_question_at_a_time() {
     assert!(basic > 60, "{basic} questions without the rule");
 }
 
-#[test]
-fn answered_questions_follow_each_other_without_waiting() {
+/// A hundred short requests to a service have left the second node, and none has arrived.
+fn after_requests_were_lost(service: u16) -> Rack<HomaPolicy> {
     let mut rack = Rack::homa(2, &rules());
     rack.world.run_for(Duration::from_millis(1));
     rack.world.cut.insert((1, 0));
-    (0..100).for_each(|_| {
-        rack.send(1, 100);
-    });
+    for operation in 0..100 {
+        rack.world.call(1, rack.sessions[1], operation, service, &request(operation, 100, 8));
+    }
     rack.world.run_for(Duration::from_micros(500));
     rack.world.cut.clear();
+    rack
+}
+
+#[test]
+fn answered_questions_follow_each_other_without_waiting() {
+    let mut rack = after_requests_were_lost(ECHO);
     // One a tick would take 200 ms.
     rack.world.run_until(Duration::from_millis(20), |world| world.nodes[1].finished.len() == 100);
 }
 
 #[test]
 fn a_lost_question_does_not_hold_up_the_others_to_a_peer_that_answers() {
-    let mut rack = Rack::homa(2, &rules());
-    rack.world.run_for(Duration::from_millis(1));
-    rack.world.cut.insert((1, 0));
-    (0..100).for_each(|_| {
-        rack.send(1, 100);
-    });
-    rack.world.run_for(Duration::from_micros(500));
-    rack.world.cut.clear();
+    let mut rack = after_requests_were_lost(ECHO);
     let mut asked = 0;
     rack.world.filter = Box::new(move |from, _| {
         asked += u32::from(from == 1);
@@ -75,14 +74,7 @@ fn a_lost_question_does_not_hold_up_the_others_to_a_peer_that_answers() {
 
 #[test]
 fn requests_that_questions_bring_do_not_wait_for_each_others_answers() {
-    let mut rack = Rack::homa(2, &rules());
-    rack.world.run_for(Duration::from_millis(1));
-    rack.world.cut.insert((1, 0));
-    (0..100).for_each(|operation| {
-        rack.world.call(1, rack.sessions[1], operation, HELD, &request(operation, 100, 8));
-    });
-    rack.world.run_for(Duration::from_micros(500));
-    rack.world.cut.clear();
+    let mut rack = after_requests_were_lost(HELD);
     // One in two ticks would take 400 ms.
     rack.world.run_until(Duration::from_millis(20), |world| world.nodes[0].ran.len() == 100);
 }
