@@ -52,12 +52,13 @@ impl Library for Ofi {
         let Some(number) = self.peers.number(to) else { return };
         if self.peers.rest(&mut self.endpoint, to) {
             self.fetches.disown(number);
-            self.let_rest(to);
-        } else if self.peers.is_reachable(to) {
-            self.give_up(to);
+            return self.let_rest(to);
+        }
+        let may_stand_still = self.peers.is_reachable(to);
+        self.give_up(to);
+        if may_stand_still {
             self.fetches.disown_silent(&mut self.endpoint, number);
         } else {
-            self.give_up(to);
             self.fetches.cancel_from(&mut self.endpoint, number);
         }
     }
