@@ -13,12 +13,15 @@ pub struct Compare {
     /// Compares with the bare loops that show what this machine can do at best, against the performance budget
     #[arg(long)]
     pub limit: bool,
-    /// Compares with programs of others: all, or families such as ucx,netpipe,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
+    /// Compares with programs of others: all, or families such as ucx,netpipe,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub peers: Vec<String>,
     /// Lengths of messages, and of the objects of stores, that peers are compared at [default: 8,1K,10K,100K,1M]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
+    /// Messages that are under way in streams, and requests to stores beside single ones
+    #[arg(long, value_delimiter = ',', default_value = "16", value_parser = whole_number::<16384>)]
+    pub inflight: Vec<u64>,
     /// Installs peers that are missing, from the packages of the Debian system; only root can
     #[arg(long)]
     pub install: bool,

@@ -1,6 +1,7 @@
 //! Starting the programs of others: on one core each, for a bounded time, and never left behind.
 
 use core::time::Duration;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -46,6 +47,15 @@ pub fn bounded(program: &str) -> Command {
 pub fn bounded_on(core: Core, program: &str) -> Command {
     let mut command = bounded("taskset");
     command.args(["--cpu-list", &core.to_string(), program]);
+    command
+}
+
+/// A command on some cores that goes on until it is interrupted as by a user, which it takes well.
+pub fn interrupted_after(seconds: u64, cores: &str, program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--preserve-status", "--signal=INT", "--kill-after=2", &seconds.to_string()]);
+    command.args(["taskset", "--cpu-list", cores, program]);
+    command.stdin(Stdio::null());
     command
 }
 
@@ -116,7 +126,23 @@ fn is_listening(port: u16) -> bool {
 
 /// Runs a command to its end and returns what it printed.
 pub fn output_of(command: &mut Command) -> Result<String, PeerError> {
-    let Output { status, stdout, stderr } = command.output().map_err(|error| not_started(command, &error))?;
+    let output = command.output();
+    printed(command, output)
+}
+
+/// The same of one that asks something at its end.
+pub fn output_answering(command: &mut Command, answer: &str) -> Result<String, PeerError> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| not_started(command, &error))?;
+    if let Some(mut input) = child.stdin.take() {
+        // One that has ended already does not ask, and says why below.
+        let _ = input.write_all(answer.as_bytes());
+    }
+    printed(command, child.wait_with_output())
+}
+
+fn printed(command: &Command, output: io::Result<Output>) -> Result<String, PeerError> {
+    let Output { status, stdout, stderr } = output.map_err(|error| not_started(command, &error))?;
     let text = String::from_utf8_lossy(&stdout).into_owned();
     if status.success() {
         return Ok(text);
@@ -134,16 +160,19 @@ pub fn last_words(text: &str) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing").trim().to_owned()
 }
 
-fn not_started(command: &Command, error: &std::io::Error) -> PeerError {
+fn not_started(command: &Command, error: &io::Error) -> PeerError {
     PeerError::Start { program: name_of(command), why: error.to_string() }
 }
 
-/// The program behind `timeout` and `taskset`.
+/// The program behind `timeout` and `taskset`, which have options and one argument each.
 fn name_of(command: &Command) -> String {
-    let arguments: Vec<_> =
-        command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let index = if arguments.get(2).is_some_and(|name| name == "taskset") { 5 } else { 2 };
-    arguments.get(index).cloned().unwrap_or_default()
+    let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
+    let mut words = arguments.skip_while(|word| word.starts_with("--")).skip(1);
+    match words.next() {
+        Some(first) if first == "taskset" => words.nth(2),
+        first => first,
+    }
+    .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -164,5 +193,25 @@ mod tests {
         let error = output_of(bounded("sh").args(["-c", "echo bad luck >&2; exit 3"])).expect_err("status 3");
         assert_eq!(error.to_string(), "sh failed: bad luck");
         assert!(is_here("sh") && !is_here("no-such-program"));
+    }
+
+    #[test]
+    fn a_program_is_named_behind_what_bounds_it() {
+        assert_eq!(name_of(&bounded("sh")), "sh");
+        assert_eq!(name_of(&bounded_on(Core(1), "server")), "server");
+        assert_eq!(name_of(&interrupted_after(3, "0,1", "endless")), "endless");
+    }
+
+    #[test]
+    fn one_that_asks_gets_its_answer() {
+        let text = output_answering(bounded("sh").args(["-c", "read answer; echo got $answer"]), "n\n");
+        assert_eq!(text.expect("status 0"), "got n\n");
+    }
+
+    #[test]
+    fn one_that_never_ends_is_interrupted_and_keeps_its_words() {
+        let program = "trap 'echo interrupted; exit 0' INT; while :; do sleep 0.05; done";
+        let text = output_of(interrupted_after(3, "0", "sh").args(["-c", program]));
+        assert_eq!(text.expect("status 0"), "interrupted\n");
     }
 }

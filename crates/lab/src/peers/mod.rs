@@ -4,6 +4,7 @@
 //! peer says what it is: a median, a mean, the least of several means. farcall's figure for a ratio is the one of the
 //! same kind. What would not be a fair comparison has a reason in the place of a number.
 
+mod aeron;
 mod arm;
 mod launch;
 mod libfabric;
@@ -72,6 +73,8 @@ pub enum PeerStatistic {
     P50,
     /// Messages a second over the whole run.
     Rate,
+    /// Messages a second of the best of several series.
+    BestRate,
     /// The mean of all round trips.
     Mean,
     /// The least of the means of several series, so without what disturbed some of them. farcall's counterpart is the mean
@@ -85,6 +88,7 @@ impl PeerStatistic {
         match self {
             Self::P50 => "median",
             Self::Rate => "rate of the whole run",
+            Self::BestRate => "best of several rates",
             Self::Mean => "mean",
             Self::LeastMean => "least of several means",
         }
@@ -129,6 +133,17 @@ pub enum PeerError {
     },
 }
 
+/// Where a peer comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Packages of Debian.
+    Debian(&'static [&'static str]),
+    /// A Python wheel.
+    Wheel,
+    /// A Java archive, and Java to run it.
+    Maven,
+}
+
 /// A program of others in one of its settings.
 #[derive(Clone, Copy)]
 pub struct Peer {
@@ -138,8 +153,8 @@ pub struct Peer {
     pub description: &'static str,
     /// The programs that must be there.
     pub programs: &'static [&'static str],
-    /// The Debian packages that have them; none when they come with a Python wheel.
-    pub packages: &'static [&'static str],
+    /// What has them.
+    pub origin: Origin,
     /// Its path.
     pub path: Path,
     /// What its figures are.
@@ -171,25 +186,39 @@ impl Peer {
         self.name.split('-').next().unwrap_or(self.name)
     }
 
-    /// The first of its programs that is not here.
+    /// The first of what it needs that is not here.
     pub fn missing(&self) -> Option<&'static str> {
-        if self.packages.is_empty() {
-            return ucx::wheel().is_none().then_some(WHEEL);
+        let program = || self.programs.iter().copied().find(|program| !launch::is_here(program));
+        match self.origin {
+            Origin::Debian(_) => program(),
+            Origin::Wheel => ucx::wheel().is_none().then_some(WHEEL),
+            Origin::Maven => program().or_else(|| aeron::jar().is_none().then_some(JAR)),
         }
-        self.programs.iter().copied().find(|program| !launch::is_here(program))
+    }
+
+    /// The Debian packages that have it.
+    pub fn packages(&self) -> &'static [&'static str] {
+        match self.origin {
+            Origin::Debian(packages) => packages,
+            Origin::Wheel | Origin::Maven => &[],
+        }
     }
 
     /// What would install it.
     pub fn source(&self) -> String {
-        match self.packages {
-            [] => format!("`pip install --no-deps {WHEEL}` has it for python3"),
-            packages => format!("--install fetches {}", packages.join(" and ")),
+        match self.origin {
+            Origin::Debian(packages) => format!("--install fetches {}", packages.join(" and ")),
+            Origin::Wheel => format!("`pip install --no-deps {WHEEL}` has it for python3"),
+            Origin::Maven => format!("`mvn dependency:get -Dartifact={JAR}` has it for Java 11 or later"),
         }
     }
 }
 
 /// The Python wheel that has a newer UCX than Debian.
 const WHEEL: &str = "libucx-cu12";
+
+/// The Java archive that has Aeron with its samples; any version of it will do.
+const JAR: &str = "io.aeron:aeron-all:1.44.1";
 
 #[cfg(test)]
 mod tests;

@@ -18,9 +18,6 @@ use crate::units::Size;
 /// How many blocks are tried for each one that is to be kept, while the cores move.
 const TRIES_PER_BLOCK: usize = 3;
 
-/// Requests under way where stores are compared by their rates, and messages of streams.
-const WINDOW: usize = 16;
-
 /// The longest that a stream of messages may take.
 const STREAM_WITHIN: Duration = Duration::from_secs(20);
 
@@ -35,6 +32,9 @@ pub struct PeerPlan {
     pub peers: Vec<Peer>,
     /// Lengths of messages and objects.
     pub sizes: Vec<Size>,
+    /// Messages under way in streams, and requests where stores are compared by their rates; a single request is compared
+    /// in any case.
+    pub in_flight: Vec<usize>,
     /// Blocks to keep of each cell.
     pub blocks: usize,
     /// How long each arm runs in a block, beside what it takes to start.
@@ -65,18 +65,26 @@ impl PeerPlan {
         paths.dedup();
         let mut cells = Vec::new();
         for path in paths {
-            let windows: &[usize] = match path {
-                Path::Stream => &[WINDOW],
-                _ if path.is_store() => &[1, WINDOW],
-                _ => &[1],
-            };
-            for (size, &in_flight) in
-                self.sizes.iter().flat_map(|size| windows.iter().map(move |w| (*size, w)))
+            let windows = self.windows(path);
+            for (&size, &in_flight) in
+                self.sizes.iter().flat_map(|size| windows.iter().map(move |w| (size, w)))
             {
                 cells.push(self.cell(path, size, in_flight, bench)?);
             }
         }
         Ok(cells)
+    }
+
+    /// How much is under way at a time on a path.
+    fn windows(&self, path: Path) -> Vec<usize> {
+        let mut windows = match path {
+            Path::Stream => self.in_flight.clone(),
+            _ if path.is_store() => [1].into_iter().chain(self.in_flight.iter().copied()).collect(),
+            _ => vec![1],
+        };
+        windows.sort_unstable();
+        windows.dedup();
+        windows
     }
 
     fn cell(&self, path: Path, size: Size, in_flight: usize, bench: &Bench) -> Result<CellRun, BenchError> {

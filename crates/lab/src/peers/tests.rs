@@ -39,6 +39,45 @@ fn netpipe_prints_the_rate_to_more_digits_than_the_time() {
 }
 
 #[test]
+fn netpipe_prints_the_rate_of_a_stream() {
+    let figure =
+        netpipe::read_stream(include_str!("../../data/peers/netpipe-stream.txt"), 8).expect("a figure");
+    assert!(near(figure.value, 8.0709e6) && figure.step < 1.0, "{figure:?}");
+}
+
+#[test]
+fn aeron_prints_a_histogram_of_round_trips() {
+    let figure = aeron::read(include_str!("../../data/peers/aeron-ping.txt")).expect("a figure");
+    assert!(near(figure.value, 490.0) && figure.step == 1.0, "{figure:?}");
+}
+
+#[test]
+fn aeron_counts_by_the_second_and_neither_its_start_nor_its_end_is_taken() {
+    let text = include_str!("../../data/peers/aeron-stream.txt");
+    let figure = aeron::read_stream(text).expect("a figure");
+    let (messages, millis) = (21_890_346.0 + 28_048_433.0, 1047.0 + 1001.0);
+    assert!(near(figure.value, 1e3 * messages / millis) && figure.step < 1e-3 * figure.value, "{figure:?}");
+    let two: Vec<_> = text.lines().filter(|line| line.starts_with("Duration")).take(2).collect();
+    assert!(aeron::read_stream(&two.join("\n")).is_err(), "its start and its end only");
+}
+
+#[test]
+fn the_newest_jar_is_taken_and_what_is_none_is_passed_over() {
+    let folder = std::env::temp_dir().join(format!("farcall-jars-{}", std::process::id()));
+    for version in ["1.9.0", "1.44.1", "1.45.0", "resolver"] {
+        std::fs::create_dir_all(folder.join(version)).expect("a folder");
+    }
+    for version in ["1.9.0", "1.44.1"] {
+        let jar = folder.join(version).join(format!("aeron-all-{version}.jar"));
+        std::fs::write(jar, "").expect("a file");
+    }
+    let newest = aeron::newest_jar(&folder);
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    assert_eq!(newest, Some(folder.join("1.44.1/aeron-all-1.44.1.jar")), "1.45.0 has no jar");
+    assert_eq!(aeron::newest_jar(&folder), None);
+}
+
+#[test]
 fn libfabric_prints_half_the_mean_round_trip_and_a_rate() {
     let figure =
         libfabric::read(include_str!("../../data/peers/fi_pingpong-shm.txt"), 1024).expect("a figure");
@@ -52,7 +91,8 @@ fn libfabric_prints_half_the_mean_round_trip_and_a_rate() {
 fn what_is_no_table_is_refused_with_its_last_words() {
     for text in ["", "\n\n", "1,2", "iterations,50.0_percentile_lat,avg_lat\n", "no such device\n"] {
         assert!(ucx::read(text).is_err() && netpipe::read(text, 1024).is_err(), "{text}");
-        assert!(libfabric::read(text, 1024).is_err(), "{text}");
+        assert!(libfabric::read(text, 1024).is_err() && netpipe::read_stream(text, 1024).is_err(), "{text}");
+        assert!(aeron::read(text).is_err() && aeron::read_stream(text).is_err(), "{text}");
     }
     let error = ucx::read("some words\nno such device\n").expect_err("no table").to_string();
     assert_eq!(error, "ucx_perftest printed no figure: no such device");
@@ -66,9 +106,12 @@ fn peers_have_names_of_their_own_and_say_what_they_need() {
     assert_eq!(names.len(), PEERS.len());
     for peer in PEERS {
         assert!(!peer.programs.is_empty(), "{peer:?}");
-        assert_eq!(peer.packages.is_empty(), peer.name.starts_with("ucx-wheel"), "{peer:?}");
-        let from = if peer.packages.is_empty() { WHEEL } else { peer.packages[0] };
-        assert!(peer.source().contains(from), "{peer:?}: {}", peer.source());
+        let (from, family) = match peer.origin {
+            Origin::Debian(packages) => (packages[0], peer.family()),
+            Origin::Wheel => (WHEEL, "ucx"),
+            Origin::Maven => (JAR, "aeron"),
+        };
+        assert!(peer.source().contains(from) && peer.family() == family, "{peer:?}: {}", peer.source());
     }
 }
 
@@ -89,6 +132,7 @@ fn short_and_odd_lengths_have_cells_on_every_path() {
         settings: farcall::parameters::Settings::default(),
         peers: PEERS.to_vec(),
         sizes: vec![Size(1), Size(8), Size(24), Size(64), Size(100)],
+        in_flight: vec![16],
         blocks: 1,
         arm_lasting: Duration::from_millis(1),
         seed: 1,
@@ -101,6 +145,28 @@ fn short_and_odd_lengths_have_cells_on_every_path() {
     };
     let streams: Vec<_> = cells.iter().filter(|cell| cell.path == Path::Stream).map(bare).collect();
     assert_eq!(streams, ["none", "ring", "none", "ring", "copies"]);
+}
+
+#[test]
+fn streams_have_a_cell_for_each_number_under_way_and_stores_one_more_for_a_single_request() {
+    let bench = Bench::new().expect("the tests have two cores");
+    let plan = PeerPlan {
+        assignments: Vec::new(),
+        settings: farcall::parameters::Settings::default(),
+        peers: PEERS.to_vec(),
+        sizes: vec![Size(8)],
+        in_flight: vec![1000, 10, 10],
+        blocks: 1,
+        arm_lasting: Duration::from_millis(1),
+        seed: 1,
+    };
+    let cells = plan.cells(&bench).expect("cells");
+    let windows = |path| -> Vec<usize> {
+        cells.iter().filter(|cell| cell.path == path).map(|cell| cell.in_flight).collect()
+    };
+    assert_eq!(windows(Path::Stream), [10, 1000]);
+    assert_eq!(windows(Path::LocalStore), [1, 10, 1000]);
+    assert_eq!(windows(Path::Memory), [1]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Installs the packages of those peers that are not here.
 pub fn install(peers: &[Peer]) -> Result<(), Failure> {
     let missing = peers.iter().filter(|peer| peer.missing().is_some());
-    let mut packages: Vec<&str> = missing.flat_map(|peer| peer.packages).copied().collect();
+    let mut packages: Vec<&str> = missing.flat_map(|peer| peer.packages()).copied().collect();
     packages.sort_unstable();
     packages.dedup();
     if packages.is_empty() {

@@ -71,6 +71,7 @@ pub fn run(
         settings: comparison.settings.clone(),
         peers,
         sizes: if compare.sizes.is_empty() { SIZES.to_vec() } else { compare.sizes.clone() },
+        in_flight: compare.inflight.iter().map(|&inflight| inflight as usize).collect(),
         blocks: comparison.blocks,
         arm_lasting: comparison.arm_lasting,
         seed: comparison.seed,
@@ -154,10 +155,12 @@ fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Fai
 
 /// What both figures are.
 fn what(line: &CellLine) -> String {
-    if line.path == Path::Stream {
-        return format!("bytes a second over the whole run, {} messages under way", line.in_flight);
-    }
+    let best = line.statistic == Some(PeerStatistic::BestRate);
     match (line.in_flight, line.statistic) {
+        (many, _) if line.path == Path::Stream => {
+            let of_peer = if best { ", the peer's of the best of its series" } else { "" };
+            format!("bytes a second over the whole run, {many} messages under way{of_peer}")
+        }
         (1, None) => "medians".to_owned(),
         (1, Some(PeerStatistic::LeastMean)) => {
             format!(
