@@ -1,25 +1,39 @@
-//! How much of a stream of messages one poll takes over a ring.
+//! How much of a stream of messages, and of the room that is made by reading it, one poll takes over a ring.
 
 use std::cell::Cell;
 
-use farcall::{Event, Node, Tag};
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Event, Node, Peer, Sending, Tag, TransportKind};
 
 /// Too long for two of them to share a record.
 const LONG: [u8; 4000] = [7; 4000];
 
 const TAG: Tag = Tag(1);
 
+struct Pair {
+    sender: Endpoint,
+    receiver: Endpoint,
+    to: Peer,
+    from: Peer,
+}
+
+impl Pair {
+    fn with(settings: &Settings) -> Self {
+        let node = Node::alone().expect("this process");
+        let endpoint = || node.endpoint_with(TransportKind::RingShm, settings).expect("an endpoint");
+        let (sender, receiver) = (endpoint(), endpoint());
+        let to = sender.peer_endpoint(0, 1).expect("it is there");
+        let from = receiver.peer_endpoint(0, 0).expect("it is there");
+        sender.wait_for(to).expect("up");
+        receiver.wait_for(from).expect("up");
+        Self { sender, receiver, to, from }
+    }
+}
+
 /// Whoever has many receives open looks at all of them between two polls: with one message a poll, each would cost that.
 #[test]
 fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_waits_for() {
-    let node = Node::alone().expect("this process");
-    let endpoint = || node.endpoint("ring+shm").expect("an endpoint");
-    let (sender, receiver) = (endpoint(), endpoint());
-    let to = sender.peer_endpoint(0, 1).expect("it is there");
-    let from = receiver.peer_endpoint(0, 0).expect("it is there");
-    sender.wait_for(to).expect("up");
-    receiver.wait_for(from).expect("up");
-
+    let Pair { sender, receiver, to, from } = Pair::with(&Settings::default());
     let send = |messages: usize| {
         for _ in 0..messages {
             sender.send(to, TAG, &LONG).wait().expect("sent");
@@ -48,4 +62,38 @@ fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_wai
     post(2);
     send(2);
     assert_eq!((poll(), poll()), (1, 1), "after a poll in vain all begins anew");
+}
+
+/// Sends as many messages, lets the receiver read all that have left, one by one, and then the sender poll once. Gives how many had
+/// left before and after that.
+fn left_before_and_after_a_poll(settings: &Settings, bytes: usize, messages: usize) -> (usize, usize) {
+    let Pair { sender, receiver, to, from } = Pair::with(settings);
+    let payload = vec![7; bytes];
+    let sends: Vec<Sending<'_>> =
+        (0..messages).map(|_| sender.send(to, TAG, &payload).start().expect("it may wait")).collect();
+    let left = || sends.iter().filter(|send| send.is_complete()).count();
+    let before = left();
+    assert!(before < messages, "all {messages} left at once");
+    sender.flush();
+    for _ in 0..before {
+        drop(receiver.receive(from, TAG).wait().expect("a message"));
+        receiver.poll(|_, _| {});
+    }
+    sender.poll(|_, _| {});
+    (before, left())
+}
+
+/// A receiver tells of what it has read time and again. A sender that heard one of that in a poll would lag behind for ever, with
+/// all of its messages waiting for room that is there.
+#[test]
+fn a_poll_learns_of_all_the_room_in_the_ring() {
+    let (before, after) = left_before_and_after_a_poll(&Settings::default(), LONG.len(), 1000);
+    assert!(after - before > before * 2 / 3, "{before}, and then {after}");
+}
+
+#[test]
+fn a_poll_learns_of_all_the_blocks_that_were_given_back() {
+    let settings = Settings::load(["shm.block_bytes=1M".to_owned()]).expect("a parameter");
+    let (before, after) = left_before_and_after_a_poll(&settings, 100_000, 100);
+    assert!(before > 2 && after >= 2 * before, "{before}, and then {after}");
 }

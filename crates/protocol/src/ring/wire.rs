@@ -87,6 +87,14 @@ pub enum EntryKind {
     MessageCredit,
 }
 
+impl EntryKind {
+    /// Whether it says what the other side may use again, and nothing else.
+    #[inline]
+    pub fn tells_of_room(self) -> bool {
+        matches!(self, Self::BlockReturn | Self::MessageCredit)
+    }
+}
+
 /// The kinds by their number; those about block memory share one.
 const KINDS: [EntryKind; 8] = [
     EntryKind::Request,

@@ -34,7 +34,8 @@ impl<D: LaneDriver> Outbound<D> {
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
-    /// something too, messages are taken for a stream, as long as somebody waits for another.
+    /// something too, messages are taken for a stream, as long as somebody waits for another. What only tells of room is
+    /// nobody's turn: a sender that took one of these a poll would never learn of all the room that it has.
     #[inline(never)]
     pub fn receive(
         &mut self,
@@ -132,6 +133,7 @@ impl<D: LaneDriver> Outbound<D> {
             },
         };
         let (found, first) = (self.tracer.begin_found(), entries_read);
+        let mut tells_of_room = false;
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
@@ -153,6 +155,7 @@ impl<D: LaneDriver> Outbound<D> {
                     continue;
                 }
             }
+            tells_of_room = entry.kind.tells_of_room();
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {
                 self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
@@ -163,8 +166,9 @@ impl<D: LaneDriver> Outbound<D> {
         }
         let session = &mut self.sessions[slot];
         session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
-        let is_stream = entries > 1 || session.finds > 1 && self.mail.expects_messages();
-        Ok(if is_stream { Flow::Continue } else { Flow::Stop })
+        let is_turn = entries == 1 && !tells_of_room;
+        let is_stream = session.finds > 1 && self.mail.expects_messages();
+        Ok(if is_turn && !is_stream { Flow::Stop } else { Flow::Continue })
     }
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.
