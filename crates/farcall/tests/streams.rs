@@ -97,3 +97,32 @@ fn a_poll_learns_of_all_the_blocks_that_were_given_back() {
     let (before, after) = left_before_and_after_a_poll(&settings, 100_000, 100);
     assert!(before > 2 && after >= 2 * before, "{before}, and then {after}");
 }
+
+/// Sends by so many at a time what a receiver then reads, without a poll of the sender in between; none may have to wait.
+fn send_without_a_poll(settings: &Settings, bytes: usize, at_a_time: usize) {
+    let Pair { sender, receiver, to, from } = Pair::with(settings);
+    let payload = vec![7; bytes];
+    for round in 0..50 {
+        for _ in 0..at_a_time {
+            let send = sender.send(to, TAG, &payload).start().expect("it may be sent");
+            assert!(send.is_complete(), "round {round}");
+            send.wait().expect("sent");
+        }
+        sender.flush();
+        for _ in 0..at_a_time {
+            drop(receiver.receive(from, TAG).wait().expect("a message"));
+            receiver.poll(|_, _| {});
+        }
+    }
+}
+
+#[test]
+fn a_sender_learns_of_room_in_the_ring_and_in_the_window_before_it_polls() {
+    send_without_a_poll(&Settings::default(), LONG.len(), 40);
+}
+
+#[test]
+fn a_sender_learns_of_blocks_that_were_given_back_before_it_polls() {
+    let settings = Settings::load(["shm.block_bytes=1M".to_owned()]).expect("a parameter");
+    send_without_a_poll(&settings, 100_000, 4);
+}

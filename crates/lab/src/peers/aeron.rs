@@ -18,7 +18,7 @@ const WARMUP_ROUNDS: u64 = 10;
 /// Round trips of one of them; with ten thousand calls of a method the machine translates it for good.
 const WARMUP_MAX: u64 = 10_000;
 
-/// Each round trip is counted, and `Ping` then asks whether it is to begin again.
+/// `Ping` asks at its end whether it is to begin again.
 const NOT_AGAIN: &str = "n\n";
 
 /// Aeron reaches into what Java keeps to itself; and numbers are printed as these programs' readers expect them.

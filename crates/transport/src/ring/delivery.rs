@@ -7,7 +7,6 @@ use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violati
 use super::inbound::{CUT_SHORT, Flow, TOO_LONG};
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, reason_of};
-use super::tagged::overrun;
 use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::trace::event;
@@ -46,10 +45,7 @@ impl<D: LaneDriver> Outbound<D> {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)?;
             }
-            EntryKind::BlockReturn => {
-                let block = descriptor(entry, record, at)?;
-                self.driver.take_back(self.sessions[slot].lane, block).map_err(reason_of)?;
-            }
+            EntryKind::BlockReturn | EntryKind::MessageCredit => self.use_again(slot, entry, record, at)?,
             EntryKind::PrefetchHint => {
                 let bytes = descriptor(entry, record, at)?;
                 // Both bound what a peer can have done for it by one record.
@@ -70,9 +66,6 @@ impl<D: LaneDriver> Outbound<D> {
             EntryKind::MessageBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
-            }
-            EntryKind::MessageCredit => {
-                self.sessions[slot].mail.send_window.credit(entry.call).map_err(overrun)?;
             }
         }
         Ok(Flow::Continue)
@@ -127,7 +120,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 }
 
-fn descriptor(entry: EntryHeader, record: Record<'_>, at: usize) -> Result<BlockDescriptor, DownReason> {
+pub fn descriptor(entry: EntryHeader, record: Record<'_>, at: usize) -> Result<BlockDescriptor, DownReason> {
     if usize::from(entry.length) != DESCRIPTOR_BYTES {
         return Err(Violation("a block descriptor of the wrong length").into());
     }

@@ -49,11 +49,11 @@ impl<D: LaneDriver> Ring<D> {
 
     /// Reads what a peer published before it went: answers that it has given are given.
     fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
-        let Some(Some(receiver)) = self.receivers.get(slot) else { return };
+        if self.outbound.receivers.len() <= slot {
+            return;
+        }
         for _ in 0..LAST_LOOKS_MAX {
-            if self.outbound.is_doomed(slot)
-                || self.outbound.receive(slot, receiver, Patience::Never, sink) == 0
-            {
+            if self.outbound.is_doomed(slot) || self.outbound.receive(slot, Patience::Never, sink) == 0 {
                 return;
             }
         }
@@ -93,11 +93,12 @@ impl<D: LaneDriver> Ring<D> {
         peer: &Hello,
         sink: &mut dyn Sink,
     ) {
-        if self.receivers.len() <= slot {
-            self.receivers.resize_with(slot + 1, || None);
+        let receivers = &mut self.outbound.receivers;
+        if receivers.len() <= slot {
+            receivers.resize_with(slot + 1, || None);
         }
         let ring_bytes = receiver.ring_bytes();
-        self.receivers[slot] = Some(receiver);
+        receivers[slot] = Some(receiver);
         self.outbound.session_up(slot, sender, ring_bytes, peer);
         let session = self.outbound.sessions[slot].id;
         sink.session_up(&mut self.outbound, session, peer.identity);
@@ -108,7 +109,7 @@ impl<D: LaneDriver> Ring<D> {
 
     fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
         let session = self.outbound.sessions[slot].id;
-        if let Some(receiver) = self.receivers.get_mut(slot) {
+        if let Some(receiver) = self.outbound.receivers.get_mut(slot) {
             *receiver = None;
         }
         self.outbound.part(slot, reason);

@@ -36,8 +36,22 @@ impl<D: LaneDriver> Outbound<D> {
     /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
     /// something too, messages are taken for a stream, as long as somebody waits for another. What only tells of room is
     /// nobody's turn: a sender that took one of these a poll would never learn of all the room that it has.
+    #[inline(always)]
+    pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
+        let session = &mut self.sessions[slot];
+        let place = &mut self.receivers[slot];
+        if !place.as_ref().is_some_and(|receiver| receiver.may_have_record(session.consumer.offset())) {
+            session.finds = 0;
+            return 0;
+        }
+        let Some(receiver) = place.take() else { return 0 };
+        let records = self.receive_from(slot, &receiver, patience, sink);
+        self.receivers[slot] = Some(receiver);
+        records
+    }
+
     #[inline(never)]
-    pub fn receive(
+    fn receive_from(
         &mut self,
         slot: usize,
         receiver: &D::Receiver,
@@ -164,16 +178,19 @@ impl<D: LaneDriver> Outbound<D> {
             at += WORD_BYTES + padded(usize::from(entry.length));
             entries_read += 1;
         }
-        let session = &mut self.sessions[slot];
-        session.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?;
+        self.close_record_of_peer(slot, record)?;
         let is_turn = entries == 1 && !tells_of_room;
-        let is_stream = session.finds > 1 && self.mail.expects_messages();
+        let is_stream = self.sessions[slot].finds > 1 && self.mail.expects_messages();
         Ok(if is_turn && !is_stream { Flow::Stop } else { Flow::Continue })
     }
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.
     #[inline]
-    fn open_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<Option<u16>, DownReason> {
+    pub fn open_record_of_peer(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+    ) -> Result<Option<u16>, DownReason> {
         let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
         let session = &mut self.sessions[slot];
         session.producer.credit(header.released_lines)?;
@@ -182,5 +199,11 @@ impl<D: LaneDriver> Outbound<D> {
             return Ok(None);
         }
         Ok(Some(header.entries))
+    }
+
+    /// The record was read.
+    #[inline]
+    pub fn close_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<(), DownReason> {
+        Ok(self.sessions[slot].consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?)
     }
 }

@@ -127,6 +127,8 @@ impl<D: LaneDriver> Outbound<D> {
         message: Message,
         payload: Outgoing<'p>,
     ) -> Result<(), Outgoing<'p>> {
+        // A block that was read last is still in a cache.
+        self.learn_of_room(slot);
         if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
             return Err(payload);
         }

@@ -17,6 +17,7 @@ mod messages;
 mod outbound;
 mod outbox;
 mod records;
+mod room;
 mod session;
 mod tagged;
 mod turn;
@@ -24,7 +25,7 @@ mod turn;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneReceiver, LaneSender};
+use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
@@ -62,8 +63,6 @@ pub struct RingConfig {
 
 /// Calls over the lanes of one driver.
 pub struct Ring<D: LaneDriver> {
-    /// The reading ends, by session slot.
-    receivers: Vec<Option<D::Receiver>>,
     outbound: Outbound<D>,
 }
 
@@ -91,7 +90,7 @@ impl<D: LaneDriver> Ring<D> {
         };
         driver.set_welcome(&hello.encode());
         let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
-        Self { receivers: Vec::new(), outbound }
+        Self { outbound }
     }
 }
 
@@ -137,14 +136,8 @@ impl<D: LaneDriver> Transport for Ring<D> {
             self.outbound.hand_on_kept(sink);
         }
         let mut received = 0;
-        for (slot, receiver) in self.receivers.iter().enumerate() {
-            let Some(receiver) = receiver else { continue };
-            let session = &mut self.outbound.sessions[slot];
-            if receiver.may_have_record(session.consumer.offset()) {
-                received += self.outbound.receive(slot, receiver, Patience::Once, sink);
-            } else {
-                session.finds = 0;
-            }
+        for slot in 0..self.outbound.receivers.len() {
+            received += self.outbound.receive(slot, Patience::Once, sink);
         }
         if received == 0 && self.outbound.ahead.is_due {
             self.outbound.claim_ahead();

@@ -19,6 +19,8 @@ use crate::{DownReason, SessionId};
 pub struct Outbound<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
     pub sessions: Vec<Session<D::Sender>>,
+    /// The reading ends, by session slot. One whose record is being read is not here.
+    pub(super) receivers: Vec<Option<D::Receiver>>,
     pub driver: D,
     pub hello: Hello,
     pub config: RingConfig,
@@ -38,6 +40,7 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         Self {
             sessions: Vec::new(),
+            receivers: Vec::new(),
             driver,
             hello,
             config,

@@ -206,6 +206,7 @@ impl<D: LaneDriver> Outbound<D> {
                     return true;
                 }
                 Reservation::WrapAt { offset } => self.wrap(slot, offset),
+                Reservation::Full if self.learn_of_room(slot) => {}
                 Reservation::Full => return false,
             }
         }

@@ -57,6 +57,9 @@ impl<D: LaneDriver> Outbound<D> {
 
     fn send_slowly(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> SendProgress {
         let submitted = self.tracer.begin();
+        if !self.sessions[slot].mail.sends.is_empty() && self.learn_of_room(slot) {
+            self.send_waiting(slot);
+        }
         let session = &self.sessions[slot];
         let must_wait = session.stage != Stage::Up || !session.mail.sends.is_empty();
         let refused = match must_wait {
@@ -83,7 +86,9 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &self.sessions[slot];
         // A block stays with the sender until somebody reads it: at the receiver it is a few words.
         let counted = if payload.len() > session.inline_bytes { lines(0) } else { lines(payload.len()) };
-        if !session.mail.send_window.admits(counted) {
+        let is_admitted = session.mail.send_window.admits(counted)
+            || self.learn_of_room(slot) && self.sessions[slot].mail.send_window.admits(counted);
+        if !is_admitted {
             return Err(payload);
         }
         self.transmit(slot, Message::tagged(tag), payload)?;

@@ -1,0 +1,93 @@
+//! Learning of room between two polls.
+//!
+//! Who sends more in a turn than there was room for at its beginning would have to let the rest wait, which costs a copy of each
+//! message and more, though the peer may have read everything meanwhile. So what the peer says of room is read as soon as it is
+//! missed, up to the first record with anything else in it.
+
+use farcall_driver::{LaneDriver, LaneReceiver, Record};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
+
+use super::delivery::descriptor;
+use super::inbound::CUT_SHORT;
+use super::outbound::Outbound;
+use super::session::reason_of;
+use super::tagged::overrun;
+use crate::DownReason;
+
+impl<D: LaneDriver> Outbound<D> {
+    /// Reads what the peer has published last, as far as it only tells of room; false when there was nothing of that. While a
+    /// record of this peer is being read, its receiver is not here, and nothing is learned.
+    ///
+    /// It ends: the peer has to be told, too, that its records were read before it can publish more than a ring of them.
+    #[inline(never)]
+    pub fn learn_of_room(&mut self, slot: usize) -> bool {
+        let Some(receiver) = self.receivers.get_mut(slot).and_then(Option::take) else { return false };
+        let learned = self.take_room(slot, &receiver);
+        self.receivers[slot] = Some(receiver);
+        learned.unwrap_or_else(|reason| {
+            self.doom(slot, reason);
+            false
+        })
+    }
+
+    fn take_room(&mut self, slot: usize, receiver: &D::Receiver) -> Result<bool, DownReason> {
+        let mut learned = false;
+        while self.sessions[slot].reading.is_none() {
+            let offset = self.sessions[slot].consumer.offset();
+            if !receiver.may_have_record(offset) {
+                break;
+            }
+            match receiver.peek(offset).map_err(reason_of)? {
+                Some(record) if only_tells_of_room(record)? => self.take_room_of(slot, record)?,
+                _ => break,
+            }
+            learned = true;
+        }
+        Ok(learned)
+    }
+
+    /// The peer could change the record after it was looked at; then it is refused here.
+    fn take_room_of(&mut self, slot: usize, record: Record<'_>) -> Result<(), DownReason> {
+        self.counters.records_received.increment();
+        let Some(entries) = self.open_record_of_peer(slot, record)? else { return Ok(()) };
+        let mut at = WORD_BYTES;
+        for _ in 0..entries {
+            let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+            self.use_again(slot, entry, record, at + WORD_BYTES)?;
+            at += WORD_BYTES + padded(usize::from(entry.length));
+        }
+        self.close_record_of_peer(slot, record)
+    }
+
+    /// Takes an entry that tells of room.
+    pub fn use_again(
+        &mut self,
+        slot: usize,
+        entry: EntryHeader,
+        record: Record<'_>,
+        at: usize,
+    ) -> Result<(), DownReason> {
+        let session = &mut self.sessions[slot];
+        match entry.kind {
+            EntryKind::BlockReturn => {
+                let block = descriptor(entry, record, at)?;
+                self.driver.take_back(session.lane, block).map_err(reason_of)
+            }
+            EntryKind::MessageCredit => session.mail.send_window.credit(entry.call).map_err(overrun),
+            _ => Err(Violation("a record that changed after it was published").into()),
+        }
+    }
+}
+
+fn only_tells_of_room(record: Record<'_>) -> Result<bool, Violation> {
+    let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
+    let mut at = WORD_BYTES;
+    for _ in 0..header.entries {
+        let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+        if !entry.kind.tells_of_room() {
+            return Ok(false);
+        }
+        at += WORD_BYTES + padded(usize::from(entry.length));
+    }
+    Ok(true)
+}
