@@ -40,33 +40,27 @@ fn say_ready(endpoint: &Endpoint, peer: Peer) -> Result<(), LoopError> {
 
 fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let post = |slot| endpoint.receive(peer, tag_of(slot)).start();
-    let mut receivings: Vec<Receiving<'_>> = (0..share.used_slots()).map(post).collect::<Result<_, _>>()?;
+    let posted = (0..share.used_slots()).map(|slot| post(slot).map(Some));
+    let mut receivings: Vec<Option<Receiving<'_>>> = posted.collect::<Result<_, _>>()?;
     let mut received = vec![0_u64; share.slots];
     say_ready(endpoint, peer)?;
     let mut left = share.messages;
     while left > 0 {
         for (slot, receiving) in receivings.iter_mut().enumerate() {
-            if !receiving.is_complete() || received[slot] == share.of_slot(slot) {
+            if !receiving.as_ref().is_some_and(Receiving::is_complete) {
                 continue;
             }
             received[slot] += 1;
             left -= 1;
-            // The last one of a slot stays where it is until the end.
-            if received[slot] == share.of_slot(slot) {
-                continue;
-            }
-            let message = core::mem::replace(receiving, post(slot)?).wait()?;
+            let next = if received[slot] < share.of_slot(slot) { Some(post(slot)?) } else { None };
+            let Some(complete) = core::mem::replace(receiving, next) else { continue };
+            let message = complete.wait()?;
             if !look_at(&message, &share, received[slot] - 1) {
                 return Err(LoopError::Wrong);
             }
         }
         let done = endpoint.poll(|_, _| {});
         limit.look(done)?;
-    }
-    for (slot, receiving) in receivings.into_iter().enumerate() {
-        if !look_at(&receiving.wait()?, &share, received[slot] - 1) {
-            return Err(LoopError::Wrong);
-        }
     }
     Ok(())
 }
