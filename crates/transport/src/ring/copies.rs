@@ -17,10 +17,13 @@ const PARTS: usize = 8;
 /// Shorter parts cost more by their records than they gain.
 const PART_BYTES_MIN: usize = 4096;
 
+/// So much is lent before it is looked for what came back: a part of what a core's own cache holds.
+const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
+
 impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block.
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
-        let mut loan = self.block_for_copy(payload.len())?;
+        let mut loan = self.block_for(slot, payload.len())?;
         if !self.driver.can_prefetch() || self.peer_is_busy(slot) {
             loan.copy_from_slice(payload);
             return Ok(loan);
@@ -37,6 +40,21 @@ impl<D: LaneDriver> Outbound<D> {
             }
         }
         Ok(loan)
+    }
+
+    /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
+    /// last is still in a cache, and fresh memory in none. To look costs a line that the peer may be about to write.
+    fn block_for(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
+        let session = &mut self.sessions[slot];
+        session.lent_unseen_bytes += bytes;
+        if session.lent_unseen_bytes >= LENT_UNSEEN_BYTES_MAX {
+            session.lent_unseen_bytes = 0;
+            self.learn_of_room(slot);
+        }
+        match self.block_for_copy(bytes) {
+            Err(LoanError::Exhausted) if self.learn_of_room(slot) => self.block_for_copy(bytes),
+            result => result,
+        }
     }
 
     /// Whether the peer has other work from us or for us. Then it gets to this message later, and hints would only

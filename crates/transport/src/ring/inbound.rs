@@ -34,8 +34,8 @@ impl<D: LaneDriver> Outbound<D> {
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
-    /// something too, messages are taken for a stream, as long as somebody waits for another. What only tells of room is
-    /// nobody's turn: a sender that took one of these a poll would never learn of all the room that it has.
+    /// something too, messages are taken for a stream, as long as somebody waits for another. So are records that only tell of
+    /// room, as long as something waits for it: a sender that took one of these a poll might never learn of all that it has.
     #[inline(always)]
     pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
@@ -147,7 +147,7 @@ impl<D: LaneDriver> Outbound<D> {
             },
         };
         let (found, first) = (self.tracer.begin_found(), entries_read);
-        let mut tells_of_room = false;
+        let mut tells_of_room = entries == 0;
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
@@ -179,9 +179,13 @@ impl<D: LaneDriver> Outbound<D> {
             entries_read += 1;
         }
         self.close_record_of_peer(slot, record)?;
-        let is_turn = entries == 1 && !tells_of_room;
-        let is_stream = self.sessions[slot].finds > 1 && self.mail.expects_messages();
-        Ok(if is_turn && !is_stream { Flow::Stop } else { Flow::Continue })
+        let session = &self.sessions[slot];
+        let is_stream = match entries {
+            0 | 1 if tells_of_room => session.waits_for_room(),
+            1 => session.finds > 1 && self.mail.expects_messages(),
+            _ => true,
+        };
+        Ok(if is_stream { Flow::Continue } else { Flow::Stop })
     }
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.

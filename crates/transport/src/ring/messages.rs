@@ -43,8 +43,9 @@ impl<D: LaneDriver> Outbound<D> {
             self.send_waiting(slot);
         }
         let is_needy = |session: &&Session<_>| {
-            let waits = !session.backlog.is_empty() || !session.mail.sends.is_empty();
-            waits || session.borrowed_blocks > 0 || session.mail.receive_window.credit_is_due()
+            session.waits_for_room()
+                || session.borrowed_blocks > 0
+                || session.mail.receive_window.credit_is_due()
         };
         self.needy = self.sessions.iter().filter(is_needy).count();
         self.counters.backlog.set(self.sessions.iter().map(|session| session.backlog.len() as u64).sum());
@@ -127,8 +128,6 @@ impl<D: LaneDriver> Outbound<D> {
         message: Message,
         payload: Outgoing<'p>,
     ) -> Result<(), Outgoing<'p>> {
-        // A block that was read last is still in a cache.
-        self.learn_of_room(slot);
         if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
             return Err(payload);
         }

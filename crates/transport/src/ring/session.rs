@@ -166,6 +166,8 @@ pub struct Session<S> {
     pub unanswered_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
     pub unanswered_requests: usize,
+    /// Bytes of blocks that were lent to the peer since it was last looked for what it gave back.
+    pub lent_unseen_bytes: usize,
     /// The peer's blocks that we hold or whose return is due.
     pub borrowed_blocks: usize,
     /// One of those that is due and for which there was no room.
@@ -177,6 +179,12 @@ pub struct Session<S> {
 }
 
 impl<S> Session<S> {
+    /// Whether something has to be sent for which there was no room.
+    #[inline]
+    pub fn waits_for_room(&self) -> bool {
+        !self.backlog.is_empty() || !self.mail.sends.is_empty()
+    }
+
     /// A free slot.
     pub fn vacant(slot: usize) -> Self {
         Self {
@@ -193,6 +201,7 @@ impl<S> Session<S> {
             reading: None,
             unanswered_calls: 0,
             unanswered_requests: 0,
+            lent_unseen_bytes: 0,
             borrowed_blocks: 0,
             returning: None,
             calls_max: 0,
