@@ -49,6 +49,7 @@ impl<'a> GetRequest<'a> {
     /// Appends it to a message.
     #[inline]
     pub fn encode(&self, to: &mut Vec<u8>) {
+        to.reserve(size_of::<u32>() + self.name.key().len());
         to.extend_from_slice(&self.name.table().0.to_le_bytes());
         to.extend_from_slice(self.name.key());
     }
@@ -84,6 +85,7 @@ impl<'a> PutRequest<'a> {
     /// Appends it to a message.
     #[inline]
     pub fn encode(&self, to: &mut Vec<u8>) {
+        to.reserve(self.bytes());
         to.extend_from_slice(&self.header());
         to.extend_from_slice(self.name.key());
         to.extend_from_slice(self.value.as_bytes());
@@ -129,6 +131,7 @@ pub struct DeleteRequest<'a> {
 impl<'a> DeleteRequest<'a> {
     /// Appends it to a message.
     pub fn encode(&self, to: &mut Vec<u8>) {
+        to.reserve(size_of::<u32>() + size_of::<u64>() + self.name.key().len());
         to.extend_from_slice(&self.name.table().0.to_le_bytes());
         to.extend_from_slice(&wire_condition(self.condition).to_le_bytes());
         to.extend_from_slice(self.name.key());
@@ -154,6 +157,7 @@ pub struct IncrementRequest<'a> {
 impl<'a> IncrementRequest<'a> {
     /// Appends it to a message.
     pub fn encode(&self, to: &mut Vec<u8>) {
+        to.reserve(size_of::<u32>() + size_of::<u64>() + self.name.key().len());
         to.extend_from_slice(&self.name.table().0.to_le_bytes());
         to.extend_from_slice(&self.amount.to_le_bytes());
         to.extend_from_slice(self.name.key());
