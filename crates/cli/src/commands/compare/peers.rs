@@ -200,7 +200,8 @@ fn record(line: &CellLine, outcome: &Outcome) -> Record {
         ("regime", json!(outcome.regime.to_string())),
         ("blocks_discarded", json!(line.discarded)),
     ];
-    let rate = if line.in_flight > 1 { ".rate" } else { "" };
+    let is_rate = line.in_flight > 1 || line.path == Path::Stream;
+    let rate = if is_rate { ".rate" } else { "" };
     Record {
         schema: SCHEMA,
         command: "compare",
