@@ -39,12 +39,11 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline(always)]
     pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
-        let place = &mut self.receivers[slot];
-        if !place.as_ref().is_some_and(|receiver| receiver.may_have_record(session.consumer.offset())) {
+        let offset = session.consumer.offset();
+        let Some(receiver) = self.receivers[slot].take_if(|receiver| receiver.may_have_record(offset)) else {
             session.finds = 0;
             return 0;
-        }
-        let Some(receiver) = place.take() else { return 0 };
+        };
         let records = self.receive_from(slot, &receiver, patience, sink);
         self.receivers[slot] = Some(receiver);
         records

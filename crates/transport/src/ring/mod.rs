@@ -3,8 +3,8 @@
 //! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink produced:
 //! one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here they meet a driver.
 //!
-//! The state is in two parts so that a handler can send while it reads: [`Outbound`] has all that sending needs, the
-//! receiving ends of the lanes lie beside it.
+//! All state is in [`Outbound`], through which a handler can send while a record is read to it: the reading end of that record's
+//! lane is taken out for so long.
 
 mod ahead;
 mod copies;

@@ -1,7 +1,7 @@
-//! Everything that sending needs: the driver and the sessions.
+//! Everything that sending needs: the driver and the sessions, and the reading ends, where room is looked for.
 //!
 //! What the seam promises of it is in `outbox.rs`, how a message gets into a record in `messages.rs`, how records get into
-//! the ring in `records.rs`.
+//! the ring in `records.rs`, and what is done when there is no room in `room.rs`.
 
 use farcall_driver::{LaneDriver, LaneId, LaneSender, RUNWAY_BYTES};
 use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source};
