@@ -75,7 +75,7 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         ),
         (
             &["compare", "--peers", "netpype"],
-            "farcall: --peers: there is no peer `netpype`; choose from all, ucx, netpipe, libfabric, redis, memcached",
+            "farcall: --peers: there is no peer `netpype`; choose from all, ucx, netpipe, aeron, libfabric, redis, memcached",
         ),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
     ];
