@@ -41,6 +41,8 @@ impl<D: LaneDriver> Outbound<D> {
             self.send_backlog(slot);
             self.return_message_credit_if_due(slot);
             self.send_waiting(slot);
+            // What was learned of room between two polls was read, too, and may have been of no use to what waits.
+            self.return_credit_if_due(slot);
         }
         let is_needy = |session: &&Session<_>| {
             session.waits_for_room()
