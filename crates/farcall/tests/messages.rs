@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::litter::resident_bytes;
+use common::stream::Stream;
 use common::{LONG, Pair, pattern, settings, transports};
 use farcall::{
-    AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Node, Peer, ReceiveError, Received,
+    AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Peer, ReceiveError, Received,
     SendError, SendRefused, Sending, Service, Tag,
 };
 
@@ -415,11 +416,7 @@ fn a_handler_gets_what_no_receive_waits_for_in_order() {
 /// All ten are one record.
 #[test]
 fn a_handler_that_asks_for_a_message_gets_the_next_of_those_that_came_together() {
-    let node = Node::alone().expect("this process");
-    let endpoint = || node.endpoint("ring+shm").expect("an endpoint");
-    let (sender, receiver) = (endpoint(), endpoint());
-    let to = sender.peer_endpoint(0, 1).expect("it is there");
-    sender.wait_for(to).expect("up");
+    let Stream { sender, receiver, to, .. } = Stream::with(&settings(&[]));
     let (handled, asked) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::<Mutex<Vec<u8>>>::default());
     let (in_handler, in_callback) = (Arc::clone(&handled), Arc::clone(&asked));
     receiver.on_message(move |context, message: Received<'_>| {

@@ -1,39 +1,24 @@
-//! How much of a stream of messages, and of the room that is made by reading it, one poll takes over a ring.
+//! How much of a stream of messages, and of the room that is made by reading it, one poll takes over a ring, and how
+//! much of that room is found between two polls.
+
+mod common;
 
 use std::cell::Cell;
 
+use common::settings;
+use common::stream::Stream;
 use farcall::parameters::Settings;
-use farcall::{Endpoint, Event, Node, Peer, Sending, Tag, TransportKind};
+use farcall::{Event, Sending, Tag};
 
 /// Too long for two of them to share a record.
 const LONG: [u8; 4000] = [7; 4000];
 
 const TAG: Tag = Tag(1);
 
-struct Pair {
-    sender: Endpoint,
-    receiver: Endpoint,
-    to: Peer,
-    from: Peer,
-}
-
-impl Pair {
-    fn with(settings: &Settings) -> Self {
-        let node = Node::alone().expect("this process");
-        let endpoint = || node.endpoint_with(TransportKind::RingShm, settings).expect("an endpoint");
-        let (sender, receiver) = (endpoint(), endpoint());
-        let to = sender.peer_endpoint(0, 1).expect("it is there");
-        let from = receiver.peer_endpoint(0, 0).expect("it is there");
-        sender.wait_for(to).expect("up");
-        receiver.wait_for(from).expect("up");
-        Self { sender, receiver, to, from }
-    }
-}
-
 /// Whoever has many receives open looks at all of them between two polls: with one message a poll, each would cost that.
 #[test]
 fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_waits_for() {
-    let Pair { sender, receiver, to, from } = Pair::with(&Settings::default());
+    let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
     let send = |messages: usize| {
         for _ in 0..messages {
             sender.send(to, TAG, &LONG).wait().expect("sent");
@@ -67,7 +52,7 @@ fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_wai
 /// Sends as many messages, lets the receiver read all that have left, one by one, and then the sender poll once. Gives how many had
 /// left before and after that.
 fn left_before_and_after_a_poll(settings: &Settings, bytes: usize, messages: usize) -> (usize, usize) {
-    let Pair { sender, receiver, to, from } = Pair::with(settings);
+    let Stream { sender, receiver, to, from } = Stream::with(settings);
     let payload = vec![7; bytes];
     let sends: Vec<Sending<'_>> =
         (0..messages).map(|_| sender.send(to, TAG, &payload).start().expect("it may wait")).collect();
@@ -93,14 +78,14 @@ fn a_poll_learns_of_all_the_room_in_the_ring() {
 
 #[test]
 fn a_poll_learns_of_all_the_blocks_that_were_given_back() {
-    let settings = Settings::load(["shm.block_bytes=1M".to_owned()]).expect("a parameter");
+    let settings = settings(&["shm.block_bytes=1M"]);
     let (before, after) = left_before_and_after_a_poll(&settings, 100_000, 100);
     assert!(before > 2 && after >= 2 * before, "{before}, and then {after}");
 }
 
 /// Sends by so many at a time what a receiver then reads, without a poll of the sender in between; none may have to wait.
 fn send_without_a_poll(settings: &Settings, bytes: usize, at_a_time: usize) {
-    let Pair { sender, receiver, to, from } = Pair::with(settings);
+    let Stream { sender, receiver, to, from } = Stream::with(settings);
     let payload = vec![7; bytes];
     for round in 0..50 {
         for _ in 0..at_a_time {
@@ -123,6 +108,6 @@ fn a_sender_learns_of_room_in_the_ring_and_in_the_window_before_it_polls() {
 
 #[test]
 fn a_sender_learns_of_blocks_that_were_given_back_before_it_polls() {
-    let settings = Settings::load(["shm.block_bytes=1M".to_owned()]).expect("a parameter");
+    let settings = settings(&["shm.block_bytes=1M"]);
     send_without_a_poll(&settings, 100_000, 4);
 }

@@ -7,6 +7,7 @@ pub mod life;
 pub mod litter;
 pub mod load;
 pub mod random;
+pub mod stream;
 pub mod victim;
 
 use std::sync::Arc;
