@@ -138,8 +138,10 @@ pub fn read_every_word(bytes: &[u8]) -> u64 {
             *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
         }
     }
-    let tail = rest.iter().fold(0, |sum: u64, &byte| sum.wrapping_add(byte.into()));
-    sums.into_iter().fold(tail, u64::wrapping_add)
+    let (words, bytes) = rest.as_chunks::<8>();
+    let tail = bytes.iter().fold(0, |sum: u64, &byte| sum.wrapping_add(byte.into()));
+    let words = words.iter().fold(tail, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+    sums.into_iter().fold(words, u64::wrapping_add)
 }
 
 #[cfg(test)]

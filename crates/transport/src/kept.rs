@@ -7,11 +7,13 @@ use crate::{Incoming, Payload};
 /// The most bytes of a [`Short`].
 const SHORT_BYTES_MAX: usize = 15;
 
-/// The bytes of a short payload themselves.
+/// The bytes of a short payload themselves. They come first: what was moved a moment ago is read from there without a stall,
+/// and from an odd place in it is not.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub struct Short {
-    length: u8,
     bytes: [u8; SHORT_BYTES_MAX],
+    length: u8,
 }
 
 impl Short {

@@ -17,6 +17,7 @@ use super::context::{Context, Operation, start};
 use super::operations::{Completion, Operations};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
+use super::unfetched::{FETCHED_ONCE, Unfetched};
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.
 #[must_use = "a call is sent by `wait`, `start`, `then`, `post` or `.await`"]
@@ -37,10 +38,7 @@ impl<'e> Call<'e, '_> {
 
     /// Sends the call and polls the endpoint until it is complete.
     pub fn wait(self) -> Result<Response<'e>, CallError> {
-        let endpoint = self.endpoint;
-        let pending = self.start()?;
-        endpoint.poll_until(|state| state.operations.is_done(pending.call));
-        pending.take_result().expect("the operation is done")
+        self.start()?.wait()
     }
 
     /// Sends the call now; the future that is returned completes with it.
@@ -49,7 +47,7 @@ impl<'e> Call<'e, '_> {
         let call = self.begin(|operations, session, deadline| {
             operations.add(session, deadline, Completion::Future(None))
         })?;
-        Ok(Pending { endpoint, call, fetched: false })
+        Ok(Pending { endpoint, unfetched: Unfetched::end_of(call) })
     }
 
     /// Sends the call; `callback` gets the outcome, once, during a later poll.
@@ -112,29 +110,26 @@ impl<'e> Future for Answering<'e> {
 #[must_use = "dropping it cancels the call"]
 pub struct Pending<'e> {
     endpoint: &'e Endpoint,
-    call: CallId,
-    fetched: bool,
+    unfetched: Unfetched,
 }
 
 impl<'e> Pending<'e> {
     /// Whether the call is complete, so that `wait` will not block.
     pub fn is_complete(&self) -> bool {
-        self.endpoint.core().state.operations.is_done(self.call)
+        self.unfetched.operation().is_none_or(|call| self.endpoint.core().state.operations.is_done(call))
     }
 
     /// Polls the endpoint until the call is complete.
-    pub fn wait(self) -> Result<Response<'e>, CallError> {
-        self.endpoint.poll_until(|state| state.operations.is_done(self.call));
-        self.take_result().expect("the operation is done")
-    }
-
-    fn take_result(mut self) -> Option<Result<Response<'e>, CallError>> {
-        self.fetch(None)
+    pub fn wait(mut self) -> Result<Response<'e>, CallError> {
+        let call = self.unfetched.operation().expect(FETCHED_ONCE);
+        self.endpoint.poll_until(|state| state.operations.is_done(call));
+        self.fetch(None).expect("the operation is done")
     }
 
     fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<Response<'e>, CallError>> {
-        let result = self.endpoint.core().state.operations.fetch_result(self.call, waker)?;
-        self.fetched = true;
+        let call = self.unfetched.operation().expect(FETCHED_ONCE);
+        let result = self.endpoint.core().state.operations.fetch_result(call, waker)?;
+        self.unfetched = Unfetched::NOTHING;
         Some(result.map(|payload| Response { payload: Some(payload), endpoint: self.endpoint }))
     }
 }
@@ -149,8 +144,8 @@ impl<'e> Future for Pending<'e> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if !self.fetched {
-            self.endpoint.abandon(self.call);
+        if let Some(call) = self.unfetched.operation() {
+            self.endpoint.abandon(call);
         }
     }
 }

@@ -22,6 +22,7 @@ mod sessions;
 mod state;
 mod trace;
 mod turn;
+mod unfetched;
 
 use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};

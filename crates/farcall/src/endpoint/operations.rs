@@ -15,6 +15,7 @@ use farcall_transport::{CallId, Kept, SessionId};
 
 use super::callback::ReceiveCallback;
 use super::outcome::CallError;
+use super::unfetched::FETCHED_ONCE;
 use slot::{Attachment, Slot, Stage};
 pub use slot::{Completion, Kind, NO_SESSION};
 
@@ -241,7 +242,7 @@ impl Operations {
 
     fn register(&mut self, index: u16, waker: &Waker) {
         let slot = &mut self.slots[usize::from(index)];
-        assert!(slot.is_pending(), "a future fetches its result once");
+        assert!(slot.is_pending(), "{FETCHED_ONCE}");
         slot.stage = Stage::Pending;
         match &mut self.attachments[usize::from(index)] {
             Attachment::Completion(Completion::Future(Some(known))) if known.will_wake(waker) => {}

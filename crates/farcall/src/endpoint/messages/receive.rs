@@ -14,6 +14,7 @@ use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::{Completion, Operations};
+use crate::endpoint::unfetched::Unfetched;
 
 /// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `post` or `.await`.
 #[must_use = "a message is asked for by `wait`, `start`, `then`, `post` or `.await`"]
@@ -57,12 +58,12 @@ impl<'e> ReceiveMessage<'e> {
         if let Some((session, source, tag, room)) = wanted.exact()
             && let Some(id) = endpoint.core().ask_at_once(session, source, tag, room)
         {
-            return Ok(Receiving { endpoint, pending: Some(id) });
+            return Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) });
         }
         let Wanted { from, tag, room, timeout } = wanted;
         // Put together again, so that what is asked for at once is never in memory.
         match (Self { endpoint, wanted: Wanted { from, tag, room, timeout } }).ask() {
-            Ok(id) => Ok(Receiving { endpoint, pending: Some(id) }),
+            Ok(id) => Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) }),
             Err(error) => Err(*error),
         }
     }

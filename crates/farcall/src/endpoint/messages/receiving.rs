@@ -4,11 +4,10 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 
-use farcall_transport::CallId;
-
 use super::outcome::{KeptMessage, Message, ReceiveError};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Operation;
+use crate::endpoint::unfetched::{FETCHED_ONCE, Unfetched};
 
 /// The future of a receive that may have been refused at once.
 pub struct ReceivingOrRefused<'e>(pub(super) Result<Receiving<'e>, Option<ReceiveError>>);
@@ -24,23 +23,20 @@ impl<'e> Future for ReceivingOrRefused<'e> {
     }
 }
 
-const FETCHED_ONCE: &str = "a future fetches its result once";
-
 /// A receive under way. Some task or thread must poll the endpoint for it to progress.
 ///
 /// Dropping it gives the receive up; if it has its message already, that is lost.
 #[must_use = "dropping it gives up the receive"]
 pub struct Receiving<'e> {
     pub(super) endpoint: &'e Endpoint,
-    /// `None` once its end was fetched.
-    pub(super) pending: Option<CallId>,
+    pub(super) unfetched: Unfetched,
 }
 
 impl<'e> Receiving<'e> {
     /// Whether the message is there, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.pending.is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
+        self.unfetched.operation().is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
     }
 
     /// The message if it is there, or else the receive again.
@@ -66,14 +62,14 @@ impl<'e> Receiving<'e> {
 
     #[inline(never)]
     fn wait_for_any(&mut self) -> Result<KeptMessage, ReceiveError> {
-        let id = self.pending.expect(FETCHED_ONCE);
+        let id = self.unfetched.operation().expect(FETCHED_ONCE);
         self.endpoint.poll_until(|state| state.operations.is_done(id));
         self.fetch_kept(None).expect("the operation is done")
     }
 
     /// Gives the receive up: [`ReceiveError::Cancelled`], unless it has its message already.
     pub fn cancel(self) -> Result<Message<'e>, ReceiveError> {
-        if let Some(id) = self.pending {
+        if let Some(id) = self.unfetched.operation() {
             self.endpoint.cancel(Operation(id));
         }
         self.wait()
@@ -81,8 +77,9 @@ impl<'e> Receiving<'e> {
 
     #[inline(always)]
     fn fetch_short(&mut self) -> Option<Message<'e>> {
-        let (peer, tag, short) = self.endpoint.core().state.operations.fetch_short(self.pending?)?;
-        self.pending = None;
+        let (peer, tag, short) =
+            self.endpoint.core().state.operations.fetch_short(self.unfetched.operation()?)?;
+        self.unfetched = Unfetched::NOTHING;
         Some(Message::short(peer, tag, short, self.endpoint))
     }
 
@@ -92,9 +89,9 @@ impl<'e> Receiving<'e> {
     }
 
     fn fetch_kept(&mut self, waker: Option<&Waker>) -> Option<Result<KeptMessage, ReceiveError>> {
-        let id = self.pending.expect(FETCHED_ONCE);
+        let id = self.unfetched.operation().expect(FETCHED_ONCE);
         let result = self.endpoint.core().state.operations.fetch_received(id, waker)?;
-        self.pending = None;
+        self.unfetched = Unfetched::NOTHING;
         Some(result)
     }
 }
@@ -110,7 +107,7 @@ impl<'e> Future for Receiving<'e> {
 impl Drop for Receiving<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(id) = self.pending {
+        if let Some(id) = self.unfetched.operation() {
             self.endpoint.abandon(id);
         }
     }

@@ -12,6 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::callback::SendCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::operations::Completion;
+use crate::endpoint::unfetched::Unfetched;
 
 /// A message that is about to be sent. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.
 ///
@@ -47,7 +48,7 @@ impl<'e> SendMessage<'e, '_> {
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         match at_once(to, payload, |peer, bytes| endpoint.core().send_at_once(peer, tag, bytes)) {
-            None => Ok(Sending { endpoint, pending: None }),
+            None => Ok(Sending { endpoint, unfetched: Unfetched::NOTHING }),
             // Put together again, so that what leaves at once is never in memory.
             Some(payload) => Self { endpoint, to, tag, payload, timeout }.start_slowly(),
         }
@@ -57,11 +58,13 @@ impl<'e> SendMessage<'e, '_> {
     fn start_slowly(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        let pending = match begin_slowly(core.transport.outbox(), &mut core.state, to, tag, payload)? {
-            Begun::Done => None,
-            Begun::Pending(parts) => Some(parts.follow(&mut core.state, timeout, Completion::Future(None))),
+        let unfetched = match begin_slowly(core.transport.outbox(), &mut core.state, to, tag, payload)? {
+            Begun::Done => Unfetched::NOTHING,
+            Begun::Pending(parts) => {
+                Unfetched::end_of(parts.follow(&mut core.state, timeout, Completion::Future(None)))
+            }
         };
-        Ok(Sending { endpoint, pending })
+        Ok(Sending { endpoint, unfetched })
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll.

@@ -4,11 +4,10 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll};
 
-use farcall_transport::CallId;
-
 use super::outcome::SendError;
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Operation;
+use crate::endpoint::unfetched::Unfetched;
 
 /// The future of a send that may have been refused at once.
 pub struct SendingOrRefused<'e>(pub(super) Result<Sending<'e>, Option<SendError>>);
@@ -29,26 +28,26 @@ impl Future for SendingOrRefused<'_> {
 /// Dropping it does not take the message back.
 pub struct Sending<'e> {
     pub(super) endpoint: &'e Endpoint,
-    /// `None` when it is complete and well.
-    pub(super) pending: Option<CallId>,
+    /// Nothing when it is complete and well.
+    pub(super) unfetched: Unfetched,
 }
 
 impl Sending<'_> {
     /// Whether the send is complete, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.pending.is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
+        self.unfetched.operation().is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
     }
 
     /// Polls the endpoint until the send is complete.
     #[inline(always)]
     pub fn wait(self) -> Result<(), SendError> {
-        if self.pending.is_none() { Ok(()) } else { self.wait_for_end() }
+        if self.unfetched.operation().is_none() { Ok(()) } else { self.wait_for_end() }
     }
 
     #[inline(never)]
     fn wait_for_end(mut self) -> Result<(), SendError> {
-        if let Some(id) = self.pending {
+        if let Some(id) = self.unfetched.operation() {
             self.endpoint.poll_until(|state| state.operations.is_done(id));
         }
         self.fetch(None).expect("the operation is done")
@@ -56,16 +55,16 @@ impl Sending<'_> {
 
     /// Takes the message back if it has not left: then this is [`SendError::Cancelled`]. Otherwise waits for its end.
     pub fn cancel(self) -> Result<(), SendError> {
-        if let Some(id) = self.pending {
+        if let Some(id) = self.unfetched.operation() {
             self.endpoint.cancel(Operation(id));
         }
         self.wait()
     }
 
     fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<(), SendError>> {
-        let Some(id) = self.pending else { return Some(Ok(())) };
+        let Some(id) = self.unfetched.operation() else { return Some(Ok(())) };
         let result = self.endpoint.core().state.operations.fetch_sent(id, waker)?;
-        self.pending = None;
+        self.unfetched = Unfetched::NOTHING;
         Some(result)
     }
 }
@@ -81,7 +80,7 @@ impl Future for Sending<'_> {
 impl Drop for Sending<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(id) = self.pending {
+        if let Some(id) = self.unfetched.operation() {
             self.endpoint.let_go(id);
         }
     }
