@@ -16,7 +16,7 @@ macro_rules! callback {
         pub struct $name(SmallBox<dyn $runs, S4>);
 
         impl $name {
-            #[inline]
+            #[inline(always)]
             pub fn new(callback: impl FnOnce(&mut Context<'_>, $outcome) + Send + 'static) -> Self {
                 Self(smallbox!(Some(callback)))
             }

@@ -171,6 +171,17 @@ fn tag_of(slot: usize) -> Tag {
     Tag(slot as u32)
 }
 
+/// Writes a message's number to its beginning: all of the word there, if there is one. Who sends it reads words, and one of
+/// which a byte was written a moment ago is read with a stall that no program has which fills its messages.
+#[inline]
+fn write_number(message: &mut [u8], number: u64) {
+    if let Some(word) = message.first_chunk_mut() {
+        *word = number.to_le_bytes();
+    } else if let Some(first) = message.first_mut() {
+        *first = number as u8;
+    }
+}
+
 /// Why the messages of a thread did not all arrive.
 #[derive(Debug, thiserror::Error)]
 enum LoopError {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::receive::look_at;
 use super::work::{Job, Limit, OVERHEAD_MAX, SENDER, WorkerReport, sentence};
-use super::{LoopError, Share};
+use super::{LoopError, Share, write_number};
 
 /// How a raw loop finds what has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,9 +190,7 @@ fn send(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<(), L
 
 #[inline]
 fn send_next(slots: &mut impl Slots, slot: usize, begun: &mut [u64]) {
-    if let Some(first) = slots.memory(slot).first_mut() {
-        *first = begun[slot] as u8;
-    }
+    write_number(slots.memory(slot), begun[slot]);
     slots.send(slot);
     begun[slot] += 1;
 }

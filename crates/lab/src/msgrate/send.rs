@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use farcall::{Endpoint, Event, Outgoing, Peer, Sending};
 
 use super::work::Limit;
-use super::{LoopError, Mode, Share, tag_of};
+use super::{LoopError, Mode, Share, tag_of, write_number};
 
 /// What the slots of a sender have to do.
 struct Slots {
@@ -36,9 +36,7 @@ impl Slots {
         }
         self.sent[slot] += 1;
         self.left -= 1;
-        if let Some(first) = self.payload.first_mut() {
-            *first = number as u8;
-        }
+        write_number(&mut self.payload, number);
         Some(&self.payload)
     }
 }

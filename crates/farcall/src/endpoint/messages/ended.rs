@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use super::in_order::InOrder;
 use super::outcome::{KeptMessage, ReceiveError, Received};
 use crate::endpoint::callback::{ReceiveCallback, SendCallback};
 use crate::endpoint::context::{Context, Operation};
@@ -14,7 +15,9 @@ use crate::endpoint::state::State;
 #[derive(Default)]
 pub struct EndedAtOnce {
     /// Sends, all of which have left well: one that cannot be sent is refused.
-    pub sent: VecDeque<SendCallback>,
+    sent: InOrder<SendCallback>,
+    /// Those whose callbacks run now, while others end.
+    running: InOrder<SendCallback>,
     /// Receives whose message was there already, or that can have none.
     pub received: VecDeque<(ReceiveCallback, Result<KeptMessage, ReceiveError>)>,
 }
@@ -22,15 +25,15 @@ pub struct EndedAtOnce {
 impl EndedAtOnce {
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.received.is_empty()
+        self.sent.is_empty() && self.running.is_empty() && self.received.is_empty()
     }
 }
 
 impl State {
     /// A send has left when it was asked for. There is no operation for it.
-    #[inline]
-    pub fn ended_at_once(&mut self, callback: SendCallback) -> Option<Operation> {
-        self.messages.ended.sent.push_back(callback);
+    #[inline(always)]
+    pub fn ended_at_once(&mut self, callback: impl FnOnce() -> SendCallback) -> Option<Operation> {
+        self.messages.ended.sent.push(callback);
         None
     }
 }
@@ -39,10 +42,12 @@ impl Core {
     /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time.
     #[inline(never)]
     pub fn run_ended(&mut self) -> usize {
-        let ended = &self.state.messages.ended;
-        let (sent, received) = (ended.sent.len(), ended.received.len());
-        for _ in 0..sent {
-            let Some(callback) = self.state.messages.ended.sent.pop_front() else { break };
+        let ended = &mut self.state.messages.ended;
+        if ended.running.is_empty() {
+            core::mem::swap(&mut ended.sent, &mut ended.running);
+        }
+        let (sent, received) = (ended.running.len(), ended.received.len());
+        while let Some(callback) = self.state.messages.ended.running.pop() {
             callback.run(&mut Context { outbox: self.transport.outbox(), state: &mut self.state }, Ok(()));
         }
         for _ in 0..received {

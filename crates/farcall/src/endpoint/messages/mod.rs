@@ -9,6 +9,7 @@ mod begin;
 mod ended;
 mod endpoint;
 mod ends;
+mod in_order;
 mod outcome;
 mod receive;
 mod receiving;

@@ -81,7 +81,7 @@ impl<'e> ReceiveMessage<'e> {
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll.
-    #[inline]
+    #[inline(always)]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
@@ -90,7 +90,7 @@ impl<'e> ReceiveMessage<'e> {
         if let Some((session, source, tag, room)) = self.wanted.exact()
             && let Some(id) = core.ask_at_once(session, source, tag, room)
         {
-            core.state.operations.turn_to_callback(id, ReceiveCallback::new(callback));
+            core.state.operations.turn_to_callback(id, || ReceiveCallback::new(callback));
             return Ok(Operation(id));
         }
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
@@ -136,7 +136,7 @@ impl ContextReceive<'_, '_> {
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll or later in this one.
-    #[inline]
+    #[inline(always)]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
@@ -145,7 +145,7 @@ impl ContextReceive<'_, '_> {
         if let Some((session, source, tag, room)) = wanted.exact()
             && let Some(id) = context.ask_at_once(session, source, tag, room)
         {
-            context.state.operations.turn_to_callback(id, ReceiveCallback::new(callback));
+            context.state.operations.turn_to_callback(id, || ReceiveCallback::new(callback));
             return Ok(Operation(id));
         }
         then(context, &wanted, ReceiveCallback::new(callback))

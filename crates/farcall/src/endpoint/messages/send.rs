@@ -68,7 +68,7 @@ impl<'e> SendMessage<'e, '_> {
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll.
-    #[inline]
+    #[inline(always)]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
@@ -76,7 +76,7 @@ impl<'e> SendMessage<'e, '_> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
         let Some(payload) = at_once(to, payload, |peer, bytes| core.send_at_once(peer, tag, bytes)) else {
-            return Ok(core.state.ended_at_once(SendCallback::new(callback)));
+            return Ok(core.state.ended_at_once(|| SendCallback::new(callback)));
         };
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
         then_slowly(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
@@ -117,14 +117,14 @@ impl ContextSend<'_, '_, '_> {
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll.
-    #[inline]
+    #[inline(always)]
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { context, to, tag, payload, timeout } = self;
         let Some(payload) = at_once(to, payload, |peer, bytes| context.send_at_once(peer, tag, bytes)) else {
-            return Ok(context.state.ended_at_once(SendCallback::new(callback)));
+            return Ok(context.state.ended_at_once(|| SendCallback::new(callback)));
         };
         then_slowly(context, to, tag, payload, timeout, SendCallback::new(callback))
     }
@@ -155,7 +155,7 @@ fn then_slowly(
     callback: SendCallback,
 ) -> Result<Option<Operation>, SendError> {
     match begin_slowly(context.outbox, context.state, to, tag, payload)? {
-        Begun::Done => Ok(context.state.ended_at_once(callback)),
+        Begun::Done => Ok(context.state.ended_at_once(|| callback)),
         Begun::Pending(parts) => {
             Ok(Some(Operation(parts.follow(context.state, timeout, Completion::Sent(callback)))))
         }

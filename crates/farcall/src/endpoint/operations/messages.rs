@@ -77,12 +77,14 @@ impl Operations {
         Some(id)
     }
 
-    /// Gives a receive that was added for a future just now to a callback instead.
-    #[inline]
-    pub fn turn_to_callback(&mut self, id: CallId, callback: ReceiveCallback) {
+    /// Gives a receive that was added for a future just now to a callback instead, which is made where it stays, as in
+    /// `messages/in_order.rs`.
+    #[inline(always)]
+    pub fn turn_to_callback(&mut self, id: CallId, callback: impl FnOnce() -> ReceiveCallback) {
         let index = usize::from(id.0 as u16);
         self.slots[index].stage = Stage::PendingReceiveCallback;
-        self.receive_callbacks[index] = Some(callback);
+        let place = &mut self.receive_callbacks[index];
+        drop(place.replace(callback()));
     }
 
     /// Adds a send of so many parts; `None` when the slab is full.

@@ -1,0 +1,75 @@
+//! Things that wait for their turn, the oldest first.
+
+/// A queue that is filled, then emptied, and keeps its memory.
+pub struct InOrder<T> {
+    places: Vec<Option<T>>,
+    filled: usize,
+    taken: usize,
+}
+
+impl<T> Default for InOrder<T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), filled: 0, taken: 0 }
+    }
+}
+
+impl<T> InOrder<T> {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.filled
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.filled - self.taken
+    }
+
+    /// Adds what `make` makes. It is made where it stays: what was put together elsewhere a moment ago is moved with a stall,
+    /// because it is read by loads that are wider than the stores it was written by.
+    #[inline(always)]
+    pub fn push(&mut self, make: impl FnOnce() -> T) {
+        if self.filled == self.places.len() {
+            self.grow();
+        }
+        let place = &mut self.places[self.filled];
+        self.filled += 1;
+        drop(place.replace(make()));
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.places.push(None);
+    }
+
+    /// Takes the oldest.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        if self.is_empty() {
+            (self.filled, self.taken) = (0, 0);
+            return None;
+        }
+        let place = &mut self.places[self.taken];
+        self.taken += 1;
+        place.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_comes_first_and_memory_is_used_again() {
+        let mut queue = InOrder::default();
+        for round in 0..3 {
+            assert!(queue.is_empty());
+            (0..5).for_each(|number| queue.push(|| (round, number)));
+            assert_eq!(queue.len(), 5);
+            for number in 0..5 {
+                assert_eq!(queue.pop(), Some((round, number)));
+            }
+            assert_eq!(queue.pop(), None);
+        }
+        assert_eq!(queue.places.len(), 5);
+    }
+}
