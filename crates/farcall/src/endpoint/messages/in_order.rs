@@ -45,12 +45,14 @@ impl<T> InOrder<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.is_empty() {
-            (self.filled, self.taken) = (0, 0);
             return None;
         }
-        let place = &mut self.places[self.taken];
+        let oldest = self.places[self.taken].take();
         self.taken += 1;
-        place.take()
+        if self.is_empty() {
+            (self.filled, self.taken) = (0, 0);
+        }
+        oldest
     }
 }
 
@@ -68,8 +70,7 @@ mod tests {
             for number in 0..5 {
                 assert_eq!(queue.pop(), Some((round, number)));
             }
-            assert_eq!(queue.pop(), None);
         }
-        assert_eq!(queue.places.len(), 5);
+        assert_eq!((queue.pop(), queue.places.len()), (None, 5));
     }
 }
