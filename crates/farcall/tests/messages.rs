@@ -10,7 +10,7 @@ use common::stream::Stream;
 use common::{LONG, Pair, pattern, settings, transports};
 use farcall::{
     AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Peer, ReceiveError, Received,
-    SendError, SendRefused, Sending, Service, Tag,
+    Receiving, SendError, SendRefused, Sending, Service, Tag,
 };
 
 /// Sends the message back with the tag that follows.
@@ -437,4 +437,21 @@ fn a_handler_that_asks_for_a_message_gets_the_next_of_those_that_came_together()
     receiver.run_while(|| handled.lock().expect("one thread").len() < 9);
     assert_eq!(*asked.lock().expect("one thread"), [4]);
     assert_eq!(*handled.lock().expect("one thread"), [0, 1, 2, 3, 5, 6, 7, 8, 9]);
+}
+
+/// The copy of a message stands beside the slot of its receive, which the next receive gets.
+#[test]
+fn a_message_that_was_copied_goes_with_its_future() {
+    let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
+    for round in 0..10_u8 {
+        let receives = [0, 1, 2].map(|_| receiver.receive(from, THERE).start().expect("posted"));
+        for number in 0..3 {
+            sender.send(to, THERE, &[3 * round + number; 1000]).wait().expect("sent");
+        }
+        receiver.run_while(|| !receives.iter().all(Receiving::is_complete));
+        let [first, unread, last] = receives;
+        drop(unread);
+        assert_eq!(first.ready().ok().expect("it is there").expect("a message")[..], [3 * round; 1000]);
+        assert_eq!(last.cancel().expect("it was there before")[..], [3 * round + 2; 1000]);
+    }
 }

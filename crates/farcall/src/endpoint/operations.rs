@@ -32,6 +32,8 @@ pub struct Operations {
     attachments: Vec<Attachment>,
     /// By slot; apart from what else can be attached, which is many times as long.
     receive_callbacks: Vec<Option<ReceiveCallback>>,
+    /// By slot: messages for futures that were copied.
+    copies: Vec<Vec<u8>>,
     /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
     first_vacant: u32,
     /// No deadline is earlier than this.
@@ -52,6 +54,7 @@ impl Operations {
             slots: Vec::new(),
             attachments: Vec::new(),
             receive_callbacks: Vec::new(),
+            copies: Vec::new(),
             first_vacant: NO_SLOT,
             earliest_deadline: Instant::NEVER,
             clock_reading: 0,
@@ -127,6 +130,7 @@ impl Operations {
         self.slots.push(Slot::vacant(index, self.first_vacant));
         self.attachments.push(Attachment::Nothing);
         self.receive_callbacks.push(None);
+        self.copies.push(Vec::new());
         self.added_since.push(0);
         self.first_vacant = u32::from(index);
         Some(())
@@ -253,7 +257,10 @@ impl Operations {
     /// Whether the operation of a future is complete.
     #[inline]
     pub fn is_done(&self, call: CallId) -> bool {
-        matches!(self.slots[usize::from(call.0 as u16)].stage, Stage::Done | Stage::DoneShort)
+        matches!(
+            self.slots[usize::from(call.0 as u16)].stage,
+            Stage::Done | Stage::DoneShort | Stage::DoneCopy
+        )
     }
 
     /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
@@ -261,6 +268,7 @@ impl Operations {
         let index = call.0 as u16;
         self.slots[usize::from(index)].vacate(&mut self.first_vacant);
         self.take_attachment(index);
+        self.copies[usize::from(index)] = Vec::new();
     }
 
     #[inline]

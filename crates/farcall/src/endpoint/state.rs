@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use farcall_protocol::Instant;
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{Incoming, Kept, Service, Short};
+use farcall_transport::{CallId, Incoming, Kept, Service, Short, Tag};
 
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
@@ -14,7 +14,7 @@ use super::messages::Messages;
 use super::operations::Operations;
 use super::outcome::{CallError, Outcome};
 use super::request::{Reply, Request};
-use super::sessions::Sessions;
+use super::sessions::{Peer, Sessions};
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn FnMut(Request<'_>, Reply<'_>) + Send>;
@@ -79,6 +79,13 @@ impl State {
             }
             Incoming::Owned(payload) => Kept::Shared(payload.clone()),
         }
+    }
+
+    /// Leaves a message for the future of a receive that was never polled, in a spare buffer. False when there is none, and
+    /// then nothing has changed.
+    #[inline]
+    pub fn leave_copy(&mut self, receive: CallId, peer: Peer, tag: Tag, message: &[u8]) -> bool {
+        self.operations.leave_copy(receive, peer, tag, message, &mut self.spare_buffers)
     }
 
     pub fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {

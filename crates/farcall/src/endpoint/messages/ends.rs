@@ -38,6 +38,11 @@ impl Turn<'_, '_> {
         if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
             return;
         }
+        if let Incoming::Borrowed(bytes) = payload
+            && self.state.leave_copy(id, peer, tag, bytes)
+        {
+            return;
+        }
         self.end_receive_slowly(outbox, id, peer, envelope, payload);
     }
 

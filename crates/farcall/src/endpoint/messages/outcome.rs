@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-use farcall_transport::{DownReason, Incoming, Kept, Payload, SendRefused, Short, Tag};
+use farcall_transport::{DownReason, Incoming, Kept, Payload, SendRefused, Tag};
 
 use crate::endpoint::Endpoint;
 use crate::endpoint::sessions::Peer;
@@ -66,11 +66,6 @@ impl<'e> Message<'e> {
     #[inline]
     pub(super) fn new(message: KeptMessage, endpoint: &'e Endpoint) -> Self {
         Self { peer: message.peer, tag: message.tag, payload: Some(message.payload), endpoint }
-    }
-
-    #[inline]
-    pub(super) fn short(peer: Peer, tag: Tag, short: Short, endpoint: &'e Endpoint) -> Self {
-        Self { peer, tag, payload: Some(Kept::Short(short)), endpoint }
     }
 
     /// Who sent it.

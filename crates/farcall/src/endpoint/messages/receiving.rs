@@ -4,6 +4,8 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 
+use farcall_transport::Kept;
+
 use super::outcome::{KeptMessage, Message, ReceiveError};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Operation;
@@ -42,7 +44,7 @@ impl<'e> Receiving<'e> {
     /// The message if it is there, or else the receive again.
     #[inline]
     pub fn ready(mut self) -> Result<Result<Message<'e>, ReceiveError>, Self> {
-        if let Some(message) = self.fetch_short() {
+        if let Some(message) = self.fetch_message() {
             return Ok(Ok(message));
         }
         match self.fetch(None) {
@@ -54,7 +56,7 @@ impl<'e> Receiving<'e> {
     /// Polls the endpoint until the message is there.
     #[inline(always)]
     pub fn wait(mut self) -> Result<Message<'e>, ReceiveError> {
-        match self.fetch_short() {
+        match self.fetch_message() {
             Some(message) => Ok(message),
             None => self.wait_for_any().map(|message| Message::new(message, self.endpoint)),
         }
@@ -75,12 +77,17 @@ impl<'e> Receiving<'e> {
         self.wait()
     }
 
+    /// The message, if it is one that was copied.
     #[inline(always)]
-    fn fetch_short(&mut self) -> Option<Message<'e>> {
-        let (peer, tag, short) =
-            self.endpoint.core().state.operations.fetch_short(self.unfetched.operation()?)?;
+    fn fetch_message(&mut self) -> Option<Message<'e>> {
+        let id = self.unfetched.operation()?;
+        let operations = &mut self.endpoint.core().state.operations;
+        let (peer, tag, payload) = match operations.fetch_short(id) {
+            Some((peer, tag, short)) => (peer, tag, Kept::Short(short)),
+            None => operations.fetch_copy(id).map(|(peer, tag, copy)| (peer, tag, Kept::Copy(copy)))?,
+        };
         self.unfetched = Unfetched::NOTHING;
-        Some(Message::short(peer, tag, short, self.endpoint))
+        Some(Message::new(KeptMessage { peer, tag, payload }, self.endpoint))
     }
 
     fn fetch(&mut self, waker: Option<&Waker>) -> Option<Result<Message<'e>, ReceiveError>> {

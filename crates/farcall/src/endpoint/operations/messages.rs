@@ -131,6 +131,33 @@ impl Operations {
         true
     }
 
+    /// As [`Operations::leave_short`] of a message of any length, which is copied into one of `spares`.
+    ///
+    /// The buffer goes to its place before the message does: moved behind the copy, it would wait for all that was written.
+    #[inline]
+    pub fn leave_copy(
+        &mut self,
+        id: CallId,
+        peer: Peer,
+        tag: Tag,
+        payload: &[u8],
+        spares: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        let index = usize::from(id.0 as u16);
+        let Some(slot) = self.slots.get_mut(index) else { return false };
+        let waits = slot.stage == Stage::PendingFuture && slot.id == id;
+        if !waits || payload.len() > slot.number as usize {
+            return false;
+        }
+        slot.stage = Stage::DoneCopy;
+        (slot.peer, slot.tag) = (peer, tag);
+        self.under_way[Kind::Receive as usize] -= 1;
+        let copy = &mut self.copies[index];
+        *copy = spares.pop().unwrap_or_default();
+        copy.extend_from_slice(payload);
+        true
+    }
+
     /// Ends a receive that becomes an event, if it is one that takes so many bytes; gives its token.
     #[inline]
     pub fn end_event(&mut self, id: CallId, bytes: usize) -> Option<u64> {
@@ -188,6 +215,18 @@ impl Operations {
         Some((slot.peer, slot.tag, slot.short))
     }
 
+    /// Takes a message that was copied for a future's receive.
+    #[inline]
+    pub fn fetch_copy(&mut self, id: CallId) -> Option<(Peer, Tag, Vec<u8>)> {
+        let index = usize::from(id.0 as u16);
+        let slot = &mut self.slots[index];
+        if slot.stage != Stage::DoneCopy {
+            return None;
+        }
+        slot.vacate(&mut self.first_vacant);
+        Some((slot.peer, slot.tag, core::mem::take(&mut self.copies[index])))
+    }
+
     /// What a future's receive has come to, as [`Operations::fetch_result`].
     pub fn fetch_received(
         &mut self,
@@ -196,6 +235,9 @@ impl Operations {
     ) -> Option<Result<KeptMessage, ReceiveError>> {
         if let Some((peer, tag, short)) = self.fetch_short(id) {
             return Some(Ok(KeptMessage { peer, tag, payload: Kept::Short(short) }));
+        }
+        if let Some((peer, tag, copy)) = self.fetch_copy(id) {
+            return Some(Ok(KeptMessage { peer, tag, payload: Kept::Copy(copy) }));
         }
         match self.fetch(id, waker)? {
             Attachment::Received(result) => Some(result),

@@ -54,6 +54,8 @@ pub enum Stage {
     Done,
     /// The result for a future is a short message, which is in the slot itself.
     DoneShort,
+    /// The result for a future is a message that was copied into the buffer beside the slot.
+    DoneCopy,
 }
 
 /// What a slot holds beside its numbers. Most operations never touch it.
@@ -106,7 +108,7 @@ impl Slot {
 
     #[inline]
     pub fn is_pending(&self) -> bool {
-        !matches!(self.stage, Stage::Vacant | Stage::Done | Stage::DoneShort)
+        !matches!(self.stage, Stage::Vacant | Stage::Done | Stage::DoneShort | Stage::DoneCopy)
     }
 
     /// Ends the use of the slot, which becomes the first of those that are vacant.
