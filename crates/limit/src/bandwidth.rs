@@ -139,9 +139,9 @@ pub fn read_every_word(bytes: &[u8]) -> u64 {
         }
     }
     let (words, bytes) = rest.as_chunks::<8>();
-    let tail = bytes.iter().fold(0, |sum: u64, &byte| sum.wrapping_add(byte.into()));
-    let words = words.iter().fold(tail, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
-    sums.into_iter().fold(words, u64::wrapping_add)
+    let of_bytes = bytes.iter().fold(0, |sum: u64, &byte| sum.wrapping_add(byte.into()));
+    let of_words = words.iter().fold(of_bytes, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+    sums.into_iter().fold(of_words, u64::wrapping_add)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ macro_rules! callback {
         pub struct $name(SmallBox<dyn $runs, S4>);
 
         impl $name {
+            /// Always inlined, as is what it is called from: a callback can then be made where it stays.
             #[inline(always)]
             pub fn new(callback: impl FnOnce(&mut Context<'_>, $outcome) + Send + 'static) -> Self {
                 Self(smallbox!(Some(callback)))

@@ -4,8 +4,6 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 
-use farcall_transport::Kept;
-
 use super::outcome::{KeptMessage, Message, ReceiveError};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Operation;
@@ -81,13 +79,9 @@ impl<'e> Receiving<'e> {
     #[inline(always)]
     fn fetch_message(&mut self) -> Option<Message<'e>> {
         let id = self.unfetched.operation()?;
-        let operations = &mut self.endpoint.core().state.operations;
-        let (peer, tag, payload) = match operations.fetch_short(id) {
-            Some((peer, tag, short)) => (peer, tag, Kept::Short(short)),
-            None => operations.fetch_copy(id).map(|(peer, tag, copy)| (peer, tag, Kept::Copy(copy)))?,
-        };
+        let message = self.endpoint.core().state.operations.fetch_message(id)?;
         self.unfetched = Unfetched::NOTHING;
-        Some(Message::new(KeptMessage { peer, tag, payload }, self.endpoint))
+        Some(Message::new(message, self.endpoint))
     }
 
     fn fetch(&mut self, waker: Option<&Waker>) -> Option<Result<Message<'e>, ReceiveError>> {

@@ -6,9 +6,9 @@
 use core::task::Waker;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
+use farcall_transport::{CallId, Kept, SessionId, Tag};
 
-use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Stage};
+use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
 use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
@@ -120,9 +120,8 @@ impl Operations {
     /// so; then nothing has changed.
     #[inline]
     pub fn leave_short(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
-        let Some(slot) = self.slots.get_mut(usize::from(id.0 as u16)) else { return false };
-        let waits = slot.stage == Stage::PendingFuture && slot.id == id;
-        if !waits || payload.len() > slot.number as usize || !slot.short.set(payload) {
+        let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
+        if !slot.short.set(payload) {
             return false;
         }
         slot.stage = Stage::DoneShort;
@@ -143,16 +142,11 @@ impl Operations {
         payload: &[u8],
         spares: &mut Vec<Vec<u8>>,
     ) -> bool {
-        let index = usize::from(id.0 as u16);
-        let Some(slot) = self.slots.get_mut(index) else { return false };
-        let waits = slot.stage == Stage::PendingFuture && slot.id == id;
-        if !waits || payload.len() > slot.number as usize {
-            return false;
-        }
+        let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         slot.stage = Stage::DoneCopy;
         (slot.peer, slot.tag) = (peer, tag);
         self.under_way[Kind::Receive as usize] -= 1;
-        let copy = &mut self.copies[index];
+        let copy = &mut self.copies[usize::from(id.0 as u16)];
         *copy = spares.pop().unwrap_or_default();
         copy.extend_from_slice(payload);
         true
@@ -204,27 +198,18 @@ impl Operations {
         }
     }
 
-    /// Takes a short message that a future's receive has got.
-    #[inline]
-    pub fn fetch_short(&mut self, id: CallId) -> Option<(Peer, Tag, Short)> {
-        let slot = &mut self.slots[usize::from(id.0 as u16)];
-        if slot.stage != Stage::DoneShort {
-            return None;
-        }
-        slot.vacate(&mut self.first_vacant);
-        Some((slot.peer, slot.tag, slot.short))
-    }
-
     /// Takes a message that was copied for a future's receive.
-    #[inline]
-    pub fn fetch_copy(&mut self, id: CallId) -> Option<(Peer, Tag, Vec<u8>)> {
+    #[inline(always)]
+    pub fn fetch_message(&mut self, id: CallId) -> Option<KeptMessage> {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
-        if slot.stage != Stage::DoneCopy {
-            return None;
-        }
+        let payload = match slot.stage {
+            Stage::DoneShort => Kept::Short(slot.short),
+            Stage::DoneCopy => Kept::Copy(core::mem::take(&mut self.copies[index])),
+            _ => return None,
+        };
         slot.vacate(&mut self.first_vacant);
-        Some((slot.peer, slot.tag, core::mem::take(&mut self.copies[index])))
+        Some(KeptMessage { peer: slot.peer, tag: slot.tag, payload })
     }
 
     /// What a future's receive has come to, as [`Operations::fetch_result`].
@@ -233,11 +218,8 @@ impl Operations {
         id: CallId,
         waker: Option<&Waker>,
     ) -> Option<Result<KeptMessage, ReceiveError>> {
-        if let Some((peer, tag, short)) = self.fetch_short(id) {
-            return Some(Ok(KeptMessage { peer, tag, payload: Kept::Short(short) }));
-        }
-        if let Some((peer, tag, copy)) = self.fetch_copy(id) {
-            return Some(Ok(KeptMessage { peer, tag, payload: Kept::Copy(copy) }));
+        if let Some(message) = self.fetch_message(id) {
+            return Some(Ok(message));
         }
         match self.fetch(id, waker)? {
             Attachment::Received(result) => Some(result),
@@ -255,4 +237,12 @@ impl Operations {
             self.abandon(id);
         }
     }
+}
+
+/// The slot of a receive that takes so many bytes, if a future waits for it that was never polled.
+#[inline]
+fn slot_of_future(slots: &mut [Slot], receive: CallId, bytes: usize) -> Option<&mut Slot> {
+    let slot = slots.get_mut(usize::from(receive.0 as u16))?;
+    let waits = slot.stage == Stage::PendingFuture && slot.id == receive;
+    (waits && bytes <= slot.number as usize).then_some(slot)
 }
