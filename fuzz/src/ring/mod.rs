@@ -30,6 +30,7 @@ const ROUNDS_MAX: usize = 32;
 
 /// What the attacked transport and the honest one are set up with.
 const CONFIG: RingConfig = RingConfig {
+    fetch_ahead: true,
     inline_bytes: 512,
     batch_bytes: 1024,
     message_bytes_max: 20_000,

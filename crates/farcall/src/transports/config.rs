@@ -16,6 +16,7 @@ use farcall_transport_mpi::MpiConfig;
 use farcall_transport_ofi::OfiConfig;
 use farcall_transport_ucx::UcxConfig;
 
+use super::processor;
 use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, Settings};
 
 pub fn fault_config(faults: &FaultSettings) -> FaultConfig {
@@ -64,6 +65,7 @@ pub fn ring_config(settings: &Settings) -> RingConfig {
         calls_max: settings.ring.calls_max,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
+        fetch_ahead: settings.ring.fetch_ahead.unwrap_or_else(processor::cores_fetch_slowly),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod build;
 mod config;
+mod processor;
 
 use core::fmt;
 use core::str::FromStr;

@@ -1,14 +1,14 @@
 //! Long payloads from the caller's memory: copied into a block, part by part.
 //!
-//! Copying is bound by the lines that travel between the cores. The peer is told of each part as soon as it is written, and
-//! fetches it while the next one is being written; when the message itself arrives, most of it is there. Where the block
-//! comes from is in `ahead.rs`.
+//! Copying is bound by the lines that travel between the cores. Where they travel slowly, the peer is told of each part as
+//! soon as it is written, and fetches it while the next one is being written; when the message itself arrives, most of it is
+//! there. Elsewhere one long copy is faster than the parts. Where the block comes from is in `ahead.rs`.
 
 use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
-use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};
+use farcall_protocol::ring::{EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, encode_descriptor};
+use super::session::DESCRIPTOR_BYTES;
 
 /// A payload is announced in about so many parts: the first comes early, and the last, which overlaps with nothing, is
 /// short.
@@ -17,6 +17,10 @@ const PARTS: usize = 8;
 /// Shorter parts cost more by their records than they gain.
 const PART_BYTES_MIN: usize = 4096;
 
+/// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another
+/// core has it.
+const COPY_BYTES_MAX: usize = 64 << 10;
+
 /// So much is lent before it is looked for what came back: a part of what a core's own cache holds.
 const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
 
@@ -24,8 +28,10 @@ impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block.
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
         let mut loan = self.block_for(slot, payload.len())?;
-        if !self.driver.can_prefetch() || self.peer_is_busy(slot) {
-            loan.copy_from_slice(payload);
+        if !self.config.fetch_ahead || !self.driver.can_prefetch() || self.peer_is_busy(slot) {
+            for (to, from) in loan.chunks_mut(COPY_BYTES_MAX).zip(payload.chunks(COPY_BYTES_MAX)) {
+                to.copy_from_slice(from);
+            }
             return Ok(loan);
         }
         let part_bytes = payload.len().div_ceil(PARTS).clamp(PART_BYTES_MIN, PREFETCH_BYTES_MAX);
@@ -58,18 +64,16 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Whether the peer has other work from us or for us. Then it gets to this message later, and hints would only
-    /// interrupt it.
+    /// interrupt it. The last block may be on its way back.
     fn peer_is_busy(&self, slot: usize) -> bool {
         let session = &self.sessions[slot];
-        session.unanswered_calls + session.unanswered_requests > 1
+        session.unanswered_calls + session.unanswered_requests > 1 || session.lent_blocks > 1
     }
 
     /// Tells the peer of bytes that it may fetch, if there is room.
     fn hint(&mut self, slot: usize, bytes: BlockDescriptor) {
         if self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
-            let length = DESCRIPTOR_BYTES as u16;
-            let header = EntryHeader { kind: EntryKind::PrefetchHint, call: 0, selector: 0, length };
-            self.append(slot, header, &encode_descriptor(bytes));
+            self.append_descriptor(slot, EntryKind::PrefetchHint, 0, 0, bytes);
             self.publish(slot);
             self.counters.hints_sent.increment();
         }

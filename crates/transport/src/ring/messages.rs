@@ -1,10 +1,10 @@
 //! Messages into records: inside when short, as a block when long, and into the backlog when there is no room.
 
 use farcall_driver::LaneDriver;
-use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
+use farcall_protocol::ring::{EntryKind, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting, encode_descriptor};
+use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting};
 use crate::Outgoing;
 
 impl<D: LaneDriver> Outbound<D> {
@@ -64,9 +64,7 @@ impl<D: LaneDriver> Outbound<D> {
                 self.sessions[slot].returning = Some(block);
                 return;
             }
-            let length = DESCRIPTOR_BYTES as u16;
-            let header = EntryHeader { kind: EntryKind::BlockReturn, call: 0, selector: 0, length };
-            self.append(slot, header, &encode_descriptor(block));
+            self.append_descriptor(slot, EntryKind::BlockReturn, 0, 0, block);
             self.sessions[slot].borrowed_blocks -= 1;
         }
     }
@@ -146,9 +144,8 @@ impl<D: LaneDriver> Outbound<D> {
         }
         let block = self.driver.lend(self.sessions[slot].lane, loan);
         let Message { direction, call, selector } = message;
-        let length = DESCRIPTOR_BYTES as u16;
-        let header = EntryHeader { kind: direction.block_kind(), call, selector, length };
-        self.append(slot, header, &encode_descriptor(block));
+        self.append_descriptor(slot, direction.block_kind(), call, selector, block);
+        self.sessions[slot].lent_blocks += 1;
         self.counters.blocks_sent.increment();
         // Writing so much took long; the peer can read it while we write the next.
         self.publish(slot);

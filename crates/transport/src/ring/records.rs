@@ -3,13 +3,13 @@
 //! A record is opened at the first message for a peer and published at the next flush or when it is full, so that
 //! what a turn of the poll loop produces for one peer costs few publications and one doorbell.
 
-use farcall_driver::{LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
 use super::RingCounters;
 use super::ahead::Ahead;
 use super::outbound::Outbound;
-use super::session::{Batch, Message, Session, Stage, slot_of};
+use super::session::{Batch, DESCRIPTOR_BYTES, Message, Session, Stage, encode_descriptor, slot_of};
 use crate::trace::{CallTracer, event};
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
@@ -40,8 +40,8 @@ impl<S: LaneSender> Session<S> {
     /// Publishes the open record, if there is one.
     #[inline(always)]
     fn publish(&mut self, tracer: &CallTracer, counters: &RingCounters, ahead: &mut Ahead) {
-        let batch = self.batch;
-        let Batch { offset, used, entries, .. } = batch;
+        // Each by itself: entries were counted a moment ago, and a load of all at once would wait for those stores.
+        let Batch { offset, used, entries, .. } = self.batch;
         if used == 0 {
             return;
         }
@@ -58,7 +58,7 @@ impl<S: LaneSender> Session<S> {
         sender.publish(offset, used, next_offset);
         if let Some(now) = now {
             // The peer need not wait for it.
-            self.mark_transmitted(&batch, tracer, now);
+            self.mark_transmitted(offset, used, entries, tracer, now);
         }
         if used > RUNWAY_BYTES {
             ahead.expect_record(slot_of(self.id), next_offset, used);
@@ -68,9 +68,9 @@ impl<S: LaneSender> Session<S> {
 
     /// Marks the messages in the record just published, which its entries name.
     #[cold]
-    fn mark_transmitted(&mut self, published: &Batch, tracer: &CallTracer, now: u64) {
+    fn mark_transmitted(&mut self, offset: usize, used: usize, entries: u16, tracer: &CallTracer, now: u64) {
         tracer.mark_held_reply(now);
-        let (id, &Batch { offset, used, entries, first_message, .. }) = (self.id, published);
+        let (id, first_message) = (self.id, self.batch.first_message);
         let record = self.sender.as_mut().expect("open records have a sender").record(offset, used);
         let (mut at, mut message) = (WORD_BYTES, first_message);
         for _ in 0..entries {
@@ -141,6 +141,21 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     pub fn append(&mut self, slot: usize, header: EntryHeader, payload: &[u8]) {
         let has_room = self.sessions[slot].append(header.to_word(), payload);
+        debug_assert!(has_room, "`make_room` was asked");
+    }
+
+    /// As [`Outbound::append`], for an entry whose payload is the name of a block.
+    #[inline]
+    pub fn append_descriptor(
+        &mut self,
+        slot: usize,
+        kind: EntryKind,
+        call: u32,
+        selector: u16,
+        block: BlockDescriptor,
+    ) {
+        let header = EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u16 };
+        let has_room = self.sessions[slot].append_brief(header.to_word(), &encode_descriptor(block));
         debug_assert!(has_room, "`make_room` was asked");
     }
 

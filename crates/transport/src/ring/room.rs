@@ -71,6 +71,8 @@ impl<D: LaneDriver> Outbound<D> {
         match entry.kind {
             EntryKind::BlockReturn => {
                 let block = descriptor(entry, record, at)?;
+                let lent = session.lent_blocks.checked_sub(1);
+                session.lent_blocks = lent.ok_or(Violation("more blocks given back than were lent"))?;
                 self.driver.take_back(session.lane, block).map_err(reason_of)
             }
             EntryKind::MessageCredit => session.mail.send_window.credit(entry.call).map_err(overrun),

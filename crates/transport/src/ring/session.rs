@@ -166,6 +166,8 @@ pub struct Session<S> {
     pub unanswered_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
     pub unanswered_requests: usize,
+    /// Blocks that were lent to the peer and have not come back.
+    pub lent_blocks: usize,
     /// Bytes of blocks that were lent to the peer since it was last looked for what it gave back.
     pub lent_unseen_bytes: usize,
     /// The peer's blocks that we hold or whose return is due.
@@ -201,6 +203,7 @@ impl<S> Session<S> {
             reading: None,
             unanswered_calls: 0,
             unanswered_requests: 0,
+            lent_blocks: 0,
             lent_unseen_bytes: 0,
             borrowed_blocks: 0,
             returning: None,
