@@ -2,50 +2,58 @@
 
 use core::ops::Deref;
 
+use zerocopy::IntoBytes;
+
 use crate::{Incoming, Payload};
 
-/// The most bytes of a [`Short`].
+/// The most bytes of a [`Short`]: two words but for the length.
 const SHORT_BYTES_MAX: usize = 15;
 
-/// The bytes of a short payload themselves. They come first: what was moved a moment ago is read from there without a stall,
-/// and from an odd place in it is not.
+const LENGTH_SHIFT: u32 = u64::BITS - 8;
+
+/// The bytes of a short payload themselves.
+///
+/// They are held as words, which travel in registers while futures and messages are moved about. Bytes would be written in one
+/// form and read in another each time, for which a processor stalls.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
 pub struct Short {
-    bytes: [u8; SHORT_BYTES_MAX],
-    length: u8,
+    /// The bytes in order, the rest clear, and in the last byte how many they are.
+    words: [u64; 2],
 }
 
 impl Short {
     /// A copy of the bytes; `None` when they are too many.
     #[inline]
     pub fn new(payload: &[u8]) -> Option<Self> {
-        let mut short = Self::default();
-        short.set(payload).then_some(short)
-    }
-
-    /// Copies the bytes here; false when they are too many.
-    #[inline]
-    pub fn set(&mut self, payload: &[u8]) -> bool {
         let length = payload.len();
         if length > SHORT_BYTES_MAX {
-            return false;
+            return None;
         }
-        // Two copies that overlap, of a length that is known, are less than a call of one that is not.
-        if let (Some(head), Some(tail)) = (payload.first_chunk::<8>(), payload.last_chunk::<8>()) {
-            self.bytes[..8].copy_from_slice(head);
-            self.bytes[length - 8..length].copy_from_slice(tail);
-        } else if let (Some(head), Some(tail)) = (payload.first_chunk::<4>(), payload.last_chunk::<4>()) {
-            self.bytes[..4].copy_from_slice(head);
-            self.bytes[length - 4..length].copy_from_slice(tail);
-        } else {
-            for (to, from) in self.bytes.iter_mut().zip(payload) {
-                *to = *from;
-            }
-        }
-        self.length = length as u8;
-        true
+        let [first, second] = words_of(payload);
+        Some(Self { words: [first.to_le(), (second | (length as u64) << LENGTH_SHIFT).to_le()] })
     }
+
+    #[inline]
+    fn length(&self) -> usize {
+        (u64::from_le(self.words[1]) >> LENGTH_SHIFT) as usize
+    }
+}
+
+/// Up to two words of bytes, as little-endian numbers. Two reads that overlap, of a length that is known, are less than the call
+/// of a function that copies.
+#[inline]
+fn words_of(bytes: &[u8]) -> [u64; 2] {
+    let length = bytes.len() as u32;
+    if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let beyond_first = 8 * (length - u64::BITS / 8);
+        let tail = u64::from_le_bytes(tail);
+        return [u64::from_le_bytes(head), tail.checked_shr(u64::BITS - beyond_first).unwrap_or(0)];
+    }
+    if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (head, tail) = (u64::from(u32::from_le_bytes(head)), u64::from(u32::from_le_bytes(tail)));
+        return [head | tail << (8 * (length - u32::BITS / 8)), 0];
+    }
+    [bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0]
 }
 
 impl Deref for Short {
@@ -53,7 +61,7 @@ impl Deref for Short {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
+        &self.words.as_bytes()[..self.length()]
     }
 }
 
@@ -106,6 +114,13 @@ impl From<&Incoming<'_>> for Kept {
     }
 }
 
+impl Default for Kept {
+    /// Nothing.
+    fn default() -> Self {
+        Self::Short(Short::default())
+    }
+}
+
 impl From<Kept> for Payload {
     fn from(kept: Kept) -> Self {
         match kept {
@@ -113,5 +128,21 @@ impl From<Kept> for Payload {
             Kept::Copy(bytes) => bytes.into(),
             Kept::Shared(payload) => payload,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_payloads_are_kept_as_they_are() {
+        let bytes: Vec<u8> = (1..=SHORT_BYTES_MAX as u8).map(|byte| byte.wrapping_mul(113)).collect();
+        for length in 0..=SHORT_BYTES_MAX {
+            let short = Short::new(&bytes[..length]).expect("it fits");
+            assert_eq!(&*short, &bytes[..length]);
+        }
+        assert!(Short::new(&[0; SHORT_BYTES_MAX + 1]).is_none());
+        assert!(Short::default().is_empty());
     }
 }

@@ -57,15 +57,15 @@ pub struct KeptMessage {
 pub struct Message<'e> {
     peer: Peer,
     tag: Tag,
-    /// `None` only while it is dropped or taken.
-    payload: Option<Kept>,
+    /// Empty once it was taken.
+    payload: Kept,
     endpoint: &'e Endpoint,
 }
 
 impl<'e> Message<'e> {
     #[inline]
     pub(super) fn new(message: KeptMessage, endpoint: &'e Endpoint) -> Self {
-        Self { peer: message.peer, tag: message.tag, payload: Some(message.payload), endpoint }
+        Self { peer: message.peer, tag: message.tag, payload: message.payload, endpoint }
     }
 
     /// Who sent it.
@@ -80,7 +80,7 @@ impl<'e> Message<'e> {
 
     /// The message as memory of one's own, independent of the endpoint.
     pub fn take(mut self) -> Payload {
-        self.payload.take().expect("it is there until it is taken").into()
+        core::mem::take(&mut self.payload).into()
     }
 }
 
@@ -89,17 +89,15 @@ impl Deref for Message<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.payload.as_deref().expect("it is there until it is taken")
+        &self.payload
     }
 }
 
 impl Drop for Message<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(Kept::Copy(_)) = self.payload
-            && let Some(payload) = self.payload.take()
-        {
-            self.endpoint.recycle(payload);
+        if let Kept::Copy(_) = self.payload {
+            self.endpoint.recycle(core::mem::take(&mut self.payload));
         }
     }
 }

@@ -6,7 +6,7 @@
 use core::task::Waker;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId, Tag};
+use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
 use crate::endpoint::callback::ReceiveCallback;
@@ -121,9 +121,8 @@ impl Operations {
     #[inline]
     pub fn leave_short(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
-        if !slot.short.set(payload) {
-            return false;
-        }
+        let Some(short) = Short::new(payload) else { return false };
+        slot.short = short;
         slot.stage = Stage::DoneShort;
         (slot.peer, slot.tag) = (peer, tag);
         self.under_way[Kind::Receive as usize] -= 1;
