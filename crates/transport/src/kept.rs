@@ -2,7 +2,7 @@
 
 use core::ops::Deref;
 
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Incoming, Payload};
 
@@ -13,12 +13,14 @@ const LENGTH_SHIFT: u32 = u64::BITS - 8;
 
 /// The bytes of a short payload themselves.
 ///
-/// They are held as words, which travel in registers while futures and messages are moved about. Bytes would be written in one
-/// form and read in another each time, for which a processor stalls.
-#[derive(Clone, Copy, Debug, Default)]
+/// They are held as two words, which travel in registers while futures and messages are moved about. Bytes, or an array, would be
+/// written in one form and read in another each time, for which a processor stalls.
+#[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct Short {
-    /// The bytes in order, the rest clear, and in the last byte how many they are.
-    words: [u64; 2],
+    first: u64,
+    /// The other bytes, clear ones, and in the last byte how many there are in all.
+    second: u64,
 }
 
 impl Short {
@@ -30,12 +32,13 @@ impl Short {
             return None;
         }
         let [first, second] = words_of(payload);
-        Some(Self { words: [first.to_le(), (second | (length as u64) << LENGTH_SHIFT).to_le()] })
+        let second = second | (length as u64) << LENGTH_SHIFT;
+        Some(Self { first: first.to_le(), second: second.to_le() })
     }
 
     #[inline]
     fn length(&self) -> usize {
-        (u64::from_le(self.words[1]) >> LENGTH_SHIFT) as usize
+        (u64::from_le(self.second) >> LENGTH_SHIFT) as usize
     }
 }
 
@@ -61,7 +64,7 @@ impl Deref for Short {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.words.as_bytes()[..self.length()]
+        &self.as_bytes()[..self.length()]
     }
 }
 
