@@ -217,10 +217,10 @@ impl Mail {
         }
     }
 
-    /// As [`Mail::post`] where no message waits; false when one does, and then nothing has happened.
+    /// As [`Mail::post`] where no message waits and it takes no memory; false otherwise, and then nothing has happened.
     #[inline(always)]
     pub fn post_at_once(&mut self, receive: MessageId, source: Source, tag: Tag) -> bool {
-        self.matching.post_exact(receive.0, source, tag)
+        self.matching.post_at_once(receive.0, source, tag)
     }
 
     /// Takes back a receive. False when it does not wait.

@@ -93,8 +93,8 @@ pub trait Outbox {
         false
     }
 
-    /// As [`Outbox::receive`] with source and tag, where no message waits. False when one does, or the session is down; then
-    /// nothing has happened.
+    /// As [`Outbox::receive`] with source and tag, where no message waits and it takes no memory. False otherwise, or when the
+    /// session is down; then nothing has happened.
     fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
         let _ = (receive, from, tag);
         false

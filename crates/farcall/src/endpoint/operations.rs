@@ -70,6 +70,12 @@ impl Operations {
         self.under_way[kind as usize]
     }
 
+    /// Whether an operation can be added without more memory.
+    #[inline]
+    pub fn has_vacant(&self) -> bool {
+        self.first_vacant != NO_SLOT
+    }
+
     /// Adds an operation that becomes an event; `None` when the slab is full.
     #[inline]
     pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {

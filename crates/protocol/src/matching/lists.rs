@@ -62,40 +62,45 @@ impl<V: Copy + Default> Lists<V> {
     /// field by field: a value that is first put together elsewhere would be read back before it is written.
     #[inline(always)]
     pub fn push(&mut self, key: u64, node: u32) -> &mut V {
-        // What is seldom lies at the ends of ways of its own, so that the common way keeps nothing for after it.
-        let Some(link) = self.links.get_mut(node as usize) else { return self.push_behind_all(key, node) };
+        if self.push_at_once(key, node).is_none() {
+            self.push_anew(key, node);
+        }
+        &mut self.links[node as usize].value
+    }
+
+    /// As [`Lists::push`] where that takes no memory; `None` where it does, and then nothing has happened. Makes no call.
+    #[inline(always)]
+    pub fn push_at_once(&mut self, key: u64, node: u32) -> Option<&mut V> {
+        let link = self.links.get_mut(node as usize)?;
+        let queue = self.table.taken(key)?;
         link.key = key;
         link.previous = NONE;
         link.next = NONE;
-        let Some(queue) = self.table.taken(key) else { return self.push_first(key, node) };
         let last = core::mem::replace(&mut queue.last, node);
         if queue.has_nodes() {
+            link.previous = last;
             self.links[last as usize].next = node;
-            self.links[node as usize].previous = last;
         } else {
             queue.first = node;
         }
-        &mut self.links[node as usize].value
+        Some(&mut self.links[node as usize].value)
+    }
+
+    /// As [`Lists::push`] of a node with a higher number than any before, or with a key that has no queue.
+    #[cold]
+    fn push_anew(&mut self, key: u64, node: u32) {
+        let nodes = self.links.len().max(node as usize + 1);
+        self.links.resize(nodes, Link { key: 0, previous: NONE, next: NONE, value: V::default() });
+        if self.table.taken(key).is_none() {
+            self.table.take(key);
+        }
+        let is_there = self.push_at_once(key, node).is_some();
+        debug_assert!(is_there, "place and queue were made");
     }
 
     #[cfg(test)]
     pub fn places(&self) -> usize {
         self.table.places()
-    }
-
-    /// As [`Lists::push`] of a node with a higher number than any before.
-    #[cold]
-    fn push_behind_all(&mut self, key: u64, node: u32) -> &mut V {
-        let unused = Link { key: 0, previous: NONE, next: NONE, value: V::default() };
-        self.links.resize(node as usize + 1, unused);
-        self.push(key, node)
-    }
-
-    /// As [`Lists::push`] with a key that has no queue.
-    #[cold]
-    fn push_first(&mut self, key: u64, node: u32) -> &mut V {
-        self.table.take(key);
-        self.push(key, node)
     }
 
     /// Takes a node, which is in one of the queues, out of it.

@@ -64,15 +64,11 @@ impl<M> Matching<M> {
         None
     }
 
-    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all; false when one
-    /// does, and then nothing has happened.
+    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all and it takes no memory
+    /// to wait; false otherwise, and then nothing has happened.
     #[inline(always)]
-    pub fn post_exact(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
-        let may_wait = self.unexpected.is_empty();
-        if may_wait {
-            self.posted.push(receive, Pattern { source: Some(source), tag: Some(tag) });
-        }
-        may_wait
+    pub fn post_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
+        self.unexpected.is_empty() && self.posted.push_at_once(receive, source, tag)
     }
 
     /// A message came: the receive that gets it, which waits no longer, if there is one.

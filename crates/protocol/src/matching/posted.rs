@@ -13,6 +13,16 @@ struct Waiting {
     age: u64,
 }
 
+impl Waiting {
+    #[inline(always)]
+    fn begin(&mut self, receive: u32, ages: &mut u64) {
+        self.receive = receive;
+        self.waits = true;
+        self.age = *ages;
+        *ages += 1;
+    }
+}
+
 /// Receives by what they ask for, in the order in which they were posted.
 #[derive(Debug)]
 pub struct Posted {
@@ -47,13 +57,19 @@ impl Posted {
     pub fn push(&mut self, receive: u32, pattern: Pattern) {
         let (place, kind) = (place_of(receive), pattern.kind());
         debug_assert!(self.find_receive(place).is_none(), "names are different");
-        let age = self.ages;
-        self.ages += 1;
+        self.lists[kind].push(pattern.key(), place).begin(receive, &mut self.ages);
         self.waiting[kind] += 1;
-        let waiting = self.lists[kind].push(pattern.key(), place);
-        waiting.receive = receive;
-        waiting.waits = true;
-        waiting.age = age;
+    }
+
+    /// As [`Posted::push`] of a receive that asks for a source and a tag, where that takes no memory; false where it does, and
+    /// then nothing has happened.
+    #[inline(always)]
+    pub fn push_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
+        let exact = Pattern { source: Some(source), tag: Some(tag) };
+        let Some(waiting) = self.lists[0].push_at_once(exact.key(), place_of(receive)) else { return false };
+        waiting.begin(receive, &mut self.ages);
+        self.waiting[0] += 1;
+        true
     }
 
     /// The oldest receive that wants such a message, and the kind of its pattern.

@@ -63,7 +63,8 @@ impl Context<'_> {
     }
 }
 
-/// Adds a receive for a future if it can be posted.
+/// Adds a receive for a future if it can be posted, and nothing has to grow for it: that is left to a way which may keep more
+/// registers.
 #[inline(always)]
 fn add_at_once(
     state: &mut State,
@@ -71,6 +72,9 @@ fn add_at_once(
     room: u32,
     post: impl FnOnce(MessageId) -> bool,
 ) -> Option<CallId> {
+    if !state.operations.has_vacant() {
+        return None;
+    }
     let deadline = state.messages.deadline(state.now, None);
     let id = state.operations.add_receive_future(session, deadline, room)?;
     let is_posted = post(MessageId(id.0));
