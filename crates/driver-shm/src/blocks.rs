@@ -4,10 +4,9 @@
 //! peer says so, or when the peer lets go of the connection, whichever is first.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory};
+use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns};
 
 use crate::conductor::Link;
 use crate::segment::Mapping;
@@ -33,14 +32,13 @@ pub struct PeerBlocks {
     mapping: Mapping,
     /// Keeps the connection half open: the peer reuses its memory only when we have let go of this.
     _link: Arc<Link>,
-    due: Mutex<Vec<BlockDescriptor>>,
-    any_due: AtomicBool,
+    due: Returns,
 }
 
 impl PeerBlocks {
     /// The memory that the peer at the other end of `link` lends from.
     pub fn new(mapping: Mapping, link: Arc<Link>) -> Self {
-        Self { mapping, _link: link, due: Mutex::new(Vec::new()), any_due: AtomicBool::new(false) }
+        Self { mapping, _link: link, due: Returns::default() }
     }
 
     /// The block that `descriptor` names, readable in place.
@@ -73,20 +71,12 @@ impl PeerBlocks {
     /// The next block that was dropped here since it was borrowed.
     #[inline]
     pub fn due_return(&self) -> Option<BlockDescriptor> {
-        if !self.any_due.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = due.pop();
-        self.any_due.store(!due.is_empty(), Ordering::Relaxed);
-        block
+        self.due.next()
     }
 }
 
 impl BlockHome for PeerBlocks {
     fn give_back(&self, descriptor: BlockDescriptor) {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.push(descriptor);
-        self.any_due.store(true, Ordering::Relaxed);
+        self.due.add(descriptor);
     }
 }

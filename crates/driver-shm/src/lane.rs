@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use farcall_driver::{
     Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, HELLO_BYTES_MAX, LaneDriver,
-    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError, LoanHome,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
 };
 
 use crate::blocks::PeerBlocks;
@@ -39,8 +39,7 @@ pub struct ShmLanes {
     config: ShmConfig,
     address: Address,
     conductor: Conductor,
-    blocks: Arc<BlockMemory<Mapping>>,
-    block_home: Arc<dyn LoanHome>,
+    blocks: BlockMemory<Mapping>,
     lanes: BTreeMap<LaneId, LaneState>,
 }
 
@@ -59,7 +58,7 @@ impl ShmLanes {
         check(&config)?;
         let (listener, address) = place::listen_somewhere(ADDRESS_TAG)?;
         let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
-        let blocks = Arc::new(BlockMemory::new(mapping));
+        let blocks = BlockMemory::new(mapping);
         let terms = Terms {
             ring_bytes: config.ring_bytes,
             blocks: segment,
@@ -69,8 +68,7 @@ impl ShmLanes {
             greeter: None,
         };
         let conductor = Conductor::start(terms, listener)?;
-        let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
-        Ok(Self { config, address, conductor, blocks, block_home, lanes: BTreeMap::new() })
+        Ok(Self { config, address, conductor, blocks, lanes: BTreeMap::new() })
     }
 
     fn doorbell(&self) -> &Doorbell {
@@ -147,18 +145,15 @@ impl LaneDriver for ShmLanes {
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.blocks.loan(&self.block_home, bytes)
+        self.blocks.loan(bytes)
     }
 
     fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
-        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
-        let descriptor = loan.into_descriptor();
-        self.blocks.lend(descriptor, lane);
-        descriptor
+        self.blocks.lend(loan, lane)
     }
 
     fn owns(&self, loan: &Loan) -> bool {
-        loan.is_of(&self.block_home)
+        self.blocks.owns(loan)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {

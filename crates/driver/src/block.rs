@@ -81,15 +81,13 @@ impl Loan {
         Arc::ptr_eq(&self.home, home)
     }
 
-    /// Ends the loan without giving the memory back: the driver has lent it on to a peer.
-    pub fn into_descriptor(self) -> BlockDescriptor {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is never dropped or used again, so the home is released exactly once, here.
+    /// Ends the loan without giving the memory back, which the driver lends on to a peer.
+    pub(crate) fn into_parts(self) -> (BlockDescriptor, Arc<dyn LoanHome>) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped or used again, so the home is moved out exactly once, here.
         #[expect(unsafe_code, reason = "the loan of a driver's memory is what this type is for")]
-        unsafe {
-            core::ptr::drop_in_place(&mut this.home);
-        }
-        this.descriptor
+        let home = unsafe { core::ptr::read(&this.home) };
+        (this.descriptor, home)
     }
 }
 

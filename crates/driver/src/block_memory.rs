@@ -3,10 +3,10 @@
 //! A block that was lent comes home when the peer says so, or when the peer cannot read it any more, whichever is first.
 
 use core::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::buddy::{Buddy, Holder};
-use crate::{BlockDescriptor, LaneFault, LaneId, Loan, LoanError, LoanHome};
+use crate::{BlockDescriptor, LaneFault, LaneId, Loan, LoanError, LoanHome, Returns};
 
 /// Memory that can be lent in parts.
 ///
@@ -26,21 +26,31 @@ pub unsafe trait LoanMemory: Send + Sync {
 }
 
 /// Memory that a driver lends, to its own process and through it to peers.
-#[derive(Debug)]
+///
+/// Only the driver's thread lends and takes back, and it locks nothing for that: a locked instruction waits until everything
+/// written before it has left for the caches, a payload just copied among it. Other threads only leave word of loans that
+/// they drop.
 pub struct BlockMemory<M> {
-    memory: M,
-    buddy: Mutex<Buddy>,
+    memory: Arc<M>,
+    buddy: Buddy,
+    dropped: Arc<Dropped<M>>,
+    home: Arc<dyn LoanHome>,
+    /// The home of the loan that was lent last, which saves counting the next one.
+    spare_home: Option<Arc<dyn LoanHome>>,
 }
 
-impl<M: LoanMemory> BlockMemory<M> {
+impl<M: LoanMemory + 'static> BlockMemory<M> {
     /// All of `memory`, free.
     pub fn new(memory: M) -> Self {
-        let buddy = Mutex::new(Buddy::new(memory.bytes()));
-        Self { memory, buddy }
+        let memory = Arc::new(memory);
+        let buddy = Buddy::new(memory.bytes());
+        let dropped = Arc::new(Dropped { _memory: Arc::clone(&memory), loans: Returns::default() });
+        let home = Arc::clone(&dropped) as _;
+        Self { memory, buddy, dropped, home, spare_home: None }
     }
 
     /// The memory itself.
-    pub fn memory(&self) -> &M {
+    pub fn memory(&self) -> &Arc<M> {
         &self.memory
     }
 
@@ -50,47 +60,69 @@ impl<M: LoanMemory> BlockMemory<M> {
     }
 
     /// Lends `bytes` bytes to this process.
-    pub fn loan(self: &Arc<Self>, home: &Arc<dyn LoanHome>, bytes: usize) -> Result<Loan, LoanError> {
+    pub fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         let bytes_max = self.loan_bytes_max();
         if bytes > bytes_max {
             return Err(LoanError::TooLong { bytes, bytes_max });
         }
-        let offset = self.lock().allocate(bytes).ok_or(LoanError::Exhausted)?;
+        self.free_dropped();
+        let offset = self.buddy.allocate(bytes).ok_or(LoanError::Exhausted)?;
         let descriptor = BlockDescriptor { offset: offset as u64, length: bytes as u64 };
-        // SAFETY: the allocator gives the range to nobody else before it is freed, which the loan's drop or the
-        // return by the peer does; the memory is initialised and stays (`LoanMemory`) while `home`, which is this, does.
+        let home = self.spare_home.take().unwrap_or_else(|| Arc::clone(&self.home));
+        // SAFETY: the allocator gives the range to nobody else before it is freed, which follows the loan's drop or the
+        // return by the peer; the memory is initialised and stays (`LoanMemory`) while `home`, which holds it, does.
         #[expect(unsafe_code, reason = "a loan is made of raw memory")]
-        let loan = unsafe { Loan::from_raw(self.memory.at(offset, bytes), descriptor, Arc::clone(home)) };
+        let loan = unsafe { Loan::from_raw(self.memory.at(offset, bytes), descriptor, home) };
         Ok(loan)
     }
 
-    /// Notes that the peer of `lane` now holds the block.
-    pub fn lend(&self, block: BlockDescriptor, lane: LaneId) {
-        self.lock().lend(block.offset as usize, lane.0);
+    /// Whether a loan is of this memory.
+    pub fn owns(&self, loan: &Loan) -> bool {
+        loan.is_of(&self.home)
+    }
+
+    /// Passes a loan on to the peer of `lane`.
+    ///
+    /// # Panics
+    /// When the loan is of other memory.
+    pub fn lend(&mut self, loan: Loan, lane: LaneId) -> BlockDescriptor {
+        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
+        let (block, home) = loan.into_parts();
+        self.spare_home = Some(home);
+        self.buddy.lend(block.offset as usize, lane.0);
+        block
     }
 
     /// Frees a block that the peer of `lane` gave back.
-    pub fn take_back(&self, block: BlockDescriptor, lane: LaneId) -> Result<(), LaneFault> {
-        if self.lock().free(block.offset, Holder::Peer(lane.0)) {
+    pub fn take_back(&mut self, block: BlockDescriptor, lane: LaneId) -> Result<(), LaneFault> {
+        if self.buddy.free(block.offset, Holder::Peer(lane.0)) {
             return Ok(());
         }
         Err(LaneFault::Corrupt { what: "the return of a block that was not lent" })
     }
 
     /// Frees everything that the peer of `lane` had: it cannot read it any more.
-    pub fn take_all_back(&self, lane: LaneId) {
-        self.lock().free_all(Holder::Peer(lane.0));
+    pub fn take_all_back(&mut self, lane: LaneId) {
+        self.buddy.free_all(Holder::Peer(lane.0));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Buddy> {
-        // A panic while it is locked can only be a broken invariant of the allocator, which `expect`s report there.
-        self.buddy.lock().unwrap_or_else(PoisonError::into_inner)
+    fn free_dropped(&mut self) {
+        while let Some(loan) = self.dropped.loans.next() {
+            let was_local = self.buddy.free(loan.offset, Holder::Local);
+            debug_assert!(was_local, "a loan is dropped once and only while it is local");
+        }
     }
 }
 
-impl<M: LoanMemory> LoanHome for BlockMemory<M> {
+/// Loans that were dropped unsent, by whatever thread.
+struct Dropped<M> {
+    /// Loans keep their memory.
+    _memory: Arc<M>,
+    loans: Returns,
+}
+
+impl<M: LoanMemory> LoanHome for Dropped<M> {
     fn reclaim(&self, descriptor: BlockDescriptor) {
-        let was_local = self.lock().free(descriptor.offset, Holder::Local);
-        debug_assert!(was_local, "a loan is dropped once and only while it is local");
+        self.loans.add(descriptor);
     }
 }

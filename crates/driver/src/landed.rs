@@ -3,39 +3,9 @@
 //! The loan stays as long as anybody reads it, whatever becomes of the lane and of both drivers.
 
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::{Block, BlockDescriptor, BlockHome, Loan};
-
-/// Blocks of one lane that were dropped here and whose lender must be told.
-#[derive(Debug, Default)]
-pub struct Returns {
-    due: Mutex<VecDeque<BlockDescriptor>>,
-    any_due: AtomicBool,
-}
-
-impl Returns {
-    /// The next one; costs one load when there is none.
-    #[inline]
-    pub fn next(&self) -> Option<BlockDescriptor> {
-        if !self.any_due.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = due.pop_front();
-        self.any_due.store(!due.is_empty(), Ordering::Relaxed);
-        block
-    }
-
-    /// Adds one.
-    pub fn add(&self, block: BlockDescriptor) {
-        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
-        due.push_back(block);
-        self.any_due.store(true, Ordering::Relaxed);
-    }
-}
+use crate::{Block, BlockDescriptor, BlockHome, Loan, Returns};
 
 /// What a block needs while somebody reads it.
 struct Borrowed {

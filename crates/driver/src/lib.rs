@@ -22,6 +22,7 @@ mod lane;
 mod peers;
 mod random;
 mod reserve;
+mod returns;
 pub mod trace;
 mod wait;
 
@@ -37,7 +38,6 @@ pub use counters::{
 pub use datagram::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
 pub use descriptors::kept_from_children;
 pub use heap_loan::HeapLoans;
-pub use landed::Returns;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
@@ -45,4 +45,5 @@ pub use lane::{
 pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use random::Random;
 pub use reserve::Reserve;
+pub use returns::Returns;
 pub use wait::wait_readable;

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use farcall_driver::{BlockMemory, LaneFault, LaneId};
+use farcall_driver::{LaneFault, LaneId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::connections::Connections;
@@ -32,7 +32,7 @@ pub struct Terms {
     pub config: VerbsLaneConfig,
     pub receives: Arc<Receives>,
     pub channel: Arc<CompletionChannel>,
-    pub blocks: Arc<BlockMemory<Region>>,
+    pub blocks: Arc<Region>,
     pub cookie: [u8; COOKIE_BYTES],
     /// What listens for connections of rdma_cm, if that is to make them.
     pub manager: Option<Manager>,

@@ -59,18 +59,15 @@ impl LaneDriver for VerbsLanes {
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.blocks.loan(&self.block_home, bytes)
+        self.blocks.loan(bytes)
     }
 
     fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
-        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
-        let descriptor = loan.into_descriptor();
-        self.blocks.lend(descriptor, lane);
-        descriptor
+        self.blocks.lend(loan, lane)
     }
 
     fn owns(&self, loan: &Loan) -> bool {
-        loan.is_of(&self.block_home)
+        self.blocks.owns(loan)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -79,7 +76,7 @@ impl LaneDriver for VerbsLanes {
 
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
-        state.arrivals.borrow(block, &state.link, &self.landing, &self.counters)
+        state.arrivals.borrow(block, &state.link, &mut self.landing, &self.counters)
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

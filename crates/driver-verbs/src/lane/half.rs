@@ -76,7 +76,7 @@ impl Half {
     /// What the peer must know to connect.
     pub fn offer<'a>(&self, terms: &Terms, hello: &'a [u8]) -> Offer<'a> {
         let Terms { device, config, .. } = terms;
-        let blocks = terms.blocks.memory();
+        let blocks = &terms.blocks;
         Offer {
             network: device.network,
             mtu: mtu_number(device, config),

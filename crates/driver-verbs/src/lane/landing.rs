@@ -4,26 +4,14 @@
 
 use std::sync::Arc;
 
-use farcall_driver::{Block, BlockDescriptor, BlockMemory, LaneFault, Loan, LoanError, LoanHome, Returns};
+use farcall_driver::{Block, BlockDescriptor, BlockMemory, LaneFault, Loan, LoanError, Returns};
 
 use super::link::Link;
 use crate::counters::VerbsLaneCounters;
 use crate::region::Region;
 
 /// The memory into which the blocks of all lanes are read.
-pub struct Landing {
-    memory: Arc<BlockMemory<Region>>,
-    home: Arc<dyn LoanHome>,
-}
-
-impl Landing {
-    /// All of a region.
-    pub fn new(region: Region) -> Self {
-        let memory = Arc::new(BlockMemory::new(region));
-        let home = Arc::clone(&memory) as Arc<dyn LoanHome>;
-        Self { memory, home }
-    }
-}
+pub type Landing = BlockMemory<Region>;
 
 /// The blocks of one lane's peer.
 #[derive(Default)]
@@ -42,7 +30,7 @@ impl Arrivals {
         &mut self,
         block: BlockDescriptor,
         link: &Link,
-        landing: &Landing,
+        landing: &mut Landing,
         counters: &VerbsLaneCounters,
     ) -> Result<Option<Block>, LaneFault> {
         if let Some((_, loan)) = self.under_way.take_if(|(under_way, _)| *under_way == block) {
@@ -61,7 +49,7 @@ impl Arrivals {
             return Err(LaneFault::Corrupt { what });
         }
         let length = usize::try_from(block.length).unwrap_or(usize::MAX);
-        let mut loan = match landing.memory.loan(&landing.home, length) {
+        let mut loan = match landing.loan(length) {
             Ok(loan) => loan,
             Err(LoanError::Exhausted) => {
                 counters.landings_delayed.increment();
@@ -75,7 +63,7 @@ impl Arrivals {
             return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&self.returns))));
         }
         self.reads += 1;
-        link.read(block.offset, &mut loan, landing.memory.memory().local_key(), self.reads);
+        link.read(block.offset, &mut loan, landing.memory().local_key(), self.reads);
         self.under_way = Some((block, loan));
         Ok(None)
     }

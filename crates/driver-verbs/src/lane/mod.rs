@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use farcall_driver::{Address, BlockMemory, CounterFile, LaneEvent, LaneFault, LaneId, LoanHome};
+use farcall_driver::{Address, BlockMemory, CounterFile, LaneEvent, LaneFault, LaneId};
 
 use conductor::{Command, Conductor, Notice, Terms};
 use handshake::COOKIE_BYTES;
@@ -65,8 +65,7 @@ pub struct VerbsLanes {
     address: Address,
     config: VerbsLaneConfig,
     /// What we lend.
-    blocks: Arc<BlockMemory<Region>>,
-    block_home: Arc<dyn LoanHome>,
+    blocks: BlockMemory<Region>,
     /// Where what peers lend us is read to.
     landing: Landing,
     channel: Arc<CompletionChannel>,
@@ -91,7 +90,7 @@ impl VerbsLanes {
         let channel = CompletionChannel::new(&device)?;
         let receives = Arc::new(Receives::new(&device, config.receives)?);
         let region = |access| Region::new(&device, config.block_bytes, access, config.huge_pages);
-        let blocks = Arc::new(BlockMemory::new(region(sys::IBV_ACCESS_REMOTE_READ)?));
+        let blocks = BlockMemory::new(region(sys::IBV_ACCESS_REMOTE_READ)?);
         // There, the answer to a read is a write of the peer's (RFC 5040, section 3.4).
         let written_by_reads =
             if device.network == Network::Iwarp { sys::IBV_ACCESS_REMOTE_WRITE } else { 0 };
@@ -105,13 +104,12 @@ impl VerbsLanes {
             config: config.clone(),
             receives,
             channel: Arc::clone(&channel),
-            blocks: Arc::clone(&blocks),
+            blocks: Arc::clone(blocks.memory()),
             cookie: place.cookie,
             manager,
             alarm: Arc::clone(&alarm),
         };
         let conductor = Conductor::start(terms, listener)?;
-        let block_home: Arc<dyn LoanHome> = Arc::clone(&blocks) as _;
         counters.pinned_bytes.set(pinned_bytes());
         Ok(Self {
             conductor,
@@ -119,7 +117,6 @@ impl VerbsLanes {
             address: address_of(place),
             config: config.clone(),
             blocks,
-            block_home,
             landing,
             channel,
             alarm,

@@ -24,6 +24,12 @@ const COPY_BYTES_MAX: usize = 64 << 10;
 /// So much is lent before it is looked for what came back: a part of what a core's own cache holds.
 const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
 
+/// What is lent to a peer that reads more slowly than we write, before we wait for it a moment.
+const LENT_AHEAD_BYTES_MAX: usize = 1 << 20;
+
+/// That moment, in looks for what came back: some microseconds, in which a peer that reads gives back a block.
+const LOOKS_MAX: usize = 512;
+
 impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block.
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
@@ -57,9 +63,28 @@ impl<D: LaneDriver> Outbound<D> {
             session.lent_unseen_bytes = 0;
             self.learn_of_room(slot);
         }
+        self.let_peer_catch_up(slot, bytes);
         match self.block_for_copy(bytes) {
             Err(LoanError::Exhausted) if self.learn_of_room(slot) => self.block_for_copy(bytes),
             result => result,
+        }
+    }
+
+    /// Waits a moment for a peer that has more to read than caches hold, if it reads at all: the further a sender is ahead, the
+    /// colder is what both touch, and the slower the peer.
+    fn let_peer_catch_up(&mut self, slot: usize, bytes: usize) {
+        let session = &mut self.sessions[slot];
+        if session.lent_blocks.saturating_mul(bytes) <= LENT_AHEAD_BYTES_MAX {
+            session.is_worth_waiting_for = true;
+        } else if session.is_worth_waiting_for {
+            let looks = || {
+                self.learn_of_room(slot) || {
+                    core::hint::spin_loop();
+                    false
+                }
+            };
+            let gives_back = core::iter::repeat_with(looks).take(LOOKS_MAX).any(|gives_back| gives_back);
+            self.sessions[slot].is_worth_waiting_for = gives_back;
         }
     }
 

@@ -168,6 +168,8 @@ pub struct Session<S> {
     pub unanswered_requests: usize,
     /// Blocks that were lent to the peer and have not come back.
     pub lent_blocks: usize,
+    /// Whether the peer gave blocks back when it was last waited for.
+    pub is_worth_waiting_for: bool,
     /// Bytes of blocks that were lent to the peer since it was last looked for what it gave back.
     pub lent_unseen_bytes: usize,
     /// The peer's blocks that we hold or whose return is due.
@@ -204,6 +206,7 @@ impl<S> Session<S> {
             unanswered_calls: 0,
             unanswered_requests: 0,
             lent_blocks: 0,
+            is_worth_waiting_for: true,
             lent_unseen_bytes: 0,
             borrowed_blocks: 0,
             returning: None,
