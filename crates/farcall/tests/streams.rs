@@ -111,3 +111,17 @@ fn a_sender_learns_of_blocks_that_were_given_back_before_it_polls() {
     let settings = settings(&["shm.block_bytes=1M"]);
     send_without_a_poll(&settings, 100_000, 4);
 }
+
+/// A sender that is far ahead waits for its peer for a moment, in which one that reads would give something back.
+#[test]
+fn a_sender_goes_on_though_nobody_reads_what_it_has_lent() {
+    let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
+    let payload = |number: u8| vec![number; 64 << 10];
+    for number in 0..40 {
+        sender.send(to, TAG, &payload(number)).wait().expect("there is block memory for all");
+    }
+    for number in 0..40 {
+        let message = receiver.receive(from, TAG).wait().expect("it was sent");
+        assert_eq!(*message, *payload(number));
+    }
+}
