@@ -30,13 +30,13 @@ const ROUNDS_MAX: usize = 32;
 
 /// What the attacked transport and the honest one are set up with.
 const CONFIG: RingConfig = RingConfig {
-    fetch_ahead: true,
     inline_bytes: 512,
     batch_bytes: 1024,
     message_bytes_max: 20_000,
     calls_max: 8,
     unexpected_bytes: 1 << 14,
     connect_timeout: Duration::from_secs(1),
+    fetch_ahead: true,
 };
 
 /// Runs the attack that the bytes describe.

@@ -77,14 +77,13 @@ impl<D: LaneDriver> Outbound<D> {
         if session.lent_blocks.saturating_mul(bytes) <= LENT_AHEAD_BYTES_MAX {
             session.is_worth_waiting_for = true;
         } else if session.is_worth_waiting_for {
-            let looks = || {
-                self.learn_of_room(slot) || {
-                    core::hint::spin_loop();
-                    false
+            for _ in 0..LOOKS_MAX {
+                if self.learn_of_room(slot) {
+                    return;
                 }
-            };
-            let gives_back = core::iter::repeat_with(looks).take(LOOKS_MAX).any(|gives_back| gives_back);
-            self.sessions[slot].is_worth_waiting_for = gives_back;
+                core::hint::spin_loop();
+            }
+            self.sessions[slot].is_worth_waiting_for = false;
         }
     }
 
