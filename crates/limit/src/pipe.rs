@@ -109,7 +109,7 @@ impl Sender<'_> {
             }
             // SAFETY: the payload holds `chunk_bytes` bytes, and the receiver does not look at the slot between its
             // return of the credit (or the answer that the caller promises) and the store of the flag below.
-            unsafe { self.pipe.payload(self.sent).copy_from_nonoverlapping(chunk.as_ptr(), chunk.len()) };
+            unsafe { copy(chunk, self.pipe.payload(self.sent)) };
             self.pipe.flag(self.sent).store(self.sent + 1, Ordering::Release);
             self.sent += 1;
             if later.is_empty() {
@@ -160,6 +160,28 @@ impl Sender<'_> {
         while self.sent - self.received >= self.pipe.shape.slots as u64 {
             self.received = self.pipe.credit().load(Ordering::Acquire);
         }
+    }
+}
+
+/// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another core
+/// has it; so no more is copied at once.
+const COPY_BYTES_MAX: usize = 64 << 10;
+
+/// Copies bytes as fast as can be to where another core has read.
+///
+/// # Safety
+/// As many bytes at `to` are this thread's to write.
+#[inline(always)]
+unsafe fn copy(from: &[u8], mut to: *mut u8) {
+    let (mut piece, mut rest) = from.split_at(from.len().min(COPY_BYTES_MAX));
+    loop {
+        // SAFETY: what the caller vouches for; the pieces together are `from`.
+        unsafe { to.copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
+        if rest.is_empty() {
+            return;
+        }
+        to = to.wrapping_add(piece.len());
+        (piece, rest) = rest.split_at(rest.len().min(COPY_BYTES_MAX));
     }
 }
 
