@@ -31,9 +31,9 @@ pub unsafe trait LoanMemory: Send + Sync {
 /// written before it has left for the caches, a payload just copied among it. Other threads only leave word of loans that
 /// they drop.
 pub struct BlockMemory<M> {
-    memory: Arc<M>,
     buddy: Buddy,
     dropped: Arc<Dropped<M>>,
+    /// The same as what loans keep.
     home: Arc<dyn LoanHome>,
     /// The home of the loan that was lent last, which saves counting the next one.
     spare_home: Option<Arc<dyn LoanHome>>,
@@ -42,21 +42,20 @@ pub struct BlockMemory<M> {
 impl<M: LoanMemory + 'static> BlockMemory<M> {
     /// All of `memory`, free.
     pub fn new(memory: M) -> Self {
-        let memory = Arc::new(memory);
         let buddy = Buddy::new(memory.bytes());
-        let dropped = Arc::new(Dropped { _memory: Arc::clone(&memory), loans: Returns::default() });
+        let dropped = Arc::new(Dropped { memory: Arc::new(memory), loans: Returns::default() });
         let home = Arc::clone(&dropped) as _;
-        Self { memory, buddy, dropped, home, spare_home: None }
+        Self { buddy, dropped, home, spare_home: None }
     }
 
     /// The memory itself.
     pub fn memory(&self) -> &Arc<M> {
-        &self.memory
+        &self.dropped.memory
     }
 
     /// The longest loan: a quarter, so that one loan cannot starve all others.
     pub fn loan_bytes_max(&self) -> usize {
-        self.memory.bytes() / 4
+        self.memory().bytes() / 4
     }
 
     /// Lends `bytes` bytes to this process.
@@ -72,7 +71,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         // SAFETY: the allocator gives the range to nobody else before it is freed, which follows the loan's drop or the
         // return by the peer; the memory is initialised and stays (`LoanMemory`) while `home`, which holds it, does.
         #[expect(unsafe_code, reason = "a loan is made of raw memory")]
-        let loan = unsafe { Loan::from_raw(self.memory.at(offset, bytes), descriptor, home) };
+        let loan = unsafe { Loan::from_raw(self.memory().at(offset, bytes), descriptor, home) };
         Ok(loan)
     }
 
@@ -116,8 +115,8 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
 
 /// Loans that were dropped unsent, by whatever thread.
 struct Dropped<M> {
-    /// Loans keep their memory.
-    _memory: Arc<M>,
+    /// Stays as long as any loan does.
+    memory: Arc<M>,
     loans: Returns,
 }
 
