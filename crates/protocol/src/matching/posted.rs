@@ -65,6 +65,7 @@ impl Posted {
     /// then nothing has happened.
     #[inline(always)]
     pub fn push_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
+        debug_assert!(self.find_receive(place_of(receive)).is_none(), "names are different");
         let exact = Pattern { source: Some(source), tag: Some(tag) };
         let Some(waiting) = self.lists[0].push_at_once(exact.key(), place_of(receive)) else { return false };
         waiting.begin(receive, &mut self.ages);
