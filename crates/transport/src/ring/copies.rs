@@ -27,7 +27,8 @@ const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
 /// What is lent to a peer that reads more slowly than we write, before we wait for it a moment.
 const LENT_AHEAD_BYTES_MAX: usize = 1 << 20;
 
-/// That moment, in looks for what came back: some microseconds, in which a peer that reads gives back a block.
+/// That moment, in looks for what came back: ten microseconds or some more, as long as the processor's pause is. In these a peer
+/// that reads gives back a block.
 const LOOKS_MAX: usize = 512;
 
 impl<D: LaneDriver> Outbound<D> {
@@ -73,6 +74,10 @@ impl<D: LaneDriver> Outbound<D> {
     /// Waits a moment for a peer that has more to read than caches hold, if it reads at all: the further a sender is ahead, the
     /// colder is what both touch, and the slower the peer.
     fn let_peer_catch_up(&mut self, slot: usize, bytes: usize) {
+        // While a record of the peer is being read, nothing can be learned of it.
+        if self.receivers.get(slot).is_none_or(Option::is_none) {
+            return;
+        }
         let session = &mut self.sessions[slot];
         if session.lent_blocks.saturating_mul(bytes) <= LENT_AHEAD_BYTES_MAX {
             session.is_worth_waiting_for = true;
