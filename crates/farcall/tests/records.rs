@@ -12,11 +12,11 @@ fn records_grow_while_a_turn_fills_one_after_the_other() {
         server.on_message(|_, _| {});
     });
     pair.client.wait_for(pair.server).expect("up");
-    let records_of = |messages: usize| {
+    let records_of_lengths = |messages: usize, bytes: usize| {
         let before = sum_of("", "records_sent");
         for _ in 0..messages {
             pair.client
-                .send(pair.server, Tag(1), &[7; 8])
+                .send(pair.server, Tag(1), &vec![7; bytes])
                 .start()
                 .expect("sent")
                 .wait()
@@ -25,9 +25,12 @@ fn records_grow_while_a_turn_fills_one_after_the_other() {
         pair.client.poll(|_, _| {});
         sum_of("", "records_sent") - before
     };
+    let records_of = |messages: usize| records_of_lengths(messages, 8);
     assert_eq!(records_of(31), 1, "what 512 bytes hold");
     assert_eq!(records_of(32), 2);
-    assert_eq!(records_of(31 + 63 + 127 + 255), 4, "of 512, 1024, 2048 and 4096 bytes");
-    assert_eq!(records_of(31 + 63 + 127 + 255 + 255), 5, "none is longer");
+    let doubled_to_16_kib = 31 + 63 + 127 + 255 + 511 + 1023;
+    assert_eq!(records_of(doubled_to_16_kib), 6, "of 512, 1024, 2048, 4096, 8192 and 16384 bytes");
+    assert_eq!(records_of(doubled_to_16_kib + 1023), 7, "none is longer");
     assert_eq!(records_of(32), 2, "the first of another turn is short again");
+    assert_eq!(records_of_lengths(1 + 2 + 4 + 8, 1024), 4, "one message that is longer is doubled, too");
 }

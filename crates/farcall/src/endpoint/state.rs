@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use farcall_protocol::Instant;
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Incoming, Kept, Service, Short, Tag};
+use farcall_transport::{CallId, Incoming, Kept, Service, Short, Spares, Tag};
 
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
@@ -18,9 +18,6 @@ use super::sessions::{Peer, Sessions};
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn FnMut(Request<'_>, Reply<'_>) + Send>;
-
-/// Buffers kept for the next answers to futures.
-const SPARE_BUFFERS_MAX: usize = 64;
 
 /// The endpoint's own state.
 pub struct State {
@@ -38,7 +35,7 @@ pub struct State {
     pub now: Instant,
     pub call_timeout: Duration,
     pub tracer: CallTracer,
-    spare_buffers: Vec<Vec<u8>>,
+    spares: Spares,
 }
 
 impl State {
@@ -61,7 +58,7 @@ impl State {
             now,
             call_timeout,
             tracer,
-            spare_buffers: Vec::new(),
+            spares: Spares::default(),
         }
     }
 
@@ -73,7 +70,7 @@ impl State {
                 if let Some(short) = Short::new(bytes) {
                     return Kept::Short(short);
                 }
-                let mut buffer = self.spare_buffers.pop().unwrap_or_default();
+                let mut buffer = self.spares.take(bytes.len());
                 buffer.extend_from_slice(bytes);
                 Kept::Copy(buffer)
             }
@@ -85,7 +82,7 @@ impl State {
     /// then nothing has changed.
     #[inline]
     pub fn leave_copy(&mut self, receive: CallId, peer: Peer, tag: Tag, message: &[u8]) -> bool {
-        self.operations.leave_copy(receive, peer, tag, message, &mut self.spare_buffers)
+        self.operations.leave_copy(receive, peer, tag, message, &mut self.spares)
     }
 
     pub fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {
@@ -97,11 +94,8 @@ impl State {
 
     /// Takes back the memory of an answer that is not read any more.
     pub fn recycle(&mut self, answer: Kept) {
-        if let Kept::Copy(mut buffer) = answer
-            && self.spare_buffers.len() < SPARE_BUFFERS_MAX
-        {
-            buffer.clear();
-            self.spare_buffers.push(buffer);
+        if let Kept::Copy(buffer) = answer {
+            self.spares.keep(buffer);
         }
     }
 

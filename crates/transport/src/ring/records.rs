@@ -32,9 +32,9 @@ impl<S: LaneSender> Session<S> {
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
         }
-        let (first_message, filled) = (self.mail.sent, self.batch.filled);
+        let (first_message, grown) = (self.mail.sent, self.batch.grown);
         self.batch =
-            Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true, filled };
+            Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true, grown };
     }
 
     /// Publishes the open record, if there is one.
@@ -109,7 +109,7 @@ impl<D: LaneDriver> Outbound<D> {
         while let Some(&slot) = self.dirty.get(index) {
             let session = &mut self.sessions[usize::from(slot)];
             session.publish(&self.tracer, &self.counters, &mut self.ahead);
-            session.batch.filled = 0;
+            session.batch.grown = 0;
             if session.sender.as_mut().expect("listed sessions are up").ring_doorbell() {
                 session.batch.listed = false;
                 self.dirty.swap_remove(index);
@@ -208,7 +208,7 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline(never)]
     fn open_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
         let batch = &mut self.sessions[slot].batch;
-        batch.filled = batch.filled.saturating_add(u8::from(batch.is_open()));
+        batch.note_filled();
         let bytes_max = batch.next_bytes(self.config.batch_bytes);
         self.publish(slot);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_driver::{BlockDescriptor, LaneFault, LaneId, RECORD_ALIGN};
+use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
@@ -41,15 +41,13 @@ pub struct Batch {
     pub first_message: u32,
     /// Whether the session is listed for the next flush.
     pub listed: bool,
-    /// Records that were full since the last flush.
-    pub filled: u8,
+    /// Bytes that the next record may have because others were filled since the last flush.
+    pub grown: usize,
 }
 
-/// Records grow to so many bytes while a turn fills one after the other.
-const GROWN_BYTES_MAX: usize = 4096;
-
-/// By so many doublings the shortest record, of a line, has grown: no shift overflows.
-const DOUBLINGS_MAX: u8 = (GROWN_BYTES_MAX / RECORD_ALIGN).ilog2() as u8;
+/// Records grow to so many bytes while a turn fills one after the other. From about half of that on, they are copied into the
+/// ring in a way that does not fetch the lines that the peer has read.
+const GROWN_BYTES_MAX: usize = 16 << 10;
 
 impl Batch {
     /// Whether a record is open.
@@ -59,11 +57,19 @@ impl Batch {
     }
 
     /// How many bytes the next record may have, if the first after a flush has `bytes`. Each that is published costs
-    /// transfers of its first line, which the peer looks at, to and fro; short ones let the peer begin early. So they begin
-    /// short and grow.
+    /// transfers of its first line, which the peer looks at, to and fro, and a long one is copied faster; short ones let the
+    /// peer begin early. So they begin short and grow.
     #[inline]
     pub fn next_bytes(&self, bytes: usize) -> usize {
-        bytes.max(GROWN_BYTES_MAX.min(bytes << self.filled.min(DOUBLINGS_MAX)))
+        bytes.max(self.grown)
+    }
+
+    /// There is something for which the open record, if there is one, has no room.
+    #[inline]
+    pub fn note_filled(&mut self) {
+        if self.is_open() {
+            self.grown = GROWN_BYTES_MAX.min(2 * self.room);
+        }
     }
 
     /// No record is open any more; the rest is of the last one.

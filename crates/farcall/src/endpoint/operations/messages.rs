@@ -6,7 +6,7 @@
 use core::task::Waker;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
+use farcall_transport::{CallId, Kept, SessionId, Short, Spares, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
 use crate::endpoint::callback::ReceiveCallback;
@@ -139,14 +139,14 @@ impl Operations {
         peer: Peer,
         tag: Tag,
         payload: &[u8],
-        spares: &mut Vec<Vec<u8>>,
+        spares: &mut Spares,
     ) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         slot.stage = Stage::DoneCopy;
         (slot.peer, slot.tag) = (peer, tag);
         self.under_way[Kind::Receive as usize] -= 1;
         let copy = &mut self.copies[usize::from(id.0 as u16)];
-        *copy = spares.pop().unwrap_or_default();
+        *copy = spares.take(payload.len());
         copy.extend_from_slice(payload);
         true
     }
