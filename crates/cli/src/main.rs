@@ -3,6 +3,7 @@
 mod arguments;
 mod commands;
 mod failure;
+mod interrupt;
 mod output;
 mod progress;
 mod usage;

@@ -35,6 +35,9 @@ pub enum BenchError {
         /// Length of the longer one of request and response.
         bytes: usize,
     },
+    /// Somebody asked for the end.
+    #[error("interrupted")]
+    Interrupted,
     /// The host moved the cores all the time, and no block was left.
     #[error("the cores moved during every one of {blocks} blocks of {what}; run it again, with more blocks")]
     NeverSteady {

@@ -139,7 +139,7 @@ pub const PEERS: [Peer; 20] = [
         description: "Aeron's EmbeddedExclusiveIpcThroughput: a publication without matching, between two threads",
         programs: &["java"],
         origin: Origin::Maven,
-        path: Path::Stream,
+        path: Path::Publication,
         statistic: PeerStatistic::Rate,
         sleeps: false,
         measure: aeron::stream,

@@ -84,7 +84,9 @@ impl CellRun {
         };
         let regimes = self.blocks.regimes();
         if regimes.is_empty() {
-            return vec![line(Err("the cores moved during every block".to_owned()))];
+            let moved = self.blocks.discarded > 0;
+            let why = if moved { "the cores moved during every block" } else { "no block was measured" };
+            return vec![line(Err(why.to_owned()))];
         }
         // A cell without numbers says why once, not for each regime.
         let found = regimes.iter().map(|&regime| self.outcome(farcall, arm, regime));

@@ -7,8 +7,10 @@ use farcall::TransportKind;
 pub enum Path {
     /// Messages through shared memory.
     Memory,
-    /// Messages one way through shared memory, many under way.
+    /// Messages one way through shared memory, each matched with a receive, many under way.
     Stream,
+    /// The same to a handler, without matching.
+    Publication,
     /// Messages over the loopback interface.
     Loopback,
     /// Reads of a store by a process of the same host.
@@ -18,6 +20,11 @@ pub enum Path {
 }
 
 impl Path {
+    /// Whether messages go one way, so that they are counted and not timed.
+    pub fn is_one_way(self) -> bool {
+        matches!(self, Self::Stream | Self::Publication)
+    }
+
     pub(super) fn is_store(self) -> bool {
         matches!(self, Self::LocalStore | Self::RemoteStore)
     }
@@ -25,7 +32,7 @@ impl Path {
     /// The transports that take it.
     pub(super) fn transports(self) -> &'static [TransportKind] {
         match self {
-            Self::Memory | Self::Stream | Self::LocalStore => &[TransportKind::RingShm],
+            Self::Memory | Self::Stream | Self::Publication | Self::LocalStore => &[TransportKind::RingShm],
             Self::Loopback => &[TransportKind::BasicUdp, TransportKind::HomaUdp],
             Self::RemoteStore => &[TransportKind::BasicUdp],
         }
@@ -35,7 +42,8 @@ impl Path {
     pub fn words(self) -> &'static str {
         match self {
             Self::Memory => "messages through shared memory",
-            Self::Stream => "messages one way through shared memory",
+            Self::Stream => "messages one way through shared memory, matched",
+            Self::Publication => "messages one way through shared memory, to a handler",
             Self::Loopback => "messages over the loopback interface",
             Self::LocalStore => "reads of a store by a process of its host",
             Self::RemoteStore => "reads of a store over the loopback interface",

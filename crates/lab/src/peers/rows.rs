@@ -1,5 +1,6 @@
 //! Cells in which farcall, the bare loops and the peers of one path run in turn.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
 use farcall::TransportKind;
@@ -78,7 +79,7 @@ impl PeerPlan {
     /// How much is under way at a time on a path.
     fn windows(&self, path: Path) -> Vec<usize> {
         let mut windows = match path {
-            Path::Stream => self.in_flight.clone(),
+            _ if path.is_one_way() => self.in_flight.clone(),
             _ if path.is_store() => [1].into_iter().chain(self.in_flight.iter().copied()).collect(),
             _ => vec![1],
         };
@@ -105,7 +106,7 @@ impl PeerPlan {
                     arms.push(Arm::Tcp);
                 }
             }
-            Path::Stream => arms.extend(Arm::bare_stream(bench, size.0)?),
+            Path::Stream | Path::Publication => arms.extend(Arm::bare_stream(bench, size.0)?),
             Path::LocalStore | Path::RemoteStore => {}
         }
         arms.extend(of_path().map(|&peer| Arm::Peer(peer)));
@@ -137,12 +138,17 @@ impl CellRun {
         self.blocks.kept.len() >= self.wanted || self.orders.len() == 0
     }
 
-    /// Runs one more block, in which every arm runs once. What a peer cannot do is kept as its figure's reason.
-    pub fn block(&mut self, bench: &Bench) -> Result<(), BenchError> {
+    /// Runs one more block, in which every arm runs once, unless it is interrupted; then there is no such block. What a peer
+    /// cannot do is kept as its figure's reason.
+    pub fn block(&mut self, bench: &Bench, interrupted: &AtomicBool) -> Result<(), BenchError> {
         let Some(order) = self.orders.next() else { return Ok(()) };
         let mut blocks = core::mem::take(&mut self.blocks);
-        let outcome =
-            blocks.run(&order, || bench.distance_nanos(), |arm| Ok(self.measure(&self.arms[arm], bench)));
+        let measure = |arm: usize| {
+            let found = self.measure(&self.arms[arm], bench);
+            // It may be what ended a program, too.
+            if interrupted.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(found) }
+        };
+        let outcome = blocks.run(&order, || bench.distance_nanos(), measure);
         self.blocks = blocks;
         outcome
     }
@@ -156,7 +162,7 @@ impl CellRun {
         let effort = Effort::lasting(self.lasting);
         let other = |value: f64| Found::Other { value, step: 0.0 };
         Ok(match arm {
-            Arm::Farcall(transport, settings) if self.path == Path::Stream => {
+            Arm::Farcall(transport, settings) if self.path.is_one_way() => {
                 self.stream(*transport, settings, bench)
             }
             Arm::Farcall(transport, settings) => self.round_trips(*transport, settings, bench)?,
@@ -201,13 +207,13 @@ impl CellRun {
         own.iter().map(|&text| text.to_owned()).chain(self.assignments.clone()).collect()
     }
 
-    /// Tagged messages one way, copied in and out, each matched with a receive, which is posted again at once: the peers keep
+    /// Tagged messages one way, copied in and read. Where they are matched, each receive is posted again at once: the peers keep
     /// their window full, too.
     fn stream(&self, transport: TransportKind, settings: &[&str], bench: &Bench) -> Found {
         let rate = MessageRate {
             transport: transport.name().to_owned(),
             settings: self.settings_with(settings),
-            mode: Mode::CallbacksResubmit,
+            mode: if self.path == Path::Publication { Mode::Handler } else { Mode::CallbacksResubmit },
             message_bytes: self.size.0,
             in_flight: self.in_flight,
             messages: self.ask(bench).stream_messages(),

@@ -1,8 +1,10 @@
 //! The parsers, on what the programs printed on a machine with Debian 12.
 
+use core::sync::atomic::AtomicBool;
+
 use super::arm::Arm;
 use super::*;
-use crate::bench::Bench;
+use crate::bench::{Bench, BenchError};
 use crate::units::Size;
 
 fn near(value: f64, expected: f64) -> bool {
@@ -165,8 +167,29 @@ fn streams_have_a_cell_for_each_number_under_way_and_stores_one_more_for_a_singl
         cells.iter().filter(|cell| cell.path == path).map(|cell| cell.in_flight).collect()
     };
     assert_eq!(windows(Path::Stream), [10, 1000]);
+    assert_eq!(windows(Path::Publication), [10, 1000]);
     assert_eq!(windows(Path::LocalStore), [1, 10, 1000]);
     assert_eq!(windows(Path::Memory), [1]);
+}
+
+#[test]
+fn a_block_that_is_interrupted_does_not_count() {
+    let bench = Bench::new().expect("the tests have two cores");
+    let plan = PeerPlan {
+        assignments: Vec::new(),
+        settings: farcall::parameters::Settings::default(),
+        peers: vec![*PEERS.iter().find(|peer| peer.path == Path::Publication).expect("Aeron's")],
+        sizes: vec![Size(8)],
+        in_flight: vec![10],
+        blocks: 1,
+        arm_lasting: Duration::from_millis(1),
+        seed: 1,
+    };
+    let mut cell = plan.cells(&bench).expect("cells").remove(0);
+    let outcome = cell.block(&bench, &AtomicBool::new(true));
+    assert!(matches!(outcome, Err(BenchError::Interrupted)));
+    assert_eq!((cell.blocks.kept.len(), cell.blocks.discarded), (0, 0));
+    assert!(cell.lines().iter().all(|line| line.outcome == Err("no block was measured".to_owned())));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! `farcall compare --peers`: farcall beside programs of others, cell by cell.
 
+use core::sync::atomic::AtomicBool;
+
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::bench::Bench;
+use farcall_lab::bench::{Bench, BenchError};
 use farcall_lab::compare::Comparison;
-use farcall_lab::peers::{CellLine, CellRun, Outcome, PEERS, Path, Peer, PeerPlan, PeerStatistic};
+use farcall_lab::peers::{CellLine, CellRun, Outcome, PEERS, Peer, PeerPlan, PeerStatistic};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, json};
@@ -12,6 +14,7 @@ use super::{install, readable};
 use crate::arguments::compare::Compare;
 use crate::commands::drift;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::Report;
 use crate::progress::Progress;
 
@@ -77,19 +80,34 @@ pub fn run(
         seed: comparison.seed,
     };
     let mut cells = plan.cells(bench).map_err(Failure::run)?;
-    measure(&mut cells, plan.blocks, bench, compare.output.quiet)?;
-    for cell in &cells {
-        drift::record("compare", &cell.name(), cell.distances(), report)?;
+    let progress = Progress::new(cells.len() * plan.blocks, compare.output.quiet);
+    let measured = measure(&mut cells, bench, &progress, &Interrupt::watch()?.flag());
+    drop(progress);
+    if matches!(measured, Ok(()) | Err(BenchError::Interrupted)) {
+        for cell in &cells {
+            drift::record("compare", &cell.name(), cell.distances(), report)?;
+        }
+        show(&cells, bench, report)?;
     }
-    show(&cells, bench, report)
+    match measured {
+        Err(BenchError::Interrupted) => {
+            Err(Failure::Run("interrupted before all blocks were measured".to_owned()))
+        }
+        other => other.map_err(Failure::run),
+    }
 }
 
-fn measure(cells: &mut [CellRun], blocks: usize, bench: &Bench, quiet: bool) -> Result<(), Failure> {
-    let progress = Progress::new(cells.len() * blocks, quiet);
+/// Goes on until all blocks are measured, or somebody asks for the end: what others' programs have left in memory goes then, too.
+fn measure(
+    cells: &mut [CellRun],
+    bench: &Bench,
+    progress: &Progress,
+    interrupted: &AtomicBool,
+) -> Result<(), BenchError> {
     while cells.iter().any(|cell| !cell.is_complete()) {
         for cell in cells.iter_mut().filter(|cell| !cell.is_complete()) {
             progress.begin(cell.name());
-            cell.block(bench).map_err(Failure::run)?;
+            cell.block(bench, interrupted)?;
             progress.step();
         }
     }
@@ -157,7 +175,7 @@ fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Fai
 fn what(line: &CellLine) -> String {
     let best = line.statistic == Some(PeerStatistic::BestRate);
     match (line.in_flight, line.statistic) {
-        (many, _) if line.path == Path::Stream => {
+        (many, _) if line.path.is_one_way() => {
             let of_peer = if best { ", the peer's of the best of its series" } else { "" };
             format!("bytes a second over the whole run, {many} messages under way{of_peer}")
         }
@@ -175,7 +193,7 @@ fn what(line: &CellLine) -> String {
 
 fn unit(line: &CellLine) -> Unit {
     match line.in_flight {
-        _ if line.path == Path::Stream => Unit::BytesPerSecond,
+        _ if line.path.is_one_way() => Unit::BytesPerSecond,
         1 => Unit::Nanoseconds,
         _ => Unit::PerSecond,
     }
@@ -183,7 +201,7 @@ fn unit(line: &CellLine) -> Unit {
 
 /// What turns the line's figures into that unit: those of streams are messages.
 fn scale(line: &CellLine) -> f64 {
-    if line.path == Path::Stream { line.size.0 as f64 } else { 1.0 }
+    if line.path.is_one_way() { line.size.0 as f64 } else { 1.0 }
 }
 
 fn record(line: &CellLine, outcome: &Outcome) -> Record {
@@ -200,7 +218,7 @@ fn record(line: &CellLine, outcome: &Outcome) -> Record {
         ("regime", json!(outcome.regime.to_string())),
         ("blocks_discarded", json!(line.discarded)),
     ];
-    let is_rate = line.in_flight > 1 || line.path == Path::Stream;
+    let is_rate = line.in_flight > 1 || line.path.is_one_way();
     let rate = if is_rate { ".rate" } else { "" };
     Record {
         schema: SCHEMA,

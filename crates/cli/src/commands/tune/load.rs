@@ -17,9 +17,9 @@ use farcall_tune::search::Problem;
 use farcall_tune::space::Rows;
 
 use super::directory::Directory;
-use super::measure::Interrupt;
 use crate::arguments::{MEASURED, Tune, TuneLandscape, TuneStrategy};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 
 /// A description that makes sense.
 pub struct Loaded {

@@ -1,8 +1,6 @@
 //! Running trials one after the other, until there are no more or somebody stops it.
 
 use core::time::Duration;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use farcall_tune::objective::{Objective, ObjectiveError};
@@ -10,6 +8,7 @@ use farcall_tune::result::EquivalenceSet;
 use farcall_tune::tuning::{Tuning, TuningError};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
 /// How often the present best is worked out for the progress bar.
@@ -21,31 +20,6 @@ pub enum Measured {
     All,
     /// Somebody stopped them.
     Interrupted,
-}
-
-/// Whether somebody wants to stop.
-pub struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// Watches for the signals that ask a program to end.
-    pub fn watch() -> Result<Self, Failure> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // A second one changes nothing: `timeout` sends two, and what is left to do takes seconds.
-            let noticed = signal_hook::flag::register(signal, Arc::clone(&flag));
-            noticed.map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
-        }
-        Ok(Self(flag))
-    }
-
-    /// The flag itself, for those who look often.
-    pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0)
-    }
-
-    fn has_come(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Runs all trials that are left.

@@ -14,10 +14,11 @@ use farcall_tune::tuning::Tuning;
 
 use crate::arguments::{Tune, TuneAction};
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::Report;
 use directory::Directory;
 use load::Loaded;
-use measure::{Interrupt, Measured};
+use measure::Measured;
 pub use others::{is_tuning, page_part};
 
 /// Searches, goes on, or does one of the other things.
