@@ -12,6 +12,9 @@ use crate::patience::Patience;
 use crate::trace::event;
 use crate::{DownReason, Incoming, Sink};
 
+/// A sender of messages of this length may wait for each block: it is told of those that were read before the next is.
+const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
+
 impl<D: LaneDriver> Outbound<D> {
     /// Hands an entry to the sink, unless it has to stay where it is.
     #[inline]
@@ -38,7 +41,8 @@ impl<D: LaneDriver> Outbound<D> {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 self.tracer.mark(event::DISPATCHED, entry.call, self.sessions[slot].id);
                 self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
-                // Reading so much took long; the answer leaves before the next.
+                // Reading so much took long; the answer leaves before the next, and takes with it what was read.
+                self.send_block_returns(slot);
                 self.publish(slot);
             }
             EntryKind::ResponseBlock => {
@@ -65,7 +69,12 @@ impl<D: LaneDriver> Outbound<D> {
             }
             EntryKind::MessageBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
+                let bytes = block.len();
                 self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
+                if bytes >= TOLD_AT_ONCE_BYTES_MIN {
+                    self.send_block_returns(slot);
+                    self.publish(slot);
+                }
             }
         }
         Ok(Flow::Continue)

@@ -54,7 +54,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Tells the peer which of its blocks are not read here any more.
-    fn send_block_returns(&mut self, slot: usize) {
+    pub fn send_block_returns(&mut self, slot: usize) {
         while self.sessions[slot].borrowed_blocks > 0 {
             let session = &mut self.sessions[slot];
             let due = session.returning.take().or_else(|| self.driver.due_return(session.lane));
