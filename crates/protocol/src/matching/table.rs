@@ -11,8 +11,13 @@ pub const NONE: u32 = u32::MAX;
 /// for a node need not tell the two apart.
 const VACANT: u32 = u32::MAX - 1;
 
-/// The fractional part of the golden ratio: a multiplier that spreads neighbouring keys, whatever the seed.
+/// The fractional part of the golden ratio: of its multiples, however many, no two are much closer than the others. Few other
+/// multipliers are like that. With one that is drawn at random, one endpoint in ten looked at three to fifteen places for
+/// each of a thousand neighbouring tags, for all its life.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Keys that differ in so many of their lowest bits only are neighbours, such as a program's tags.
+const NEIGHBOUR_BITS: u32 = 10;
 
 /// The fewest places.
 const PLACES_MIN: usize = 16;
@@ -45,21 +50,27 @@ impl Queue {
 pub struct Table {
     places: Vec<Queue>,
     taken: usize,
-    /// Odd, and drawn at random: makes the hash of a key.
-    multiplier: u64,
+    /// Drawn at random, so that nobody knows which keys share a place.
+    seed: u64,
+    /// Leaves a hash as many bits as there are in the number of a place.
+    shift: u32,
+    /// The family of the key that got a queue last, and where it begins: most keys are of one.
+    last_family: (u64, u64),
 }
 
 impl Table {
     /// A table without queues.
     pub fn new(seed: u64) -> Self {
-        Self { places: vec![VACANT_PLACE; PLACES_MIN], taken: 0, multiplier: (seed ^ GOLDEN_RATIO) | 1 }
+        let places = vec![VACANT_PLACE; PLACES_MIN];
+        let last_family = (0, beginning_of(0, seed));
+        Self { places, taken: 0, seed, shift: shift_for(PLACES_MIN), last_family }
     }
 
     /// The place of the queue of `key`, or else the one that it would take.
     #[inline(always)]
     fn find(&self, key: u64) -> usize {
         let mask = self.places.len() - 1;
-        let mut place = self.hash(key) & mask;
+        let mut place = self.first_place(key);
         loop {
             let queue = &self.places[place];
             if queue.key == key || !queue.is_taken() {
@@ -101,6 +112,8 @@ impl Table {
             self.rebuild();
         }
         self.taken += 1;
+        let family = key >> NEIGHBOUR_BITS;
+        self.last_family = (family, beginning_of(family, self.seed));
         let place = self.find(key);
         self.places[place] = Queue { key, first: NONE, last: NONE };
     }
@@ -110,6 +123,7 @@ impl Table {
         let places = (live.len() * 4).next_power_of_two().max(PLACES_MIN);
         self.places.clear();
         self.places.resize(places, VACANT_PLACE);
+        self.shift = shift_for(places);
         self.taken = live.len();
         for queue in live {
             let place = self.find(queue.key);
@@ -117,9 +131,75 @@ impl Table {
         }
     }
 
-    /// The upper half of a product depends on all bits of the key.
-    #[inline]
-    fn hash(&self, key: u64) -> usize {
-        ((key ^ key >> 32).wrapping_mul(self.multiplier) >> 32) as usize
+    /// Where the search for a key begins: neighbours far from each other, and each family anywhere.
+    #[inline(always)]
+    fn first_place(&self, key: u64) -> usize {
+        let (family, neighbour) = (key >> NEIGHBOUR_BITS, key & ((1 << NEIGHBOUR_BITS) - 1));
+        let (last_family, last_beginning) = self.last_family;
+        let beginning = if family == last_family { last_beginning } else { beginning_of(family, self.seed) };
+        (neighbour.wrapping_mul(GOLDEN_RATIO).wrapping_add(beginning) >> self.shift) as usize
+    }
+}
+
+/// Where a family of neighbours begins. The upper bits of a product depend on all bits of its factors, so the second time all
+/// of its bits do.
+fn beginning_of(family: u64, seed: u64) -> u64 {
+    let product = (family ^ seed).wrapping_mul(GOLDEN_RATIO);
+    (product ^ product >> 32).wrapping_mul(GOLDEN_RATIO)
+}
+
+/// For a power of two of places.
+const fn shift_for(places: usize) -> u32 {
+    u64::BITS - places.ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most and the mean of places that are looked at to find each of the keys.
+    fn looks(seed: u64, keys: &[u64]) -> (usize, f64) {
+        let mut table = Table::new(seed);
+        for (node, &key) in keys.iter().enumerate() {
+            table.take(key);
+            // Queues without nodes do not stay.
+            table.queue(key).first = node as u32;
+        }
+        let places = table.places.len();
+        let of = |&key: &u64| (table.find(key) + places - table.first_place(key)) % places + 1;
+        let all: Vec<usize> = keys.iter().map(of).collect();
+        (all.iter().copied().max().unwrap_or(0), all.iter().sum::<usize>() as f64 / all.len() as f64)
+    }
+
+    fn seeds() -> impl Iterator<Item = u64> {
+        (1..=200_u64).map(|number| number.wrapping_mul(0xd134_2543_de82_ef95))
+    }
+
+    #[test]
+    fn neighbouring_tags_are_found_at_once_whatever_the_seed() {
+        for seed in seeds() {
+            let source = seed >> 8 << 32;
+            let tags: Vec<u64> = (0..1000).map(|tag| source | tag).collect();
+            let (most, mean) = looks(seed, &tags);
+            assert!(most <= 2 && mean < 1.1, "seed {seed:#x}: {most} places at most, {mean} in the mean");
+        }
+    }
+
+    #[test]
+    fn keys_of_other_patterns_are_found_soon_whatever_the_seed() {
+        let keys = |key: fn(u64) -> u64| (0..1000).map(key).collect::<Vec<u64>>();
+        let patterns = [
+            ("a tag of each source", keys(|number| (number << 32) | 7)),
+            ("ten tags of each source", keys(|number| ((number / 10) << 32) | (number % 10))),
+            ("every 64th tag", keys(|number| number * 64)),
+            ("every 1000th tag", keys(|number| number * 1000)),
+            ("every 1024th tag", keys(|number| number * 1024)),
+        ];
+        for seed in seeds() {
+            for (pattern, keys) in &patterns {
+                let (_, mean) = looks(seed, keys);
+                assert!(mean < 2.5, "seed {seed:#x}, {pattern}: {mean} places in the mean");
+            }
+        }
     }
 }
