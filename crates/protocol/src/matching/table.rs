@@ -12,8 +12,8 @@ pub const NONE: u32 = u32::MAX;
 const VACANT: u32 = u32::MAX - 1;
 
 /// The fractional part of the golden ratio: of its multiples, however many, no two are much closer than the others. Few other
-/// multipliers are like that. With one that is drawn at random, one endpoint in ten looked at three to fifteen places for
-/// each of a thousand neighbouring tags, for all its life.
+/// multipliers are like that. With one that is drawn at random, one endpoint in ten looks at two places or more for each of a
+/// thousand neighbouring tags, for all its life, and one in fifty at nine or more.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Keys that differ in so many of their lowest bits only are neighbours, such as a program's tags.
