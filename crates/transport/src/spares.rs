@@ -5,6 +5,10 @@ pub const SHORT_BYTES_MAX: usize = 64 << 10;
 /// The most memory that is kept in short buffers, and in long ones, in bytes.
 const KEPT_BYTES_MAX: [usize; 2] = [16 << 20, 32 << 20];
 
+/// The most buffers that are kept of each kind: more than a poll brings, and so few that what each costs beside its bytes is
+/// little.
+const KEPT_BUFFERS_MAX: usize = 4096;
+
 /// Buffers to use again. Short messages never get those of long ones, which would wander off with them: a composed message
 /// takes its buffer along and leaves its sender another one.
 #[derive(Debug, Default)]
@@ -31,7 +35,8 @@ impl Spares {
     pub fn keep(&mut self, mut buffer: Vec<u8>) {
         let (bytes, class) = (buffer.capacity(), class(buffer.capacity()));
         let kept = &mut self.0[class];
-        if bytes > 0 && kept.bytes + bytes <= KEPT_BYTES_MAX[class] {
+        let has_room = kept.bytes + bytes <= KEPT_BYTES_MAX[class] && kept.buffers.len() < KEPT_BUFFERS_MAX;
+        if bytes > 0 && has_room {
             buffer.clear();
             kept.bytes += bytes;
             kept.buffers.push(buffer);
@@ -59,6 +64,14 @@ mod tests {
         assert_eq!((short.len(), short.capacity()), (0, SHORT_BYTES_MAX));
         assert_eq!((long.len(), long.capacity()), (0, SHORT_BYTES_MAX + 1));
         assert_eq!((spares.take(1).capacity(), spares.take(1 << 20).capacity()), (0, 0));
+    }
+
+    #[test]
+    fn of_very_short_buffers_only_so_many_are_kept() {
+        let mut spares = Spares::default();
+        (0..=KEPT_BUFFERS_MAX).for_each(|_| spares.keep(vec![1; 16]));
+        let kept = (0..=KEPT_BUFFERS_MAX).filter(|_| spares.take(16).capacity() > 0).count();
+        assert_eq!(kept, KEPT_BUFFERS_MAX);
     }
 
     #[test]
