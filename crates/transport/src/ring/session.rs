@@ -64,11 +64,12 @@ impl Batch {
         bytes.max(self.grown)
     }
 
-    /// There is something for which the open record, if there is one, has no room.
+    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
+    /// was opened for a credit, takes nothing back.
     #[inline]
     pub fn note_filled(&mut self) {
         if self.is_open() {
-            self.grown = GROWN_BYTES_MAX.min(2 * self.room);
+            self.grown = self.grown.max(GROWN_BYTES_MAX.min(2 * self.room));
         }
     }
 
