@@ -1,4 +1,4 @@
-//! While nothing can be sent nothing is sent: blocks that are held, and messages that wait for block memory.
+//! What blocks cost in records: nothing while they are held or waited for, and nothing to send them home with an answer.
 
 mod common;
 
@@ -20,9 +20,13 @@ fn pair() -> Pair {
     pair
 }
 
+/// Records that both sides have published.
+fn records() -> u64 {
+    sum_of("ring+shm", "records_sent")
+}
+
 /// Records that both sides publish while the client polls a thousand times.
 fn records_of_a_thousand_polls(pair: &Pair) -> u64 {
-    let records = || sum_of("ring+shm", "records_sent");
     let before = records();
     for _ in 0..1000 {
         pair.client.poll(|_, _| {});
@@ -61,4 +65,21 @@ fn a_call_that_waits_for_block_memory_costs_no_records() {
     while !answered {
         pair.client.poll(|_, event| answered |= matches!(event, Event::Completed { outcome: Ok(_), .. }));
     }
+}
+
+#[test]
+fn an_answer_takes_the_block_of_its_request_home() {
+    const CALLS: u64 = 10;
+    let _alone = alone();
+    let settings = settings(&["ring.fetch_ahead=false", "ring.ring_bytes=4M"]);
+    let pair = Pair::new(TransportKind::RingShm, settings, |server| {
+        server.serve(ECHO, |_, reply| reply.send(b""));
+    });
+    pair.client.wait_for(pair.server).expect("the server is there");
+    let before = records();
+    for _ in 0..CALLS {
+        let answer = pair.client.call(pair.server, ECHO, &vec![1; BLOCK_BYTES]).within(LONG).wait();
+        assert!(answer.expect("an answer").is_empty());
+    }
+    assert_eq!(records() - before, 2 * CALLS, "a record for each request and for each answer");
 }
