@@ -126,19 +126,23 @@ fn long_messages_go_round_less_often() {
     assert_eq!(ask(1 << 30).round_trips(500.0), 100);
 }
 
-#[test]
-fn short_and_odd_lengths_have_cells_on_every_path() {
-    let bench = Bench::new().expect("the tests have two cores");
-    let plan = PeerPlan {
+fn brief_plan(peers: Vec<Peer>, sizes: Vec<Size>, in_flight: Vec<usize>) -> PeerPlan {
+    PeerPlan {
         assignments: Vec::new(),
         settings: farcall::parameters::Settings::default(),
-        peers: PEERS.to_vec(),
-        sizes: vec![Size(1), Size(8), Size(24), Size(64), Size(100)],
-        in_flight: vec![16],
+        peers,
+        sizes,
+        in_flight,
         blocks: 1,
         arm_lasting: Duration::from_millis(1),
         seed: 1,
-    };
+    }
+}
+
+#[test]
+fn short_and_odd_lengths_have_cells_on_every_path() {
+    let bench = Bench::new().expect("the tests have two cores");
+    let plan = brief_plan(PEERS.to_vec(), vec![Size(1), Size(8), Size(24), Size(64), Size(100)], vec![16]);
     let cells = plan.cells(&bench).expect("cells");
     let bare = |cell: &CellRun| match cell.arms.iter().find(|arm| !matches!(arm, Arm::Farcall(..))) {
         Some(Arm::ShortStream(_)) => "ring",
@@ -152,16 +156,7 @@ fn short_and_odd_lengths_have_cells_on_every_path() {
 #[test]
 fn streams_have_a_cell_for_each_number_under_way_and_stores_one_more_for_a_single_request() {
     let bench = Bench::new().expect("the tests have two cores");
-    let plan = PeerPlan {
-        assignments: Vec::new(),
-        settings: farcall::parameters::Settings::default(),
-        peers: PEERS.to_vec(),
-        sizes: vec![Size(8)],
-        in_flight: vec![1000, 10, 10],
-        blocks: 1,
-        arm_lasting: Duration::from_millis(1),
-        seed: 1,
-    };
+    let plan = brief_plan(PEERS.to_vec(), vec![Size(8)], vec![1000, 10, 10]);
     let cells = plan.cells(&bench).expect("cells");
     let windows = |path| -> Vec<usize> {
         cells.iter().filter(|cell| cell.path == path).map(|cell| cell.in_flight).collect()
@@ -175,16 +170,8 @@ fn streams_have_a_cell_for_each_number_under_way_and_stores_one_more_for_a_singl
 #[test]
 fn a_block_that_is_interrupted_does_not_count() {
     let bench = Bench::new().expect("the tests have two cores");
-    let plan = PeerPlan {
-        assignments: Vec::new(),
-        settings: farcall::parameters::Settings::default(),
-        peers: vec![*PEERS.iter().find(|peer| peer.path == Path::Publication).expect("Aeron's")],
-        sizes: vec![Size(8)],
-        in_flight: vec![10],
-        blocks: 1,
-        arm_lasting: Duration::from_millis(1),
-        seed: 1,
-    };
+    let aeron = *PEERS.iter().find(|peer| peer.path == Path::Publication).expect("Aeron's");
+    let plan = brief_plan(vec![aeron], vec![Size(8)], vec![10]);
     let mut cell = plan.cells(&bench).expect("cells").remove(0);
     let outcome = cell.block(&bench, &AtomicBool::new(true));
     assert!(matches!(outcome, Err(BenchError::Interrupted)));

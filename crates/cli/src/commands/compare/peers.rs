@@ -1,7 +1,5 @@
 //! `farcall compare --peers`: farcall beside programs of others, cell by cell.
 
-use core::sync::atomic::AtomicBool;
-
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::bench::{Bench, BenchError};
 use farcall_lab::compare::Comparison;
@@ -80,34 +78,33 @@ pub fn run(
         seed: comparison.seed,
     };
     let mut cells = plan.cells(bench).map_err(Failure::run)?;
-    let progress = Progress::new(cells.len() * plan.blocks, compare.output.quiet);
-    let measured = measure(&mut cells, bench, &progress, &Interrupt::watch()?.flag());
-    drop(progress);
-    if matches!(measured, Ok(()) | Err(BenchError::Interrupted)) {
-        for cell in &cells {
-            drift::record("compare", &cell.name(), cell.distances(), report)?;
-        }
-        show(&cells, bench, report)?;
+    let interrupt = Interrupt::watch()?;
+    let is_complete = match measure(&mut cells, plan.blocks, bench, compare.output.quiet, &interrupt) {
+        Err(BenchError::Interrupted) => false,
+        other => other.map(|()| true).map_err(Failure::run)?,
+    };
+    for cell in &cells {
+        drift::record("compare", &cell.name(), cell.distances(), report)?;
     }
-    match measured {
-        Err(BenchError::Interrupted) => {
-            Err(Failure::Run("interrupted before all blocks were measured".to_owned()))
-        }
-        other => other.map_err(Failure::run),
-    }
+    show(&cells, bench, report)?;
+    let interrupted = || Failure::Run("interrupted before all blocks were measured".to_owned());
+    if is_complete { Ok(()) } else { Err(interrupted()) }
 }
 
 /// Goes on until all blocks are measured, or somebody asks for the end: what others' programs have left in memory goes then, too.
 fn measure(
     cells: &mut [CellRun],
+    blocks: usize,
     bench: &Bench,
-    progress: &Progress,
-    interrupted: &AtomicBool,
+    quiet: bool,
+    interrupt: &Interrupt,
 ) -> Result<(), BenchError> {
+    let progress = Progress::new(cells.len() * blocks, quiet);
+    let interrupted = interrupt.flag();
     while cells.iter().any(|cell| !cell.is_complete()) {
         for cell in cells.iter_mut().filter(|cell| !cell.is_complete()) {
             progress.begin(cell.name());
-            cell.block(bench, interrupted)?;
+            cell.block(bench, &interrupted)?;
             progress.step();
         }
     }
