@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{HELLO_BYTES_MAX, LaneFault, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES};
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, sendmsg,
     socketpair,
@@ -18,7 +18,7 @@ use crate::handshake::{RING_BYTES_MIN, receive_offer};
 use crate::ring::{CONTROL_BYTES, ShmReceiver};
 use crate::segment::{PeerAccess, Segment};
 
-/// Bytes in the block memory that a hostile offer may come with.
+/// Bytes in the block memory of a right offer; a changed one can declare what another descriptor has.
 const BLOCK_BYTES: usize = 4096;
 
 /// Sends an offer with what `bytes` say is wrong with it: how many descriptors of which kind come along, and how the
@@ -42,7 +42,8 @@ pub fn fuzz_offer(bytes: &[u8]) {
         Ok(Some(accepted)) => {
             let ring_bytes = accepted.ring.len() - CONTROL_BYTES;
             assert!(ring_bytes.is_power_of_two() && ring_bytes >= RING_BYTES_MIN);
-            assert_eq!(accepted.blocks.len(), BLOCK_BYTES, "no other memory was there");
+            let attached_bytes = fstat(&attached[1]).expect("an open descriptor").st_size;
+            assert_eq!(accepted.blocks.len() as i64, attached_bytes, "the whole of the file, and no more");
             assert!(accepted.hello.len() <= HELLO_BYTES_MAX);
         }
         Ok(None) => panic!("the offer was there"),
