@@ -18,6 +18,7 @@ farcall_driver::declare_counters! {
         packets_truncated: "packets" => "Packets dropped because they were longer than this driver's MTU",
         receive_errors: "errors" => "Errors of the socket on receive, such as a peer's port that is closed",
         buffers_exhausted: "times" => "Receives that had no buffer free because the caller holds all packets",
+        connections: "times" => "Times that the second socket was connected to a peer because all packets came from it",
         peers_replaced: "peers" => "Peers known only from their packets that made room for others",
     }
 }

@@ -1,4 +1,4 @@
-//! The driver itself: one socket, its two halves, and the peers that both of them know.
+//! The driver itself: its sockets, its two halves, and the peers that both of them know.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,16 +16,17 @@ use crate::interface;
 use crate::name::KnownPeers;
 use crate::receive::Receiver;
 use crate::send::Transmitter;
-use crate::socket::{BindError, Socket};
+use crate::socket::BindError;
+use crate::sockets::Sockets;
 
 /// The most queued packets, receive buffers or packets of a burst that a configuration can ask for.
 const PACKETS_MAX: usize = 1 << 16;
 /// The most packets of one system call, which is the kernel's own bound.
 const BURST_PACKETS_MAX: usize = 1024;
 
-/// Packets over one UDP socket.
+/// Packets over UDP, at one address.
 pub struct UdpDriver {
-    socket: Socket,
+    sockets: Sockets,
     limits: DatagramLimits,
     peers: KnownPeers,
     receiver: Receiver,
@@ -40,22 +41,23 @@ impl UdpDriver {
         let explain = |source: io::Error| BindError::System { address: config.bind, source };
         let mtu_bytes = config.mtu_bytes.unwrap_or_else(|| interface::payload_bytes_max(config.bind.ip()));
         let burst_packets = config.burst_packets;
-        let socket = Socket::open(config).map_err(explain)?;
-        let receiver = Receiver::new(config.receive_buffers, burst_packets, mtu_bytes, socket.coalescing);
+        let sockets = Sockets::open(config).map_err(explain)?;
+        let receiver =
+            Receiver::new(config.receive_buffers, burst_packets, mtu_bytes, sockets.open.coalescing);
         let queue_packets = config.send_queue_packets;
         Ok(Self {
             receiver: receiver.map_err(explain)?,
             transmitter: Transmitter::new(queue_packets, burst_packets, config.copy_bytes_max, mtu_bytes),
             limits: DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: false },
             peers: Peers::new(LEARNED_PEERS_MAX),
-            counters: UdpCounters::new(CounterFile::process(), &format!("udp {}", socket.local)),
-            socket,
+            counters: UdpCounters::new(CounterFile::process(), &format!("udp {}", sockets.open.local)),
+            sockets,
         })
     }
 
     /// Where the socket is bound.
     pub fn local(&self) -> SocketAddr {
-        self.socket.local
+        self.sockets.open.local
     }
 
     /// What has happened so far.
@@ -74,12 +76,12 @@ impl Datagram for UdpDriver {
     }
 
     fn address(&self) -> Address {
-        address_of(self.socket.local)
+        address_of(self.sockets.open.local)
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let socket_address = parse(address)?;
-        if socket_address.is_ipv4() != self.socket.local.is_ipv4() {
+        if socket_address.is_ipv4() != self.sockets.open.local.is_ipv4() {
             return Err(AddressError::WrongKind { driver: NAME });
         }
         Ok(self.peers.resolve(socket_address, || socket_address.into()))
@@ -87,7 +89,7 @@ impl Datagram for UdpDriver {
 
     #[inline]
     fn send(&mut self, to: Destination, _priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
-        self.transmitter.send(&mut self.socket, &self.peers, &self.counters, to, parts)
+        self.transmitter.send(&mut self.sockets, &self.peers, &self.counters, to, parts)
     }
 
     #[inline]
@@ -97,7 +99,7 @@ impl Datagram for UdpDriver {
 
     #[inline]
     fn flush(&mut self) {
-        self.transmitter.flush(&mut self.socket, &self.peers, &self.counters);
+        self.transmitter.flush(&mut self.sockets, &self.peers, &self.counters);
     }
 
     #[inline]
@@ -107,7 +109,13 @@ impl Datagram for UdpDriver {
 
     #[inline]
     fn receive(&mut self, packets: &mut Vec<Packet>) -> usize {
-        self.receiver.receive(&self.socket, &mut self.peers, &self.counters, packets)
+        let Self { sockets, receiver, peers, counters, .. } = self;
+        let before = packets.len();
+        let received = sockets.receive(|socket| receiver.receive(socket, peers, counters, packets));
+        if received > 0 {
+            sockets.heard(packets[before].source(), peers, counters);
+        }
+        received
     }
 
     #[inline]
@@ -116,7 +124,7 @@ impl Datagram for UdpDriver {
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        vec![self.socket.descriptor()]
+        self.sockets.descriptors()
     }
 }
 

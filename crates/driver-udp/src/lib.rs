@@ -1,6 +1,7 @@
 //! Packets over UDP sockets: the datagram driver that every Linux machine has.
 //!
-//! One non-blocking, unconnected socket per driver. What is queued between two flushes leaves in one system call,
+//! One non-blocking socket per driver that every peer reaches, and one more for a peer with which there is a
+//! conversation. What is queued between two flushes leaves in one system call,
 //! and equal packets to one peer as one segmented buffer where the kernel can; what arrived is fetched in bursts
 //! when it arrives in bursts, and by the cheapest single call otherwise. No memory is allocated per packet.
 #![allow(unsafe_code, reason = "a driver: socket calls on raw memory, each with its proof")]
@@ -15,6 +16,7 @@ mod name;
 mod receive;
 mod send;
 mod socket;
+mod sockets;
 
 pub use address::address_of;
 pub use config::{BIND_MTU_BYTES_MAX, UdpConfig};

@@ -31,8 +31,6 @@ pub struct Receiver {
     burst_packets: usize,
     mtu_bytes: usize,
     coalescing: bool,
-    /// How many packets the last call brought: if any, there may be more.
-    last: usize,
     /// What the caller's burst had no room for. At most one entry for each message of a burst.
     rest: VecDeque<Buffer>,
     messages: Messages,
@@ -70,7 +68,7 @@ impl Receiver {
         let arena = Arena::new(buffers, slot_bytes)?;
         let messages = Messages::new(burst_packets);
         let rest = VecDeque::with_capacity(burst_packets);
-        Ok(Self { arena, burst_packets, mtu_bytes, coalescing, last: 0, rest, messages })
+        Ok(Self { arena, burst_packets, mtu_bytes, coalescing, rest, messages })
     }
 
     /// Takes a packet's memory back.
@@ -83,7 +81,7 @@ impl Receiver {
     #[inline]
     pub fn receive(
         &mut self,
-        socket: &Socket,
+        socket: &mut Socket,
         peers: &mut KnownPeers,
         counters: &UdpCounters,
         packets: &mut Vec<Packet>,
@@ -93,13 +91,13 @@ impl Receiver {
             self.hand_out_rest(packets, before);
         } else if self.arena.free_slots() == 0 {
             counters.buffers_exhausted.increment();
-        } else if self.last > 0 || self.coalescing {
+        } else if socket.last_received > 0 || self.coalescing {
             self.receive_burst(socket, peers, counters, packets);
         } else {
             self.receive_one(socket, peers, counters, packets);
         }
         let received = packets.len() - before;
-        self.last = received;
+        socket.last_received = received;
         if received > 0 {
             let bytes: usize = packets[before..].iter().map(|packet| packet.len()).sum();
             counters.packets_received.add(received as u64);
@@ -111,7 +109,7 @@ impl Receiver {
     #[inline]
     fn receive_one(
         &mut self,
-        socket: &Socket,
+        socket: &mut Socket,
         peers: &mut KnownPeers,
         counters: &UdpCounters,
         packets: &mut Vec<Packet>,
@@ -126,7 +124,7 @@ impl Receiver {
             let name = (&raw mut name).cast();
             libc::recvfrom(socket.descriptor(), slot, slot_bytes, flags, name, &raw mut name_bytes)
         };
-        let Ok(length) = usize::try_from(length) else { return note_error(counters) };
+        let Ok(length) = usize::try_from(length) else { return note_error(socket, counters) };
         counters.receive_calls.increment();
         if length > self.arena.slot_bytes() {
             return counters.packets_truncated.increment();
@@ -139,13 +137,13 @@ impl Receiver {
 
     fn receive_burst(
         &mut self,
-        socket: &Socket,
+        socket: &mut Socket,
         peers: &mut KnownPeers,
         counters: &UdpCounters,
         packets: &mut Vec<Packet>,
     ) {
         let before = packets.len();
-        let wanted = self.wanted();
+        let wanted = self.wanted(socket.last_received);
         self.messages.aim(&self.arena, wanted, self.coalescing);
         let headers = self.messages.headers.as_mut_ptr();
         let flags = libc::MSG_DONTWAIT as _;
@@ -153,7 +151,7 @@ impl Receiver {
         let count = unsafe {
             libc::recvmmsg(socket.descriptor(), headers, wanted as u32, flags, core::ptr::null_mut())
         };
-        let Ok(count) = usize::try_from(count) else { return note_error(counters) };
+        let Ok(count) = usize::try_from(count) else { return note_error(socket, counters) };
         counters.receive_calls.increment();
         // From the deepest slot up, so that claiming one moves none of those still to be claimed.
         for index in (0..count).rev() {
@@ -164,9 +162,9 @@ impl Receiver {
         self.hand_out_rest(packets, before);
     }
 
-    /// How many messages the next burst is asked for, at least one slot being free.
-    fn wanted(&self) -> usize {
-        match self.last {
+    /// How many messages the next burst is asked for after one of so many packets, at least one slot being free.
+    fn wanted(&self, last_received: usize) -> usize {
+        match last_received {
             0 => 1,
             last => (2 * last).max(BURST_MIN).min(self.burst_packets).min(self.arena.free_slots()),
         }
@@ -269,8 +267,10 @@ fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
 
 /// Nothing there is no error; anything else is a loss that the protocols repair.
 #[cold]
-fn note_error(counters: &UdpCounters) {
-    if io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+fn note_error(socket: &mut Socket, counters: &UdpCounters) {
+    let error = io::Error::last_os_error().kind();
+    if error != io::ErrorKind::WouldBlock {
         counters.receive_errors.increment();
     }
+    socket.was_refused |= error == io::ErrorKind::ConnectionRefused;
 }

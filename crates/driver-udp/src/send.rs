@@ -9,10 +9,10 @@ use std::io;
 use farcall_driver::{Destination, SendError, SendQueueFull};
 
 use crate::UdpCounters;
-use crate::name::{KnownPeers, Name};
+use crate::name::KnownPeers;
 use crate::send::burst::Burst;
 use crate::send::queue::SendQueue;
-use crate::socket::Socket;
+use crate::sockets::{Route, Sockets};
 
 mod burst;
 mod queue;
@@ -35,6 +35,8 @@ enum Offer {
     Taken,
     /// Its buffer is full; try again later.
     Blocked,
+    /// It was only told that nobody was there for an earlier one; try again at once.
+    Informed,
     /// It will never take this.
     Refused,
 }
@@ -64,7 +66,7 @@ impl Transmitter {
     #[inline]
     pub fn send(
         &mut self,
-        socket: &mut Socket,
+        sockets: &mut Sockets,
         peers: &KnownPeers,
         counters: &UdpCounters,
         to: Destination,
@@ -75,7 +77,7 @@ impl Transmitter {
             return Err(SendError::TooLong { bytes, mtu_bytes: self.mtu_bytes });
         }
         if bytes > self.copy_bytes_max {
-            return self.send_long(socket, peers, counters, to, parts, bytes);
+            return self.send_long(sockets, peers, counters, to, parts, bytes);
         }
         if !self.queue.push(to, parts, bytes) {
             counters.queue_full.increment();
@@ -86,19 +88,19 @@ impl Transmitter {
 
     /// Hands the queue to the kernel, as far as it takes it.
     #[inline]
-    pub fn flush(&mut self, socket: &mut Socket, peers: &KnownPeers, counters: &UdpCounters) {
+    pub fn flush(&mut self, sockets: &mut Sockets, peers: &KnownPeers, counters: &UdpCounters) {
         while !self.queue.is_empty() {
             let (to, packet) = self.queue.get(0);
-            let Some(name) = peers.way(to) else {
+            let Some(route) = sockets.route(peers, to) else {
                 counters.stale_destinations.increment();
                 self.queue.pop(1);
                 continue;
             };
             let blocked = if self.queue.len() == 1 {
-                let (bytes, offer) = (packet.len(), offer_one(socket, name, packet));
+                let (bytes, offer) = (packet.len(), offer_one(route, packet));
                 self.settle(counters, offer, bytes, 1)
             } else {
-                self.flush_burst(socket, peers, counters)
+                self.flush_burst(sockets, peers, counters)
             };
             if blocked {
                 return;
@@ -107,9 +109,9 @@ impl Transmitter {
     }
 
     /// Offers up to a burst of queued packets, of which the first can be sent; true when the kernel is full.
-    fn flush_burst(&mut self, socket: &mut Socket, peers: &KnownPeers, counters: &UdpCounters) -> bool {
-        self.burst.load(&self.queue, peers, socket.segmentation);
-        let error = match self.burst.offer(socket.descriptor()) {
+    fn flush_burst(&mut self, sockets: &mut Sockets, peers: &KnownPeers, counters: &UdpCounters) -> bool {
+        self.burst.load(&self.queue, peers, sockets);
+        let error = match self.burst.offer() {
             Ok(messages) => {
                 self.count_taken(counters, messages);
                 return false;
@@ -121,9 +123,12 @@ impl Transmitter {
             counters.send_blocked.increment();
             return true;
         }
+        if is_about_another(&error) {
+            return false;
+        }
         if first_packets > 1 && matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO)) {
             // The kernel can cut in general, but not for this route or length: send whole from now on.
-            socket.segmentation = false;
+            sockets.open.segmentation = false;
             return false;
         }
         counters.packets_unsendable.add(first_packets as u64);
@@ -143,24 +148,30 @@ impl Transmitter {
     /// Sends a packet from where its parts lie. What was queued before goes first.
     fn send_long(
         &mut self,
-        socket: &mut Socket,
+        sockets: &mut Sockets,
         peers: &KnownPeers,
         counters: &UdpCounters,
         to: Destination,
         parts: &[&[u8]],
         bytes: usize,
     ) -> Result<(), SendError> {
-        self.flush(socket, peers, counters);
-        let Some(name) = peers.way(to) else {
+        self.flush(sockets, peers, counters);
+        let Some(route) = sockets.route(peers, to) else {
             counters.stale_destinations.increment();
             return Ok(());
         };
-        let offer = if parts.len() <= PARTS_MAX {
-            offer_gathered(socket, name, parts)
-        } else {
-            self.scratch.clear();
-            parts.iter().for_each(|part| self.scratch.extend_from_slice(part));
-            offer_gathered(socket, name, &[&self.scratch])
+        let scratch = &mut self.scratch;
+        let mut offer = || {
+            if parts.len() <= PARTS_MAX {
+                return offer_gathered(route, parts);
+            }
+            scratch.clear();
+            parts.iter().for_each(|part| scratch.extend_from_slice(part));
+            offer_gathered(route, &[scratch])
+        };
+        let offer = match offer() {
+            Offer::Informed => offer(),
+            other => other,
         };
         if self.settle(counters, offer, bytes, 0) {
             counters.queue_full.increment();
@@ -180,6 +191,8 @@ impl Transmitter {
                 counters.bytes_sent.add(bytes as u64);
             }
             Offer::Refused => counters.packets_unsendable.increment(),
+            Offer::Informed if queued > 0 => return false,
+            Offer::Informed => counters.packets_unsendable.increment(),
             Offer::Blocked => {
                 counters.send_blocked.increment();
                 return true;
@@ -191,30 +204,30 @@ impl Transmitter {
 }
 
 #[inline]
-fn offer_one(socket: &Socket, name: &Name, packet: &[u8]) -> Offer {
-    let name_pointer = core::ptr::from_ref(name).cast();
+fn offer_one(route: Route<'_>, packet: &[u8]) -> Offer {
+    let (name, name_bytes) = route.name();
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the kernel reads the packet and the name, both of the lengths given.
     judge(unsafe {
-        let (packet_pointer, bytes) = (packet.as_ptr().cast(), packet.len());
-        libc::sendto(socket.descriptor(), packet_pointer, bytes, flags, name_pointer, name.bytes())
+        libc::sendto(route.descriptor, packet.as_ptr().cast(), packet.len(), flags, name, name_bytes)
     })
 }
 
-fn offer_gathered(socket: &Socket, name: &Name, parts: &[&[u8]]) -> Offer {
+fn offer_gathered(route: Route<'_>, parts: &[&[u8]]) -> Offer {
     let mut vectors = [libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
     for (vector, part) in vectors.iter_mut().zip(parts) {
         *vector = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
     }
     // SAFETY: a header of zeros is valid: null pointers, zero lengths.
     let mut header: libc::msghdr = unsafe { core::mem::zeroed() };
-    header.msg_name = core::ptr::from_ref(name).cast_mut().cast();
-    header.msg_namelen = name.bytes();
+    let (name, name_bytes) = route.name();
+    header.msg_name = name.cast_mut().cast();
+    header.msg_namelen = name_bytes;
     header.msg_iov = vectors.as_mut_ptr();
     header.msg_iovlen = parts.len().min(PARTS_MAX) as _;
     // SAFETY: the kernel reads the name and the parts, which live until the call returns, and writes nothing.
     judge(unsafe {
-        libc::sendmsg(socket.descriptor(), &raw const header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+        libc::sendmsg(route.descriptor, &raw const header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
     })
 }
 
@@ -223,7 +236,17 @@ fn judge(result: libc::ssize_t) -> Offer {
     if result >= 0 {
         return Offer::Taken;
     }
-    if is_blocked(&io::Error::last_os_error()) { Offer::Blocked } else { Offer::Refused }
+    match io::Error::last_os_error() {
+        error if is_blocked(&error) => Offer::Blocked,
+        error if is_about_another(&error) => Offer::Informed,
+        _ => Offer::Refused,
+    }
+}
+
+/// A connected socket is told with a later packet that nobody was there for one before, and that one is not sent.
+#[cold]
+fn is_about_another(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECONNREFUSED)
 }
 
 /// The kernel has no room now. `ENOBUFS` is the network card's queue, which drains like any other.

@@ -1,4 +1,4 @@
-//! The socket: made once, with everything that the kernel is willing to give.
+//! A socket: made once, with everything that the kernel is willing to give.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 
 use crate::UdpConfig;
+use crate::name::Name;
 
 /// Why a driver could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -49,15 +50,36 @@ pub struct Socket {
     pub segmentation: bool,
     /// Whether the kernel joins packets into long buffers (`UDP_GRO`).
     pub coalescing: bool,
+    /// How many packets the last look at it brought: if any, there may be more.
+    pub last_received: usize,
+    /// Whether the peer that it is connected to has closed its port.
+    pub was_refused: bool,
 }
 
 impl Socket {
     /// Opens and binds. Options that the kernel refuses are done without.
     pub fn open(config: &UdpConfig) -> io::Result<Self> {
+        Self::open_for(config, false)
+    }
+
+    /// Opens another socket at the same address, which `config` must name. Nobody else can: the permission is taken back at once.
+    pub fn open_beside(&self, config: &UdpConfig) -> io::Result<Self> {
+        share_address(&self.file, true)?;
+        let beside = Self::open_for(config, true);
+        share_address(&self.file, false)?;
+        let beside = beside?;
+        share_address(&beside.file, false)?;
+        Ok(beside)
+    }
+
+    fn open_for(config: &UdpConfig, shared: bool) -> io::Result<Self> {
         let family = if config.bind.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let file = socket_with(family, SocketType::DGRAM, flags, None)?;
         grow_buffers(&file, config.socket_buffer_bytes);
+        if shared {
+            share_address(&file, true)?;
+        }
         bind(&file, &config.bind)?;
         let local = SocketAddr::try_from(getsockname(&file)?)?;
         let busy_poll_us = libc::c_int::try_from(config.busy_poll_us).unwrap_or(libc::c_int::MAX);
@@ -66,13 +88,30 @@ impl Socket {
         let segmentation = config.segmentation && has_option(&file, libc::SOL_UDP, libc::UDP_SEGMENT);
         let wanted = config.coalescing.unwrap_or(!config.bind.ip().is_loopback());
         let coalescing = wanted && set_option(&file, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        Ok(Self { file, local, segmentation, coalescing })
+        Ok(Self { file, local, segmentation, coalescing, last_received: 0, was_refused: false })
     }
 
     /// The descriptor, for system calls.
     pub fn descriptor(&self) -> RawFd {
         self.file.as_raw_fd()
     }
+
+    /// From now on the socket sends to that peer, and gets what comes from it and nothing else. What it has is kept.
+    pub fn connect(&mut self, peer: &Name) -> io::Result<()> {
+        let name = core::ptr::from_ref(peer).cast();
+        // SAFETY: the descriptor is open, and the kernel reads the name, of the length given.
+        let result = unsafe { libc::connect(self.descriptor(), name, peer.bytes()) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.was_refused = false;
+        Ok(())
+    }
+}
+
+/// Whether another socket may be bound to the same address that allows it, too.
+fn share_address(file: &OwnedFd, allow: bool) -> io::Result<()> {
+    set_option(file, libc::SOL_SOCKET, libc::SO_REUSEADDR, libc::c_int::from(allow))
 }
 
 /// Asks for more than the system's limit first, which a privileged process gets, then for what everybody gets.

@@ -9,6 +9,7 @@ use std::os::fd::RawFd;
 
 use crate::name::{KnownPeers, Name};
 use crate::send::queue::SendQueue;
+use crate::sockets::Sockets;
 
 /// The most packets of one segmented message; the least that any kernel with `UDP_SEGMENT` allows.
 const SEGMENTS_MAX: usize = 64;
@@ -25,6 +26,10 @@ pub struct Burst {
     controls: Vec<Control>,
     messages: Vec<Message>,
     packets_max: usize,
+    /// The socket that it leaves by.
+    descriptor: RawFd,
+    /// Whether that needs the names.
+    named: bool,
 }
 
 /// What a message of the burst stands for.
@@ -60,18 +65,24 @@ impl Burst {
             controls: Vec::with_capacity(packets_max),
             messages: Vec::with_capacity(packets_max),
             packets_max,
+            descriptor: -1,
+            named: true,
         }
     }
 
-    /// Describes the oldest packets of `queue`, of which the first has a destination.
-    pub fn load(&mut self, queue: &SendQueue, peers: &KnownPeers, segmentation: bool) {
+    /// Describes the oldest packets of `queue`, of which the first has a destination. By the direct socket goes what is for its
+    /// peer alone: otherwise there would be a call for each change from one to the other.
+    pub fn load(&mut self, queue: &SendQueue, peers: &KnownPeers, sockets: &Sockets) {
         self.clear();
+        let direct = sockets.direct_descriptor(|partner| queue.is_all_for(partner));
+        self.named = direct.is_none();
+        self.descriptor = direct.unwrap_or_else(|| sockets.open.descriptor());
         let mut index = 0;
         let end = queue.len().min(self.packets_max);
         while index < end {
             let (to, packet) = queue.get(index);
             let Some(name) = peers.way(to) else { break };
-            let packets = if segmentation { run_length(queue, index, end) } else { 1 };
+            let packets = if sockets.open.segmentation { run_length(queue, index, end) } else { 1 };
             self.push(name, queue, index, packets, packet.len());
             index += packets;
         }
@@ -79,11 +90,11 @@ impl Burst {
     }
 
     /// Hands the burst to the kernel; returns how many messages it took, at least one.
-    pub fn offer(&mut self, descriptor: RawFd) -> io::Result<usize> {
+    pub fn offer(&mut self) -> io::Result<usize> {
         let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: `load` made the headers describe memory that is still there: nothing was changed in between.
-        let taken = unsafe { libc::sendmmsg(descriptor, headers, count, flags as _) };
+        let taken = unsafe { libc::sendmmsg(self.descriptor, headers, count, flags as _) };
         usize::try_from(taken).map_err(|_| io::Error::last_os_error())
     }
 
@@ -130,9 +141,10 @@ impl Burst {
         for (index, message) in self.messages.iter().enumerate() {
             // SAFETY: a header of zeros is valid: null pointers, zero lengths.
             let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
-            let name = &raw mut self.names[index];
-            header.msg_hdr.msg_name = name.cast();
-            header.msg_hdr.msg_namelen = self.names[index].bytes();
+            if self.named {
+                header.msg_hdr.msg_name = (&raw mut self.names[index]).cast();
+                header.msg_hdr.msg_namelen = self.names[index].bytes();
+            }
             header.msg_hdr.msg_iov = part;
             header.msg_hdr.msg_iovlen = message.packets as _;
             if message.packets > 1 {

@@ -39,6 +39,11 @@ impl SendQueue {
         self.length == 0
     }
 
+    /// Whether all packets that wait are for one peer.
+    pub fn is_all_for(&self, peer: Destination) -> bool {
+        (0..self.length).all(|index| self.get(index).0 == peer)
+    }
+
     /// How many packets there is room for.
     #[inline]
     pub fn room(&self) -> usize {

@@ -76,6 +76,7 @@ parameters! {
     udp: UdpSettings {
         mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
         bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to receive at; auto takes the one that reaches the other ranks.";
+        connect: bool = "true", Domain::boolean(), Endpoint, "Whether a second socket is connected to a peer from which all packets come, so that the kernel need not search the way of each packet to it.";
     }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."
     verbs: VerbsSettings {

@@ -17,7 +17,7 @@ use farcall_transport_ofi::OfiConfig;
 use farcall_transport_ucx::UcxConfig;
 
 use super::processor;
-use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, Settings};
+use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, Settings, UdpSettings};
 
 pub fn fault_config(faults: &FaultSettings) -> FaultConfig {
     let probability = |permille: u16| f64::from(permille) / 1000.0;
@@ -70,8 +70,9 @@ pub fn ring_config(settings: &Settings) -> RingConfig {
 }
 
 pub fn udp_config(settings: &Settings, local: IpAddr) -> UdpConfig {
-    let address = settings.udp.bind_address.unwrap_or(local);
-    UdpConfig { bind: SocketAddr::new(address, 0), mtu_bytes: settings.udp.mtu_bytes, ..UdpConfig::default() }
+    let UdpSettings { mtu_bytes, bind_address, connect } = settings.udp;
+    let bind = SocketAddr::new(bind_address.unwrap_or(local), 0);
+    UdpConfig { bind, mtu_bytes, connect, ..UdpConfig::default() }
 }
 
 fn verbs_device(settings: &Settings, local: IpAddr) -> DeviceChoice {
