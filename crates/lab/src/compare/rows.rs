@@ -92,7 +92,7 @@ pub fn rows() -> Vec<Row> {
     let rows_of = |transport: &TransportKind| match transport.name() {
         "ring+shm" => of_memory(*transport),
         "basic+udp" | "homa+udp" => vec![
-            // Connected sockets, whose calls are the fastest, talk to one peer only: a limit out of a cluster's reach.
+            // The fastest calls of a bare loop are on a connected socket that is all there is to look at.
             row(*transport, Kind::Echo, None),
             row(*transport, Kind::EchoBeside(UdpCalls::Many), Some(Budget::RatioAtMost(1.10))),
         ],
