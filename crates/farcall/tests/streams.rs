@@ -1,14 +1,16 @@
-//! How much of a stream of messages, and of the room that is made by reading it, one poll takes over a ring, and how
+//! How much of a stream of messages or requests, and of the room that is made by reading it, one poll takes over a ring, and how
 //! much of that room is found between two polls.
 
 mod common;
 
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::settings;
 use common::stream::Stream;
 use farcall::parameters::Settings;
-use farcall::{Event, Sending, Tag};
+use farcall::{Event, Sending, Service, Tag};
 
 /// Too long for two of them to share a record.
 const LONG: [u8; 4000] = [7; 4000];
@@ -47,6 +49,41 @@ fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_wai
     post(2);
     send(2);
     assert_eq!((poll(), poll()), (1, 1), "after a poll in vain all begins anew");
+}
+
+/// How many requests of that length one poll serves of eight that are there.
+fn requests_of_a_poll(bytes: usize) -> u64 {
+    const SERVICE: Service = Service(1);
+    let Stream { sender, receiver, to, .. } = Stream::with(&Settings::default());
+    let served = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&served);
+    receiver.serve(SERVICE, move |_, reply| {
+        count.fetch_add(1, Ordering::Relaxed);
+        reply.send(b"");
+    });
+    let payload = vec![7; bytes];
+    let calls: Vec<_> =
+        (0..8).map(|_| sender.call(to, SERVICE, &payload).start().expect("it may be called")).collect();
+    sender.flush();
+    receiver.poll(|_, _| {});
+    let of_a_poll = served.load(Ordering::Relaxed);
+    calls.into_iter().for_each(|call| {
+        while !call.is_complete() {
+            receiver.poll(|_, _| {});
+            sender.poll(|_, _| {});
+        }
+        assert!(call.wait().expect("an answer").is_empty());
+    });
+    assert_eq!(served.load(Ordering::Relaxed), 8);
+    of_a_poll
+}
+
+/// Their answers leave one by one, so that nobody waits for those behind.
+#[test]
+fn a_poll_serves_requests_in_blocks_up_to_a_megabyte() {
+    assert_eq!(requests_of_a_poll(64 << 10), 8);
+    assert_eq!(requests_of_a_poll(512 << 10), 2);
+    assert_eq!(requests_of_a_poll(2 << 20), 1);
 }
 
 /// Sends as many messages, lets the receiver read all that have left, one by one, and then the sender poll once. Gives how many had

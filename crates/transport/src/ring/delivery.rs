@@ -119,9 +119,11 @@ impl<D: LaneDriver> Outbound<D> {
         if block.length > session.message_bytes_max as u64 {
             return Err(TOO_LONG.into());
         }
+        let bytes = block.length;
         let Some(block) = self.driver.borrow(session.lane, block).map_err(reason_of)? else {
             return Ok(None);
         };
+        self.block_bytes_read += bytes;
         session.borrowed_blocks += 1;
         self.note_need();
         self.counters.blocks_received.increment();

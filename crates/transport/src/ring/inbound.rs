@@ -15,6 +15,9 @@ use crate::{Burst, DownReason, Sink};
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
 const RECORDS_PER_POLL: usize = 16;
 
+/// After so many bytes in blocks a poll reads no more from a peer.
+const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
+
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
@@ -35,7 +38,8 @@ impl<D: LaneDriver> Outbound<D> {
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
     /// something too, messages are taken for a stream, as long as somebody waits for another. So are records that only tell of
-    /// room, as long as something waits for it: a sender that took one of these a poll might never learn of all that it has.
+    /// room, as long as something waits for it: a sender that took one of these a poll might never learn of all that it has. And
+    /// so are requests in blocks, whose answers have left already.
     #[inline(always)]
     pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
@@ -101,8 +105,8 @@ impl<D: LaneDriver> Outbound<D> {
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let mut records = 0;
-        let mut record = first;
+        let (mut records, mut record) = (0, first);
+        self.block_bytes_read = 0;
         let left = self.sessions[slot].reading.is_some() && patience == Patience::Once;
         let mut patience = if left { Patience::Waited } else { patience };
         loop {
@@ -115,7 +119,7 @@ impl<D: LaneDriver> Outbound<D> {
                     return records + 1;
                 }
             }
-            if records == RECORDS_PER_POLL {
+            if records == RECORDS_PER_POLL || self.block_bytes_read >= BLOCK_BYTES_PER_POLL {
                 return records;
             }
             record = match receiver.peek(self.sessions[slot].consumer.offset()) {
@@ -146,7 +150,7 @@ impl<D: LaneDriver> Outbound<D> {
             },
         };
         let (found, first) = (self.tracer.begin_found(), entries_read);
-        let mut tells_of_room = entries == 0;
+        let mut last = None;
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
@@ -168,7 +172,7 @@ impl<D: LaneDriver> Outbound<D> {
                     continue;
                 }
             }
-            tells_of_room = entry.kind.tells_of_room();
+            last = Some(entry.kind);
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {
                 self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
@@ -179,9 +183,11 @@ impl<D: LaneDriver> Outbound<D> {
         }
         self.close_record_of_peer(slot, record)?;
         let session = &self.sessions[slot];
-        let is_stream = match entries {
-            0 | 1 if tells_of_room => session.waits_for_room(),
-            1 => session.finds > 1 && self.mail.expects_messages(),
+        let is_stream = match (entries, last) {
+            (0, _) => session.waits_for_room(),
+            (1, Some(kind)) if kind.tells_of_room() => session.waits_for_room(),
+            (1, Some(EntryKind::RequestBlock)) => true,
+            (1, _) => session.finds > 1 && self.mail.expects_messages(),
             _ => true,
         };
         Ok(if is_stream { Flow::Continue } else { Flow::Stop })

@@ -31,6 +31,8 @@ pub struct Outbound<D: LaneDriver> {
     doomed: Vec<(usize, DownReason)>,
     /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
     pub(super) needy: usize,
+    /// Bytes in the blocks that were taken in since the last look at a peer began.
+    pub(super) block_bytes_read: u64,
     pub(super) ahead: Ahead,
     pub(super) mail: Mail,
     pub tracer: CallTracer,
@@ -48,6 +50,7 @@ impl<D: LaneDriver> Outbound<D> {
             dirty: Vec::new(),
             doomed: Vec::new(),
             needy: 0,
+            block_bytes_read: 0,
             ahead: Ahead::default(),
             mail: Mail::new(hello.identity.incarnation),
             tracer: CallTracer::default(),
