@@ -3,8 +3,11 @@
 //! Whoever takes a whole burst looks up what its messages have in common once, and not for each of them.
 
 use farcall_driver::Record;
-use farcall_protocol::matching::{Tag, lines};
+use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::ring::{EntryHeader, WORD_BYTES, padded};
+
+use crate::MessageId;
+use crate::mail::Mail;
 
 /// Short messages of one session, in the order in which they were sent. They lie in the ring, where they can be read once.
 #[derive(Clone, Copy)]
@@ -17,6 +20,13 @@ pub struct Burst<'a> {
     /// The most bytes of a message.
     bytes_max: usize,
     taken: Taken,
+}
+
+/// A burst of which each message is for the receive that waits for it, up to one that nobody waits for.
+pub struct MatchedBurst<'a, 'm> {
+    pub(crate) burst: Burst<'a>,
+    pub(crate) mail: &'m mut Mail,
+    pub(crate) source: Source,
 }
 
 /// What was taken out of a burst.
@@ -75,6 +85,19 @@ impl<'a> Burst<'a> {
         Some(message)
     }
 
+    /// Takes the next message, if a receive waits for it.
+    #[inline(always)]
+    pub(crate) fn take_matched(
+        &mut self,
+        mail: &mut Mail,
+        source: Source,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let message = self.peek()?;
+        let receive = mail.take_receive(source, message.tag)?;
+        self.advance(message);
+        Some((receive, message))
+    }
+
     /// How many messages were taken.
     #[inline]
     pub fn taken(&self) -> usize {
@@ -85,5 +108,34 @@ impl<'a> Burst<'a> {
     #[inline]
     pub(crate) fn end(&self) -> (usize, Taken) {
         (self.at, self.taken)
+    }
+}
+
+impl<'a> MatchedBurst<'a, '_> {
+    /// Takes messages as long as `end` ends the receives that they are for, which it says; gives the one that it did not end.
+    ///
+    /// Always inlined, so that one loop does everything and keeps what it needs in registers.
+    #[inline(always)]
+    pub fn take_while(
+        &mut self,
+        mut end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        // A copy, for the same reason.
+        let mut burst = self.burst;
+        let mut not_ended = None;
+        while let Some((receive, message)) = burst.take_matched(self.mail, self.source) {
+            if !end(receive, message) {
+                not_ended = Some((receive, message));
+                break;
+            }
+        }
+        self.burst = burst;
+        not_ended
+    }
+
+    /// How many messages were taken.
+    #[inline]
+    pub fn taken(&self) -> usize {
+        self.burst.taken()
     }
 }

@@ -17,8 +17,8 @@ use farcall_protocol::{Identity, Instant};
 
 use crate::trace::CallTracer;
 use crate::{
-    Burst, CallRefused, DownReason, Envelope, Incoming, MessageId, Origin, Outgoing, ReceiveProgress,
-    SendOutcome, SendProgress, SendRefused, Status,
+    Burst, CallRefused, DownReason, Envelope, Incoming, MatchedBurst, MessageId, Origin, Outgoing,
+    ReceiveProgress, SendOutcome, SendProgress, SendRefused, ShortMessage, Status,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -158,6 +158,17 @@ pub trait Sink {
     fn received_at_once(&mut self, receive: MessageId, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
         let _ = (receive, session, tag, payload);
         false
+    }
+
+    /// As [`Sink::received_at_once`] of all messages of a burst, up to one that the sink does not take: that is given back, and
+    /// [`Sink::received`] follows.
+    fn received_burst<'a>(
+        &mut self,
+        session: SessionId,
+        burst: &mut MatchedBurst<'a, '_>,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let _ = session;
+        burst.take_while(|_, _| false)
     }
 
     /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after

@@ -3,8 +3,8 @@
 use farcall_protocol::Identity;
 use farcall_transport::trace::event;
 use farcall_transport::{
-    Burst, CallId, DownReason, Envelope, Incoming, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
-    Service, SessionId, Sink, Status, Tag,
+    Burst, CallId, DownReason, Envelope, Incoming, MatchedBurst, MessageId, Outbox, Outgoing, RequestId,
+    SendOutcome, Service, SessionId, ShortMessage, Sink, Status, Tag,
 };
 
 use super::context::Context;
@@ -184,6 +184,21 @@ impl Sink for Turn<'_, '_> {
         let is_left = self.state.operations.leave_short(CallId(receive.0), peer, tag, payload);
         self.state.counters.received.add(u64::from(is_left));
         is_left
+    }
+
+    #[inline]
+    fn received_burst<'a>(
+        &mut self,
+        session: SessionId,
+        burst: &mut MatchedBurst<'a, '_>,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let State { sessions, operations, counters, .. } = &mut *self.state;
+        let Some(peer) = sessions.last_peer(session) else { return burst.take_while(|_, _| false) };
+        let not_ended = burst.take_while(|receive, ShortMessage { tag, payload }| {
+            operations.leave_short(CallId(receive.0), peer, tag, payload)
+        });
+        counters.received.add((burst.taken() - usize::from(not_ended.is_some())) as u64);
+        not_ended
     }
 
     #[inline]

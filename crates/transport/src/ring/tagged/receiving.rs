@@ -14,7 +14,8 @@ use crate::ring::outbound::Outbound;
 use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
-    Burst, DownReason, Envelope, Incoming, MessageId, Origin, ReceiveProgress, SessionId, ShortMessage, Sink,
+    Burst, DownReason, Envelope, Incoming, MatchedBurst, MessageId, Origin, ReceiveProgress, SessionId,
+    ShortMessage, Sink,
 };
 
 impl<D: LaneDriver> Outbound<D> {
@@ -87,17 +88,14 @@ impl<D: LaneDriver> Outbound<D> {
             sink.messages(self, id, &mut lent);
             burst = lent;
         } else {
-            // Where one message cannot be taken at once, the next most likely cannot.
-            let mut at_once = true;
-            while let Some(message) = burst.peek() {
-                let Some(receive) = self.mail.take_receive(source, message.tag) else { break };
-                burst.advance(message);
-                let ShortMessage { tag, payload } = message;
-                at_once = at_once && sink.received_at_once(receive, id, tag, payload);
-                if !at_once {
-                    let envelope = Envelope { session: id, tag, bytes: payload.len() };
-                    sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
-                }
+            let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
+            let mut next = sink.received_burst(id, &mut matched);
+            burst = matched.burst;
+            // Where one message is not taken by the sink in its loop, the next most likely is not.
+            while let Some((receive, ShortMessage { tag, payload })) = next {
+                let envelope = Envelope { session: id, tag, bytes: payload.len() };
+                sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+                next = burst.take_matched(&mut self.mail, source);
             }
         }
         let (at, taken) = burst.end();
