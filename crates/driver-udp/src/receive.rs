@@ -265,12 +265,14 @@ fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }
 
-/// Nothing there is no error; anything else is a loss that the protocols repair.
+/// Nothing there is no error; anything else is a loss that the protocols repair. That a port is closed is told before what came
+/// from it is handed out, and again for each packet that is sent there.
 #[cold]
 fn note_error(socket: &mut Socket, counters: &UdpCounters) {
-    let error = io::Error::last_os_error().kind();
-    if error != io::ErrorKind::WouldBlock {
-        counters.receive_errors.increment();
+    match io::Error::last_os_error().kind() {
+        io::ErrorKind::WouldBlock => return socket.is_over = socket.was_refused,
+        io::ErrorKind::ConnectionRefused => socket.was_refused = true,
+        _ => {}
     }
-    socket.was_refused |= error == io::ErrorKind::ConnectionRefused;
+    counters.receive_errors.increment();
 }

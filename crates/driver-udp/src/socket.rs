@@ -54,6 +54,8 @@ pub struct Socket {
     pub last_received: usize,
     /// Whether the peer that it is connected to has closed its port.
     pub was_refused: bool,
+    /// Whether everything was taken that such a peer had sent.
+    pub is_over: bool,
 }
 
 impl Socket {
@@ -88,7 +90,15 @@ impl Socket {
         let segmentation = config.segmentation && has_option(&file, libc::SOL_UDP, libc::UDP_SEGMENT);
         let wanted = config.coalescing.unwrap_or(!config.bind.ip().is_loopback());
         let coalescing = wanted && set_option(&file, libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
-        Ok(Self { file, local, segmentation, coalescing, last_received: 0, was_refused: false })
+        Ok(Self {
+            file,
+            local,
+            segmentation,
+            coalescing,
+            last_received: 0,
+            was_refused: false,
+            is_over: false,
+        })
     }
 
     /// The descriptor, for system calls.
@@ -104,7 +114,7 @@ impl Socket {
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        self.was_refused = false;
+        (self.was_refused, self.is_over) = (false, false);
         Ok(())
     }
 }

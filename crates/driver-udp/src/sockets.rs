@@ -106,13 +106,11 @@ impl Sockets {
                 return received;
             }
         }
-        // What came before the partner went is taken first.
-        let was_refused = direct.socket.was_refused;
         let received = look(&mut direct.socket);
         if received > 0 {
             return received;
         }
-        if was_refused {
+        if direct.socket.is_over {
             self.direct = None;
         }
         if self.open.last_received > 0 { look(&mut self.open) } else { 0 }
