@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Incoming, Payload};
+use crate::{Incoming, Payload, Spare};
 
 /// The most bytes of a [`Short`]: two words but for the length.
 const SHORT_BYTES_MAX: usize = 15;
@@ -68,13 +68,68 @@ impl Deref for Short {
     }
 }
 
+/// A copy of a payload that is too long to be a [`Short`].
+///
+/// It is a single word: a vector is three, which would be stored and loaded again, with stalls, at each of the moves from the
+/// poll that makes the copy to the spares that get its memory back.
+#[derive(Debug, Default)]
+pub struct Copied(
+    #[expect(clippy::box_collection, reason = "as said above")]
+    /// Nothing until something was copied.
+    Option<Box<Vec<u8>>>,
+);
+
+impl Copied {
+    /// Makes it a copy of `payload`, in its own memory.
+    #[inline]
+    pub fn fill(&mut self, payload: &[u8]) {
+        let bytes = self.0.get_or_insert_default();
+        bytes.clear();
+        bytes.extend_from_slice(payload);
+    }
+
+    /// The bytes, without another copy.
+    pub fn into_vec(self) -> Vec<u8> {
+        self.0.map_or_else(Vec::new, |bytes| *bytes)
+    }
+}
+
+impl From<Vec<u8>> for Copied {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Some(Box::new(bytes)))
+    }
+}
+
+impl Deref for Copied {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Spare for Copied {
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.0.as_ref().map_or(0, |bytes| bytes.capacity())
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        if let Some(bytes) = &mut self.0 {
+            bytes.clear();
+        }
+    }
+}
+
 /// A received payload that is kept until somebody asks for it.
 #[derive(Debug)]
 pub enum Kept {
     /// A copy that needs no memory of its own.
     Short(Short),
     /// A copy.
-    Copy(Vec<u8>),
+    Copy(Copied),
     /// Memory that could be kept as it was.
     Shared(Payload),
 }
@@ -110,7 +165,7 @@ impl From<&Incoming<'_>> for Kept {
         match payload {
             Incoming::Borrowed(bytes) => match Short::new(bytes) {
                 Some(short) => Self::Short(short),
-                None => Self::Copy(bytes.to_vec()),
+                None => Self::Copy(Copied::from(bytes.to_vec())),
             },
             Incoming::Owned(payload) => Self::Shared(payload.clone()),
         }
@@ -128,7 +183,7 @@ impl From<Kept> for Payload {
     fn from(kept: Kept) -> Self {
         match kept {
             Kept::Short(short) => short.to_vec().into(),
-            Kept::Copy(bytes) => bytes.into(),
+            Kept::Copy(copied) => copied.into_vec().into(),
             Kept::Shared(payload) => payload,
         }
     }

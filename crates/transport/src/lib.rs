@@ -21,7 +21,7 @@ mod waiting;
 
 pub use burst::{Burst, MatchedBurst, ShortMessage};
 pub use farcall_protocol::matching::{Source, Tag};
-pub use kept::{Kept, Short};
+pub use kept::{Copied, Kept, Short};
 #[cfg(feature = "conformance")]
 pub use library::conformance;
 #[cfg(feature = "conformance")]
@@ -38,4 +38,4 @@ pub use packet::{PacketConfig, PacketCounters, PacketTransport};
 pub use payload::{Incoming, Outgoing, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;
-pub use spares::Spares;
+pub use spares::{Spare, Spares};

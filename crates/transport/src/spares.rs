@@ -11,29 +11,63 @@ const KEPT_BUFFERS_MAX: usize = 4096;
 
 /// Buffers to use again. Short messages never get those of long ones, which would wander off with them: a composed message
 /// takes its buffer along and leaves its sender another one.
-#[derive(Debug, Default)]
-pub struct Spares([Kept; 2]);
+#[derive(Debug)]
+pub struct Spares<B = Vec<u8>>([Kept<B>; 2]);
 
-#[derive(Debug, Default)]
-struct Kept {
-    buffers: Vec<Vec<u8>>,
+/// A buffer that can be used again.
+pub trait Spare: Default {
+    /// How many bytes it has room for.
+    fn capacity(&self) -> usize;
+
+    /// Makes it empty, and leaves it its memory.
+    fn clear(&mut self);
+}
+
+impl Spare for Vec<u8> {
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+impl<B> Default for Spares<B> {
+    fn default() -> Self {
+        Self(Default::default())
+    }
+}
+
+#[derive(Debug)]
+struct Kept<B> {
+    buffers: Vec<B>,
     bytes: usize,
 }
 
-impl Spares {
+impl<B> Default for Kept<B> {
+    fn default() -> Self {
+        Self { buffers: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<B: Spare> Spares<B> {
     /// An empty buffer for a message of so many bytes.
     #[inline]
-    pub fn take(&mut self, bytes: usize) -> Vec<u8> {
+    pub fn take(&mut self, bytes: usize) -> B {
         let kept = &mut self.0[class(bytes)];
-        let buffer = kept.buffers.pop().unwrap_or_default();
+        let Some(buffer) = kept.buffers.pop() else { return B::default() };
         kept.bytes -= buffer.capacity();
         buffer
     }
 
     /// Keeps a buffer, or lets go of it when there are enough. What was in it is gone.
     #[inline]
-    pub fn keep(&mut self, mut buffer: Vec<u8>) {
-        let (bytes, class) = (buffer.capacity(), class(buffer.capacity()));
+    pub fn keep(&mut self, mut buffer: B) {
+        let bytes = buffer.capacity();
+        let class = class(bytes);
         let kept = &mut self.0[class];
         let has_room = kept.bytes + bytes <= KEPT_BYTES_MAX[class] && kept.buffers.len() < KEPT_BUFFERS_MAX;
         if bytes > 0 && has_room {
@@ -56,7 +90,7 @@ mod tests {
 
     #[test]
     fn short_messages_get_short_buffers_and_long_ones_long_ones() {
-        let mut spares = Spares::default();
+        let mut spares = Spares::<Vec<u8>>::default();
         for bytes in [SHORT_BYTES_MAX, SHORT_BYTES_MAX + 1] {
             spares.keep(vec![1; bytes]);
         }
@@ -68,7 +102,7 @@ mod tests {
 
     #[test]
     fn of_very_short_buffers_only_so_many_are_kept() {
-        let mut spares = Spares::default();
+        let mut spares = Spares::<Vec<u8>>::default();
         (0..=KEPT_BUFFERS_MAX).for_each(|_| spares.keep(vec![1; 16]));
         let kept = (0..=KEPT_BUFFERS_MAX).filter(|_| spares.take(16).capacity() > 0).count();
         assert_eq!(kept, KEPT_BUFFERS_MAX);
@@ -76,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_the_bound_and_what_is_taken_makes_room() {
-        let mut spares = Spares::default();
+        let mut spares = Spares::<Vec<u8>>::default();
         let long = || Vec::with_capacity(KEPT_BYTES_MAX[1] / 2);
         (0..3).for_each(|_| spares.keep(long()));
         spares.keep(Vec::with_capacity(1));

@@ -174,8 +174,8 @@ impl Deref for Response<'_> {
 
 impl Drop for Response<'_> {
     fn drop(&mut self) {
-        if let Some(payload) = self.payload.take() {
-            self.endpoint.recycle(payload);
+        if let Some(Kept::Copy(copy)) = &mut self.payload {
+            self.endpoint.recycle(core::mem::take(copy));
         }
     }
 }

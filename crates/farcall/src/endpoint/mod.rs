@@ -32,7 +32,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Holdings, Kept, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Copied, Holdings, Outgoing, Service, Status, Transport, TransportLimits};
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
@@ -223,10 +223,10 @@ impl Endpoint {
     }
 
     /// Takes the memory of an answer back.
-    fn recycle(&self, payload: Kept) {
+    fn recycle(&self, copy: Copied) {
         // Inside a poll it is simply dropped.
         if let Ok(mut core) = self.core.try_borrow_mut() {
-            core.state.recycle(payload);
+            core.state.recycle(copy);
         }
     }
 }

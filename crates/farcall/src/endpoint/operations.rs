@@ -11,7 +11,7 @@ mod slot;
 use core::task::Waker;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId};
+use farcall_transport::{CallId, Copied, Kept, SessionId};
 
 use super::callback::ReceiveCallback;
 use super::outcome::CallError;
@@ -33,7 +33,7 @@ pub struct Operations {
     /// By slot; apart from what else can be attached, which is many times as long.
     receive_callbacks: Vec<Option<ReceiveCallback>>,
     /// By slot: messages for futures that were copied.
-    copies: Vec<Vec<u8>>,
+    copies: Vec<Option<Copied>>,
     /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
     first_vacant: u32,
     /// No deadline is earlier than this.
@@ -136,7 +136,7 @@ impl Operations {
         self.slots.push(Slot::vacant(index, self.first_vacant));
         self.attachments.push(Attachment::Nothing);
         self.receive_callbacks.push(None);
-        self.copies.push(Vec::new());
+        self.copies.push(None);
         self.added_since.push(0);
         self.first_vacant = u32::from(index);
         Some(())
@@ -274,7 +274,7 @@ impl Operations {
         let index = call.0 as u16;
         self.slots[usize::from(index)].vacate(&mut self.first_vacant);
         self.take_attachment(index);
-        self.copies[usize::from(index)] = Vec::new();
+        self.copies[usize::from(index)] = None;
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use farcall_protocol::Instant;
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Incoming, Kept, Service, Short, Spares, Tag};
+use farcall_transport::{CallId, Copied, Incoming, Kept, Service, Short, Spares, Tag};
 
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
@@ -35,7 +35,7 @@ pub struct State {
     pub now: Instant,
     pub call_timeout: Duration,
     pub tracer: CallTracer,
-    spares: Spares,
+    spares: Spares<Copied>,
 }
 
 impl State {
@@ -70,9 +70,9 @@ impl State {
                 if let Some(short) = Short::new(bytes) {
                     return Kept::Short(short);
                 }
-                let mut buffer = self.spares.take(bytes.len());
-                buffer.extend_from_slice(bytes);
-                Kept::Copy(buffer)
+                let mut copy = self.spares.take(bytes.len());
+                copy.fill(bytes);
+                Kept::Copy(copy)
             }
             Incoming::Owned(payload) => Kept::Shared(payload.clone()),
         }
@@ -92,11 +92,10 @@ impl State {
         }
     }
 
-    /// Takes back the memory of an answer that is not read any more.
-    pub fn recycle(&mut self, answer: Kept) {
-        if let Kept::Copy(buffer) = answer {
-            self.spares.keep(buffer);
-        }
+    /// Takes back the memory of a message or answer that is not read any more.
+    #[inline]
+    pub fn recycle(&mut self, copy: Copied) {
+        self.spares.keep(copy);
     }
 
     pub fn handler_slot(&mut self, service: Service) -> Option<&mut Option<Handler>> {

@@ -96,8 +96,8 @@ impl Deref for Message<'_> {
 impl Drop for Message<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Kept::Copy(_) = self.payload {
-            self.endpoint.recycle(core::mem::take(&mut self.payload));
+        if let Kept::Copy(copy) = &mut self.payload {
+            self.endpoint.recycle(core::mem::take(copy));
         }
     }
 }

@@ -6,7 +6,7 @@
 use core::task::Waker;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, SessionId, Short, Spares, Tag};
+use farcall_transport::{CallId, Copied, Kept, SessionId, Short, Spares, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
 use crate::endpoint::callback::ReceiveCallback;
@@ -130,8 +130,6 @@ impl Operations {
     }
 
     /// As [`Operations::leave_short`] of a message of any length, which is copied into one of `spares`.
-    ///
-    /// The buffer goes to its place before the message does: moved behind the copy, it would wait for all that was written.
     #[inline]
     pub fn leave_copy(
         &mut self,
@@ -139,15 +137,15 @@ impl Operations {
         peer: Peer,
         tag: Tag,
         payload: &[u8],
-        spares: &mut Spares,
+        spares: &mut Spares<Copied>,
     ) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         slot.stage = Stage::DoneCopy;
         (slot.peer, slot.tag) = (peer, tag);
         self.under_way[Kind::Receive as usize] -= 1;
-        let copy = &mut self.copies[usize::from(id.0 as u16)];
-        *copy = spares.take(payload.len());
-        copy.extend_from_slice(payload);
+        let mut copy = spares.take(payload.len());
+        copy.fill(payload);
+        self.copies[usize::from(id.0 as u16)] = Some(copy);
         true
     }
 
@@ -204,7 +202,7 @@ impl Operations {
         let slot = &mut self.slots[index];
         let payload = match slot.stage {
             Stage::DoneShort => Kept::Short(slot.short),
-            Stage::DoneCopy => Kept::Copy(core::mem::take(&mut self.copies[index])),
+            Stage::DoneCopy => Kept::Copy(self.copies[index].take()?),
             _ => return None,
         };
         slot.vacate(&mut self.first_vacant);
