@@ -64,7 +64,8 @@ impl Socket {
         Self::open_for(config, false)
     }
 
-    /// Opens another socket at the same address, which `config` must name. Nobody else can: the permission is taken back at once.
+    /// Opens another socket at the same address, which `config` must name. Others may not: the permission is taken back at once,
+    /// and until then holds only for who asks to share.
     pub fn open_beside(&self, config: &UdpConfig) -> io::Result<Self> {
         share_address(&self.file, true)?;
         let beside = Self::open_for(config, true);

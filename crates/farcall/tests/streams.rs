@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::settings;
 use common::stream::Stream;
 use farcall::parameters::Settings;
-use farcall::{Event, Sending, Service, Tag};
+use farcall::{Event, Pending, Sending, Service, Tag};
 
 /// Too long for two of them to share a record.
 const LONG: [u8; 4000] = [7; 4000];
@@ -61,19 +61,23 @@ fn requests_of_a_poll(bytes: usize) -> u64 {
         count.fetch_add(1, Ordering::Relaxed);
         reply.send(b"");
     });
-    let payload = vec![7; bytes];
-    let calls: Vec<_> =
-        (0..8).map(|_| sender.call(to, SERVICE, &payload).start().expect("it may be called")).collect();
-    sender.flush();
-    receiver.poll(|_, _| {});
-    let of_a_poll = served.load(Ordering::Relaxed);
-    calls.into_iter().for_each(|call| {
+    let call = |payload: &[u8]| sender.call(to, SERVICE, payload).start().expect("it may be called");
+    let finish = |call: Pending<'_>| {
         while !call.is_complete() {
             receiver.poll(|_, _| {});
             sender.poll(|_, _| {});
         }
         assert!(call.wait().expect("an answer").is_empty());
-    });
+    };
+    // That a session is up is known to the one who asked for it before it is to the other.
+    finish(call(b"first"));
+    served.store(0, Ordering::Relaxed);
+    let payload = vec![7; bytes];
+    let calls: Vec<_> = (0..8).map(|_| call(&payload)).collect();
+    sender.flush();
+    receiver.poll(|_, _| {});
+    let of_a_poll = served.load(Ordering::Relaxed);
+    calls.into_iter().for_each(finish);
     assert_eq!(served.load(Ordering::Relaxed), 8);
     of_a_poll
 }
