@@ -74,8 +74,8 @@ impl Deref for Short {
 /// poll that makes the copy to the spares that get its memory back.
 #[derive(Debug, Default)]
 pub struct Copied(
-    #[expect(clippy::box_collection, reason = "as said above")]
     /// Nothing until something was copied.
+    #[expect(clippy::box_collection, reason = "as said above")]
     Option<Box<Vec<u8>>>,
 );
 
