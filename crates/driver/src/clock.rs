@@ -14,6 +14,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// How long the calibration watches both clocks. The error of the rate is the reading error over this.
 const CALIBRATION_NANOS: u64 = 5_000_000;
 
+/// Readings from which the steps of the counter are told. Where it moves by one, a few dozen have no other divisor.
+const STEP_READINGS: usize = 1000;
+
 /// `nanos = origin_nanos + (cycles - origin_cycles) * nanos_per_cycle_q32 >> 32`.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
@@ -83,6 +86,18 @@ impl Clock {
         }
     }
 
+    /// The steps in which the counter behind the clock moves, in nanoseconds. On some processors they are some ten
+    /// nanoseconds, and every time between two readings is a multiple of them.
+    pub fn step_nanos(&self) -> f64 {
+        match &self.source {
+            Source::Cycles(scale) => {
+                static STEP_CYCLES: OnceLock<u64> = OnceLock::new();
+                *STEP_CYCLES.get_or_init(step_cycles) as f64 * scale.nanos_per_cycle()
+            }
+            Source::Simulated(_) => 1.0,
+        }
+    }
+
     /// The time now.
     #[inline]
     pub fn now(&self) -> Instant {
@@ -100,6 +115,10 @@ impl Scale {
         let cycles = read_cycles().wrapping_sub(self.origin_cycles);
         let nanos = (u128::from(cycles) * u128::from(self.nanos_per_cycle_q32)) >> 32;
         Instant::from_nanos(self.origin_nanos.wrapping_add(nanos as u64))
+    }
+
+    fn nanos_per_cycle(&self) -> f64 {
+        self.nanos_per_cycle_q32 as f64 / (1_u64 << 32) as f64
     }
 
     /// Also of ticks before the calibration: another process may be older.
@@ -145,6 +164,22 @@ fn calibrate() -> Scale {
     Scale { origin_cycles, origin_nanos, nanos_per_cycle_q32: ratio as u64 }
 }
 
+/// The greatest common divisor of what lies between readings.
+fn step_cycles() -> u64 {
+    let divisor = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let mut last = read_cycles();
+    let between = (0..STEP_READINGS).map(|_| {
+        let before = core::mem::replace(&mut last, read_cycles());
+        last - before
+    });
+    between.fold(0, divisor).max(1)
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "the cycle counter has no safe intrinsic")]
@@ -171,6 +206,16 @@ mod tests {
         assert_eq!(clock.now(), Instant::from_nanos(5));
         nanos.store(9, Ordering::Relaxed);
         assert_eq!((clock.now(), copy.now()), (Instant::from_nanos(9), Instant::from_nanos(9)));
+    }
+
+    #[test]
+    fn readings_are_whole_steps_apart() {
+        assert_eq!(step_cycles(), step_cycles());
+        let (step, first) = (step_cycles(), read_cycles());
+        assert!((0..1000).all(|_| (read_cycles() - first).is_multiple_of(step)));
+        let nanos = Clock::new().step_nanos();
+        assert!(nanos > 0.0 && nanos < 1000.0, "{nanos}");
+        assert_eq!(Clock::simulated(Arc::default()).step_nanos(), 1.0);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Latencies: recorded in a histogram of three digits, summed up with only those percentiles that the number of
 //! samples can support.
 
+use farcall::Clock;
+use farcall_limit::median_between_steps;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +138,7 @@ impl LatencyHistogram {
             mean_nanos: *sum_nanos as f64 / samples as f64,
             trimmed_mean_nanos: trimmed_mean_nanos(histogram),
             p50_nanos: quantile(0.5),
+            median_nanos: (samples >= samples_needed(0.5)).then(|| median_nanos(histogram)).flatten(),
             p90_nanos: quantile(0.9),
             p99_nanos: quantile(0.99),
             p999_nanos: quantile(0.999),
@@ -162,6 +165,15 @@ impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The median, finer than the steps of the clock.
+fn median_nanos(histogram: &Histogram<u64>) -> Option<f64> {
+    let counts: Vec<(u64, u64)> = histogram
+        .iter_recorded()
+        .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+        .collect();
+    median_between_steps(&counts, Clock::new().step_nanos())
 }
 
 /// The mean without the shortest and the longest tenth.
@@ -204,8 +216,10 @@ pub struct LatencySummary {
     pub mean_nanos: f64,
     /// The mean without the shortest and the longest tenth: finer than the clock's steps, deaf to outliers.
     pub trimmed_mean_nanos: f64,
-    /// The median.
+    /// The median, as the clock showed it.
     pub p50_nanos: Option<u64>,
+    /// The median between the steps of the clock: what ratios are made of.
+    pub median_nanos: Option<f64>,
     /// The 90th percentile.
     pub p90_nanos: Option<u64>,
     /// The 99th percentile.

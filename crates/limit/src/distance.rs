@@ -25,9 +25,9 @@ const STOPPED: u64 = u64::MAX;
 /// The time that one cache line takes to the other core and back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoreDistance {
-    /// The median, in nanoseconds, as coarse as the cycle counter.
-    pub p50_nanos: u64,
-    /// The average of the middle four fifths, in nanoseconds: finer.
+    /// The median, in nanoseconds.
+    pub median_nanos: f64,
+    /// The average of the middle four fifths, in nanoseconds.
     pub trimmed_mean_nanos: f64,
 }
 
@@ -46,8 +46,9 @@ impl DistanceProbe {
 
     /// Measures the distance for 5 ms.
     pub fn measure(&self) -> Result<CoreDistance, LimitError> {
-        let Latency { p50_nanos, trimmed_mean_nanos, .. } = line_round_trip(self.cores, &self.lines, EFFORT)?;
-        Ok(CoreDistance { p50_nanos, trimmed_mean_nanos })
+        let Latency { median_nanos, trimmed_mean_nanos, .. } =
+            line_round_trip(self.cores, &self.lines, EFFORT)?;
+        Ok(CoreDistance { median_nanos, trimmed_mean_nanos })
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
         let probe = DistanceProbe::new(CorePair::first_allowed().expect("the tests have two cores"));
         let probe = probe.expect("memory can be mapped");
         for _ in 0..3 {
-            assert!(probe.measure().expect("the loops run").p50_nanos > 0);
+            assert!(probe.measure().expect("the loops run").median_nanos > 0.0);
         }
     }
 
@@ -110,6 +111,6 @@ mod tests {
     fn the_distance_is_that_of_two_cores() {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
         let distance = core_distance(cores).expect("the loops run");
-        assert!(distance.p50_nanos > 0 && distance.trimmed_mean_nanos > 0.0);
+        assert!(distance.median_nanos > 0.0 && distance.trimmed_mean_nanos > 0.0);
     }
 }

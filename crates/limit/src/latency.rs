@@ -5,7 +5,7 @@ use core::time::Duration;
 use farcall_driver::clock::Clock;
 use farcall_protocol::Instant;
 
-use crate::Effort;
+use crate::{Effort, median_between_steps};
 
 /// The most samples that one measurement keeps; it ends early when they are taken.
 pub const SAMPLES_MAX: usize = 1 << 20;
@@ -21,14 +21,13 @@ pub struct Latency {
     pub samples: usize,
     /// The shortest.
     pub min_nanos: u64,
-    /// The median.
-    pub p50_nanos: u64,
+    /// The median, finer than the steps of the clock.
+    pub median_nanos: f64,
     /// The 99th percentile, when there are at least [`P99_SAMPLES_MIN`] samples.
     pub p99_nanos: Option<u64>,
     /// The average of all.
     pub mean_nanos: f64,
-    /// The average without the shortest and the longest tenth. On machines whose cycle counter moves in coarse
-    /// steps this resolves differences that the median cannot show.
+    /// The average without the shortest and the longest tenth.
     pub trimmed_mean_nanos: f64,
 }
 
@@ -82,19 +81,21 @@ impl Rounds {
     /// What the rounds showed.
     pub(crate) fn into_latency(mut self) -> Latency {
         self.nanos.truncate(self.taken);
-        summarise(self.nanos)
+        summarise(self.nanos, self.clock.step_nanos())
     }
 }
 
-/// Sums up at least one sample.
-fn summarise(mut nanos: Vec<u32>) -> Latency {
+/// Sums up at least one sample from a clock of these steps.
+fn summarise(mut nanos: Vec<u32>, step_nanos: f64) -> Latency {
     nanos.sort_unstable();
     let samples = nanos.len();
+    let counts: Vec<(u64, u64)> =
+        nanos.chunk_by(|a, b| a == b).map(|same| (same[0].into(), same.len() as u64)).collect();
     let mean = |part: &[u32]| part.iter().map(|&x| f64::from(x)).sum::<f64>() / part.len() as f64;
     Latency {
         samples,
         min_nanos: nanos[0].into(),
-        p50_nanos: nanos[samples / 2].into(),
+        median_nanos: median_between_steps(&counts, step_nanos).expect("there is a sample"),
         p99_nanos: (samples >= P99_SAMPLES_MIN).then(|| nanos[samples * 99 / 100].into()),
         mean_nanos: mean(&nanos),
         trimmed_mean_nanos: mean(&nanos[samples / 10..samples - samples / 10]),
@@ -134,8 +135,8 @@ mod tests {
 
     #[test]
     fn the_summary_is_that_of_the_samples() {
-        let latency = summarise((1..=1000).rev().collect());
-        assert_eq!((latency.samples, latency.min_nanos, latency.p50_nanos), (1000, 1, 501));
+        let latency = summarise((1..=1000).rev().collect(), 1.0);
+        assert_eq!((latency.samples, latency.min_nanos, latency.median_nanos), (1000, 1, 500.5));
         assert_eq!(latency.p99_nanos, Some(991));
         assert!((latency.mean_nanos - 500.5).abs() < 1e-9);
         assert!((latency.trimmed_mean_nanos - 500.5).abs() < 1e-9);
@@ -145,15 +146,15 @@ mod tests {
     fn outliers_move_the_mean_and_not_the_trimmed_mean() {
         let mut nanos = vec![100; 990];
         nanos.extend([1_000_000; 10]);
-        let latency = summarise(nanos);
+        let latency = summarise(nanos, 1.0);
         assert!(latency.mean_nanos > 10_000.0);
         assert!((latency.trimmed_mean_nanos - 100.0).abs() < 1e-9);
     }
 
     #[test]
     fn few_samples_have_no_99th_percentile() {
-        assert_eq!(summarise(vec![5; P99_SAMPLES_MIN - 1]).p99_nanos, None);
-        assert_eq!(summarise(vec![5; P99_SAMPLES_MIN]).p99_nanos, Some(5));
+        assert_eq!(summarise(vec![5; P99_SAMPLES_MIN - 1], 1.0).p99_nanos, None);
+        assert_eq!(summarise(vec![5; P99_SAMPLES_MIN], 1.0).p99_nanos, Some(5));
         assert!(
             0.99_f64.powi(P99_SAMPLES_MIN as i32 - 1) > 0.05
                 && 0.99_f64.powi(P99_SAMPLES_MIN as i32) <= 0.051

@@ -141,7 +141,7 @@ mod tests {
             {
                 let plan = MessagePlan { request_bytes, response_bytes, chunk_bytes, slots, claims_ahead };
                 let latency = ping_pong(cores, plan, SHORT).expect("the loops run");
-                assert!(latency.samples >= 1 && latency.min_nanos <= latency.p50_nanos);
+                assert!(latency.samples >= 1 && latency.median_nanos > 0.0);
             }
         }
     }

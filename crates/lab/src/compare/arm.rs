@@ -40,7 +40,7 @@ impl Arm {
                 let result = msgrate::run(rate)?;
                 result.messages as f64 / result.elapsed.as_secs_f64()
             }
-            Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.p50_nanos as f64,
+            Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.median_nanos,
             Self::Stream { plan, effort } => stream(bench.cores(), *plan, *effort)?.bytes_per_second,
             Self::Ring { variant, payload_bytes, effort } => {
                 ring_rate(bench.cores(), *payload_bytes, *variant, *effort)?.messages_per_second
@@ -56,7 +56,7 @@ impl Figure {
         Ok(match self {
             Self::MedianNanos => {
                 let summary = result.latencies.summary().ok_or_else(too_few)?;
-                summary.p50_nanos.ok_or_else(too_few)? as f64
+                summary.median_nanos.ok_or_else(too_few)?
             }
             Self::CallsPerSecond => result.calls_per_second,
             Self::SentBytesPerSecond => result.calls_per_second * exchange.request_bytes as f64,

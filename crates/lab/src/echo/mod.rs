@@ -141,7 +141,7 @@ impl EchoTest {
                 || bench.distance_nanos(),
                 |arm| match (arm, &limit) {
                     (LIMIT_ARM, Some(limit)) => {
-                        Ok(Found::Limit(limit.measure(bench, LIMIT_EFFORT)?.p50_nanos as f64))
+                        Ok(Found::Limit(limit.measure(bench, LIMIT_EFFORT)?.median_nanos))
                     }
                     _ => bench
                         .exchange_with(&exchange, self.instruments)
@@ -227,7 +227,7 @@ fn sum_up(
 }
 
 fn limit_of(blocks: &Blocks<Found>, regime: Regime, limit: RoundTripLimit, seed: u64) -> Option<EchoLimit> {
-    let pairs = blocks.pairs(regime, ECHO_ARM, LIMIT_ARM, Found::p50_nanos);
+    let pairs = blocks.pairs(regime, ECHO_ARM, LIMIT_ARM, Found::median_nanos);
     let ratio = ratio_of_medians(&pairs, seed)?;
     let limits: Vec<f64> = pairs.iter().map(|pair| pair.1).collect();
     Some(EchoLimit { p50_nanos: crate::bootstrap::median(&limits)?, ratio, words: limit.words() })
@@ -241,9 +241,9 @@ impl Found {
         }
     }
 
-    fn p50_nanos(&self) -> Option<f64> {
+    fn median_nanos(&self) -> Option<f64> {
         match self {
-            Self::Echo(result) => result.latencies.summary()?.p50_nanos.map(|nanos| nanos as f64),
+            Self::Echo(result) => result.latencies.summary()?.median_nanos,
             Self::Limit(nanos) => Some(*nanos),
         }
     }

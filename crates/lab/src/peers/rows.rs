@@ -166,14 +166,14 @@ impl CellRun {
                 self.stream(*transport, settings, bench)
             }
             Arm::Farcall(transport, settings) => self.round_trips(*transport, settings, bench)?,
-            Arm::Limit(limit) => other(limit.measure(bench, effort)?.p50_nanos as f64),
+            Arm::Limit(limit) => other(limit.measure(bench, effort)?.median_nanos),
             Arm::Stream(plan) => {
                 other(stream(bench.cores(), *plan, effort)?.bytes_per_second / self.size.0 as f64)
             }
             Arm::ShortStream(variant) => {
                 other(ring_rate(bench.cores(), self.size.0, *variant, effort)?.messages_per_second)
             }
-            Arm::Tcp => other(tcp_ping_pong(bench.cores(), self.size.0, effort)?.p50_nanos as f64),
+            Arm::Tcp => other(tcp_ping_pong(bench.cores(), self.size.0, effort)?.median_nanos),
             Arm::Peer(peer) if self.waits_on_sleeper(peer) => Found::Nothing(SLEEPS.to_owned()),
             Arm::Peer(peer) => match (peer.measure)(self.ask(bench)) {
                 Ok(figure) => Found::Other { value: figure.value, step: figure.step },
@@ -191,7 +191,7 @@ impl CellRun {
     ) -> Result<Found, BenchError> {
         let result = bench.exchange(&self.exchange(transport, settings, bench))?;
         let found = result.latencies.summary().and_then(|summary| {
-            let (p50, mean) = (summary.p50_nanos? as f64, summary.mean_nanos);
+            let (p50, mean) = (summary.median_nanos?, summary.mean_nanos);
             let trimmed = summary.trimmed_mean_nanos;
             Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
         });

@@ -90,7 +90,7 @@ impl Figure {
     fn of(self, exchange: &Exchange, result: &ExchangeResult) -> Option<f64> {
         let summary = || result.latencies.summary();
         match self {
-            Self::MedianNanos => Some(summary()?.p50_nanos? as f64),
+            Self::MedianNanos => summary()?.median_nanos,
             Self::P99Nanos => Some(summary()?.p99_nanos? as f64),
             Self::CallsPerSecond => Some(result.calls_per_second),
             Self::BytesPerSecond => {
