@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 
 use farcall_protocol::Instant;
 
-use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError};
+use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError, Record};
 
 /// Records start at multiples of this: a cache line.
 pub const RECORD_ALIGN: usize = 64;
@@ -96,55 +96,6 @@ pub trait LaneReceiver: Send {
     /// The record at `offset`, when it has been published. It stays readable until the peer is told that its place is
     /// free, which is the caller's business.
     fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault>;
-}
-
-/// A published record without the lane's own header, read in the memory that the peer wrote.
-///
-/// A hostile peer can still write there. Whatever decides about bounds must be read with [`Record::word`], which
-/// reads memory exactly once, and then be checked.
-#[derive(Clone, Copy)]
-pub struct Record<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Record<'a> {
-    /// Wraps the bytes of a record; their address must be a multiple of eight (checked).
-    pub fn new(bytes: &'a [u8]) -> Self {
-        assert!(bytes.as_ptr().addr().is_multiple_of(8), "records are aligned");
-        Self { bytes }
-    }
-
-    /// Bytes in the record.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether the record has no bytes at all.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// The eight bytes at `at` as a little-endian number, read exactly once; `None` past the end.
-    ///
-    /// # Panics
-    /// When `at` is not a multiple of eight.
-    #[inline]
-    #[expect(unsafe_code, reason = "a volatile read is the only one that the compiler may not repeat")]
-    pub fn word(&self, at: usize) -> Option<u64> {
-        assert!(at.is_multiple_of(8), "words are aligned");
-        if self.bytes.len().checked_sub(8)? < at {
-            return None;
-        }
-        // SAFETY: the eight bytes are inside the slice (checked above) and aligned (the slice is, and `at` is).
-        let word = unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_volatile() };
-        Some(u64::from_le(word))
-    }
-
-    /// The `length` bytes at `at`, in place; `None` past the end.
-    #[inline]
-    pub fn slice(&self, at: usize, length: usize) -> Option<&'a [u8]> {
-        self.bytes.get(at..at.checked_add(length)?)
-    }
 }
 
 /// A fabric that connects each pair of peers by a lane: a [`LaneSender`] and a [`LaneReceiver`] on either side.

@@ -21,6 +21,7 @@ mod landed;
 mod lane;
 mod peers;
 mod random;
+mod record;
 mod reserve;
 mod returns;
 pub mod trace;
@@ -40,10 +41,11 @@ pub use descriptors::kept_from_children;
 pub use heap_loan::HeapLoans;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
-    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES,
 };
 pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use random::Random;
+pub use record::{Record, Words};
 pub use reserve::Reserve;
 pub use returns::Returns;
 pub use wait::wait_readable;

@@ -2,9 +2,9 @@
 //!
 //! Whoever takes a whole burst looks up what its messages have in common once, and not for each of them.
 
-use farcall_driver::Record;
+use farcall_driver::{Record, Words};
 use farcall_protocol::matching::{Source, Tag, lines};
-use farcall_protocol::ring::{EntryHeader, WORD_BYTES, padded};
+use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
 use crate::MessageId;
 use crate::mail::Mail;
@@ -12,14 +12,17 @@ use crate::mail::Mail;
 /// Short messages of one session, in the order in which they were sent. They lie in the ring, where they can be read once.
 #[derive(Clone, Copy)]
 pub struct Burst<'a> {
-    record: Record<'a>,
-    /// Where the next entry is.
-    at: usize,
-    /// Entries that were not read.
+    record_bytes: usize,
+    /// What was not read.
+    rest: Words<'a>,
+    /// Entries of it.
     entries: u16,
+    /// Entries that there were at first.
+    entries_at_first: u16,
+    /// What the messages that were taken count in the window of their session.
+    lines: u32,
     /// The most bytes of a message.
     bytes_max: usize,
-    taken: Taken,
 }
 
 /// A burst of which each message is for the receive that waits for it, up to one that nobody waits for.
@@ -50,38 +53,42 @@ impl<'a> Burst<'a> {
     /// What begins with the entry at `at` and ends with the last of `entries`, or before.
     #[inline(always)]
     pub(crate) fn new(record: Record<'a>, at: usize, entries: u16, bytes_max: usize) -> Self {
-        Self { record, at, entries, bytes_max, taken: Taken::default() }
+        Self {
+            record_bytes: record.len(),
+            rest: record.rest(at),
+            entries,
+            entries_at_first: entries,
+            lines: 0,
+            bytes_max: bytes_max.min(ENTRY_LENGTH_MAX),
+        }
     }
 
-    /// The next message. The burst ends at any entry that is none, or breaks a rule: that is for others to find out.
+    /// The next message, and what comes behind it. The burst ends at any entry that is none, or breaks a rule: that is for
+    /// others to find out.
     #[inline(always)]
-    pub(crate) fn peek(&self) -> Option<ShortMessage<'a>> {
+    fn peek(&self) -> Option<(ShortMessage<'a>, Words<'a>)> {
         if self.entries == 0 {
             return None;
         }
-        let (tag, length) = EntryHeader::tagged_message(self.record.word(self.at)?)?;
-        if length > self.bytes_max {
-            return None;
-        }
-        let payload = self.record.slice(self.at + WORD_BYTES, length)?;
-        Some(ShortMessage { tag: Tag(tag), payload })
+        let (word, rest) = self.rest.split_word()?;
+        let (tag, length) = EntryHeader::tagged_message(word, self.bytes_max)?;
+        let (payload, rest) = rest.split_bytes(length)?;
+        Some((ShortMessage { tag: Tag(tag), payload }, rest))
     }
 
     /// The message that was looked at is taken.
     #[inline(always)]
-    pub(crate) fn advance(&mut self, message: ShortMessage<'_>) {
-        let length = message.payload.len();
-        self.at += WORD_BYTES + padded(length);
+    fn advance(&mut self, message: ShortMessage<'_>, rest: Words<'a>) {
+        self.rest = rest;
         self.entries -= 1;
-        self.taken.messages += 1;
-        self.taken.lines += lines(length);
+        self.lines += lines(message.payload.len());
     }
 
     /// Takes the next message.
     #[inline(always)]
     pub fn take(&mut self) -> Option<ShortMessage<'a>> {
-        let message = self.peek()?;
-        self.advance(message);
+        let (message, rest) = self.peek()?;
+        self.advance(message, rest);
         Some(message)
     }
 
@@ -92,22 +99,23 @@ impl<'a> Burst<'a> {
         mail: &mut Mail,
         source: Source,
     ) -> Option<(MessageId, ShortMessage<'a>)> {
-        let message = self.peek()?;
+        let (message, rest) = self.peek()?;
         let receive = mail.take_receive(source, message.tag)?;
-        self.advance(message);
+        self.advance(message, rest);
         Some((receive, message))
     }
 
     /// How many messages were taken.
     #[inline]
     pub fn taken(&self) -> usize {
-        usize::from(self.taken.messages)
+        usize::from(self.entries_at_first - self.entries)
     }
 
     /// Where the next entry is, and what was taken.
     #[inline]
     pub(crate) fn end(&self) -> (usize, Taken) {
-        (self.at, self.taken)
+        let taken = Taken { messages: self.entries_at_first - self.entries, lines: self.lines };
+        (self.record_bytes - self.rest.len(), taken)
     }
 }
 

@@ -117,6 +117,10 @@ proptest! {
         }
         let of_call = EntryHeader::from_word(word).ok().filter(|_| kind < 2);
         prop_assert_eq!(EntryHeader::of_call(word), of_call, "requests and responses, read the short way");
+        let tagged = (kind == 5).then_some((call, usize::from(length)));
+        prop_assert_eq!(EntryHeader::tagged_message(word, ENTRY_LENGTH_MAX), tagged, "no other kind is a message");
+        let longer = usize::from(length).wrapping_sub(1).min(ENTRY_LENGTH_MAX);
+        prop_assert!(length == 0 || EntryHeader::tagged_message(word, longer).is_none(), "nor is a longer one");
         let header = BatchHeader { released_lines: released, entries, wrap: false };
         prop_assert_eq!(BatchHeader::from_word(header.to_word()), Ok(header));
         prop_assert_eq!(BatchHeader::of_single_entry(header.to_word()), (entries == 1).then_some(released));

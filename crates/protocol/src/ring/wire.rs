@@ -139,13 +139,16 @@ impl EntryHeader {
         self.call as u64 | (selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
     }
 
-    /// Tag and length, if the word is the header of a tagged message with its payload.
+    /// Tag and length, if the word is the header of a tagged message with its payload, of at most so many bytes (which are at
+    /// most [`ENTRY_LENGTH_MAX`]).
     #[inline(always)]
-    pub const fn tagged_message(word: u64) -> Option<(u32, usize)> {
-        if !matches!(KINDS[(word >> 61) as usize], EntryKind::Message) {
-            return None;
-        }
-        Some((word as u32, (word >> 48) as usize & ENTRY_LENGTH_MAX))
+    pub const fn tagged_message(word: u64, bytes_max: usize) -> Option<(u32, usize)> {
+        // The kind is above the length: of any other, and of a longer message, what is left is out of bounds.
+        const MESSAGE: u64 =
+            EntryHeader { kind: EntryKind::Message, call: 0, selector: 0, length: 0 }.to_word();
+        let length = ((word >> 48) as u16).wrapping_sub((MESSAGE >> 48) as u16) as usize;
+        debug_assert!(bytes_max <= ENTRY_LENGTH_MAX);
+        if length > bytes_max { None } else { Some((word as u32, length)) }
     }
 
     /// The header, if the word is that of a request or a response with its payload.
