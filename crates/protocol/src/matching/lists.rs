@@ -32,6 +32,13 @@ impl<V: Copy + Default> Lists<V> {
         ((first as usize) < self.links.len()).then_some(first)
     }
 
+    /// Whether a node is in a queue.
+    pub fn has(&self, node: u32) -> bool {
+        // That of a node which has left is in front of nothing, and so is the link of one that never came.
+        let is_queued = |link: &Link<V>| link.previous != NONE || self.table.first(link.key) == node;
+        self.links.get(node as usize).is_some_and(is_queued)
+    }
+
     /// The node behind one that is in a queue.
     pub fn after(&self, node: u32) -> Option<u32> {
         let next = self.links[node as usize].next;
@@ -106,6 +113,7 @@ impl<V: Copy + Default> Lists<V> {
     /// Takes a node, which is in one of the queues, out of it.
     pub fn remove(&mut self, node: u32) {
         let Link { key, previous, next, .. } = self.links[node as usize];
+        self.links[node as usize].previous = NONE;
         if previous == NONE || next == NONE {
             let queue = self.table.queue(key);
             if previous == NONE {

@@ -3,24 +3,15 @@
 use super::lists::Lists;
 use super::pattern::{KINDS, Pattern, Source, Tag};
 
+/// The kind of receives that ask for a source and a tag.
+const EXACT: usize = 0;
+
 /// A receive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     receive: u32,
-    /// Whether it waits still.
-    waits: bool,
-    /// How many receives were posted before it.
+    /// How many receives from any source or of any tag were posted before it.
     age: u64,
-}
-
-impl Waiting {
-    #[inline(always)]
-    fn begin(&mut self, receive: u32, ages: &mut u64) {
-        self.receive = receive;
-        self.waits = true;
-        self.age = *ages;
-        *ages += 1;
-    }
 }
 
 /// Receives by what they ask for, in the order in which they were posted.
@@ -28,8 +19,11 @@ impl Waiting {
 pub struct Posted {
     /// By kind of pattern. The nodes are the low bits of their names.
     lists: [Lists<Waiting>; KINDS],
-    /// How many wait of each kind.
-    waiting: [u32; KINDS],
+    /// How many wait that ask for a source and a tag, and how many that do not.
+    exact: u32,
+    others: u32,
+    /// How many that do not were ever posted. Of two receives that ask for both, nobody needs to know which is older unless it
+    /// is in the same queue, so that they have no ages of their own.
     ages: u64,
 }
 
@@ -41,24 +35,29 @@ fn place_of(receive: u32) -> u32 {
 
 impl Posted {
     pub fn new(seed: u64) -> Self {
-        Self { lists: core::array::from_fn(|_| Lists::new(seed)), waiting: [0; KINDS], ages: 0 }
+        Self { lists: core::array::from_fn(|_| Lists::new(seed)), exact: 0, others: 0, ages: 0 }
     }
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.waiting == [0; KINDS]
+        self.exact == 0 && self.others == 0
     }
 
     pub fn len(&self) -> usize {
-        self.waiting.iter().map(|&waiting| waiting as usize).sum()
+        self.exact as usize + self.others as usize
     }
 
     #[inline(always)]
     pub fn push(&mut self, receive: u32, pattern: Pattern) {
         let (place, kind) = (place_of(receive), pattern.kind());
         debug_assert!(self.find_receive(place).is_none(), "names are different");
-        self.lists[kind].push(pattern.key(), place).begin(receive, &mut self.ages);
-        self.waiting[kind] += 1;
+        *self.lists[kind].push(pattern.key(), place) = Waiting { receive, age: self.ages };
+        if kind == EXACT {
+            self.exact += 1;
+        } else {
+            self.others += 1;
+            self.ages += 1;
+        }
     }
 
     /// As [`Posted::push`] of a receive that asks for a source and a tag, where that takes no memory; false where it does, and
@@ -67,13 +66,17 @@ impl Posted {
     pub fn push_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
         debug_assert!(self.find_receive(place_of(receive)).is_none(), "names are different");
         let exact = Pattern { source: Some(source), tag: Some(tag) };
-        let Some(waiting) = self.lists[0].push_at_once(exact.key(), place_of(receive)) else { return false };
-        waiting.begin(receive, &mut self.ages);
-        self.waiting[0] += 1;
+        let Some(waiting) = self.lists[EXACT].push_at_once(exact.key(), place_of(receive)) else {
+            return false;
+        };
+        waiting.receive = receive;
+        waiting.age = self.ages;
+        self.exact += 1;
         true
     }
 
-    /// The oldest receive that wants such a message, and the kind of its pattern.
+    /// The oldest receive that wants such a message, and the kind of its pattern. One that asks for a source and a tag, and is
+    /// the first of its kinds, is older than another of its age.
     fn find(&mut self, source: Source, tag: Tag) -> Option<(usize, u32)> {
         let patterns = Pattern::of(source, tag);
         let fitting = |(kind, lists): (usize, &mut Lists<Waiting>)| {
@@ -86,24 +89,25 @@ impl Posted {
     /// Takes the oldest receive that wants such a message out.
     #[inline(always)]
     pub fn take(&mut self, source: Source, tag: Tag) -> Option<u32> {
-        if self.waiting[1..] != [0; KINDS - 1] {
+        if self.others > 0 {
             return self.take_oldest(source, tag);
         }
         let exact = Pattern { source: Some(source), tag: Some(tag) };
-        let (_, waiting) = self.lists[0].pop(exact.key())?;
-        self.waiting[0] -= 1;
-        waiting.waits = false;
+        let (_, waiting) = self.lists[EXACT].pop(exact.key())?;
+        self.exact -= 1;
         Some(waiting.receive)
     }
 
     #[inline(never)]
     fn take_oldest(&mut self, source: Source, tag: Tag) -> Option<u32> {
         let (kind, place) = self.find(source, tag)?;
+        self.take_out(kind, place);
+        Some(self.lists[kind].value_mut(place)?.receive)
+    }
+
+    fn take_out(&mut self, kind: usize, place: u32) {
         self.lists[kind].remove(place);
-        self.waiting[kind] -= 1;
-        let waiting = self.lists[kind].value_mut(place)?;
-        waiting.waits = false;
-        Some(waiting.receive)
+        *(if kind == EXACT { &mut self.exact } else { &mut self.others }) -= 1;
     }
 
     /// Takes a receive out. False when it does not wait.
@@ -112,18 +116,16 @@ impl Posted {
         let Some((kind, waiting)) = self.find_receive(place) else { return false };
         let is_it = waiting.receive == receive;
         if is_it {
-            waiting.waits = false;
-            self.waiting[kind] -= 1;
-            self.lists[kind].remove(place);
+            self.take_out(kind, place);
         }
         is_it
     }
 
     /// The receive that waits at a place, and the kind of its pattern.
-    fn find_receive(&mut self, place: u32) -> Option<(usize, &mut Waiting)> {
-        let all = self.lists.iter_mut().enumerate();
-        let mut at_place = all.filter_map(|(kind, lists)| Some((kind, lists.value_mut(place)?)));
-        at_place.find(|(_, waiting)| waiting.waits)
+    fn find_receive(&mut self, place: u32) -> Option<(usize, Waiting)> {
+        let mut all = self.lists.iter_mut().enumerate();
+        let (kind, lists) = all.find(|(_, lists)| lists.has(place))?;
+        Some((kind, *lists.value_mut(place)?))
     }
 
     #[cfg(test)]

@@ -16,8 +16,8 @@ const VACANT: u32 = u32::MAX - 1;
 /// thousand neighbouring tags, for all its life, and one in fifty at nine or more.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Keys that differ in so many of their lowest bits only are neighbours, such as a program's tags.
-const NEIGHBOUR_BITS: u32 = 10;
+/// So many keys are neighbours, such as a program's tags.
+const FAMILY: u64 = 1 << 10;
 
 /// The fewest places.
 const PLACES_MIN: usize = 16;
@@ -54,7 +54,7 @@ pub struct Table {
     seed: u64,
     /// Leaves a hash as many bits as there are in the number of a place.
     shift: u32,
-    /// The family of the key that got a queue last, and where it begins: most keys are of one.
+    /// The first key of the family of the one that got a queue last, and where that family begins: most keys are of one.
     last_family: (u64, u64),
 }
 
@@ -112,8 +112,8 @@ impl Table {
             self.rebuild();
         }
         self.taken += 1;
-        let family = key >> NEIGHBOUR_BITS;
-        self.last_family = (family, beginning_of(family, self.seed));
+        let family = key / FAMILY;
+        self.last_family = (family * FAMILY, beginning_of(family, self.seed));
         let place = self.find(key);
         self.places[place] = Queue { key, first: NONE, last: NONE };
     }
@@ -134,9 +134,11 @@ impl Table {
     /// Where the search for a key begins: neighbours far from each other, and each family anywhere.
     #[inline(always)]
     fn first_place(&self, key: u64) -> usize {
-        let (family, neighbour) = (key >> NEIGHBOUR_BITS, key & ((1 << NEIGHBOUR_BITS) - 1));
-        let (last_family, last_beginning) = self.last_family;
-        let beginning = if family == last_family { last_beginning } else { beginning_of(family, self.seed) };
+        let (first_of_last, last_beginning) = self.last_family;
+        let (neighbour, beginning) = match key.wrapping_sub(first_of_last) {
+            neighbour @ 0..FAMILY => (neighbour, last_beginning),
+            _ => (key % FAMILY, beginning_of(key / FAMILY, self.seed)),
+        };
         (neighbour.wrapping_mul(GOLDEN_RATIO).wrapping_add(beginning) >> self.shift) as usize
     }
 }
