@@ -1,4 +1,6 @@
 //! The receiver's loops.
+//!
+//! None is inlined: compiled into one function they would take each other's registers.
 
 use core::hint::black_box;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,6 +40,7 @@ fn say_ready(endpoint: &Endpoint, peer: Peer) -> Result<(), LoopError> {
     Ok(endpoint.send(peer, READY, b"").wait()?)
 }
 
+#[inline(never)]
 fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let post = |slot| endpoint.receive(peer, tag_of(slot)).start();
     let posted = (0..share.used_slots()).map(|slot| post(slot).map(Some));
@@ -65,6 +68,7 @@ fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
     Ok(())
 }
 
+#[inline(never)]
 fn events(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let mut received = vec![0_u64; share.slots];
     for slot in 0..share.used_slots() {
@@ -98,6 +102,7 @@ fn events(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> R
     Ok(())
 }
 
+#[inline(never)]
 fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let state = State::shared(share);
     let mut numbers = vec![0_u64; share.slots];
@@ -113,6 +118,7 @@ fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
 }
 
 /// With `in_rounds`, a slot waits until all are free.
+#[inline(never)]
 fn callbacks(
     endpoint: &Endpoint,
     peer: Peer,
@@ -144,6 +150,7 @@ fn callbacks(
     Ok(())
 }
 
+#[inline(never)]
 fn resubmit(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     fn again(
         context: &mut Context<'_>,
