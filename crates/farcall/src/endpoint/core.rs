@@ -12,7 +12,7 @@ use super::OnDrop;
 use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::idle::{Idler, SLEEP_MAX, Step};
-use super::messages::{Cancellation, Received};
+use super::messages::Cancellation;
 use super::operations::Kind;
 use super::outcome::Answer;
 use super::state::State;
@@ -84,6 +84,7 @@ impl Core {
         if self.state.operations.were_added() {
             self.state.operations.clock_was_read(self.state.now, now);
         }
+        self.state.messages.clock_was_read(now);
         self.state.now = now;
     }
 
@@ -145,7 +146,7 @@ impl Core {
                 }
                 StoredEvent::Received { token, outcome: Ok(message) } => {
                     let payload = message.payload.as_incoming();
-                    let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
+                    let received = message.received(&payload);
                     on_event(&mut context, Event::Received { token, outcome: &Ok(received) });
                 }
                 StoredEvent::Received { token, outcome: Err(error) } => {

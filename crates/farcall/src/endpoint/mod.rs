@@ -12,6 +12,7 @@ mod counters;
 mod deferred;
 mod event;
 mod idle;
+mod label;
 mod messages;
 mod operations;
 mod outcome;

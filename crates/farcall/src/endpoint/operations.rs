@@ -79,8 +79,7 @@ impl Operations {
     /// Adds an operation that becomes an event; `None` when the slab is full.
     #[inline]
     pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
-        let (_, slot) = self.occupy(Kind::Call, session, deadline)?;
-        slot.stage = Stage::PendingEvent;
+        let (_, slot) = self.occupy((Kind::Call, Stage::PendingEvent), session, deadline)?;
         slot.token = token;
         Some(slot.id)
     }
@@ -88,11 +87,11 @@ impl Operations {
     /// Adds an operation with a callback or for a future; `None` when the slab is full.
     #[inline]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
-        let (index, _) = self.occupy(Kind::Call, session, deadline)?;
+        let (index, _) = self.occupy((Kind::Call, Stage::Pending), session, deadline)?;
         Some(self.attach(index, completion))
     }
 
-    /// Says how an operation that was just added completes.
+    /// Says how an operation that was just added completes, of which it is known only that it is pending.
     #[inline]
     fn attach(&mut self, index: u16, completion: Completion) -> CallId {
         let slot = &mut self.slots[usize::from(index)];
@@ -103,7 +102,6 @@ impl Operations {
             }
             Completion::Future(None) => slot.stage = Stage::PendingFuture,
             other => {
-                slot.stage = Stage::Pending;
                 self.attachments[usize::from(index)] = Attachment::Completion(other);
             }
         }
@@ -111,7 +109,12 @@ impl Operations {
     }
 
     #[inline]
-    fn occupy(&mut self, kind: Kind, session: SessionId, deadline: Instant) -> Option<(u16, &mut Slot)> {
+    fn occupy(
+        &mut self,
+        (kind, stage): (Kind, Stage),
+        session: SessionId,
+        deadline: Instant,
+    ) -> Option<(u16, &mut Slot)> {
         if self.first_vacant == NO_SLOT {
             self.grow()?;
         }
@@ -124,7 +127,7 @@ impl Operations {
         self.under_way[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
         self.first_vacant = slot.number;
-        slot.kind = kind;
+        (slot.kind, slot.stage) = (kind, stage);
         (slot.session, slot.deadline, slot.clock_reading) = (session, deadline, self.clock_reading);
         Some((index, slot))
     }

@@ -48,7 +48,7 @@ impl State {
     ) -> Self {
         Self {
             operations: Operations::new(),
-            messages: Messages::new(message_timeout),
+            messages: Messages::new(message_timeout, now),
             handlers: Vec::new(),
             sessions: Sessions::default(),
             counters,

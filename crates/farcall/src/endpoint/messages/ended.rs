@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::in_order::InOrder;
-use super::outcome::{KeptMessage, ReceiveError, Received};
+use super::outcome::{KeptMessage, ReceiveError};
 use crate::endpoint::callback::{ReceiveCallback, SendCallback};
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
@@ -56,7 +56,7 @@ impl Core {
             match message {
                 Ok(message) => {
                     let payload = message.payload.as_incoming();
-                    let received = Received { peer: message.peer, tag: message.tag, payload: &payload };
+                    let received = message.received(&payload);
                     callback.run(&mut context, &Ok(received));
                 }
                 Err(error) => callback.run(&mut context, &Err(error)),

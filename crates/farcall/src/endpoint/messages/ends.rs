@@ -8,6 +8,7 @@ use farcall_transport::{
 use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
 use crate::endpoint::context::Context;
 use crate::endpoint::event::{Event, StoredEvent};
+use crate::endpoint::label::Label;
 use crate::endpoint::operations::{Completion, Kind};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
@@ -237,7 +238,7 @@ fn arrived(
     if envelope.bytes > room as usize {
         return Err(truncated(peer, envelope, room));
     }
-    Ok(KeptMessage { peer, tag: envelope.tag, payload })
+    Ok(KeptMessage { label: Label::new(peer, envelope.tag), payload })
 }
 
 #[cold]
@@ -248,7 +249,7 @@ fn truncated(peer: Peer, envelope: Envelope, room: u32) -> ReceiveError {
 fn keep_outcome(state: &mut State, outcome: &ReceiveOutcome<'_>) -> Result<KeptMessage, ReceiveError> {
     match outcome {
         Ok(Received { peer, tag, payload }) => {
-            Ok(KeptMessage { peer: *peer, tag: *tag, payload: state.keep(payload) })
+            Ok(KeptMessage { label: Label::new(*peer, *tag), payload: state.keep(payload) })
         }
         Err(error) => Err(error.clone()),
     }

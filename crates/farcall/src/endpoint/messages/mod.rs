@@ -40,6 +40,8 @@ pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
 /// What an endpoint knows of its messages beside their operations.
 pub struct Messages {
     timeout_nanos: u64,
+    /// The deadline of an operation that begins now and has no timeout of its own.
+    deadline: Instant,
     pub handler: Option<MessageHandler>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
     pub ended: EndedAtOnce,
@@ -48,16 +50,27 @@ pub struct Messages {
 }
 
 impl Messages {
-    pub fn new(timeout: Duration) -> Self {
-        let timeout_nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        Self { timeout_nanos, handler: None, ended: EndedAtOnce::default(), failed_parts: HashMap::new() }
+    pub fn new(timeout: Duration, now: Instant) -> Self {
+        Self {
+            timeout_nanos: u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
+            deadline: now + timeout,
+            handler: None,
+            ended: EndedAtOnce::default(),
+            failed_parts: HashMap::new(),
+        }
+    }
+
+    /// The clock shows another time.
+    #[inline]
+    pub fn clock_was_read(&mut self, now: Instant) {
+        self.deadline = Instant::from_nanos(now.as_nanos().saturating_add(self.timeout_nanos));
     }
 
     /// The deadline of an operation that begins now.
     #[inline]
     pub fn deadline(&self, now: Instant, timeout: Option<Duration>) -> Instant {
         match timeout {
-            None => Instant::from_nanos(now.as_nanos().saturating_add(self.timeout_nanos)),
+            None => self.deadline,
             Some(timeout) => now + timeout,
         }
     }

@@ -6,6 +6,7 @@ use core::ops::Deref;
 use farcall_transport::{DownReason, Incoming, Kept, Payload, SendRefused, Tag};
 
 use crate::endpoint::Endpoint;
+use crate::endpoint::label::Label;
 use crate::endpoint::sessions::Peer;
 
 /// A receive's end: a message, or the one reason why there is none.
@@ -48,15 +49,20 @@ impl Deref for Received<'_> {
 /// A message that the endpoint keeps for whoever will ask for it.
 #[derive(Debug)]
 pub struct KeptMessage {
-    pub(in crate::endpoint) peer: Peer,
-    pub(in crate::endpoint) tag: Tag,
+    pub(in crate::endpoint) label: Label,
     pub(in crate::endpoint) payload: Kept,
+}
+
+impl KeptMessage {
+    /// The message as callbacks and events get it, with its own payload.
+    pub(in crate::endpoint) fn received<'a>(&self, payload: &'a Incoming<'a>) -> Received<'a> {
+        Received { peer: self.label.peer(), tag: self.label.tag(), payload }
+    }
 }
 
 /// A message that a future has received, kept until it is dropped.
 pub struct Message<'e> {
-    peer: Peer,
-    tag: Tag,
+    label: Label,
     /// Empty once it was taken.
     payload: Kept,
     endpoint: &'e Endpoint,
@@ -65,17 +71,17 @@ pub struct Message<'e> {
 impl<'e> Message<'e> {
     #[inline]
     pub(super) fn new(message: KeptMessage, endpoint: &'e Endpoint) -> Self {
-        Self { peer: message.peer, tag: message.tag, payload: message.payload, endpoint }
+        Self { label: message.label, payload: message.payload, endpoint }
     }
 
     /// Who sent it.
     pub fn peer(&self) -> Peer {
-        self.peer
+        self.label.peer()
     }
 
     /// Its tag.
     pub fn tag(&self) -> Tag {
-        self.tag
+        self.label.tag()
     }
 
     /// The message as memory of one's own, independent of the endpoint.
@@ -104,7 +110,7 @@ impl Drop for Message<'_> {
 
 impl fmt::Debug for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Message({:?}, {} bytes)", self.tag, self.len())
+        write!(f, "Message({:?}, {} bytes)", self.tag(), self.len())
     }
 }
 

@@ -10,6 +10,7 @@ use farcall_transport::{CallId, Copied, Kept, SessionId, Short, Spares, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
 use crate::endpoint::callback::ReceiveCallback;
+use crate::endpoint::label::Label;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
 
@@ -38,9 +39,8 @@ impl Operations {
         deadline: Instant,
         bytes_max: u32,
     ) -> Option<CallId> {
-        let (_, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        let (_, slot) = self.occupy((Kind::Receive, Stage::PendingFuture), session, deadline)?;
         slot.number = bytes_max;
-        slot.stage = Stage::PendingFuture;
         Some(slot.id)
     }
 
@@ -53,9 +53,8 @@ impl Operations {
         bytes_max: u32,
         token: u64,
     ) -> Option<CallId> {
-        let (_, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        let (_, slot) = self.occupy((Kind::Receive, Stage::PendingEvent), session, deadline)?;
         slot.number = bytes_max;
-        slot.stage = Stage::PendingEvent;
         slot.token = token;
         Some(slot.id)
     }
@@ -69,9 +68,8 @@ impl Operations {
         bytes_max: u32,
         callback: ReceiveCallback,
     ) -> Option<CallId> {
-        let (index, slot) = self.occupy(Kind::Receive, session, deadline)?;
+        let (index, slot) = self.occupy((Kind::Receive, Stage::PendingReceiveCallback), session, deadline)?;
         slot.number = bytes_max;
-        slot.stage = Stage::PendingReceiveCallback;
         let id = slot.id;
         self.receive_callbacks[usize::from(index)] = Some(callback);
         Some(id)
@@ -90,7 +88,7 @@ impl Operations {
     /// Adds a send of so many parts; `None` when the slab is full.
     #[inline]
     pub fn add_send(&mut self, deadline: Instant, parts: u32, completion: Completion) -> Option<CallId> {
-        let (index, slot) = self.occupy(Kind::Send, NO_SESSION, deadline)?;
+        let (index, slot) = self.occupy((Kind::Send, Stage::Pending), NO_SESSION, deadline)?;
         slot.number = parts;
         Some(self.attach(index, completion))
     }
@@ -124,7 +122,7 @@ impl Operations {
         let Some(short) = Short::new(payload) else { return false };
         slot.short = short;
         slot.stage = Stage::DoneShort;
-        (slot.peer, slot.tag) = (peer, tag);
+        slot.label = Label::new(peer, tag);
         self.under_way[Kind::Receive as usize] -= 1;
         true
     }
@@ -141,7 +139,7 @@ impl Operations {
     ) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         slot.stage = Stage::DoneCopy;
-        (slot.peer, slot.tag) = (peer, tag);
+        slot.label = Label::new(peer, tag);
         self.under_way[Kind::Receive as usize] -= 1;
         let mut copy = spares.take(payload.len());
         copy.fill(payload);
@@ -200,13 +198,16 @@ impl Operations {
     pub fn fetch_message(&mut self, id: CallId) -> Option<KeptMessage> {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
-        let payload = match slot.stage {
-            Stage::DoneShort => Kept::Short(slot.short),
-            Stage::DoneCopy => Kept::Copy(self.copies[index].take()?),
-            _ => return None,
+        // Most messages are short.
+        let payload = if slot.stage == Stage::DoneShort {
+            Kept::Short(slot.short)
+        } else if slot.stage == Stage::DoneCopy {
+            Kept::Copy(self.copies[index].take()?)
+        } else {
+            return None;
         };
         slot.vacate(&mut self.first_vacant);
-        Some(KeptMessage { peer: slot.peer, tag: slot.tag, payload })
+        Some(KeptMessage { label: slot.label, payload })
     }
 
     /// What a future's receive has come to, as [`Operations::fetch_result`].

@@ -6,6 +6,7 @@ use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
 use crate::endpoint::callback::{CallCallback, ReceiveCallback, SendCallback};
+use crate::endpoint::label::Label;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::outcome::CallError;
 use crate::endpoint::sessions::Peer;
@@ -84,8 +85,8 @@ pub struct Slot {
     pub token: u64,
     /// A short message that was received.
     pub short: Short,
-    pub peer: Peer,
-    pub tag: Tag,
+    /// What it says of itself.
+    pub label: Label,
 }
 
 impl Slot {
@@ -101,8 +102,7 @@ impl Slot {
             deadline: Instant::NEVER,
             token: 0,
             short: Short::default(),
-            peer: Peer { session: NO_SESSION, rank: 0, endpoint: 0 },
-            tag: Tag(0),
+            label: Label::new(Peer { session: NO_SESSION, rank: 0, endpoint: 0 }, Tag(0)),
         }
     }
 
