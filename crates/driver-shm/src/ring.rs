@@ -32,6 +32,7 @@ impl RingMemory {
     fn new(mapping: Arc<Mapping>) -> Self {
         let bytes = mapping.len() - CONTROL_BYTES;
         assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
+        mapping.populate();
         Self { mapping, bytes }
     }
 
