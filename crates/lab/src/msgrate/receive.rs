@@ -49,16 +49,16 @@ fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
     say_ready(endpoint, peer)?;
     let mut left = share.messages;
     while left > 0 {
-        for (slot, receiving) in receivings.iter_mut().enumerate() {
+        for (slot, (receiving, received)) in receivings.iter_mut().zip(&mut received).enumerate() {
             if !receiving.as_ref().is_some_and(Receiving::is_complete) {
                 continue;
             }
-            received[slot] += 1;
+            *received += 1;
             left -= 1;
-            let next = if received[slot] < share.of_slot(slot) { Some(post(slot)?) } else { None };
+            let next = if *received < share.of_slot(slot) { Some(post(slot)?) } else { None };
             let Some(complete) = core::mem::replace(receiving, next) else { continue };
             let message = complete.wait()?;
-            if !look_at(&message, &share, received[slot] - 1) {
+            if !look_at(&message, &share, *received - 1) {
                 return Err(LoopError::Wrong);
             }
         }
