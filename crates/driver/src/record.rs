@@ -31,15 +31,9 @@ impl<'a> Record<'a> {
     /// # Panics
     /// When `at` is not a multiple of eight.
     #[inline]
-    #[expect(unsafe_code, reason = "a volatile read is the only one that the compiler may not repeat")]
     pub fn word(&self, at: usize) -> Option<u64> {
         assert!(at.is_multiple_of(8), "words are aligned");
-        if self.bytes.len().checked_sub(8)? < at {
-            return None;
-        }
-        // SAFETY: the eight bytes are inside the slice (checked above) and aligned (the slice is, and `at` is).
-        let word = unsafe { self.bytes.as_ptr().add(at).cast::<u64>().read_volatile() };
-        Some(u64::from_le(word))
+        self.rest(at).split_word().map(|(word, _)| word)
     }
 
     /// What begins at `at`, to be read from its front; nothing past the end, or between two words.
