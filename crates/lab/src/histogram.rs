@@ -138,11 +138,18 @@ impl LatencyHistogram {
             mean_nanos: *sum_nanos as f64 / samples as f64,
             trimmed_mean_nanos: trimmed_mean_nanos(histogram),
             p50_nanos: quantile(0.5),
-            median_nanos: (samples >= samples_needed(0.5)).then(|| median_nanos(histogram)).flatten(),
             p90_nanos: quantile(0.9),
             p99_nanos: quantile(0.99),
             p999_nanos: quantile(0.999),
         })
+    }
+
+    /// The median, finer than the steps of the clock that showed the latencies; nothing when the samples do not support it.
+    pub fn median_nanos(&self, clock: &Clock) -> Option<f64> {
+        let LatencyCounts { counts, .. } = self.to_counts();
+        let samples: u64 = counts.iter().map(|(_, count)| count).sum();
+        let is_supported = samples >= samples_needed(0.5);
+        is_supported.then(|| median_between_steps(&counts, clock.step_nanos())).flatten()
     }
 
     /// Latencies and the shares of samples up to them, at clusterperf's points: nothing, the shortest, every percent,
@@ -165,15 +172,6 @@ impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The median, finer than the steps of the clock.
-fn median_nanos(histogram: &Histogram<u64>) -> Option<f64> {
-    let counts: Vec<(u64, u64)> = histogram
-        .iter_recorded()
-        .map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
-        .collect();
-    median_between_steps(&counts, Clock::new().step_nanos())
 }
 
 /// The mean without the shortest and the longest tenth.
@@ -216,10 +214,8 @@ pub struct LatencySummary {
     pub mean_nanos: f64,
     /// The mean without the shortest and the longest tenth: finer than the clock's steps, deaf to outliers.
     pub trimmed_mean_nanos: f64,
-    /// The median, as the clock showed it.
+    /// The median, as the clock showed it; see [`LatencyHistogram::median_nanos`].
     pub p50_nanos: Option<u64>,
-    /// The median between the steps of the clock: what ratios are made of.
-    pub median_nanos: Option<f64>,
     /// The 90th percentile.
     pub p90_nanos: Option<u64>,
     /// The 99th percentile.
@@ -245,6 +241,18 @@ mod tests {
         assert_eq!((of([10; 298]).p90_nanos, of([10; 298]).p99_nanos), (Some(10), None));
         assert_eq!((of([10; 2994]).p99_nanos, of([10; 2994]).p999_nanos), (Some(10), None));
         assert_eq!(of([10; 2995]).p999_nanos, Some(10));
+    }
+
+    #[test]
+    fn the_median_lies_between_the_steps_of_its_clock() {
+        let mut histogram = LatencyHistogram::new();
+        let simulated = Clock::simulated(Default::default());
+        (0..4).for_each(|_| histogram.record(160));
+        assert_eq!(histogram.median_nanos(&simulated), None, "too few");
+        (0..4).for_each(|_| histogram.record(160));
+        assert_eq!(histogram.median_nanos(&simulated), Some(160.0));
+        (0..24).for_each(|_| histogram.record(161));
+        assert_eq!(histogram.median_nanos(&simulated), Some(160.5 + 8.0 / 24.0));
     }
 
     #[test]

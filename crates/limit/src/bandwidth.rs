@@ -186,5 +186,10 @@ mod tests {
             assert_ne!(read_every_word(&bytes), 0, "byte {at} counts");
             bytes[at] = 0;
         }
+        for at in 0..8 {
+            let mut word = [0; 8];
+            word[at] = 1;
+            assert_ne!(read_every_word(&word), 0, "byte {at} of a word counts");
+        }
     }
 }

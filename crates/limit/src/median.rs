@@ -8,7 +8,8 @@
 /// The median of times and how often each was seen, shortest first, from a clock that moves in steps of `step_nanos`;
 /// nothing of no samples.
 pub fn median_between_steps(counts: &[(u64, u64)], step_nanos: f64) -> Option<f64> {
-    let half = counts.iter().map(|(_, count)| count).sum::<u64>() as f64 / 2.0;
+    let samples_of = |counts: &[(u64, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>() as f64;
+    let half = samples_of(counts) / 2.0;
     let mut seen = 0;
     let &(middle, _) = counts.iter().find(|(_, count)| {
         seen += count;
@@ -17,12 +18,9 @@ pub fn median_between_steps(counts: &[(u64, u64)], step_nanos: f64) -> Option<f6
     // A step of the clock may be two neighbouring numbers of whole nanoseconds.
     let step = step_nanos.max(1.0);
     let (from, to) = (middle as f64 - step / 2.0, middle as f64 + step / 2.0);
-    let count_of = |is_counted: &dyn Fn(f64) -> bool| {
-        let counted = counts.iter().filter(|(nanos, _)| is_counted(*nanos as f64));
-        counted.map(|(_, count)| count).sum::<u64>() as f64
-    };
-    let (below, within) = (count_of(&|nanos| nanos < from), count_of(&|nanos| nanos >= from && nanos <= to));
-    Some(from + (half - below) / within * step)
+    let (below, rest) = counts.split_at(counts.partition_point(|(nanos, _)| (*nanos as f64) < from));
+    let within = &rest[..rest.partition_point(|(nanos, _)| *nanos as f64 <= to)];
+    Some(from + (half - samples_of(below)) / samples_of(within) * step)
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ mod tests {
             {
                 let plan = MessagePlan { request_bytes, response_bytes, chunk_bytes, slots, claims_ahead };
                 let latency = ping_pong(cores, plan, SHORT).expect("the loops run");
-                assert!(latency.samples >= 1 && latency.median_nanos > 0.0);
+                assert!(latency.samples >= 1 && latency.min_nanos as f64 <= latency.median_nanos);
             }
         }
     }

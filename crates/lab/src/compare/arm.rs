@@ -1,5 +1,6 @@
 //! One side of a comparison: an exchange between processes or a bare loop, and the figure that is taken from it.
 
+use farcall::Clock;
 use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream};
 
 use crate::bench::{Bench, BenchError, RoundTripLimit};
@@ -54,10 +55,7 @@ impl Figure {
         let bytes = exchange.request_bytes.max(exchange.response_bytes);
         let too_few = || BenchError::TooFewCalls { calls: result.calls, bytes };
         Ok(match self {
-            Self::MedianNanos => {
-                let summary = result.latencies.summary().ok_or_else(too_few)?;
-                summary.median_nanos.ok_or_else(too_few)?
-            }
+            Self::MedianNanos => result.latencies.median_nanos(&Clock::new()).ok_or_else(too_few)?,
             Self::CallsPerSecond => result.calls_per_second,
             Self::SentBytesPerSecond => result.calls_per_second * exchange.request_bytes as f64,
         })

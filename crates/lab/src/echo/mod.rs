@@ -5,8 +5,8 @@ mod simulated;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use farcall::TransportKind;
 use farcall::parameters::Settings;
+use farcall::{Clock, TransportKind};
 use farcall_limit::Effort;
 
 use crate::bench::{Bench, BenchError, RoundTripLimit};
@@ -243,7 +243,7 @@ impl Found {
 
     fn median_nanos(&self) -> Option<f64> {
         match self {
-            Self::Echo(result) => result.latencies.summary()?.median_nanos,
+            Self::Echo(result) => result.latencies.median_nanos(&Clock::new()),
             Self::Limit(nanos) => Some(*nanos),
         }
     }

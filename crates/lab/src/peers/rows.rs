@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 
-use farcall::TransportKind;
 use farcall::parameters::Settings;
+use farcall::{Clock, TransportKind};
 use farcall_limit::{Effort, TCP_MESSAGE_BYTES_MAX, ring_rate, stream, tcp_ping_pong};
 
 use super::arm::Arm;
@@ -191,7 +191,7 @@ impl CellRun {
     ) -> Result<Found, BenchError> {
         let result = bench.exchange(&self.exchange(transport, settings, bench))?;
         let found = result.latencies.summary().and_then(|summary| {
-            let (p50, mean) = (summary.median_nanos?, summary.mean_nanos);
+            let (p50, mean) = (result.latencies.median_nanos(&Clock::new())?, summary.mean_nanos);
             let trimmed = summary.trimmed_mean_nanos;
             Some(Found::Farcall { p50, mean, trimmed, per_second: result.calls_per_second })
         });

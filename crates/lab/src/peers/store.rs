@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use farcall::Clock;
 use farcall_limit::pin_to;
 
 use super::launch::{Server, bounded_on, free_port};
@@ -164,9 +165,9 @@ fn read_objects<S: Read + Write>(ask: Ask, mut stream: S, dialect: &Dialect) -> 
         requests += ask.in_flight as u64;
     }
     let per_second = requests as f64 / begun.elapsed().as_secs_f64();
-    let median = latencies.summary().and_then(|summary| summary.p50_nanos);
+    let median = latencies.median_nanos(&Clock::new());
     match (ask.in_flight, median) {
-        (1, Some(nanos)) => Ok(PeerFigure { value: nanos as f64, step: 0.0 }),
+        (1, Some(nanos)) => Ok(PeerFigure { value: nanos, step: 0.0 }),
         (1, None) => Err(std::io::Error::other("too few answers for a median")),
         _ => Ok(PeerFigure { value: per_second, step: 0.0 }),
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use farcall::TransportKind;
 use farcall::parameters::quantity::parse_duration;
+use farcall::{Clock, TransportKind};
 use farcall_lab::bench::Bench;
 use farcall_lab::exchange::{Buffers, Exchange, ExchangeResult, Timing, Workload};
 use farcall_lab::units::Size;
@@ -90,7 +90,7 @@ impl Figure {
     fn of(self, exchange: &Exchange, result: &ExchangeResult) -> Option<f64> {
         let summary = || result.latencies.summary();
         match self {
-            Self::MedianNanos => summary()?.median_nanos,
+            Self::MedianNanos => result.latencies.median_nanos(&Clock::new()),
             Self::P99Nanos => Some(summary()?.p99_nanos? as f64),
             Self::CallsPerSecond => Some(result.calls_per_second),
             Self::BytesPerSecond => {
