@@ -85,7 +85,7 @@ pub struct Slot {
     pub token: u64,
     /// A short message that was received.
     pub short: Short,
-    /// What it says of itself.
+    /// Who sent the message that was received, and its tag.
     pub label: Label,
 }
 
