@@ -39,29 +39,30 @@ impl Runway {
     /// Publishes the record of `length` bytes at `offset`; the next one will start at `next_offset`.
     #[inline]
     pub fn publish(&mut self, words: &impl Words, offset: usize, length: usize, next_offset: usize) {
-        if !self.covers(next_offset) {
+        let mut clear = RUNWAY_BYTES.saturating_sub(self.wrapped(next_offset.wrapping_sub(self.start)));
+        if clear == 0 {
             words.store(next_offset, 0, Ordering::Relaxed);
+            clear = RECORD_ALIGN;
         }
         // Release: whoever sees the flag also sees the record and the cleared flag after it.
         words.store(offset, MARK << 32 | length as u64, Ordering::Release);
-        self.extend_to(words, next_offset);
-    }
-
-    /// Clears the flags of the lines that were not clear yet, so that the runway starts at `next_offset`.
-    #[inline]
-    fn extend_to(&mut self, words: &impl Words, next_offset: usize) {
-        for distance in (RECORD_ALIGN..RUNWAY_BYTES).step_by(RECORD_ALIGN) {
-            let line = (next_offset + distance) & (self.ring_bytes - 1);
-            if !self.covers(line) {
-                words.store(line, 0, Ordering::Relaxed);
-            }
-        }
         self.start = next_offset;
+        self.extend_from(words, clear);
     }
 
+    /// Clears the flags behind the first `clear` bytes of the runway.
     #[inline]
-    fn covers(&self, offset: usize) -> bool {
-        offset.wrapping_sub(self.start) & (self.ring_bytes - 1) < RUNWAY_BYTES
+    fn extend_from(&self, words: &impl Words, mut clear: usize) {
+        while clear < RUNWAY_BYTES {
+            words.store(self.wrapped(self.start + clear), 0, Ordering::Relaxed);
+            clear += RECORD_ALIGN;
+        }
+    }
+
+    /// A position as an offset in the ring.
+    #[inline]
+    fn wrapped(&self, position: usize) -> usize {
+        position & (self.ring_bytes - 1)
     }
 }
 
