@@ -205,13 +205,15 @@ const PREFETCH_LINES_MAX: usize = 16;
 #[inline]
 pub fn prefetch(record: &[u8]) {
     let end = record.len().min(PREFETCH_LINES_MAX * RECORD_ALIGN);
-    for at in (RECORD_ALIGN - RECORD_HEADER_BYTES..end).step_by(RECORD_ALIGN) {
+    let mut at = FIRST_LINE_BYTES;
+    while at < end {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch of any address is harmless, and this one is inside the record.
         unsafe {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(record.as_ptr().add(at).cast());
         }
+        at += RECORD_ALIGN;
     }
 }
 

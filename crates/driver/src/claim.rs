@@ -10,7 +10,8 @@ const LINE_BYTES: usize = 64;
 #[inline]
 #[expect(unsafe_code, reason = "the prefetch intrinsics ask for a shared copy, which does not help")]
 pub fn claim_lines(bytes: *const [u8]) {
-    for at in (0..bytes.len()).step_by(LINE_BYTES) {
+    let mut at = 0;
+    while at < bytes.len() {
         let line = bytes.cast::<u8>().wrapping_add(at);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit processor takes the
@@ -20,6 +21,7 @@ pub fn claim_lines(bytes: *const [u8]) {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;
+        at += LINE_BYTES;
     }
 }
 

@@ -46,7 +46,7 @@ pub trait LaneSender: Send {
     /// Bytes in the ring; a power of two.
     fn ring_bytes(&self) -> usize;
 
-    /// Says that a record of up to `length` bytes is going to be published at `offset`, so that the driver can fetch what
+    /// Says that a record of about `length` bytes is going to be published at `offset`, so that the driver can fetch what
     /// the peer still has of that place while the record is being written. Costs little, promises nothing.
     ///
     /// # Panics

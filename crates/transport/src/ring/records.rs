@@ -28,13 +28,22 @@ impl<S: LaneSender> Session<S> {
     /// Opens a record, and lists the session for the next flush.
     #[inline(always)]
     fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
-        self.sender.as_mut().expect("sessions with room are up").claim(offset, room);
+        // As much as it will need, if it is as long as the last: what is claimed in vain costs the peer as well.
+        let expected = self.batch.last.clamp(RECORD_OVERHEAD, room);
+        self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
         }
-        let (first_message, grown) = (self.mail.sent, self.batch.grown);
-        self.batch =
-            Batch { offset, used: RECORD_OVERHEAD, room, entries: 0, first_message, listed: true, grown };
+        let first_message = self.mail.sent;
+        self.batch = Batch {
+            offset,
+            used: RECORD_OVERHEAD,
+            room,
+            entries: 0,
+            first_message,
+            listed: true,
+            ..self.batch
+        };
     }
 
     /// Publishes the open record, if there is one.

@@ -43,6 +43,8 @@ pub struct Batch {
     pub listed: bool,
     /// Bytes that the next record may have because others were filled since the last flush.
     pub grown: usize,
+    /// Bytes of the last record.
+    pub last: usize,
 }
 
 /// Records grow to so many bytes while a turn fills one after the other. From about half of that on, they are copied into the
@@ -76,7 +78,7 @@ impl Batch {
     /// No record is open any more; the rest is of the last one.
     #[inline]
     pub fn close(&mut self) {
-        (self.used, self.room) = (0, 0);
+        (self.last, self.used, self.room) = (self.used, 0, 0);
     }
 }
 
