@@ -61,7 +61,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
             Ok(bytes) => {
                 if !self.tracer.is_on() && session.may_append(bytes) {
                     let header = response(request, status).inline_header(bytes.len()).to_word();
-                    if session.append_brief(header, bytes) {
+                    if session.append_brief(header, bytes) || self.append_to_record(slot, header, bytes) {
                         return;
                     }
                 }
