@@ -28,8 +28,9 @@ impl<S: LaneSender> Session<S> {
     /// Opens a record, and lists the session for the next flush.
     #[inline(always)]
     fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
-        // As much as it will need, if it is as long as the last: what is claimed in vain costs the peer as well.
-        let expected = self.batch.last.clamp(RECORD_OVERHEAD, room);
+        // Who only sends claims what records to come will need, too. In a conversation each line claimed is time between a
+        // message and its answer: so many as this record needs, if it is as long as the last.
+        let expected = if self.finds == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
         self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
