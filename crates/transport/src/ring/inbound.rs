@@ -37,9 +37,9 @@ impl<D: LaneDriver> Outbound<D> {
     ///
     /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
     /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
-    /// something too, messages are taken for a stream, as long as somebody waits for another. So are records that only tell of
-    /// room, as long as something waits for it: a sender that took one of these a poll might never learn of all that it has. And
-    /// so are requests in blocks, whose answers have left already.
+    /// something too, or there are several, messages are taken for a stream, as long as somebody waits for another. So are
+    /// records that only tell of room, as long as something waits for it: a sender that took one of these a poll might never
+    /// learn of all that it has. And so are requests in blocks, whose answers have left already.
     #[inline(always)]
     pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
@@ -150,7 +150,7 @@ impl<D: LaneDriver> Outbound<D> {
             },
         };
         let (found, first) = (self.tracer.begin_found(), entries_read);
-        let mut last = None;
+        let (mut last, mut ends_expected) = (None, false);
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
@@ -162,6 +162,7 @@ impl<D: LaneDriver> Outbound<D> {
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
                     *patience = patience.after(Verdict::HandOn);
+                    ends_expected = true;
                     continue;
                 }
             }
@@ -169,10 +170,11 @@ impl<D: LaneDriver> Outbound<D> {
                 let (end, taken) = self.deliver_calls(slot, record, at, entries - entries_read, sink)?;
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
+                    ends_expected = false;
                     continue;
                 }
             }
-            last = Some(entry.kind);
+            (last, ends_expected) = (Some(entry.kind), false);
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {
                 self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
@@ -187,10 +189,19 @@ impl<D: LaneDriver> Outbound<D> {
             (0, _) => session.waits_for_room(),
             (1, Some(kind)) if kind.tells_of_room() => session.waits_for_room(),
             (1, Some(EntryKind::RequestBlock)) => true,
-            (1, _) => session.finds > 1 && self.mail.expects_messages(),
+            (1, _) => return Ok(self.flow_of_messages(slot)),
+            // What comes next would only be looked at to be left.
+            _ if ends_expected => self.mail.expects_messages(),
             _ => true,
         };
         Ok(if is_stream { Flow::Continue } else { Flow::Stop })
+    }
+
+    /// What comes after a record with a single message.
+    #[inline]
+    fn flow_of_messages(&self, slot: usize) -> Flow {
+        let is_stream = self.sessions[slot].finds > 1 && self.mail.expects_messages();
+        if is_stream { Flow::Continue } else { Flow::Stop }
     }
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.
