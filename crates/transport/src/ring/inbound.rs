@@ -142,6 +142,10 @@ impl<D: LaneDriver> Outbound<D> {
         patience: &mut Patience,
         sink: &mut dyn Sink,
     ) -> Result<Flow, DownReason> {
+        if self.take_message(slot, record, sink)? {
+            *patience = patience.after_a_receive();
+            return Ok(self.flow_of_messages(slot));
+        }
         let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
             Some(Reading { at, entries_read, entries }) => (at, entries_read, entries),
             None => match self.open_record_of_peer(slot, record)? {

@@ -1,16 +1,21 @@
-//! Requests and responses on their way to the sink.
+//! Requests, responses and messages on their way to the sink.
 //!
-//! In a conversation each record has one of them and nothing else. It takes a way of its own, on which nothing has to be kept
-//! for entries to come.
+//! In a conversation, and where few messages are under way, each record has one of them and nothing else. It takes a way of
+//! its own, on which nothing has to be kept for entries to come.
 
 use core::mem::ManuallyDrop;
 
 use farcall_driver::{LaneDriver, RECORD_HEADER_BYTES, Record};
-use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
+use farcall_protocol::matching::{Tag, lines};
+use farcall_protocol::ring::{
+    BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, Violation, WORD_BYTES, padded,
+};
 
 use super::inbound::{CUT_SHORT, TOO_LONG};
 use super::outbound::Outbound;
-use crate::{CallId, DownReason, Incoming, RequestId, Service, Sink, Status};
+use super::tagged::overrun;
+use crate::burst::Taken;
+use crate::{CallId, DownReason, Envelope, Incoming, RequestId, Service, Sink, Status};
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
@@ -57,6 +62,38 @@ impl<D: LaneDriver> Outbound<D> {
             self.return_credit(slot);
         }
         Ok(())
+    }
+
+    /// Hands a record to the sink, untraced, whose only entry is a message with its payload that a receive waits for. False
+    /// when it is anything else; then it can be taken in any other way.
+    #[inline(always)]
+    pub fn take_message(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<bool, DownReason> {
+        let session = &mut self.sessions[slot];
+        let bytes_max = session.message_bytes_max.min(ENTRY_LENGTH_MAX);
+        let header = record.word(0).and_then(BatchHeader::of_single_entry);
+        let entry = record.word(WORD_BYTES).and_then(|word| EntryHeader::tagged_message(word, bytes_max));
+        let (Some(released_lines), Some((tag, length))) = (header, entry) else { return Ok(false) };
+        let Some(payload) = record.slice(2 * WORD_BYTES, length) else { return Ok(false) };
+        if session.reading.is_some() || self.tracer.is_on() {
+            return Ok(false);
+        }
+        // Taken a second time, in another way, it gives nothing.
+        session.producer.credit(released_lines)?;
+        let (id, tag) = (session.id, Tag(tag));
+        let Some(receive) = self.mail.take_receive(session.mail.source, tag) else { return Ok(false) };
+        if !sink.received_at_once(receive, id, tag, payload) {
+            let envelope = Envelope { session: id, tag, bytes: length };
+            sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+        }
+        self.counters.messages_received.increment();
+        self.sessions[slot].mail.pass(Taken { messages: 1, lines: lines(length) }).map_err(overrun)?;
+        self.close_record_of_peer(slot, record)?;
+        Ok(true)
     }
 
     /// Hands requests and responses to the sink, as many as follow each other, untraced; says where the next entry is, and how
