@@ -31,6 +31,17 @@ pub enum Flow {
     Halt,
 }
 
+/// What a record ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    /// Messages that somebody waited for.
+    Expected,
+    /// An entry that was looked at by itself.
+    Entry(EntryKind),
+    /// Calls, or nothing.
+    Other,
+}
+
 impl<D: LaneDriver> Outbound<D> {
     /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects may be left
     /// for the next poll, with [`Patience::Once`].
@@ -144,7 +155,7 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<Flow, DownReason> {
         if self.take_message(slot, record, sink)? {
             *patience = patience.after_a_receive();
-            return Ok(self.flow_of_messages(slot));
+            return Ok(self.flow_behind(slot, 1, Last::Expected));
         }
         let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
             Some(Reading { at, entries_read, entries }) => (at, entries_read, entries),
@@ -154,7 +165,7 @@ impl<D: LaneDriver> Outbound<D> {
             },
         };
         let (found, first) = (self.tracer.begin_found(), entries_read);
-        let (mut last, mut ends_expected) = (None, false);
+        let mut last = Last::Other;
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
@@ -166,7 +177,7 @@ impl<D: LaneDriver> Outbound<D> {
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
                     *patience = patience.after(Verdict::HandOn);
-                    ends_expected = true;
+                    last = Last::Expected;
                     continue;
                 }
             }
@@ -174,11 +185,11 @@ impl<D: LaneDriver> Outbound<D> {
                 let (end, taken) = self.deliver_calls(slot, record, at, entries - entries_read, sink)?;
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
-                    ends_expected = false;
+                    last = Last::Other;
                     continue;
                 }
             }
-            (last, ends_expected) = (Some(entry.kind), false);
+            last = Last::Entry(entry.kind);
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {
                 self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
@@ -188,23 +199,22 @@ impl<D: LaneDriver> Outbound<D> {
             entries_read += 1;
         }
         self.close_record_of_peer(slot, record)?;
+        Ok(self.flow_behind(slot, entries, last))
+    }
+
+    /// Whether to look for more behind a record of so many entries.
+    #[inline]
+    fn flow_behind(&self, slot: usize, entries: u16, last: Last) -> Flow {
         let session = &self.sessions[slot];
         let is_stream = match (entries, last) {
             (0, _) => session.waits_for_room(),
-            (1, Some(kind)) if kind.tells_of_room() => session.waits_for_room(),
-            (1, Some(EntryKind::RequestBlock)) => true,
-            (1, _) => return Ok(self.flow_of_messages(slot)),
+            (1, Last::Entry(kind)) if kind.tells_of_room() => session.waits_for_room(),
+            (1, Last::Entry(EntryKind::RequestBlock)) => true,
+            (1, _) => session.finds > 1 && self.mail.expects_messages(),
             // What comes next would only be looked at to be left.
-            _ if ends_expected => self.mail.expects_messages(),
+            (_, Last::Expected) => self.mail.expects_messages(),
             _ => true,
         };
-        Ok(if is_stream { Flow::Continue } else { Flow::Stop })
-    }
-
-    /// What comes after a record with a single message.
-    #[inline]
-    fn flow_of_messages(&self, slot: usize) -> Flow {
-        let is_stream = self.sessions[slot].finds > 1 && self.mail.expects_messages();
         if is_stream { Flow::Continue } else { Flow::Stop }
     }
 
