@@ -51,6 +51,30 @@ fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_wai
     assert_eq!((poll(), poll()), (1, 1), "after a poll in vain all begins anew");
 }
 
+/// What lies behind the last message that somebody waits for is not even looked at, so that it is left as often as if it had come
+/// later.
+#[test]
+fn a_poll_ends_with_the_last_message_that_somebody_waits_for() {
+    let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
+    for _ in 0..2 {
+        let pair: Vec<_> = (0..2).map(|_| sender.send(to, TAG, b"short").start().expect("sent")).collect();
+        sender.poll(|_, _| {});
+        pair.into_iter().for_each(|sending| sending.wait().expect("it has left"));
+    }
+    let ask = || receiver.receive(from, TAG).start().expect("posted");
+    let (first, second) = (ask(), ask());
+    receiver.poll(|_, _| {});
+    assert!(first.is_complete() && second.is_complete());
+    receiver.poll(|_, _| {});
+    let third = ask();
+    assert!(!third.is_complete(), "the third message was left in the ring");
+    receiver.poll(|_, _| {});
+    assert!(third.is_complete());
+    receiver.poll(|_, _| {});
+    receiver.poll(|_, _| {});
+    assert!(ask().is_complete(), "the fourth was kept at last");
+}
+
 /// How many requests of that length one poll serves of eight that are there.
 fn requests_of_a_poll(bytes: usize) -> u64 {
     const SERVICE: Service = Service(1);
