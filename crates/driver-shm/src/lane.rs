@@ -58,7 +58,7 @@ impl ShmLanes {
         check(&config)?;
         let (listener, address) = place::listen_somewhere(ADDRESS_TAG)?;
         let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
-        let blocks = BlockMemory::new(mapping);
+        let blocks = BlockMemory::read_in_place(mapping);
         let terms = Terms {
             ring_bytes: config.ring_bytes,
             blocks: segment,

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::buddy::{Buddy, Holder};
+use crate::resting::{Rested, Resting};
 use crate::{BlockDescriptor, LaneFault, LaneId, Loan, LoanError, LoanHome, Returns};
 
 /// Memory that can be lent in parts.
@@ -32,6 +33,7 @@ pub unsafe trait LoanMemory: Send + Sync {
 /// they drop.
 pub struct BlockMemory<M> {
     buddy: Buddy,
+    resting: Resting,
     dropped: Arc<Dropped<M>>,
     /// The same as what loans keep.
     home: Arc<dyn LoanHome>,
@@ -40,12 +42,22 @@ pub struct BlockMemory<M> {
 }
 
 impl<M: LoanMemory + 'static> BlockMemory<M> {
-    /// All of `memory`, free.
+    /// All of `memory`, free; peers have it copied to them.
     pub fn new(memory: M) -> Self {
+        Self::with(memory, Resting::in_memory_of(0))
+    }
+
+    /// All of `memory`, free; peers read it in place, through caches, so that blocks that come back rest for a while.
+    pub fn read_in_place(memory: M) -> Self {
+        let resting = Resting::in_memory_of(memory.bytes());
+        Self::with(memory, resting)
+    }
+
+    fn with(memory: M, resting: Resting) -> Self {
         let buddy = Buddy::new(memory.bytes());
         let dropped = Arc::new(Dropped { memory: Arc::new(memory), loans: Returns::default() });
         let home = Arc::clone(&dropped) as _;
-        Self { buddy, dropped, home, spare_home: None }
+        Self { buddy, resting, dropped, home, spare_home: None }
     }
 
     /// The memory itself.
@@ -65,7 +77,10 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
             return Err(LoanError::TooLong { bytes, bytes_max });
         }
         self.free_dropped();
-        let offset = self.buddy.allocate(bytes).ok_or(LoanError::Exhausted)?;
+        let offset = match self.buddy.allocate(bytes) {
+            Some(offset) => offset,
+            None => self.wake_all().buddy.allocate(bytes).ok_or(LoanError::Exhausted)?,
+        };
         let descriptor = BlockDescriptor { offset: offset as u64, length: bytes as u64 };
         let home = self.spare_home.take().unwrap_or_else(|| Arc::clone(&self.home));
         // SAFETY: the allocator gives the range to nobody else before it is freed, which follows the loan's drop or the
@@ -92,17 +107,38 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         block
     }
 
-    /// Frees a block that the peer of `lane` gave back.
+    /// Takes a block that the peer of `lane` gave back.
     pub fn take_back(&mut self, block: BlockDescriptor, lane: LaneId) -> Result<(), LaneFault> {
-        if self.buddy.free(block.offset, Holder::Peer(lane.0)) {
-            return Ok(());
+        let Some(bytes) = self.buddy.take_back(block.offset, lane.0) else {
+            return Err(LaneFault::Corrupt { what: "the return of a block that was not lent" });
+        };
+        let block = Rested { offset: block.offset as usize, bytes };
+        if !self.resting.add(block) {
+            self.free_rested(block);
         }
-        Err(LaneFault::Corrupt { what: "the return of a block that was not lent" })
+        while let Some(block) = self.resting.next_rested() {
+            self.free_rested(block);
+        }
+        Ok(())
     }
 
     /// Frees everything that the peer of `lane` had: it cannot read it any more.
     pub fn take_all_back(&mut self, lane: LaneId) {
         self.buddy.free_all(Holder::Peer(lane.0));
+    }
+
+    /// Frees all blocks that rest: better one that is slow to write than none.
+    #[cold]
+    fn wake_all(&mut self) -> &mut Self {
+        while let Some(block) = self.resting.next() {
+            self.free_rested(block);
+        }
+        self
+    }
+
+    fn free_rested(&mut self, block: Rested) {
+        let rested = self.buddy.free(block.offset as u64, Holder::Resting);
+        debug_assert!(rested, "a block is freed once after its rest");
     }
 
     fn free_dropped(&mut self) {

@@ -14,6 +14,8 @@ pub enum Holder {
     Local,
     /// The peer of this lane.
     Peer(u32),
+    /// Nobody: it came back, and rests.
+    Resting,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,18 +71,21 @@ impl Buddy {
         *unit = Unit::Used(order, Holder::Peer(lane));
     }
 
+    /// Takes the block at `offset` from the peer of a lane, so that it rests; says how long it is, or `None` if that peer did not
+    /// have it.
+    pub fn take_back(&mut self, offset: u64, lane: u32) -> Option<usize> {
+        let order = self.order_held(offset, Holder::Peer(lane))?;
+        self.units[offset as usize / BLOCK_BYTES_MIN] = Unit::Used(order, Holder::Resting);
+        Some(BLOCK_BYTES_MIN << order)
+    }
+
     /// Frees the block at `offset` if `holder` has it; says whether it had.
     pub fn free(&mut self, offset: u64, holder: Holder) -> bool {
-        let unit = (offset / BLOCK_BYTES_MIN as u64) as usize;
-        match self.units.get(unit) {
-            Some(&Unit::Used(order, who))
-                if who == holder && offset.is_multiple_of(BLOCK_BYTES_MIN as u64) =>
-            {
-                self.merge(unit, order as usize);
-                true
-            }
-            _ => false,
+        let order = self.order_held(offset, holder);
+        if let Some(order) = order {
+            self.merge(offset as usize / BLOCK_BYTES_MIN, order.into());
         }
+        order.is_some()
     }
 
     /// Frees every block that `holder` has.
@@ -96,6 +101,19 @@ impl Buddy {
     #[cfg(test)]
     pub fn is_idle(&self) -> bool {
         self.units[0] == Unit::Free(self.free.len() as u8 - 1)
+    }
+
+    /// The order of the block at `offset`, if `holder` has it.
+    fn order_held(&self, offset: u64, holder: Holder) -> Option<u8> {
+        let unit = usize::try_from(offset / BLOCK_BYTES_MIN as u64).ok()?;
+        match self.units.get(unit) {
+            Some(&Unit::Used(order, who))
+                if who == holder && offset.is_multiple_of(BLOCK_BYTES_MIN as u64) =>
+            {
+                Some(order)
+            }
+            _ => None,
+        }
     }
 
     fn merge(&mut self, mut unit: usize, mut order: usize) {
@@ -178,7 +196,22 @@ mod tests {
         assert!(!buddy.free(offset as u64, Holder::Peer(8)));
         assert!(!buddy.free(offset as u64 + 1, Holder::Peer(7)));
         assert!(!buddy.free(u64::MAX, Holder::Peer(7)));
+        assert_eq!(buddy.take_back(offset as u64, 8), None);
         buddy.free_all(Holder::Peer(7));
+        assert!(buddy.is_idle());
+    }
+
+    #[test]
+    fn a_block_is_taken_back_once_and_rests_until_it_is_freed() {
+        let mut buddy = Buddy::new(1 << 16);
+        let offset = buddy.allocate(5000).expect("room");
+        assert_eq!(buddy.take_back(offset as u64, 7), None, "it was not lent");
+        buddy.lend(offset, 7);
+        assert_eq!(buddy.take_back(offset as u64, 7), Some(8192));
+        assert_eq!(buddy.take_back(offset as u64, 7), None);
+        buddy.free_all(Holder::Peer(7));
+        assert!(!buddy.is_idle());
+        assert!(buddy.free(offset as u64, Holder::Resting));
         assert!(buddy.is_idle());
     }
 

@@ -23,6 +23,7 @@ mod peers;
 mod random;
 mod record;
 mod reserve;
+mod resting;
 mod returns;
 pub mod trace;
 mod wait;
