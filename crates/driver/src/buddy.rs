@@ -1,8 +1,9 @@
 //! Which parts of the block memory are in use: a buddy allocator over offsets.
 //!
 //! All of its state is private to the process, so no peer can damage it. Blocks have power-of-two sizes; freeing
-//! merges a block with its buddy at once, and allocation takes the half with the lower offset, so that a conversation
-//! that frees what it gets uses the same, cache-warm memory again and again.
+//! merges a block with its buddy at once, and allocation takes the half with the lower offset, so that what is
+//! free stays in few, long pieces. What is freed last is used first; whether that is best is for the caller, who may let a block
+//! rest (`resting.rs`) before it is freed.
 
 /// The smallest block: a page.
 pub const BLOCK_BYTES_MIN: usize = 4096;
