@@ -41,12 +41,12 @@ impl PeerBlocks {
         Self { mapping, _link: link, due: Returns::default() }
     }
 
-    /// The block that `descriptor` names, readable in place.
-    pub fn borrow(self: &Arc<Self>, descriptor: BlockDescriptor) -> Result<Block, LaneFault> {
+    /// The block that `descriptor` names, readable in place and at home in this memory.
+    #[inline]
+    pub fn borrow(self: Arc<Self>, descriptor: BlockDescriptor) -> Result<Block, LaneFault> {
         let bytes = self.find(descriptor)?;
-        let home: Arc<dyn BlockHome> = Arc::clone(self) as _;
-        // SAFETY: the range is inside the mapping (`find` checks it), which `home` keeps.
-        Ok(unsafe { Block::from_raw(bytes, descriptor, home) })
+        // SAFETY: the range is inside the mapping (`find` checks it), which the home keeps.
+        Ok(unsafe { Block::from_raw(bytes, descriptor, self) })
     }
 
     /// Brings bytes into this core's cache. Reading them does more than a prefetch would: it maps their pages, too.
@@ -60,6 +60,7 @@ impl PeerBlocks {
     }
 
     /// Where the bytes are that `descriptor` names.
+    #[inline]
     fn find(&self, descriptor: BlockDescriptor) -> Result<NonNull<u8>, LaneFault> {
         let end = descriptor.offset.checked_add(descriptor.length);
         if end.is_none_or(|end| end > self.mapping.len() as u64) {

@@ -50,6 +50,9 @@ struct LaneState {
     /// Our ring, for announcing that we sleep.
     ring: Arc<Mapping>,
     peer_blocks: Arc<PeerBlocks>,
+    /// For the next block that is borrowed. To count it then would wait for all that was written before to leave this core,
+    /// such as the answer to the block before: it is counted when a block goes back, while that answer is still to be written.
+    next_home: Option<Arc<PeerBlocks>>,
 }
 
 impl ShmLanes {
@@ -80,7 +83,8 @@ impl ShmLanes {
         let sender = ShmSender::new(peer.ring, peer.doorbell);
         let receiver = ShmReceiver::new(Arc::clone(&ring));
         let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
-        self.lanes.insert(lane, LaneState { ends: Some((sender, receiver)), ring, peer_blocks });
+        self.lanes
+            .insert(lane, LaneState { ends: Some((sender, receiver)), ring, peer_blocks, next_home: None });
         peer.hello
     }
 }
@@ -160,9 +164,11 @@ impl LaneDriver for ShmLanes {
         self.blocks.take_back(block, lane)
     }
 
+    #[inline]
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
-        let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
-        state.peer_blocks.borrow(block).map(Some)
+        let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
+        let home = state.next_home.take().unwrap_or_else(|| Arc::clone(&state.peer_blocks));
+        Ok(Some(home.borrow(block)?))
     }
 
     fn can_prefetch(&self) -> bool {
@@ -175,7 +181,10 @@ impl LaneDriver for ShmLanes {
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
-        self.lanes.get(&lane)?.peer_blocks.due_return()
+        let state = self.lanes.get_mut(&lane)?;
+        let due = state.peer_blocks.due_return()?;
+        state.next_home.get_or_insert_with(|| Arc::clone(&state.peer_blocks));
+        Some(due)
     }
 
     fn prepare_wait(&mut self) {

@@ -120,7 +120,7 @@ pub enum Payload {
     /// Bytes in this process.
     Bytes(Arc<Vec<u8>>),
     /// The sender's memory; the sender has it back when the last clone is dropped.
-    Block(Arc<Block>),
+    Block(Block),
 }
 
 impl Payload {
@@ -152,7 +152,8 @@ impl From<Vec<u8>> for Payload {
 }
 
 impl From<Block> for Payload {
+    #[inline]
     fn from(block: Block) -> Self {
-        Self::Block(Arc::new(block))
+        Self::Block(block)
     }
 }
