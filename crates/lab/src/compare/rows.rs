@@ -24,9 +24,9 @@ const RATE_BYTES: usize = 8;
 /// Messages under way where the rate of messages is measured.
 const MESSAGES_WINDOW: usize = 1000;
 
-/// Bytes under way in a bulk stream, and the bounds of how many messages that may be.
+/// Bytes under way in a bulk stream, and the bounds of how many messages that may be: as many as the bare loop may have.
 const BULK_WINDOW_BYTES: usize = 4 << 20;
-const BULK_WINDOW_MESSAGES: core::ops::RangeInclusive<usize> = 2..=32;
+const BULK_WINDOW_MESSAGES: core::ops::RangeInclusive<usize> = 2..=64;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,6 +234,6 @@ mod tests {
         let window = |bytes| {
             Row { transport: TransportKind::RingShm, kind: Kind::Bulk(bytes), budget: None }.in_flight()
         };
-        assert_eq!((window(1 << 10), window(1 << 20), window(1 << 24)), (32, 4, 2));
+        assert_eq!((window(1 << 10), window(1 << 20), window(1 << 24)), (64, 4, 2));
     }
 }
