@@ -172,10 +172,16 @@ impl Conductor {
         signal(self.shared.command_signal.as_fd());
     }
 
-    /// The oldest notice; costs one load when there is none.
+    /// Whether there is a notice; costs one load.
+    #[inline(always)]
+    pub fn has_notice(&self) -> bool {
+        self.shared.notices_waiting.load(Ordering::Acquire) > 0
+    }
+
+    /// The oldest notice.
     #[inline]
     pub fn take_notice(&self) -> Option<Notice> {
-        if self.shared.notices_waiting.load(Ordering::Acquire) == 0 {
+        if !self.has_notice() {
             return None;
         }
         let mut notices = lock(&self.shared.notices);

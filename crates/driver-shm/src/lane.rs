@@ -78,6 +78,27 @@ impl ShmLanes {
         &self.conductor.shared().terms.doorbell
     }
 
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<LaneEvent> {
+        loop {
+            match self.conductor.take_notice()? {
+                Notice::Connected(lane, established) => {
+                    let welcome = self.lane_up(lane, established);
+                    return Some(LaneEvent::Connected { lane, welcome });
+                }
+                Notice::Accepted(lane, established) => {
+                    let hello = self.lane_up(lane, established);
+                    return Some(LaneEvent::Accepted { lane, hello });
+                }
+                Notice::Down(lane, fault) => {
+                    self.lanes.remove(&lane);
+                    return Some(LaneEvent::Down { lane, fault });
+                }
+                Notice::Released(lane) => self.blocks.take_all_back(lane),
+            }
+        }
+    }
+
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
         let Established { peer, ring, link } = established;
         let sender = ShmSender::new(peer.ring, peer.doorbell);
@@ -119,25 +140,9 @@ impl LaneDriver for ShmLanes {
         self.conductor.command(Command::SetWelcome(welcome.to_vec()));
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_event(&mut self) -> Option<LaneEvent> {
-        loop {
-            match self.conductor.take_notice()? {
-                Notice::Connected(lane, established) => {
-                    let welcome = self.lane_up(lane, established);
-                    return Some(LaneEvent::Connected { lane, welcome });
-                }
-                Notice::Accepted(lane, established) => {
-                    let hello = self.lane_up(lane, established);
-                    return Some(LaneEvent::Accepted { lane, hello });
-                }
-                Notice::Down(lane, fault) => {
-                    self.lanes.remove(&lane);
-                    return Some(LaneEvent::Down { lane, fault });
-                }
-                Notice::Released(lane) => self.blocks.take_all_back(lane),
-            }
-        }
+        if self.conductor.has_notice() { self.next_event() } else { None }
     }
 
     fn take(&mut self, lane: LaneId) -> Option<(ShmSender, ShmReceiver)> {

@@ -4,7 +4,7 @@
 //! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
 //! written by both, except the sleeper's flag in the control line.
 
-use core::ptr::slice_from_raw_parts;
+use core::ptr::{NonNull, slice_from_raw_parts};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -24,24 +24,31 @@ pub const CONTROL_BYTES: usize = 4096;
 /// The ring inside its segment.
 #[derive(Clone, Debug)]
 struct RingMemory {
-    mapping: Arc<Mapping>,
+    /// The first byte of the ring, at hand for each look at it.
+    start: NonNull<u8>,
     bytes: usize,
+    mapping: Arc<Mapping>,
 }
+
+// SAFETY: `start` points into `mapping`, which may go to and be used by any thread, and which lives as long.
+unsafe impl Send for RingMemory {}
+// SAFETY: as above; what a shared reference reaches is only read, or written through atomics.
+unsafe impl Sync for RingMemory {}
 
 impl RingMemory {
     fn new(mapping: Arc<Mapping>) -> Self {
         let bytes = mapping.len() - CONTROL_BYTES;
         assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
         mapping.populate();
-        Self { mapping, bytes }
+        Self { start: mapping.at(CONTROL_BYTES, bytes), bytes, mapping }
     }
 
     #[inline]
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset < self.bytes && offset.is_multiple_of(RECORD_ALIGN));
-        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the mapping and aligned;
-        // flag words are only ever accessed as atomics while the other side may access them.
-        unsafe { self.mapping.at(CONTROL_BYTES, 0).add(offset & (self.bytes - 1)).cast().as_ref() }
+        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring and aligned; flag words
+        // are only ever accessed as atomics while the other side may access them.
+        unsafe { self.start.add(offset & (self.bytes - 1)).cast().as_ref() }
     }
 }
 
@@ -75,7 +82,7 @@ impl RingMemory {
         // this process. A correct peer does not touch a record that is not published; a hostile one can change what we
         // write, which only spoils its own input, since nothing here is read back.
         unsafe {
-            let start = self.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES).as_ptr();
+            let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
             if length > RECORD_ALIGN {
                 let rest = &rest[..length - RECORD_ALIGN];
                 core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
@@ -124,10 +131,10 @@ impl LaneSender for ShmSender {
     }
 
     /// Asks for the record's lines, which the peer has read in the ring's last round and still holds.
-    #[inline]
+    #[inline(always)]
     fn claim(&mut self, offset: usize, length: usize) {
         self.ring.check_record(offset, length);
-        let start = self.ring.mapping.at(CONTROL_BYTES + offset, length).as_ptr();
+        let start = self.ring.start.as_ptr().wrapping_add(offset);
         claim_lines(slice_from_raw_parts(start, length.min(CLAIM_LINES_MAX * RECORD_ALIGN)));
     }
 
@@ -137,7 +144,7 @@ impl LaneSender for ShmSender {
         &mut self.draft[..length - RECORD_HEADER_BYTES]
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
         self.ring.copy_in(offset, &self.draft, length);
         self.runway.publish(&self.ring, offset, length, next_offset);
@@ -190,7 +197,7 @@ impl LaneReceiver for ShmReceiver {
         // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not write to a
         // published record; what a hostile one could change is documented at `Record`.
         let bytes = unsafe {
-            let start = self.ring.mapping.at(CONTROL_BYTES, 0).add(offset + RECORD_HEADER_BYTES);
+            let start = self.ring.start.add(offset + RECORD_HEADER_BYTES);
             core::slice::from_raw_parts(start.as_ptr(), length - RECORD_HEADER_BYTES)
         };
         prefetch(bytes);

@@ -9,7 +9,7 @@ use farcall_protocol::ring::{WORD_BYTES, padded};
 use super::session::Session;
 
 /// Payloads up to this are copied in place: two words.
-const BRIEF_BYTES: usize = 2 * WORD_BYTES;
+pub const BRIEF_BYTES: usize = 2 * WORD_BYTES;
 
 impl<S: LaneSender> Session<S> {
     /// Whether a call or an answer with this payload goes into records, and none waits that must go before it.

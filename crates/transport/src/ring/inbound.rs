@@ -82,10 +82,52 @@ impl<D: LaneDriver> Outbound<D> {
             }
         };
         session.finds = session.finds.saturating_add(1);
-        if !self.take_turn(slot, record, sink) {
+        if record.word(0).and_then(BatchHeader::of_single_entry).is_none() {
             return self.receive_records(slot, receiver, record, patience, sink);
         }
-        1
+        if self.take_turn(slot, record, sink) {
+            return 1;
+        }
+        self.receive_single_messages(slot, receiver, record, patience, sink)
+    }
+
+    /// Hands records to the sink that have one message each, as long as they follow each other, and then what else follows.
+    #[inline(never)]
+    fn receive_single_messages(
+        &mut self,
+        slot: usize,
+        receiver: &D::Receiver,
+        first: Record<'_>,
+        mut patience: Patience,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let (mut records, mut record) = (0, first);
+        loop {
+            match self.take_message(slot, record, sink) {
+                Ok(true) => {}
+                Ok(false) => return records + self.receive_records(slot, receiver, record, patience, sink),
+                Err(reason) => {
+                    self.doom(slot, reason);
+                    return records + 1;
+                }
+            }
+            self.counters.records_received.increment();
+            records += 1;
+            patience = patience.after_a_receive();
+            self.return_message_credit_if_due(slot);
+            self.return_credit_if_due(slot);
+            if self.flow_behind(slot, 1, Last::Expected) == Flow::Stop || records == RECORDS_PER_POLL {
+                return records;
+            }
+            record = match receiver.peek(self.sessions[slot].consumer.offset()) {
+                Ok(Some(record)) => record,
+                Ok(None) => return records,
+                Err(fault) => {
+                    self.doom(slot, reason_of(fault));
+                    return records;
+                }
+            };
+        }
     }
 
     /// Hands this record to the sink, and those behind it.
@@ -153,10 +195,6 @@ impl<D: LaneDriver> Outbound<D> {
         patience: &mut Patience,
         sink: &mut dyn Sink,
     ) -> Result<Flow, DownReason> {
-        if self.take_message(slot, record, sink)? {
-            *patience = patience.after_a_receive();
-            return Ok(self.flow_behind(slot, 1, Last::Expected));
-        }
         let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
             Some(Reading { at, entries_read, entries }) => (at, entries_read, entries),
             None => match self.open_record_of_peer(slot, record)? {

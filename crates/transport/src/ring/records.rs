@@ -8,6 +8,7 @@ use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, W
 
 use super::RingCounters;
 use super::ahead::Ahead;
+use super::entries::BRIEF_BYTES;
 use super::outbound::Outbound;
 use super::session::{Batch, DESCRIPTOR_BYTES, Message, Session, Stage, encode_descriptor, slot_of};
 use crate::trace::{CallTracer, event};
@@ -45,6 +46,36 @@ impl<S: LaneSender> Session<S> {
             listed: true,
             ..self.batch
         };
+    }
+
+    /// Opens a record in which an entry of so many bytes is the first, where nothing is in the way of it.
+    #[inline(always)]
+    fn open_at_once(&mut self, entry_bytes: usize, batch_bytes: usize, dirty: &mut Vec<u16>) -> bool {
+        let room = self.batch.next_bytes(batch_bytes).max(RECORD_OVERHEAD + entry_bytes);
+        // A list that grows is left to a way which may keep more registers.
+        let may_open = self.stage == Stage::Up
+            && !self.batch.is_open()
+            && (self.batch.listed || dirty.len() < dirty.capacity());
+        let Some(offset) = self.producer.reserve_at_once(room as u64).filter(|_| may_open) else {
+            return false;
+        };
+        self.open(offset, room, dirty);
+        true
+    }
+
+    /// Writes an entry into a record that is opened for it, where nothing is in the way of that, and without the call of a function
+    /// that copies: false also when the payload is too long for that.
+    #[inline(always)]
+    pub fn append_brief_to_new(
+        &mut self,
+        header: u64,
+        payload: &[u8],
+        batch_bytes: usize,
+        dirty: &mut Vec<u16>,
+    ) -> bool {
+        payload.len() <= BRIEF_BYTES
+            && self.open_at_once(WORD_BYTES + BRIEF_BYTES, batch_bytes, dirty)
+            && self.append_brief(header, payload)
     }
 
     /// Publishes the open record, if there is one.
@@ -189,13 +220,7 @@ impl<D: LaneDriver> Outbound<D> {
             return true;
         }
         let entry_bytes = WORD_BYTES + padded(payload.len());
-        let room = session.batch.next_bytes(self.config.batch_bytes).max(RECORD_OVERHEAD + entry_bytes);
-        // As `open_record`, where nothing is in the way of it.
-        if session.stage == Stage::Up
-            && !session.batch.is_open()
-            && let Some(offset) = session.producer.reserve_at_once(room as u64)
-        {
-            session.open(offset, room, &mut self.dirty);
+        if session.open_at_once(entry_bytes, self.config.batch_bytes, &mut self.dirty) {
             return session.append(header, payload);
         }
         self.append_to_another(slot, header, payload)

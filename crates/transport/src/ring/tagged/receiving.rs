@@ -130,13 +130,14 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Widens the peer's window when enough was consumed. Without room in the ring the need stays.
-    #[inline]
+    #[inline(always)]
     pub fn return_message_credit_if_due(&mut self, slot: usize) {
         if self.sessions[slot].mail.receive_window.credit_is_due() {
             self.return_message_credit(slot);
         }
     }
 
+    #[inline(never)]
     fn return_message_credit(&mut self, slot: usize) {
         if self.sessions[slot].stage != Stage::Up || !self.make_room(slot, WORD_BYTES) {
             return self.note_need();

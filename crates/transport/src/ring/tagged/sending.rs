@@ -44,8 +44,16 @@ impl<D: LaneDriver> Outbound<D> {
         self.send_in_record(slot, header, payload)
     }
 
+    /// Sends a message that goes into a record now, most likely into one that is opened for it.
     #[inline(never)]
     fn send_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        let session = &mut self.sessions[slot];
+        if !self.tracer.is_on()
+            && session.append_brief_to_new(header, payload, self.config.batch_bytes, &mut self.dirty)
+        {
+            session.mail.send(lines(payload.len()));
+            return true;
+        }
         let submitted = self.tracer.begin();
         if !self.append_to_record(slot, header, payload) {
             return false;
