@@ -12,7 +12,8 @@ use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::{Burst, DownReason, Sink};
 
-/// The most records that one poll reads from one peer, so that no peer can keep the others waiting.
+/// The most records that one poll reads from one peer, so that no peer can keep the others waiting: so many with a single message,
+/// and so many of all kinds behind them.
 const RECORDS_PER_POLL: usize = 16;
 
 /// After so many bytes in blocks a poll reads no more from a peer.
