@@ -4,7 +4,8 @@ use farcall_driver::{Block, BlockDescriptor, LaneDriver, Record};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES};
 
-use super::inbound::{CUT_SHORT, Flow, TOO_LONG};
+use super::flow::Flow;
+use super::inbound::{CUT_SHORT, TOO_LONG};
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, reason_of};
 use crate::mail::Verdict;

@@ -6,6 +6,7 @@
 use farcall_driver::{LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
+use super::flow::{Flow, Last};
 use super::outbound::Outbound;
 use super::session::{Reading, reason_of};
 use crate::mail::Verdict;
@@ -21,27 +22,6 @@ const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
 
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
-
-/// Whether to look for more behind an entry or a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    Continue,
-    /// Not in this poll.
-    Stop,
-    /// Not before the block is here that the entry names.
-    Halt,
-}
-
-/// What a record ended with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Last {
-    /// Messages that somebody waited for.
-    Expected,
-    /// An entry that was looked at by itself.
-    Entry(EntryKind),
-    /// Calls, or nothing.
-    Other,
-}
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects may be left
@@ -73,15 +53,10 @@ impl<D: LaneDriver> Outbound<D> {
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let session = &mut self.sessions[slot];
-        let record = match receiver.peek(session.consumer.offset()) {
-            Ok(None) => return 0,
-            Ok(Some(record)) => record,
-            Err(fault) => {
-                self.doom(slot, reason_of(fault));
-                return 0;
-            }
+        let Some(record) = self.next_record(slot, receiver) else {
+            return 0;
         };
+        let session = &mut self.sessions[slot];
         session.finds = session.finds.saturating_add(1);
         if record.word(0).and_then(BatchHeader::of_single_entry).is_none() {
             return self.receive_records(slot, receiver, record, patience, sink);
@@ -90,6 +65,15 @@ impl<D: LaneDriver> Outbound<D> {
             return 1;
         }
         self.receive_single_messages(slot, receiver, record, patience, sink)
+    }
+
+    /// What the peer has published next; a lane with a fault costs the session.
+    #[inline(always)]
+    fn next_record<'r>(&mut self, slot: usize, receiver: &'r D::Receiver) -> Option<Record<'r>> {
+        receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
+            self.doom(slot, reason_of(fault));
+            None
+        })
     }
 
     /// Hands records to the sink that have one message each, as long as they follow each other, and then what else follows.
@@ -120,14 +104,10 @@ impl<D: LaneDriver> Outbound<D> {
             if self.flow_behind(slot, 1, Last::Expected) == Flow::Stop || records == RECORDS_PER_POLL {
                 return records;
             }
-            record = match receiver.peek(self.sessions[slot].consumer.offset()) {
-                Ok(Some(record)) => record,
-                Ok(None) => return records,
-                Err(fault) => {
-                    self.doom(slot, reason_of(fault));
-                    return records;
-                }
+            let Some(next) = self.next_record(slot, receiver) else {
+                return records;
             };
+            record = next;
         }
     }
 
@@ -176,14 +156,10 @@ impl<D: LaneDriver> Outbound<D> {
             if records == RECORDS_PER_POLL || self.block_bytes_read >= BLOCK_BYTES_PER_POLL {
                 return records;
             }
-            record = match receiver.peek(self.sessions[slot].consumer.offset()) {
-                Ok(None) => return records,
-                Ok(Some(record)) => record,
-                Err(fault) => {
-                    self.doom(slot, reason_of(fault));
-                    return records;
-                }
+            let Some(next) = self.next_record(slot, receiver) else {
+                return records;
             };
+            record = next;
         }
     }
 
@@ -239,22 +215,6 @@ impl<D: LaneDriver> Outbound<D> {
         }
         self.close_record_of_peer(slot, record)?;
         Ok(self.flow_behind(slot, entries, last))
-    }
-
-    /// Whether to look for more behind a record of so many entries.
-    #[inline]
-    fn flow_behind(&self, slot: usize, entries: u16, last: Last) -> Flow {
-        let session = &self.sessions[slot];
-        let is_stream = match (entries, last) {
-            (0, _) => session.waits_for_room(),
-            (1, Last::Entry(kind)) if kind.tells_of_room() => session.waits_for_room(),
-            (1, Last::Entry(EntryKind::RequestBlock)) => true,
-            (1, _) => session.finds > 1 && self.mail.expects_messages(),
-            // What comes next would only be looked at to be left.
-            (_, Last::Expected) => self.mail.expects_messages(),
-            _ => true,
-        };
-        if is_stream { Flow::Continue } else { Flow::Stop }
     }
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.

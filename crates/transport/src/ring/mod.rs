@@ -7,11 +7,13 @@
 //! lane is taken out for so long.
 
 mod ahead;
+mod batch;
 mod copies;
 mod counters;
 mod delivery;
 mod entries;
 mod events;
+mod flow;
 mod inbound;
 mod messages;
 mod outbound;

@@ -3,134 +3,17 @@
 //! A record is opened at the first message for a peer and published at the next flush or when it is full, so that
 //! what a turn of the poll loop produces for one peer costs few publications and one doorbell.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, RECORD_HEADER_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
-use super::RingCounters;
-use super::ahead::Ahead;
-use super::entries::BRIEF_BYTES;
 use super::outbound::Outbound;
-use super::session::{Batch, DESCRIPTOR_BYTES, Message, Session, Stage, encode_descriptor, slot_of};
-use crate::trace::{CallTracer, event};
+use super::session::{DESCRIPTOR_BYTES, Message, Stage, encode_descriptor};
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
 pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
 
 /// The most bytes in a record: its header counts entries in 16 bits, and an entry has at least a word.
 pub const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
-
-impl<S: LaneSender> Session<S> {
-    /// Whether credit has to go back, and no record is about to carry it.
-    #[inline(always)]
-    pub fn must_return_credit(&self) -> bool {
-        !self.batch.is_open() && self.consumer.credit_is_due()
-    }
-
-    /// Opens a record, and lists the session for the next flush.
-    #[inline(always)]
-    fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
-        // Who only sends claims what records to come will need, too. In a conversation each line claimed is time between a
-        // message and its answer: so many as this record needs, if it is as long as the last.
-        let expected = if self.finds == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
-        self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
-        if !self.batch.listed {
-            dirty.push(slot_of(self.id) as u16);
-        }
-        let first_message = self.mail.sent;
-        self.batch = Batch {
-            offset,
-            used: RECORD_OVERHEAD,
-            room,
-            entries: 0,
-            first_message,
-            listed: true,
-            ..self.batch
-        };
-    }
-
-    /// Opens a record in which an entry of so many bytes is the first, where nothing is in the way of it.
-    #[inline(always)]
-    fn open_at_once(&mut self, entry_bytes: usize, batch_bytes: usize, dirty: &mut Vec<u16>) -> bool {
-        let room = self.batch.next_bytes(batch_bytes).max(RECORD_OVERHEAD + entry_bytes);
-        // A list that grows is left to a way which may keep more registers.
-        let may_open = self.stage == Stage::Up
-            && !self.batch.is_open()
-            && (self.batch.listed || dirty.len() < dirty.capacity());
-        let Some(offset) = self.producer.reserve_at_once(room as u64).filter(|_| may_open) else {
-            return false;
-        };
-        self.open(offset, room, dirty);
-        true
-    }
-
-    /// Writes an entry into a record that is opened for it, where nothing is in the way of that, and without the call of a function
-    /// that copies: false also when the payload is too long for that.
-    #[inline(always)]
-    pub fn append_brief_to_new(
-        &mut self,
-        header: u64,
-        payload: &[u8],
-        batch_bytes: usize,
-        dirty: &mut Vec<u16>,
-    ) -> bool {
-        payload.len() <= BRIEF_BYTES
-            && self.open_at_once(WORD_BYTES + BRIEF_BYTES, batch_bytes, dirty)
-            && self.append_brief(header, payload)
-    }
-
-    /// Publishes the open record, if there is one.
-    #[inline(always)]
-    fn publish(&mut self, tracer: &CallTracer, counters: &RingCounters, ahead: &mut Ahead) {
-        // Each by itself: entries were counted a moment ago, and a load of all at once would wait for those stores.
-        let Batch { offset, used, entries, .. } = self.batch;
-        if used == 0 {
-            return;
-        }
-        self.batch.close();
-        // It was opened for a message for which there was no block memory.
-        if entries == 0 && !self.consumer.credit_is_due() {
-            return;
-        }
-        let now = tracer.begin_shared();
-        let sender = self.sender.as_mut().expect("sessions with an open record are up");
-        let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
-        sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
-        let next_offset = self.producer.advance(used as u64);
-        sender.publish(offset, used, next_offset);
-        if let Some(now) = now {
-            // The peer need not wait for it.
-            self.mark_transmitted(offset, used, entries, tracer, now);
-        }
-        if used > RUNWAY_BYTES {
-            ahead.expect_record(slot_of(self.id), next_offset, used);
-        }
-        counters.records_sent.increment();
-    }
-
-    /// Marks the messages in the record just published, which its entries name.
-    #[cold]
-    fn mark_transmitted(&mut self, offset: usize, used: usize, entries: u16, tracer: &CallTracer, now: u64) {
-        tracer.mark_held_reply(now);
-        let (id, first_message) = (self.id, self.batch.first_message);
-        let record = self.sender.as_mut().expect("open records have a sender").record(offset, used);
-        let (mut at, mut message) = (WORD_BYTES, first_message);
-        for _ in 0..entries {
-            let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
-            let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
-            at += WORD_BYTES + padded(usize::from(entry.length));
-            let (event, number) = match entry.kind {
-                EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_TRANSMITTED, entry.call),
-                EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_TRANSMITTED, entry.call),
-                EntryKind::Message | EntryKind::MessageBlock => {
-                    message = message.wrapping_add(1);
-                    (event::MESSAGE_TRANSMITTED, message.wrapping_sub(1))
-                }
-                _ => continue,
-            };
-            tracer.mark_at(now, event, number, id);
-        }
-    }
-}
 
 impl<D: LaneDriver> Outbound<D> {
     /// Publishes all open records, after what waits has been given its chance.

@@ -6,6 +6,7 @@ use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
+use super::batch::Batch;
 use crate::mail::Correspondent;
 use crate::waiting::WaitingPayload;
 use crate::{DownReason, SessionId};
@@ -24,62 +25,6 @@ pub enum Stage {
     Opening,
     /// Messages flow.
     Up,
-}
-
-/// The record that is being filled.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Batch {
-    /// Offset in the ring.
-    pub offset: usize,
-    /// Bytes used so far, headers included; 0 when no record is open.
-    pub used: usize,
-    /// Bytes that may be used.
-    pub room: usize,
-    /// Entries so far.
-    pub entries: u16,
-    /// The number of the first tagged message in it, if there is one.
-    pub first_message: u32,
-    /// Whether the session is listed for the next flush.
-    pub listed: bool,
-    /// Bytes that the next record may have because others were filled since the last flush.
-    pub grown: usize,
-    /// Bytes of the last record.
-    pub last: usize,
-}
-
-/// Records grow to so many bytes while a turn fills one after the other. From about half of that on, they are copied into the
-/// ring in a way that does not fetch the lines that the peer has read.
-const GROWN_BYTES_MAX: usize = 16 << 10;
-
-impl Batch {
-    /// Whether a record is open.
-    #[inline]
-    pub fn is_open(&self) -> bool {
-        self.used > 0
-    }
-
-    /// How many bytes the next record may have, if the first after a flush has `bytes`. Each that is published costs
-    /// transfers of its first line, which the peer looks at, to and fro, and a long one is copied faster; short ones let the
-    /// peer begin early. So they begin short and grow.
-    #[inline]
-    pub fn next_bytes(&self, bytes: usize) -> usize {
-        bytes.max(self.grown)
-    }
-
-    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
-    /// was opened for a credit, takes nothing back.
-    #[inline]
-    pub fn note_filled(&mut self) {
-        if self.is_open() {
-            self.grown = self.grown.max(GROWN_BYTES_MAX.min(2 * self.room));
-        }
-    }
-
-    /// No record is open any more; the rest is of the last one.
-    #[inline]
-    pub fn close(&mut self) {
-        (self.last, self.used, self.room) = (self.used, 0, 0);
-    }
 }
 
 /// A message without its payload.

@@ -1,0 +1,180 @@
+//! The record of a session that is being filled: from where it is opened in the ring to where the peer may read it.
+
+use farcall_driver::{LaneSender, RUNWAY_BYTES};
+use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, WORD_BYTES, padded};
+
+use super::RingCounters;
+use super::ahead::Ahead;
+use super::entries::BRIEF_BYTES;
+use super::records::RECORD_OVERHEAD;
+use super::session::{Session, Stage, slot_of};
+use crate::trace::{CallTracer, event};
+
+/// The record that is being filled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Batch {
+    /// Offset in the ring.
+    pub offset: usize,
+    /// Bytes used so far, headers included; 0 when no record is open.
+    pub used: usize,
+    /// Bytes that may be used.
+    pub room: usize,
+    /// Entries so far.
+    pub entries: u16,
+    /// The number of the first tagged message in it, if there is one.
+    pub first_message: u32,
+    /// Whether the session is listed for the next flush.
+    pub listed: bool,
+    /// Bytes that the next record may have because others were filled since the last flush.
+    pub grown: usize,
+    /// Bytes of the last record.
+    pub last: usize,
+}
+
+/// Records grow to so many bytes while a turn fills one after the other. From about half of that on, they are copied into the
+/// ring in a way that does not fetch the lines that the peer has read.
+const GROWN_BYTES_MAX: usize = 16 << 10;
+
+impl Batch {
+    /// Whether a record is open.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.used > 0
+    }
+
+    /// How many bytes the next record may have, if the first after a flush has `bytes`. Each that is published costs
+    /// transfers of its first line, which the peer looks at, to and fro, and a long one is copied faster; short ones let the
+    /// peer begin early. So they begin short and grow.
+    #[inline]
+    pub fn next_bytes(&self, bytes: usize) -> usize {
+        bytes.max(self.grown)
+    }
+
+    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
+    /// was opened for a credit, takes nothing back.
+    #[inline]
+    pub fn note_filled(&mut self) {
+        if self.is_open() {
+            self.grown = self.grown.max(GROWN_BYTES_MAX.min(2 * self.room));
+        }
+    }
+
+    /// No record is open any more; the rest is of the last one.
+    #[inline]
+    pub fn close(&mut self) {
+        (self.last, self.used, self.room) = (self.used, 0, 0);
+    }
+}
+
+impl<S: LaneSender> Session<S> {
+    /// Whether credit has to go back, and no record is about to carry it.
+    #[inline(always)]
+    pub fn must_return_credit(&self) -> bool {
+        !self.batch.is_open() && self.consumer.credit_is_due()
+    }
+
+    /// Opens a record, and lists the session for the next flush.
+    #[inline(always)]
+    pub fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
+        // Who only sends claims what records to come will need, too. In a conversation each line claimed is time between a
+        // message and its answer: so many as this record needs, if it is as long as the last.
+        let expected = if self.finds == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
+        self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
+        if !self.batch.listed {
+            dirty.push(slot_of(self.id) as u16);
+        }
+        let first_message = self.mail.sent;
+        self.batch = Batch {
+            offset,
+            used: RECORD_OVERHEAD,
+            room,
+            entries: 0,
+            first_message,
+            listed: true,
+            ..self.batch
+        };
+    }
+
+    /// Opens a record in which an entry of so many bytes is the first, where nothing is in the way of it.
+    #[inline(always)]
+    pub fn open_at_once(&mut self, entry_bytes: usize, batch_bytes: usize, dirty: &mut Vec<u16>) -> bool {
+        let room = self.batch.next_bytes(batch_bytes).max(RECORD_OVERHEAD + entry_bytes);
+        // A list that grows is left to a way which may keep more registers.
+        let may_open = self.stage == Stage::Up
+            && !self.batch.is_open()
+            && (self.batch.listed || dirty.len() < dirty.capacity());
+        let Some(offset) = self.producer.reserve_at_once(room as u64).filter(|_| may_open) else {
+            return false;
+        };
+        self.open(offset, room, dirty);
+        true
+    }
+
+    /// Writes an entry into a record that is opened for it, where nothing is in the way of that, and without the call of a function
+    /// that copies: false also when the payload is too long for that.
+    #[inline(always)]
+    pub fn append_brief_to_new(
+        &mut self,
+        header: u64,
+        payload: &[u8],
+        batch_bytes: usize,
+        dirty: &mut Vec<u16>,
+    ) -> bool {
+        payload.len() <= BRIEF_BYTES
+            && self.open_at_once(WORD_BYTES + BRIEF_BYTES, batch_bytes, dirty)
+            && self.append_brief(header, payload)
+    }
+
+    /// Publishes the open record, if there is one.
+    #[inline(always)]
+    pub fn publish(&mut self, tracer: &CallTracer, counters: &RingCounters, ahead: &mut Ahead) {
+        // Each by itself: entries were counted a moment ago, and a load of all at once would wait for those stores.
+        let Batch { offset, used, entries, .. } = self.batch;
+        if used == 0 {
+            return;
+        }
+        self.batch.close();
+        // It was opened for a message for which there was no block memory.
+        if entries == 0 && !self.consumer.credit_is_due() {
+            return;
+        }
+        let now = tracer.begin_shared();
+        let sender = self.sender.as_mut().expect("sessions with an open record are up");
+        let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
+        sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
+        let next_offset = self.producer.advance(used as u64);
+        sender.publish(offset, used, next_offset);
+        if let Some(now) = now {
+            // The peer need not wait for it.
+            self.mark_transmitted(offset, used, entries, tracer, now);
+        }
+        if used > RUNWAY_BYTES {
+            ahead.expect_record(slot_of(self.id), next_offset, used);
+        }
+        counters.records_sent.increment();
+    }
+
+    /// Marks the messages in the record just published, which its entries name.
+    #[cold]
+    fn mark_transmitted(&mut self, offset: usize, used: usize, entries: u16, tracer: &CallTracer, now: u64) {
+        tracer.mark_held_reply(now);
+        let (id, first_message) = (self.id, self.batch.first_message);
+        let record = self.sender.as_mut().expect("open records have a sender").record(offset, used);
+        let (mut at, mut message) = (WORD_BYTES, first_message);
+        for _ in 0..entries {
+            let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
+            let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
+            at += WORD_BYTES + padded(usize::from(entry.length));
+            let (event, number) = match entry.kind {
+                EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_TRANSMITTED, entry.call),
+                EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_TRANSMITTED, entry.call),
+                EntryKind::Message | EntryKind::MessageBlock => {
+                    message = message.wrapping_add(1);
+                    (event::MESSAGE_TRANSMITTED, message.wrapping_sub(1))
+                }
+                _ => continue,
+            };
+            tracer.mark_at(now, event, number, id);
+        }
+    }
+}
