@@ -35,6 +35,9 @@ pub struct Batch {
 /// ring in a way that does not fetch the lines that the peer has read.
 const GROWN_BYTES_MAX: usize = 16 << 10;
 
+/// How many calls are under way is remembered for about so many records.
+const RECENT_RECORDS: usize = 16;
+
 impl Batch {
     /// Whether a record is open.
     #[inline]
@@ -50,15 +53,6 @@ impl Batch {
         bytes.max(self.grown)
     }
 
-    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
-    /// was opened for a credit, takes nothing back.
-    #[inline]
-    pub fn note_filled(&mut self) {
-        if self.is_open() {
-            self.grown = self.grown.max(GROWN_BYTES_MAX.min(2 * self.room));
-        }
-    }
-
     /// No record is open any more; the rest is of the last one.
     #[inline]
     pub fn close(&mut self) {
@@ -67,10 +61,38 @@ impl Batch {
 }
 
 impl<S: LaneSender> Session<S> {
+    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
+    /// was opened for a credit, takes nothing back.
+    ///
+    /// Calls do not make records grow: as many as are under way would soon be in one of them, and then both sides work in turn.
+    #[inline]
+    pub fn note_filled(&mut self) {
+        let batch = &mut self.batch;
+        if batch.is_open() && batch.first_message != self.mail.sent {
+            batch.grown = batch.grown.max(GROWN_BYTES_MAX.min(2 * batch.room));
+        }
+    }
+
     /// Whether credit has to go back, and no record is about to carry it.
     #[inline(always)]
     pub fn must_return_credit(&self) -> bool {
         !self.batch.is_open() && self.consumer.credit_is_due()
+    }
+
+    /// How many bytes a record may have whose first entry is this one, if others may have `batch_bytes`.
+    ///
+    /// Of requests it has room for half as many as are under way, or were not long ago: with all of them in one record, the
+    /// caller would have nothing to do while they are answered, and the peer nothing while the next are made.
+    #[inline(always)]
+    pub fn batch_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
+        match EntryHeader::of_call(header) {
+            Some(EntryHeader { kind: EntryKind::Request, .. }) => {
+                let recent = self.recent_calls;
+                self.recent_calls = self.unanswered_calls.max(recent - recent.div_ceil(RECENT_RECORDS));
+                batch_bytes.min(RECORD_OVERHEAD + self.recent_calls / 2 * entry_bytes)
+            }
+            _ => batch_bytes,
+        }
     }
 
     /// Opens a record, and lists the session for the next flush.

@@ -103,16 +103,17 @@ impl<D: LaneDriver> Outbound<D> {
             return true;
         }
         let entry_bytes = WORD_BYTES + padded(payload.len());
-        if session.open_at_once(entry_bytes, self.config.batch_bytes, &mut self.dirty) {
+        let batch_bytes = session.batch_bytes(header, entry_bytes, self.config.batch_bytes);
+        if session.open_at_once(entry_bytes, batch_bytes, &mut self.dirty) {
             return session.append(header, payload);
         }
-        self.append_to_another(slot, header, payload)
+        self.append_to_another(slot, header, payload, batch_bytes)
     }
 
     #[inline(never)]
-    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8], batch_bytes: usize) -> bool {
         self.sessions[slot].stage == Stage::Up
-            && self.open_record(slot, WORD_BYTES + padded(payload.len()))
+            && self.open_record(slot, WORD_BYTES + padded(payload.len()), batch_bytes)
             && self.sessions[slot].append(header, payload)
     }
 
@@ -120,14 +121,14 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     pub fn make_room(&mut self, slot: usize, bytes: usize) -> bool {
         let batch = &self.sessions[slot].batch;
-        batch.used + bytes <= batch.room || self.open_record(slot, bytes)
+        batch.used + bytes <= batch.room || self.open_record(slot, bytes, self.config.batch_bytes)
     }
 
     #[inline(never)]
-    fn open_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
-        let batch = &mut self.sessions[slot].batch;
-        batch.note_filled();
-        let bytes_max = batch.next_bytes(self.config.batch_bytes);
+    fn open_record(&mut self, slot: usize, entry_bytes: usize, batch_bytes: usize) -> bool {
+        let session = &mut self.sessions[slot];
+        session.note_filled();
+        let bytes_max = session.batch.next_bytes(batch_bytes);
         self.publish(slot);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
         loop {

@@ -118,6 +118,8 @@ pub struct Session<S> {
     pub reading: Option<Reading>,
     /// Our calls that have no response yet.
     pub unanswered_calls: usize,
+    /// How many there were at most when records were opened for some, not long ago.
+    pub recent_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
     pub unanswered_requests: usize,
     /// Blocks that were lent to the peer and have not come back.
@@ -158,6 +160,7 @@ impl<S> Session<S> {
             finds: 0,
             reading: None,
             unanswered_calls: 0,
+            recent_calls: 0,
             unanswered_requests: 0,
             lent_blocks: 0,
             is_worth_waiting_for: true,
