@@ -1,14 +1,18 @@
 //! Where measurements run: the two cores, how far they are apart, and the bare loops beside each exchange.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall_limit::{
     CorePair, CoresError, DATAGRAM_BYTES_MAX, DistanceProbe, Effort, Latency, LimitError, MessagePlan,
-    UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, ping_pong, udp_ping_pong,
+    UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, crowding, ping_pong, udp_ping_pong,
 };
 
 use crate::exchange::{Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_with};
 use crate::msgrate::MessageRateError;
+use crate::regime::Standing;
 
 /// Why something could not be measured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +75,22 @@ impl Bench {
     /// How far they are apart, in nanoseconds there and back.
     pub fn distance_nanos(&self) -> Result<f64, BenchError> {
         Ok(self.probe.measure()?.trimmed_mean_nanos)
+    }
+
+    /// How far they are apart, and whether somebody else uses them; that is not known of every processor.
+    pub fn standing(&self) -> Result<Standing, BenchError> {
+        Ok(Standing { distance_nanos: self.distance_nanos()?, is_crowded: self.are_crowded()? })
+    }
+
+    /// Waits until nobody else uses the two cores, for so long at most.
+    pub fn wait_until_alone(&self, at_most: Duration) -> Result<(), BenchError> {
+        let begun = Instant::now();
+        while begun.elapsed() < at_most && self.are_crowded()? {}
+        Ok(())
+    }
+
+    fn are_crowded(&self) -> Result<bool, BenchError> {
+        Ok(crowding(self.cores)?.is_some_and(|crowding| crowding.is_crowded()))
     }
 
     /// Where processes run.

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::random::Random;
-use crate::regime::{Regime, regime_between};
+use crate::regime::{Regime, Standing, regime_between};
 
 /// One block that counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,13 +19,13 @@ pub struct Block<T> {
     pub found: Vec<T>,
 }
 
-/// How far the cores were apart around one block: the reference by which drift of the machine shows.
+/// How the cores stood around one block: the reference by which drift of the machine shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distance {
-    /// A cache line's way there and back before the block, in nanoseconds.
-    pub before_nanos: f64,
-    /// The same after it.
-    pub after_nanos: f64,
+    /// Before the block.
+    pub before: Standing,
+    /// After it.
+    pub after: Standing,
     /// When the block began, after the experiment did.
     pub began: Duration,
     /// Whether the block counts.
@@ -33,18 +33,18 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// Measures the distance before and after some `work` of an experiment that has `begun`.
-    pub fn around<T, E>(
+    /// Looks at the cores before and after some `work` of an experiment that has `begun`.
+    pub fn around<T, E, S: Into<Standing>>(
         begun: Instant,
-        mut distance_nanos: impl FnMut() -> Result<f64, E>,
+        mut standing: impl FnMut() -> Result<S, E>,
         work: impl FnOnce() -> Result<T, E>,
     ) -> Result<(T, Self), E> {
         let began = begun.elapsed();
-        let before_nanos = distance_nanos()?;
+        let before = standing()?.into();
         let done = work()?;
-        let after_nanos = distance_nanos()?;
-        let kept = regime_between(before_nanos, after_nanos).is_some();
-        Ok((done, Self { before_nanos, after_nanos, began, kept }))
+        let after = standing()?.into();
+        let kept = regime_between(before, after).is_some();
+        Ok((done, Self { before, after, began, kept }))
     }
 }
 
@@ -53,7 +53,7 @@ impl Distance {
 pub struct Blocks<T> {
     /// Those that count.
     pub kept: Vec<Block<T>>,
-    /// How many were discarded because the cores moved.
+    /// How many were discarded because the cores moved, or others came to them or went.
     pub discarded: usize,
     /// The reference around every block, also of those that were discarded.
     pub distances: Vec<Distance>,
@@ -66,18 +66,17 @@ impl<T> Blocks<T> {
         Self { kept: Vec::new(), discarded: 0, distances: Vec::new(), begun: Instant::now() }
     }
 
-    /// Runs one block: the arms in the given `order`, each once by `measure`, between two measurements of how far the
-    /// cores are apart.
-    pub fn run<E>(
+    /// Runs one block: the arms in the given `order`, each once by `measure`, between two looks at how the cores stand.
+    pub fn run<E, S: Into<Standing>>(
         &mut self,
         order: &[usize],
-        distance_nanos: impl FnMut() -> Result<f64, E>,
+        standing: impl FnMut() -> Result<S, E>,
         mut measure: impl FnMut(usize) -> Result<T, E>,
     ) -> Result<(), E> {
         let work = || order.iter().map(|&arm| Ok((arm, measure(arm)?))).collect();
-        let (found, distance) = Distance::around(self.begun, distance_nanos, work)?;
+        let (found, distance) = Distance::around(self.begun, standing, work)?;
         self.distances.push(distance);
-        match regime_between(distance.before_nanos, distance.after_nanos) {
+        match regime_between(distance.before, distance.after) {
             Some(regime) => self.kept.push(Block { regime, found: in_order_of_arms(found) }),
             None => self.discarded += 1,
         }
@@ -86,15 +85,15 @@ impl<T> Blocks<T> {
 
     /// The regime that most of the kept blocks were in.
     pub fn main_regime(&self) -> Option<Regime> {
-        let near = self.kept.iter().filter(|block| block.regime == Regime::Near).count();
-        let main = if near * 2 >= self.kept.len() { Regime::Near } else { Regime::Far };
-        (!self.kept.is_empty()).then_some(main)
+        let blocks = |regime: &Regime| self.kept.iter().filter(|block| block.regime == *regime).count();
+        // Of several the last is taken.
+        self.regimes().into_iter().rev().max_by_key(blocks)
     }
 
-    /// The regimes in which there are blocks, near first.
+    /// The regimes in which there are blocks, in the order in which they are shown.
     pub fn regimes(&self) -> Vec<Regime> {
         let met = |regime: &Regime| self.kept.iter().any(|block| block.regime == *regime);
-        [Regime::Near, Regime::Far].into_iter().filter(met).collect()
+        Regime::ALL.into_iter().filter(met).collect()
     }
 
     /// What the arm found in each block of the regime.
@@ -175,7 +174,7 @@ mod tests {
     /// A block of two arms in which the distance was first `before`, then `after`.
     fn block(blocks: &mut Blocks<usize>, before: f64, after: f64) {
         let mut distances = [before, after].into_iter();
-        let distance = || Ok::<_, Infallible>(distances.next().expect("two a block"));
+        let distance = || Ok::<f64, Infallible>(distances.next().expect("two a block"));
         let Ok(()) = blocks.run(&[1, 0], distance, |arm| Ok(arm * 10));
     }
 

@@ -1,7 +1,8 @@
 //! farcall against what the machine can do: the rows of the performance budget that rest on a limit.
 //!
-//! Each row has two arms. In every block of a row both run once, in random order, between two measurements of the
-//! cores' distance; the row's figure is the ratio of the medians of the blocks in one regime, with its interval.
+//! Each row has two arms. In every block of a row both run once, in random order, between two looks at how far the cores are
+//! apart and whether somebody else uses them; the row's figure is the ratio of the medians of the blocks in one regime, with its
+//! interval.
 
 mod arm;
 mod rows;
@@ -21,7 +22,7 @@ use arm::Arm;
 pub use rows::{Budget, Row, rows};
 pub use verdict::Verdict;
 
-/// How many blocks are tried for each one that is to be kept, while the cores move.
+/// How many blocks are tried for each one that is to be kept, while the cores move or others come and go.
 const TRIES_PER_BLOCK: usize = 3;
 
 /// How the comparison is done.
@@ -35,6 +36,8 @@ pub struct Comparison {
     pub blocks: usize,
     /// How long each arm runs in a block.
     pub arm_lasting: Duration,
+    /// How long to wait before each block, at most, until nobody else uses the cores.
+    pub patience: Duration,
     /// Decides orders and resampling.
     pub seed: u64,
 }
@@ -65,6 +68,7 @@ pub struct RowRun {
     /// How many blocks are to be kept.
     wanted: usize,
     blocks: Blocks<f64>,
+    patience: Duration,
     seed: u64,
 }
 
@@ -74,8 +78,8 @@ impl RowRun {
         let arms = row.arms(comparison, bench)?;
         let blocks = comparison.blocks * TRIES_PER_BLOCK;
         let orders = Plan { arms: arms.len(), blocks, seed: comparison.seed }.orders().into_iter();
-        let (wanted, seed) = (comparison.blocks, comparison.seed);
-        Ok(Self { row, arms, orders, wanted, blocks: Blocks::new(), seed })
+        let &Comparison { blocks: wanted, patience, seed, .. } = comparison;
+        Ok(Self { row, arms, orders, wanted, blocks: Blocks::new(), patience, seed })
     }
 
     /// The row.
@@ -99,15 +103,16 @@ impl RowRun {
             return Ok(());
         }
         let Some(order) = self.orders.next() else { return Ok(()) };
-        self.blocks.run(&order, || bench.distance_nanos(), |arm| self.arms[arm].measure(bench))
+        bench.wait_until_alone(self.patience)?;
+        self.blocks.run(&order, || bench.standing(), |arm| self.arms[arm].measure(bench))
     }
 
-    /// How far the cores were apart, around every block.
+    /// How the cores stood around every block.
     pub fn distances(&self) -> &[Distance] {
         &self.blocks.distances
     }
 
-    /// Blocks during which the cores moved.
+    /// Blocks during which the cores moved, or others came to them or went.
     pub fn discarded(&self) -> usize {
         self.blocks.discarded
     }

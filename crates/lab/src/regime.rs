@@ -1,9 +1,10 @@
-//! Near and far: where a virtual machine's host has put its cores.
+//! Near and far: where a virtual machine's host has put its cores; and crowded, when somebody else uses them, too.
 //!
 //! A cache line goes to a core that shares a cache, and comes back, in about 100 ns, and to one that does not in 250
 //! to 500 ns. The host moves cores at will, some every minute. All figures about short messages follow, so a
 //! measurement states its regime, figures of different regimes are never compared, and one during which the cores
-//! moved is void.
+//! moved is void. The same is true of a core whose other thread somebody uses: there what is bound by instructions takes up to
+//! twice as long, and what waits for lines does not.
 
 use core::fmt;
 
@@ -14,37 +15,81 @@ const NEAR_NANOS_MAX: f64 = 200.0;
 /// vary by up to a third, with the place of the line in the shared cache.
 const MOVED_RATIO: f64 = 1.5;
 
-/// How far two cores are apart.
+/// How two cores stand to each other, and to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Regime {
     /// They share a cache.
     Near,
     /// They do not.
     Far,
+    /// They share a cache, and one of them also works for somebody else.
+    NearCrowded,
+    /// They do not, and one of them also works for somebody else.
+    FarCrowded,
+}
+
+/// What was seen of two cores at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// The time of a cache line there and back.
+    pub distance_nanos: f64,
+    /// Whether somebody else uses one of them, if that was looked at.
+    pub is_crowded: bool,
+}
+
+impl From<f64> for Standing {
+    /// Only the distance is known.
+    fn from(distance_nanos: f64) -> Self {
+        Self { distance_nanos, is_crowded: false }
+    }
 }
 
 impl Regime {
-    /// The regime in which a cache line takes `nanos` there and back.
-    pub fn of(nanos: f64) -> Self {
-        if nanos < NEAR_NANOS_MAX { Self::Near } else { Self::Far }
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Near, Self::Far, Self::NearCrowded, Self::FarCrowded];
+
+    /// The one that is shown as `name`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|regime| regime.name() == name)
+    }
+
+    /// The regime of cores that stand like this.
+    pub fn of(standing: Standing) -> Self {
+        match (standing.distance_nanos < NEAR_NANOS_MAX, standing.is_crowded) {
+            (true, false) => Self::Near,
+            (false, false) => Self::Far,
+            (true, true) => Self::NearCrowded,
+            (false, true) => Self::FarCrowded,
+        }
+    }
+}
+
+impl Regime {
+    /// As which it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::NearCrowded => "near-crowded",
+            Self::FarCrowded => "far-crowded",
+        }
     }
 }
 
 impl fmt::Display for Regime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Near => "near",
-            Self::Far => "far",
-        })
+        f.pad(self.name())
     }
 }
 
-/// The regime throughout a measurement, from the distances before and after it; `None` when the cores moved.
-pub fn regime_between(before_nanos: f64, after_nanos: f64) -> Option<Regime> {
-    let (short, long) =
-        if before_nanos < after_nanos { (before_nanos, after_nanos) } else { (after_nanos, before_nanos) };
-    let steady = long <= short * MOVED_RATIO && Regime::of(short) == Regime::of(long);
-    steady.then(|| Regime::of(long))
+/// The regime throughout a measurement, from what was seen before and after it; `None` when the cores moved, or others came to
+/// them or went.
+pub fn regime_between(before: impl Into<Standing>, after: impl Into<Standing>) -> Option<Regime> {
+    let (before, after) = (before.into(), after.into());
+    let short = before.distance_nanos.min(after.distance_nanos);
+    let long = before.distance_nanos.max(after.distance_nanos);
+    let steady = long <= short * MOVED_RATIO && Regime::of(before) == Regime::of(after);
+    steady.then(|| Regime::of(after))
 }
 
 #[cfg(test)]
@@ -63,5 +108,22 @@ mod tests {
         assert_eq!(regime_between(270.0, 75.0), None);
         assert_eq!(regime_between(190.0, 210.0), None, "regimes are not mixed, however small the step");
         assert_eq!(regime_between(250.0, 500.0), None);
+    }
+
+    #[test]
+    fn crowded_cores_are_a_regime_of_their_own() {
+        let crowded = |distance_nanos| Standing { distance_nanos, is_crowded: true };
+        assert_eq!(regime_between(crowded(110.0), crowded(130.0)), Some(Regime::NearCrowded));
+        assert_eq!(regime_between(crowded(300.0), crowded(310.0)), Some(Regime::FarCrowded));
+        assert_eq!(regime_between(crowded(110.0), 110.0), None, "others went meanwhile");
+        assert_eq!(regime_between(110.0, crowded(110.0)), None, "others came meanwhile");
+    }
+
+    #[test]
+    fn each_is_found_by_its_name() {
+        for regime in Regime::ALL {
+            assert_eq!(Regime::named(&regime.to_string()), Some(regime));
+        }
+        assert_eq!(Regime::named("nearby"), None);
     }
 }

@@ -10,6 +10,7 @@
 
 mod bandwidth;
 mod cores;
+mod crowding;
 mod distance;
 mod effort;
 mod error;
@@ -26,6 +27,7 @@ mod udp;
 
 pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, read_every_word, stream};
 pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
+pub use crowding::{Crowding, crowding};
 pub use distance::{CoreDistance, DistanceProbe, core_distance, line_ping_pong};
 pub use effort::Effort;
 pub use error::LimitError;

@@ -270,9 +270,7 @@ impl Entry {
     pub fn outcome(&self, metrics: usize) -> Option<(Option<Regime>, Outcome)> {
         let regime = match self.regime.as_deref() {
             None => None,
-            Some("near") => Some(Regime::Near),
-            Some("far") => Some(Regime::Far),
-            Some(_) => return None,
+            Some(name) => Some(Regime::named(name)?),
         };
         let outcome = match (&self.values, &self.failure) {
             (Some(values), None) if values.len() == metrics => Outcome::Measured(values.clone()),

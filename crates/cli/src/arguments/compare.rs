@@ -31,6 +31,9 @@ pub struct Compare {
     /// Seconds that each side of a row runs in a block, beside what a peer takes to start
     #[arg(long, default_value = "0.1", value_parser = parse_seconds, value_name = "SECONDS")]
     pub seconds_per_block: Duration,
+    /// Seconds to wait, at most, before each block of the limits until nobody else uses the two cores [default: does not wait]
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS")]
+    pub patience: Option<Duration>,
     #[command(flatten)]
     pub tuning: Tuning,
     #[command(flatten)]

@@ -25,6 +25,7 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
         settings,
         blocks: compare.blocks as usize,
         arm_lasting: compare.seconds_per_block,
+        patience: compare.patience.unwrap_or_default(),
         seed: compare.tuning.seed,
     };
     let report = Report::open(compare.output.json.as_ref())?;
@@ -88,7 +89,9 @@ fn show(runs: &[RowRun], bench: &Bench, report: &mut Report) -> Result<(), Failu
     ))?;
     report.line(table.trim_fmt())?;
     let discarded: usize = runs.iter().map(RowRun::discarded).sum();
-    report.line(format_args!("# blocks discarded because the cores moved during them: {discarded}"))
+    report.line(format_args!(
+        "# blocks discarded because the cores moved, or others came to them or went: {discarded}"
+    ))
 }
 
 fn cells(run: &RowRun, outcome: &RowOutcome) -> Vec<String> {

@@ -16,13 +16,14 @@ pub fn record(
     report: &mut Report,
 ) -> Result<(), Failure> {
     for (block, distance) in distances.iter().enumerate() {
-        for (edge, value) in [("before", distance.before_nanos), ("after", distance.after_nanos)] {
+        for (edge, standing) in [("before", distance.before), ("after", distance.after)] {
             let more = json!({
                 "of": of,
                 "block": block,
                 "edge": edge,
                 "block_began_seconds": distance.began.as_secs_f64(),
                 "block_kept": distance.kept,
+                "crowded": standing.is_crowded,
             });
             report.beside(&Record {
                 schema: SCHEMA,
@@ -30,7 +31,7 @@ pub fn record(
                 test: REFERENCE.to_owned(),
                 transport: "limit".to_owned(),
                 name: "distance".to_owned(),
-                value,
+                value: standing.distance_nanos,
                 unit: Unit::Nanoseconds,
                 statistic: Statistic::TrimmedMean,
                 samples: 1,

@@ -43,7 +43,7 @@ pub fn run(arguments: &BenchKvArguments) -> Result<(), Failure> {
         progress.step();
         let mut show = || match &mut sweep {
             Some(sweep) => sweep.show_points(&bench, &results, &mut report),
-            None => show_runs(&bench, distance.after_nanos, &results, &mut report),
+            None => show_runs(&bench, distance.after.distance_nanos, &results, &mut report),
         };
         progress.suspend(&mut show)?;
         progress.suspend(|| {
