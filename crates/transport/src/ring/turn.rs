@@ -55,6 +55,9 @@ impl<D: LaneDriver> Outbound<D> {
             EntryKind::Request => self.deliver_request(slot, entry, &payload, sink)?,
             _ => self.deliver_response(slot, entry, &payload, sink)?,
         }
+        // What is left to do here and in the rest of the poll need not lie between a message and its answer. The doorbell is
+        // rung at the end, for all.
+        self.publish(slot);
         self.counters.records_received.increment();
         let session = &mut self.sessions[slot];
         session.consumer.advance((RECORD_HEADER_BYTES + record_bytes) as u64)?;
