@@ -214,9 +214,6 @@ impl<D: LaneDriver> Outbound<D> {
             entries_read += 1;
         }
         self.close_record_of_peer(slot, record)?;
-        if last == Last::Other {
-            self.publish(slot);
-        }
         Ok(self.flow_behind(slot, entries, last))
     }
 
