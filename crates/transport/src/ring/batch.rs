@@ -53,6 +53,15 @@ impl Batch {
         bytes.max(self.grown)
     }
 
+    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
+    /// was opened for a credit, takes nothing back.
+    #[inline]
+    pub fn note_filled(&mut self) {
+        if self.is_open() {
+            self.grown = self.grown.max(GROWN_BYTES_MAX.min(2 * self.room));
+        }
+    }
+
     /// No record is open any more; the rest is of the last one.
     #[inline]
     pub fn close(&mut self) {
@@ -61,37 +70,26 @@ impl Batch {
 }
 
 impl<S: LaneSender> Session<S> {
-    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
-    /// was opened for a credit, takes nothing back.
-    ///
-    /// Calls do not make records grow: as many as are under way would soon be in one of them, and then both sides work in turn.
-    #[inline]
-    pub fn note_filled(&mut self) {
-        let batch = &mut self.batch;
-        if batch.is_open() && batch.first_message != self.mail.sent {
-            batch.grown = batch.grown.max(GROWN_BYTES_MAX.min(2 * batch.room));
-        }
-    }
-
     /// Whether credit has to go back, and no record is about to carry it.
     #[inline(always)]
     pub fn must_return_credit(&self) -> bool {
         !self.batch.is_open() && self.consumer.credit_is_due()
     }
 
-    /// How many bytes a record may have whose first entry is this one, if others may have `batch_bytes`.
+    /// How many bytes a record may have whose first entry is this one, if the first of a turn may have `batch_bytes`.
     ///
     /// Of requests it has room for half as many as are under way, or were not long ago: with all of them in one record, the
     /// caller would have nothing to do while they are answered, and the peer nothing while the next are made.
     #[inline(always)]
-    pub fn batch_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
+    pub fn record_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
+        let bytes = self.batch.next_bytes(batch_bytes);
         match EntryHeader::of_call(header) {
             Some(EntryHeader { kind: EntryKind::Request, .. }) => {
                 let recent = self.recent_calls;
                 self.recent_calls = self.unanswered_calls.max(recent - recent.div_ceil(RECENT_RECORDS));
-                batch_bytes.min(RECORD_OVERHEAD + self.recent_calls / 2 * entry_bytes)
+                bytes.min(RECORD_OVERHEAD + self.recent_calls / 2 * entry_bytes)
             }
-            _ => batch_bytes,
+            _ => bytes,
         }
     }
 
@@ -117,10 +115,10 @@ impl<S: LaneSender> Session<S> {
         };
     }
 
-    /// Opens a record in which an entry of so many bytes is the first, where nothing is in the way of it.
+    /// Opens a record of up to `bytes` bytes in which an entry of so many is the first, where nothing is in the way of it.
     #[inline(always)]
-    pub fn open_at_once(&mut self, entry_bytes: usize, batch_bytes: usize, dirty: &mut Vec<u16>) -> bool {
-        let room = self.batch.next_bytes(batch_bytes).max(RECORD_OVERHEAD + entry_bytes);
+    pub fn open_at_once(&mut self, entry_bytes: usize, bytes: usize, dirty: &mut Vec<u16>) -> bool {
+        let room = bytes.max(RECORD_OVERHEAD + entry_bytes);
         // A list that grows is left to a way which may keep more registers.
         let may_open = self.stage == Stage::Up
             && !self.batch.is_open()
@@ -143,7 +141,7 @@ impl<S: LaneSender> Session<S> {
         dirty: &mut Vec<u16>,
     ) -> bool {
         payload.len() <= BRIEF_BYTES
-            && self.open_at_once(WORD_BYTES + BRIEF_BYTES, batch_bytes, dirty)
+            && self.open_at_once(WORD_BYTES + BRIEF_BYTES, self.batch.next_bytes(batch_bytes), dirty)
             && self.append_brief(header, payload)
     }
 

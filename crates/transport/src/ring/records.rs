@@ -103,17 +103,21 @@ impl<D: LaneDriver> Outbound<D> {
             return true;
         }
         let entry_bytes = WORD_BYTES + padded(payload.len());
-        let batch_bytes = session.batch_bytes(header, entry_bytes, self.config.batch_bytes);
-        if session.open_at_once(entry_bytes, batch_bytes, &mut self.dirty) {
+        let bytes = session.record_bytes(header, entry_bytes, self.config.batch_bytes);
+        if session.open_at_once(entry_bytes, bytes, &mut self.dirty) {
             return session.append(header, payload);
         }
-        self.append_to_another(slot, header, payload, batch_bytes)
+        self.append_to_another(slot, header, payload)
     }
 
     #[inline(never)]
-    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8], batch_bytes: usize) -> bool {
-        self.sessions[slot].stage == Stage::Up
-            && self.open_record(slot, WORD_BYTES + padded(payload.len()), batch_bytes)
+    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        let session = &mut self.sessions[slot];
+        session.batch.note_filled();
+        let entry_bytes = WORD_BYTES + padded(payload.len());
+        let bytes = session.record_bytes(header, entry_bytes, self.config.batch_bytes);
+        session.stage == Stage::Up
+            && self.open_record(slot, entry_bytes, bytes)
             && self.sessions[slot].append(header, payload)
     }
 
@@ -121,14 +125,20 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     pub fn make_room(&mut self, slot: usize, bytes: usize) -> bool {
         let batch = &self.sessions[slot].batch;
-        batch.used + bytes <= batch.room || self.open_record(slot, bytes, self.config.batch_bytes)
+        batch.used + bytes <= batch.room || self.open_any_record(slot, bytes)
     }
 
     #[inline(never)]
-    fn open_record(&mut self, slot: usize, entry_bytes: usize, batch_bytes: usize) -> bool {
+    fn open_any_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
         let session = &mut self.sessions[slot];
-        session.note_filled();
-        let bytes_max = session.batch.next_bytes(batch_bytes);
+        session.batch.note_filled();
+        let bytes = session.batch.next_bytes(self.config.batch_bytes);
+        self.open_record(slot, entry_bytes, bytes)
+    }
+
+    /// Opens a record of up to `bytes_max` bytes, of which the first entry has so many, after the open one is published.
+    #[inline(never)]
+    fn open_record(&mut self, slot: usize, entry_bytes: usize, bytes_max: usize) -> bool {
         self.publish(slot);
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
         loop {
