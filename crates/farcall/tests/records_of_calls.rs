@@ -16,8 +16,9 @@ fn a_record_holds_half_of_the_calls_that_are_under_way() {
     receiver.serve(SERVICE, |request, reply| reply.send(request.payload()));
     let records_of = |calls: usize| {
         let before = sum_of("", "records_sent");
-        let calls: Vec<_> =
-            (0..calls).map(|_| sender.call(to, SERVICE, &[7; 8]).start().expect("it may be called")).collect();
+        let calls: Vec<_> = (0..calls)
+            .map(|_| sender.call(to, SERVICE, &[7; 8]).start().expect("it may be called"))
+            .collect();
         sender.flush();
         let records = sum_of("", "records_sent") - before;
         for call in calls {
@@ -37,6 +38,9 @@ fn a_record_holds_half_of_the_calls_that_are_under_way() {
     assert!((2..=4).contains(&halves), "{halves} records of sixteen calls, as there were before");
     records_of(1000);
     let of_many = records_of(1000);
-    assert!(of_many <= 10, "{of_many} records of a thousand calls, each up to twice as long as the one before");
+    assert!(
+        of_many <= 10,
+        "{of_many} records of a thousand calls, each up to twice as long as the one before"
+    );
     assert_eq!(records_of(1), 1);
 }

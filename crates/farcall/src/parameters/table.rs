@@ -38,7 +38,7 @@ parameters! {
     ring: RingSettings {
         ring_bytes: usize = "256K", Domain::power_of_two(4 * K, 64 * M), Endpoint, "Bytes in the ring that each peer writes into; they are taken when it connects.";
         inline_bytes: usize = "8184", Domain::size(0, 8184), Endpoint, "Longest payload that is copied through the ring; longer ones are lent as blocks.";
-        batch_bytes: usize = "512", Domain::size(64, M), Endpoint, "Most bytes put into the first record of a turn, unless one message needs more. Each that is filled doubles it for the next, up to 16K.";
+        batch_bytes: usize = "512", Domain::size(64, M), Endpoint, "Most bytes put into the first record of a turn, unless one message needs more. Each that is filled doubles it for the next, up to 16K, of requests up to half of those under way.";
         fetch_ahead: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether the peer is told of each part of a long payload as soon as it is copied into shared memory, and fetches it while the next is copied; auto does it where cores fetch slowly from one another, which is taken to be so on Intel's processors.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";

@@ -102,22 +102,19 @@ impl<D: LaneDriver> Outbound<D> {
         if session.append(header, payload) {
             return true;
         }
+        session.batch.note_filled();
         let entry_bytes = WORD_BYTES + padded(payload.len());
         let bytes = session.record_bytes(header, entry_bytes, self.config.batch_bytes);
         if session.open_at_once(entry_bytes, bytes, &mut self.dirty) {
             return session.append(header, payload);
         }
-        self.append_to_another(slot, header, payload)
+        self.append_to_another(slot, header, payload, bytes)
     }
 
     #[inline(never)]
-    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
-        let session = &mut self.sessions[slot];
-        session.batch.note_filled();
-        let entry_bytes = WORD_BYTES + padded(payload.len());
-        let bytes = session.record_bytes(header, entry_bytes, self.config.batch_bytes);
-        session.stage == Stage::Up
-            && self.open_record(slot, entry_bytes, bytes)
+    fn append_to_another(&mut self, slot: usize, header: u64, payload: &[u8], bytes: usize) -> bool {
+        self.sessions[slot].stage == Stage::Up
+            && self.open_record(slot, WORD_BYTES + padded(payload.len()), bytes)
             && self.sessions[slot].append(header, payload)
     }
 
