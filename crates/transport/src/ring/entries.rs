@@ -38,8 +38,9 @@ impl<S: LaneSender> Session<S> {
             return false;
         }
         let sender = self.sender.as_mut().expect("sessions with an open record are up");
-        let record = sender.record(batch.offset, batch.room);
-        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..end - RECORD_HEADER_BYTES];
+        // No further than it is filled now: one bound less than of all that it may hold.
+        let record = sender.record(batch.offset, end);
+        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..];
         let (word, place) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("it begins with its header");
         *word = header.to_le_bytes();
         if IS_BRIEF {
