@@ -48,6 +48,16 @@ impl Regime {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 4] = [Self::Near, Self::Far, Self::NearCrowded, Self::FarCrowded];
 
+    /// As which it is shown.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::NearCrowded => "near-crowded",
+            Self::FarCrowded => "far-crowded",
+        }
+    }
+
     /// The one that is shown as `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|regime| regime.name() == name)
@@ -60,18 +70,6 @@ impl Regime {
             (false, false) => Self::Far,
             (true, true) => Self::NearCrowded,
             (false, true) => Self::FarCrowded,
-        }
-    }
-}
-
-impl Regime {
-    /// As which it is shown.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Near => "near",
-            Self::Far => "far",
-            Self::NearCrowded => "near-crowded",
-            Self::FarCrowded => "far-crowded",
         }
     }
 }
