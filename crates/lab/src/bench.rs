@@ -77,7 +77,7 @@ impl Bench {
         Ok(self.probe.measure()?.trimmed_mean_nanos)
     }
 
-    /// How far they are apart, and whether somebody else uses them; that is not known of every processor.
+    /// How far they are apart, and whether somebody else uses them.
     pub fn standing(&self) -> Result<Standing, BenchError> {
         Ok(Standing { distance_nanos: self.distance_nanos()?, is_crowded: self.are_crowded()? })
     }
@@ -85,12 +85,13 @@ impl Bench {
     /// Waits until nobody else uses the two cores, for so long at most.
     pub fn wait_until_alone(&self, at_most: Duration) -> Result<(), BenchError> {
         let begun = Instant::now();
-        while begun.elapsed() < at_most && self.are_crowded()? {}
+        while begun.elapsed() < at_most && self.are_crowded()? == Some(true) {}
         Ok(())
     }
 
-    fn are_crowded(&self) -> Result<bool, BenchError> {
-        Ok(crowding(self.cores)?.is_some_and(|crowding| crowding.is_crowded()))
+    /// `None` on processors of which it cannot be told.
+    fn are_crowded(&self) -> Result<Option<bool>, BenchError> {
+        Ok(crowding(self.cores)?.map(|crowding| crowding.is_crowded()))
     }
 
     /// Where processes run.

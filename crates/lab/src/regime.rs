@@ -33,14 +33,14 @@ pub enum Regime {
 pub struct Standing {
     /// The time of a cache line there and back.
     pub distance_nanos: f64,
-    /// Whether somebody else uses one of them, if that was looked at.
-    pub is_crowded: bool,
+    /// Whether somebody else uses one of them; `None` where nobody looked, or cannot.
+    pub is_crowded: Option<bool>,
 }
 
 impl From<f64> for Standing {
     /// Only the distance is known.
     fn from(distance_nanos: f64) -> Self {
-        Self { distance_nanos, is_crowded: false }
+        Self { distance_nanos, is_crowded: None }
     }
 }
 
@@ -65,7 +65,7 @@ impl Regime {
 
     /// The regime of cores that stand like this.
     pub fn of(standing: Standing) -> Self {
-        match (standing.distance_nanos < NEAR_NANOS_MAX, standing.is_crowded) {
+        match (standing.distance_nanos < NEAR_NANOS_MAX, standing.is_crowded.unwrap_or(false)) {
             (true, false) => Self::Near,
             (false, false) => Self::Far,
             (true, true) => Self::NearCrowded,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn crowded_cores_are_a_regime_of_their_own() {
-        let crowded = |distance_nanos| Standing { distance_nanos, is_crowded: true };
+        let crowded = |distance_nanos| Standing { distance_nanos, is_crowded: Some(true) };
         assert_eq!(regime_between(crowded(110.0), crowded(130.0)), Some(Regime::NearCrowded));
         assert_eq!(regime_between(crowded(300.0), crowded(310.0)), Some(Regime::FarCrowded));
         assert_eq!(regime_between(crowded(110.0), 110.0), None, "others went meanwhile");

@@ -2,9 +2,8 @@
 //!
 //! A core adds several words in a cycle if none waits for another, and of a chain one. While another thread of that core
 //! works, the chain is as fast as before, and what is independent takes up to twice as long. So the ratio of the two says how
-//! much of a core is there, whatever its clock does meanwhile. On a virtual machine that comes and goes within a second and no
-//! counter shows it: what is bound by instructions is then slower, and what waits for cache lines is not, so that even a ratio
-//! to a bare loop changes.
+//! much of a core is there, whatever its clock does meanwhile. On a virtual machine that comes and goes within a second:
+//! what is bound by instructions is then slower, and what waits for cache lines is not, so that even a ratio to a bare loop changes.
 
 #![cfg_attr(
     target_arch = "x86_64",

@@ -79,7 +79,8 @@ impl<S: LaneSender> Session<S> {
     /// How many bytes a record may have whose first entry is this one, if the first of a turn may have `batch_bytes`.
     ///
     /// Of requests it has room for half as many as are under way, or were not long ago: with all of them in one record, the
-    /// caller would have nothing to do while they are answered, and the peer nothing while the next are made.
+    /// caller would have nothing to do while they are answered, and the peer nothing while the next are made. Requests from the backlog
+    /// do not come here: with those the peer is behind anyway.
     #[inline(always)]
     pub fn record_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
         let bytes = self.batch.next_bytes(batch_bytes);

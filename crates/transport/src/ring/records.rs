@@ -125,6 +125,7 @@ impl<D: LaneDriver> Outbound<D> {
         batch.used + bytes <= batch.room || self.open_any_record(slot, bytes)
     }
 
+    /// Opens a record for an entry of any kind, as long as the turn lets it be.
     #[inline(never)]
     fn open_any_record(&mut self, slot: usize, entry_bytes: usize) -> bool {
         let session = &mut self.sessions[slot];
