@@ -1,7 +1,7 @@
 //! Messages into records: inside when short, as a block when long, and into the backlog when there is no room.
 
 use farcall_driver::LaneDriver;
-use farcall_protocol::ring::{EntryKind, WORD_BYTES, padded};
+use farcall_protocol::ring::{EntryKind, WORD_BYTES};
 
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting};
@@ -108,18 +108,9 @@ impl<D: LaneDriver> Outbound<D> {
         if payload.len() > self.sessions[slot].inline_bytes {
             return self.transmit_block(slot, message, payload);
         }
-        if self.transmit_inline(slot, message, payload.as_slice()) { Ok(()) } else { Err(payload) }
-    }
-
-    /// Puts a message with its payload into the open record, if it is short enough and there is room.
-    #[inline]
-    pub fn transmit_inline(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
-        let length = payload.len();
-        if length > self.sessions[slot].inline_bytes || !self.make_room(slot, WORD_BYTES + padded(length)) {
-            return false;
-        }
-        self.append(slot, message.inline_header(length), payload);
-        true
+        let bytes = payload.as_slice();
+        let header = message.inline_header(bytes.len()).to_word();
+        if self.append_to_record(slot, header, bytes) { Ok(()) } else { Err(payload) }
     }
 
     fn transmit_block<'p>(
