@@ -3,14 +3,15 @@
 //! The first word of each record is its own flag. It is zero until the record is published; the publishing store
 //! writes the record's length into it. A reader that finds zero at the place of the next record knows that there is
 //! none, so the word at the place of the *next* record must be zero before a record is published. The writer clears
-//! it, and a few lines more, right after the previous record: off the critical path, and with the welcome effect
-//! that the lines of the next small record are already in the writer's cache.
+//! it, and the lines up to it, right after the previous record, as far as it can tell by the length of that where it
+//! will be: off the critical path, and with the welcome effect that the lines of the next record are already in the
+//! writer's cache.
 //!
 //! The words are reached through [`Words`], so that the same algorithm runs in shared memory and in a model checker.
 
 use core::sync::atomic::Ordering;
 
-use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
+use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES, SHORT_RUNWAY_BYTES};
 
 /// Marks a flag as one of ours: a record published by a broken peer has hardly the same upper half.
 pub const MARK: u64 = 0xfa2c_a11d;
@@ -23,46 +24,57 @@ pub trait Words {
     fn store(&self, offset: usize, value: u64, order: Ordering);
 }
 
-/// The writer's memory of which flags it has cleared: those from `start` on, [`RUNWAY_BYTES`] far, modulo the ring.
+/// The writer's memory of which flags it has cleared: those from `start` on, `bytes` far, modulo the ring.
+///
+/// It reaches past the end of the next record, if that is no longer than the last and ends within [`RUNWAY_BYTES`]: a flag that is only
+/// cleared when a record is published waits for its line, and the record with it.
 #[derive(Clone, Debug)]
 pub struct Runway {
     ring_bytes: usize,
     start: usize,
+    bytes: usize,
 }
 
 impl Runway {
     /// The runway of a ring of `ring_bytes` zero bytes (a power of two).
     pub fn new(ring_bytes: usize) -> Self {
-        Self { ring_bytes, start: 0 }
+        Self { ring_bytes, start: 0, bytes: RUNWAY_BYTES }
     }
 
     /// Publishes the record of `length` bytes at `offset`; the next one will start at `next_offset`.
     #[inline]
     pub fn publish(&mut self, words: &impl Words, offset: usize, length: usize, next_offset: usize) {
-        let mut clear = RUNWAY_BYTES.saturating_sub(self.wrapped(next_offset.wrapping_sub(self.start)));
+        let passed = self.wrapped(next_offset.wrapping_sub(self.start));
+        let mut clear = self.bytes.saturating_sub(passed);
         if clear == 0 {
             words.store(next_offset, 0, Ordering::Relaxed);
             clear = RECORD_ALIGN;
         }
         // Release: whoever sees the flag also sees the record and the cleared flag after it.
         words.store(offset, MARK << 32 | length as u64, Ordering::Release);
-        self.start = next_offset;
-        self.extend_from(words, clear);
-    }
-
-    /// Clears the flags behind the first `clear` bytes of the runway.
-    #[inline]
-    fn extend_from(&self, words: &impl Words, mut clear: usize) {
-        while clear < RUNWAY_BYTES {
-            words.store(self.wrapped(self.start + clear), 0, Ordering::Relaxed);
+        let wanted = wanted_bytes(length);
+        while clear < wanted {
+            words.store(self.wrapped(next_offset + clear), 0, Ordering::Relaxed);
             clear += RECORD_ALIGN;
         }
+        (self.start, self.bytes) = (next_offset, clear);
     }
 
     /// A position as an offset in the ring.
     #[inline]
     fn wrapped(&self, position: usize) -> usize {
         position & (self.ring_bytes - 1)
+    }
+}
+
+/// How long the runway is to be behind a record of `length` bytes: as far as the flag behind another of that length, where that is
+/// within reach. One that reaches farther makes round trips slower: most likely the reader's processor fetches lines ahead, and
+/// the writer has to win them back.
+#[inline]
+fn wanted_bytes(length: usize) -> usize {
+    match length.next_multiple_of(RECORD_ALIGN) + RECORD_ALIGN {
+        bytes @ SHORT_RUNWAY_BYTES..=RUNWAY_BYTES => bytes,
+        _ => SHORT_RUNWAY_BYTES,
     }
 }
 
@@ -88,7 +100,7 @@ pub struct BadFlag;
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -125,6 +137,37 @@ mod tests {
             assert_eq!(published(&words, offset), Ok(Some(record_lines * RECORD_ALIGN)));
             assert_eq!(published(&words, next), Ok(None), "step {step}");
             offset = next;
+        }
+    }
+
+    /// Remembers the stores.
+    struct Noted(RefCell<Vec<(usize, u64)>>);
+
+    impl Words for Noted {
+        fn load(&self, _: usize, _: Ordering) -> u64 {
+            0
+        }
+        fn store(&self, offset: usize, value: u64, _: Ordering) {
+            self.0.borrow_mut().push((offset, value));
+        }
+    }
+
+    #[test]
+    fn nothing_is_cleared_before_a_record_that_is_no_longer_than_the_last_and_ends_within_the_runway() {
+        for lines in 1..RUNWAY_BYTES / RECORD_ALIGN {
+            let mut runway = Runway::new(1024 * RECORD_ALIGN);
+            let bytes = lines * RECORD_ALIGN;
+            runway.publish(&Noted(RefCell::default()), 0, bytes, bytes);
+            for record in 1..20 {
+                let words = Noted(RefCell::default());
+                runway.publish(&words, record * bytes, bytes, (record + 1) * bytes);
+                let (first, flag) = words.0.borrow()[0];
+                assert_eq!(
+                    (first, flag as u32 as usize),
+                    (record * bytes, bytes),
+                    "records of {lines} lines"
+                );
+            }
         }
     }
 

@@ -50,13 +50,13 @@ fn check(program: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn records_are_seen_whole_and_across_the_wrap() {
-    check(|| records_pass(8, 6, 3, Orders::Right));
+    check(|| records_pass(16, 6, 5, Orders::Right));
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn records_published_without_release_are_caught() {
-    check(|| records_pass(8, 2, 3, Orders::Weak));
+    check(|| records_pass(16, 2, 3, Orders::Weak));
 }
 
 #[test]

@@ -24,9 +24,12 @@ pub const RECORD_ALIGN: usize = 64;
 /// The first bytes of each record, reserved for the lane's publication flag.
 pub const RECORD_HEADER_BYTES: usize = 8;
 
-/// Bytes beyond the end of a record that must be free when it is published: the lane clears the flags of the lines
-/// that come next. Callers keep this much of the ring unused, in addition to their own reserve.
-pub const RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
+/// Bytes beyond the end of a record that must be free when it is published: the lane clears flags of the lines that
+/// come next. Callers keep this much of the ring unused, in addition to their own reserve.
+pub const RUNWAY_BYTES: usize = 8 * RECORD_ALIGN;
+
+/// Bytes beyond the end of any record whose lines the lane has for writing when it was published.
+pub const SHORT_RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
 
 /// Names a lane of one driver. Numbers are not used again while the driver lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,7 +4,9 @@
 //! These lines are in the cache of the peer, which read them last. To win them back takes as long as to copy a payload; but
 //! whoever sends one long message after the other mostly waits in between.
 
-use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, RECORD_ALIGN, RUNWAY_BYTES, claim_lines};
+use farcall_driver::{
+    LaneDriver, LaneSender, Loan, LoanError, RECORD_ALIGN, SHORT_RUNWAY_BYTES, claim_lines,
+};
 
 use super::outbound::Outbound;
 
@@ -42,12 +44,11 @@ struct Spare {
 }
 
 impl Ahead {
-    /// Expects a record of `bytes` bytes, which are more than the runway, at `offset`. The lane already has the lines of the
-    /// runway.
+    /// Expects a record of `bytes` bytes at `offset`, which is longer than lanes clear flags for ahead.
     #[cold]
     pub fn expect_record(&mut self, slot: usize, offset: usize, bytes: usize) {
         let end = offset + bytes.next_multiple_of(RECORD_ALIGN);
-        self.record = NextRecord { slot, claimed: offset + RUNWAY_BYTES, end };
+        self.record = NextRecord { slot, claimed: offset + SHORT_RUNWAY_BYTES, end };
         self.is_due = true;
     }
 }

@@ -1,6 +1,6 @@
 //! The record of a session that is being filled: from where it is opened in the ring to where the peer may read it.
 
-use farcall_driver::{LaneSender, RUNWAY_BYTES};
+use farcall_driver::{LaneSender, RECORD_ALIGN, RUNWAY_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::RingCounters;
@@ -79,8 +79,7 @@ impl<S: LaneSender> Session<S> {
     /// How many bytes a record may have whose first entry is this one, if the first of a turn may have `batch_bytes`.
     ///
     /// Of requests it has room for half as many as are under way, or were not long ago: with all of them in one record, the
-    /// caller would have nothing to do while they are answered, and the peer nothing while the next are made. Requests from the backlog
-    /// do not come here: with those the peer is behind anyway.
+    /// caller would have nothing to do while they are answered, and the peer nothing while the next are made.
     #[inline(always)]
     pub fn record_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
         let bytes = self.batch.next_bytes(batch_bytes);
@@ -169,7 +168,7 @@ impl<S: LaneSender> Session<S> {
             // The peer need not wait for it.
             self.mark_transmitted(offset, used, entries, tracer, now);
         }
-        if used > RUNWAY_BYTES {
+        if used > RUNWAY_BYTES - RECORD_ALIGN {
             ahead.expect_record(slot_of(self.id), next_offset, used);
         }
         counters.records_sent.increment();
