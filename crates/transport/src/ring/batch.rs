@@ -168,6 +168,7 @@ impl<S: LaneSender> Session<S> {
             // The peer need not wait for it.
             self.mark_transmitted(offset, used, entries, tracer, now);
         }
+        // With the flag behind it, it is longer than the longest runway.
         if used > RUNWAY_BYTES - RECORD_ALIGN {
             ahead.expect_record(slot_of(self.id), next_offset, used);
         }
