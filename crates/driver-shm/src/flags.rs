@@ -24,10 +24,14 @@ pub trait Words {
     fn store(&self, offset: usize, value: u64, order: Ordering);
 }
 
+/// What [`Runway::lengthen`] adds at most: no more lines than a core can have under way at once, so that what is published
+/// next does not wait for many.
+const LENGTHEN_BYTES_MAX: usize = 16 * RECORD_ALIGN;
+
 /// The writer's memory of which flags it has cleared: those from `start` on, `bytes` far, modulo the ring.
 ///
-/// It reaches past the end of the next record, if that is no longer than the last and ends within [`RUNWAY_BYTES`]: a flag that is only
-/// cleared when a record is published waits for its line, and the record with it.
+/// It reaches past the end of the next record, if that is no longer than the last and ends within [`RUNWAY_BYTES`], or was
+/// expected in time: a flag that is only cleared when a record is published waits for its line, and the record with it.
 #[derive(Clone, Debug)]
 pub struct Runway {
     ring_bytes: usize,
@@ -58,6 +62,19 @@ impl Runway {
             clear += RECORD_ALIGN;
         }
         (self.start, self.bytes) = (next_offset, clear);
+    }
+
+    /// Makes the runway longer, if it does not reach as far as the flag behind a record of `length` bytes that comes next; returns
+    /// whether it still does not. The stores also win back the lines of that record, which the peer has read in the last
+    /// round; fetching them for writing does not.
+    pub fn lengthen(&mut self, words: &impl Words, length: usize) -> bool {
+        let wanted = length.next_multiple_of(RECORD_ALIGN) + RECORD_ALIGN;
+        let end = wanted.min(self.bytes + LENGTHEN_BYTES_MAX);
+        while self.bytes < end {
+            words.store(self.wrapped(self.start + self.bytes), 0, Ordering::Relaxed);
+            self.bytes += RECORD_ALIGN;
+        }
+        self.bytes < wanted
     }
 
     /// A position as an offset in the ring.
@@ -136,6 +153,9 @@ mod tests {
             runway.publish(&words, offset, record_lines * RECORD_ALIGN, next);
             assert_eq!(published(&words, offset), Ok(Some(record_lines * RECORD_ALIGN)));
             assert_eq!(published(&words, next), Ok(None), "step {step}");
+            if step % 3 == 0 {
+                while runway.lengthen(&words, step % 23 * RECORD_ALIGN) {}
+            }
             offset = next;
         }
     }
@@ -168,6 +188,25 @@ mod tests {
                     "records of {lines} lines"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn nothing_is_cleared_before_a_record_that_was_expected() {
+        for lines in 1..60 {
+            let mut runway = Runway::new(1024 * RECORD_ALIGN);
+            let length = lines * RECORD_ALIGN - 1;
+            let mut times = 1;
+            while runway.lengthen(&Noted(RefCell::default()), length) {
+                times += 1;
+            }
+            assert!(
+                times <= 1 + lines * RECORD_ALIGN / LENGTHEN_BYTES_MAX,
+                "{times} times for {lines} lines"
+            );
+            let words = Noted(RefCell::default());
+            runway.publish(&words, 0, length, lines * RECORD_ALIGN);
+            assert_eq!(words.0.borrow()[0].0, 0, "a flag was cleared first: {lines} lines");
         }
     }
 

@@ -150,6 +150,10 @@ impl LaneSender for ShmSender {
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 
+    fn prepare(&mut self, length: usize) -> bool {
+        self.runway.lengthen(&self.ring, length)
+    }
+
     #[inline]
     fn ring_doorbell(&mut self) -> bool {
         if let Some(doorbell) = &self.doorbell {

@@ -77,6 +77,14 @@ pub trait LaneSender: Send {
     /// when the fabric had no room for all; ring again after a poll.
     fn ring_doorbell(&mut self) -> bool;
 
+    /// Does some of what can be done ahead for the next record, should it have `length` bytes; returns whether there is more to
+    /// do. For who has nothing else to do. That place, from the last `next_offset` on, and the [`RUNWAY_BYTES`] behind it
+    /// must not be in use by the peer any more.
+    fn prepare(&mut self, length: usize) -> bool {
+        let _ = length;
+        false
+    }
+
     /// When the doorbell must be rung again although nothing else happens; `None` when it need not.
     fn next_deadline(&self) -> Option<Instant> {
         None

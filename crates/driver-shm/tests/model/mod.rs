@@ -105,6 +105,12 @@ fn produce(ring: &Lines, released: &AtomicU64, records: usize, lines_max: usize)
         }
         runway.publish(ring, tail % lines * RECORD_ALIGN, length * RECORD_ALIGN, next % lines * RECORD_ALIGN);
         tail = next;
+        // The next record, ahead of its time where its place is free by now.
+        let length = lines_of(record + 1, lines_max);
+        let end = next + length + RUNWAY_BYTES / RECORD_ALIGN;
+        if released.load(Ordering::Acquire) as usize + lines >= end {
+            while runway.lengthen(ring, length * RECORD_ALIGN) {}
+        }
     }
 }
 

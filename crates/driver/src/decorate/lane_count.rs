@@ -114,6 +114,10 @@ impl<S: LaneSender> LaneSender for CountingSender<S> {
         self.counters.bytes_published.add(length as u64);
     }
 
+    fn prepare(&mut self, length: usize) -> bool {
+        self.inner.prepare(length)
+    }
+
     #[inline]
     fn ring_doorbell(&mut self) -> bool {
         self.counters.doorbells.increment();

@@ -87,6 +87,10 @@ impl<S: LaneSender> LaneSender for SeveredSender<S> {
         self.inner.publish(offset, length, next_offset);
     }
 
+    fn prepare(&mut self, length: usize) -> bool {
+        self.inner.prepare(length)
+    }
+
     fn ring_doorbell(&mut self) -> bool {
         self.inner.ring_doorbell()
     }

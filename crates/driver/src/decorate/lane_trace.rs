@@ -94,6 +94,10 @@ impl<S: LaneSender> LaneSender for TracingEnd<S> {
         self.trace(event::RECORD_PUBLISHED, length);
     }
 
+    fn prepare(&mut self, length: usize) -> bool {
+        self.inner.prepare(length)
+    }
+
     #[inline]
     fn ring_doorbell(&mut self) -> bool {
         let all = self.inner.ring_doorbell();

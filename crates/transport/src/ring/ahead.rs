@@ -1,36 +1,35 @@
-//! What will be written next, fetched for writing while there is nothing else to do: the place of the next record, and the
-//! block for the next long payload.
+//! What will be written next, made ready while there is nothing else to do: the place of the next record, and the block for the
+//! next long payload.
 //!
 //! These lines are in the cache of the peer, which read them last. To win them back takes as long as to copy a payload; but
-//! whoever sends one long message after the other mostly waits in between.
+//! whoever sends one long message after the other mostly waits in between. What is done in one turn is bounded, because
+//! turns must stay short.
 
-use farcall_driver::{
-    LaneDriver, LaneSender, Loan, LoanError, RECORD_ALIGN, SHORT_RUNWAY_BYTES, claim_lines,
-};
+use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, claim_lines};
 
 use super::outbound::Outbound;
 
 /// Longer blocks are not kept ready: they would not stay in the cache.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
-/// What is claimed in one turn, which must stay short: no more lines than a core can have under way at once.
+/// What is claimed of a block in one turn: no more lines than a core can have under way at once.
 const CLAIM_BYTES: usize = 16 * 64;
 
 /// What is expected to be written next.
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// Whether [`Outbound::claim_ahead`] has something to do. The only word of this that short messages look at.
+    /// Whether [`Outbound::prepare_ahead`] has something to do. The only word of this that short messages look at.
     pub is_due: bool,
     record: NextRecord,
     spare: Spare,
 }
 
-/// Where the next record of some session will be, if it is as long as the last, and how far that place is claimed.
+/// The next record of some session, if it is as long as the last.
 #[derive(Debug, Default)]
 struct NextRecord {
     slot: usize,
-    claimed: usize,
-    end: usize,
+    /// 0 when nothing is left to do for it.
+    bytes: usize,
 }
 
 /// The block for the next long payload, and how far it is claimed.
@@ -44,11 +43,10 @@ struct Spare {
 }
 
 impl Ahead {
-    /// Expects a record of `bytes` bytes at `offset`, which is longer than lanes clear flags for ahead.
+    /// Expects another record of `bytes` bytes, which is longer than lanes prepare by themselves.
     #[cold]
-    pub fn expect_record(&mut self, slot: usize, offset: usize, bytes: usize) {
-        let end = offset + bytes.next_multiple_of(RECORD_ALIGN);
-        self.record = NextRecord { slot, claimed: offset + SHORT_RUNWAY_BYTES, end };
+    pub fn expect_record(&mut self, slot: usize, bytes: usize) {
+        self.record = NextRecord { slot, bytes };
         self.is_due = true;
     }
 }
@@ -86,25 +84,27 @@ impl<D: LaneDriver> Outbound<D> {
         loan.map_or_else(|| self.block(bytes), Ok)
     }
 
-    /// Fetches a few lines; called when there is nothing else to do.
+    /// Makes a few lines ready; called when there is nothing else to do.
     #[cold]
-    pub fn claim_ahead(&mut self) {
-        self.ahead.is_due = self.claim_next_record() || self.claim_spare();
+    pub fn prepare_ahead(&mut self) {
+        self.ahead.is_due = self.prepare_next_record() || self.claim_spare();
     }
 
-    /// Returns whether there was something to claim.
-    fn claim_next_record(&mut self) -> bool {
-        let NextRecord { slot, claimed, end } = &mut self.ahead.record;
-        let Some(sender) = self.sessions.get_mut(*slot).and_then(|session| session.sender.as_mut()) else {
+    /// Returns whether there was something to do. The record is forgotten when its place is not free: it is long, and who sends
+    /// so much has no time to prepare.
+    fn prepare_next_record(&mut self) -> bool {
+        let NextRecord { slot, bytes } = &mut self.ahead.record;
+        if *bytes == 0 {
             return false;
-        };
-        // The slot may have another session by now, with a smaller ring.
-        let bytes = (*end).min(sender.ring_bytes()).saturating_sub(*claimed).min(CLAIM_BYTES);
-        if bytes > 0 {
-            sender.claim(*claimed, bytes);
-            *claimed += bytes;
         }
-        bytes > 0
+        // The slot may have another session by now, with a smaller ring.
+        let session = self.sessions.get_mut(*slot);
+        let with_room = session.filter(|session| session.producer.reserve_at_once(*bytes as u64).is_some());
+        let sender = with_room.and_then(|session| session.sender.as_mut());
+        if !sender.is_some_and(|sender| sender.prepare(*bytes)) {
+            *bytes = 0;
+        }
+        true
     }
 
     /// Returns whether there was something to claim.

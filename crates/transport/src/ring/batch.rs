@@ -170,7 +170,7 @@ impl<S: LaneSender> Session<S> {
         }
         // With the flag behind it, it is longer than the longest runway.
         if used > RUNWAY_BYTES - RECORD_ALIGN {
-            ahead.expect_record(slot_of(self.id), next_offset, used);
+            ahead.expect_record(slot_of(self.id), used);
         }
         counters.records_sent.increment();
     }

@@ -144,7 +144,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
             received += self.outbound.receive(slot, Patience::Once, sink);
         }
         if received == 0 && self.outbound.ahead.is_due {
-            self.outbound.claim_ahead();
+            self.outbound.prepare_ahead();
         }
         if self.outbound.any_doomed() {
             self.end_doomed_sessions(sink);
