@@ -190,3 +190,31 @@ fn a_sender_goes_on_though_nobody_reads_what_it_has_lent() {
         assert_eq!(*message, *payload(number));
     }
 }
+
+/// Between two polls that find nothing, the place of the next long record is made ready, as far as it is free.
+#[test]
+fn a_sender_that_prepares_for_more_leaves_alone_what_was_not_read() {
+    let Stream { sender, receiver, to, from } = Stream::with(&settings(&["ring.ring_bytes=16K"]));
+    let payload = |number: usize| vec![number as u8; 600 + number * 577 % 2500];
+    let (mut sent, mut read) = (0, 0);
+    for _ in 0..50 {
+        let waits = loop {
+            let send = sender.send(to, TAG, &payload(sent)).start().expect("it may wait");
+            sent += 1;
+            for _ in 0..8 {
+                sender.poll(|_, _| {});
+            }
+            if !send.is_complete() {
+                break send;
+            }
+        };
+        while read + 1 < sent {
+            let message = receiver.receive(from, TAG).within(common::LONG).wait().expect("a message");
+            assert!(*message == *payload(read), "message {read}");
+            read += 1;
+        }
+        // Its last return of room is still to leave.
+        receiver.poll(|_, _| {});
+        waits.wait().expect("there is room");
+    }
+}
