@@ -4,6 +4,8 @@ mod common;
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use common::counters::sum_of;
@@ -12,9 +14,12 @@ use common::{LONG, Pair, settings, transports, transports_without_launcher};
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Outcome, Profile, Tasks};
-use farcall::{Event, Node, Service, TransportKind};
+use farcall::{Endpoint, Event, Node, Sending, Service, Tag, TransportKind};
 
 const SILENT: Service = Service(1);
+
+const TAG: Tag = Tag(1);
+const OTHER_TAG: Tag = Tag(2);
 
 /// More turns than the idle policy lets pass before it sleeps.
 const TURNS_MAX: usize = 10_000;
@@ -76,6 +81,70 @@ fn a_turn_that_ends_a_call_or_a_session_says_that_it_did_something() {
         while downs == 0 {
             let done = client.poll(|_, event| downs += usize::from(matches!(event, Event::PeerDown { .. })));
             assert!(downs == 0 || done > 0, "a session ended in a turn that did nothing");
+        }
+    }
+}
+
+/// Two endpoints of this thread that know each other, the sender and the receiver.
+fn both_ends(kind: TransportKind, settings: &Settings) -> (Endpoint, Endpoint) {
+    let node = Node::new(Bootstrap::alone(), settings.clone());
+    let endpoint = || node.endpoint_with(kind, settings).expect("an endpoint");
+    (endpoint(), endpoint())
+}
+
+#[test]
+fn a_turn_that_ends_a_send_says_that_it_did_something() {
+    let _alone = alone();
+    for kind in transports_without_launcher() {
+        println!("over {kind}");
+        let (sender, receiver) = both_ends(kind, &settings(&["ring.ring_bytes=16K"]));
+        let to = sender.peer_endpoint(0, 1).expect("it is here");
+        receiver.on_message(|_, _| {});
+        let send = || sender.send(to, TAG, &[7; 4000]).within(LONG).start().expect("it may wait");
+        let first = send();
+        while !first.is_complete() {
+            sender.poll(|_, _| {});
+            receiver.poll(|_, _| {});
+        }
+        let waits = loop {
+            let send = send();
+            (0..20).for_each(|_| _ = sender.poll(|_, _| {}));
+            if !send.is_complete() {
+                break send;
+            }
+        };
+        while !waits.is_complete() {
+            receiver.poll(|_, _| {});
+            let done = sender.poll(|_, _| {});
+            assert!(!waits.is_complete() || done > 0, "a send ended in a turn that did nothing");
+        }
+    }
+}
+
+#[test]
+fn a_turn_that_hands_on_what_was_kept_says_that_it_did_something() {
+    let _alone = alone();
+    for kind in transports_without_launcher() {
+        println!("over {kind}");
+        let (sender, receiver) = both_ends(kind, &settings(&[]));
+        let to = sender.peer_endpoint(0, 1).expect("it is here");
+        let from = receiver.peer_endpoint(0, 0).expect("it is here");
+        let second = receiver.receive(from, OTHER_TAG).within(LONG).start().expect("room");
+        let sends = [TAG, OTHER_TAG].map(|tag| sender.send(to, tag, b"").within(LONG).start().expect("room"));
+        while !second.is_complete() {
+            sender.poll(|_, _| {});
+            receiver.poll(|_, _| {});
+        }
+        let handed_on = Arc::new(AtomicBool::new(false));
+        let happened = Arc::clone(&handed_on);
+        receiver.on_message(move |_, _| happened.store(true, Relaxed));
+        while !handed_on.load(Relaxed) {
+            let done = receiver.poll(|_, _| {});
+            assert!(!handed_on.load(Relaxed) || done > 0, "it was handed on in a turn that did nothing");
+        }
+        while !sends.iter().all(Sending::is_complete) {
+            sender.poll(|_, _| {});
+            receiver.poll(|_, _| {});
         }
     }
 }

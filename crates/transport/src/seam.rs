@@ -236,7 +236,8 @@ pub trait Transport: Send {
     /// Transmits what was queued, receives, reports to `sink`, and transmits what the sink and the timers produced.
     /// Never blocks.
     ///
-    /// Returns how many packets or records were received: 0 means that there was nothing to do.
+    /// Returns how many packets and records were received and how many kept messages were handed on. What else the sink is told
+    /// of, it may count itself.
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize;
 
     /// Transmits what was queued now, for those who want to know what that takes; says whether there was anything. A poll

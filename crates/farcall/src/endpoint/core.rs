@@ -53,7 +53,7 @@ impl Core {
         let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
         let mut turn = Turn { state: &mut self.state, sinks };
         let done = expired + ended + self.transport.poll(now, &mut turn);
-        let done = done + core::mem::take(&mut self.state.sessions_changed);
+        let done = done + core::mem::take(&mut self.state.reported);
         if done > 0 {
             self.state.counters.busy_polls.increment();
         }

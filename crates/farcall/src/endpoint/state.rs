@@ -28,8 +28,8 @@ pub struct State {
     pub counters: EndpointCounters,
     /// Events that happened while nobody took them.
     pub stored_events: StoredEvents,
-    /// Sessions that came up or ended in this turn: transports count what arrived, and not these.
-    pub sessions_changed: usize,
+    /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
+    pub reported: usize,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
     pub now: Instant,
@@ -53,7 +53,7 @@ impl State {
             sessions: Sessions::default(),
             counters,
             stored_events: StoredEvents::default(),
-            sessions_changed: 0,
+            reported: 0,
             dropped_requests: Arc::default(),
             now,
             call_timeout,

@@ -212,18 +212,19 @@ impl Sink for Turn<'_, '_> {
     }
 
     fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        self.state.reported += 1;
         self.end_part(outbox, CallId(send.0), outcome.map_err(SendError::PeerDown));
     }
 
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
         self.state.sessions.up(session, peer);
-        self.state.sessions_changed += 1;
+        self.state.reported += 1;
     }
 
     fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
         let peer = self.state.sessions.down(session, reason);
         self.state.counters.peers_lost.increment();
-        self.state.sessions_changed += 1;
+        self.state.reported += 1;
         for id in self.state.operations.of_session(session) {
             match self.state.operations.kind_of(id) {
                 Some(Kind::Call) => self.fail_call(outbox, id, CallError::PeerDown(reason.clone())),

@@ -177,9 +177,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.now = now;
         self.outbound.send_batches();
         self.outbound.transmit_session_packets();
-        if self.outbound.mail.hands_on {
-            self.outbound.hand_on_kept(sink);
-        }
+        let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
         let progressed = self.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.outbound.library.next_loss() {
@@ -198,7 +196,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.outbound.forget_unused_destinations(timers_due);
         self.outbound.send_batches();
         self.outbound.report_sends(sink);
-        progressed.max(received)
+        handed_on + progressed.max(received)
     }
 
     fn flush(&mut self) -> bool {

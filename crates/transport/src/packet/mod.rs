@@ -180,9 +180,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         if self.outbound.calls.wants_transmit() {
             self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         }
-        if self.outbound.mail.hands_on {
-            self.outbound.hand_on_kept(sink);
-        }
+        let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
         self.outbound.report_sessions(sink);
@@ -191,7 +189,7 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         }
         self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         self.keep_counters(received);
-        received
+        handed_on + received
     }
 
     fn trace_to(&mut self, tracer: CallTracer) {

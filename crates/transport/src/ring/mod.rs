@@ -136,9 +136,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
         self.outbound.flush();
         self.take_events(sink);
-        if self.outbound.mail.hands_on {
-            self.outbound.hand_on_kept(sink);
-        }
+        let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
         let mut received = 0;
         for slot in 0..self.outbound.receivers.len() {
             received += self.outbound.receive(slot, Patience::Once, sink);
@@ -151,7 +149,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
         }
         self.outbound.flush();
         self.outbound.report_sends(sink);
-        received
+        handed_on + received
     }
 
     fn flush(&mut self) -> bool {

@@ -127,8 +127,9 @@ impl<P: Policy> Outbound<P> {
     }
 
     /// Hands the messages that waited to a sink that takes all.
-    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
+    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
         const ANY: Pattern = Pattern { source: None, tag: None };
+        let mut handed_on = 0;
         while self.mail.hands_on
             && let Some(expected) = self.mail.matching.take(ANY)
         {
@@ -136,7 +137,9 @@ impl<P: Policy> Outbound<P> {
             let payload = self.consume(expected.message);
             let envelope = Envelope { session, tag: expected.tag, bytes: payload.len() };
             self.hand_on(number, envelope, &payload.as_incoming(), sink);
+            handed_on += 1;
         }
+        handed_on
     }
 
     fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {

@@ -107,11 +107,14 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Hands the messages that waited to a sink that takes all.
     #[inline(never)]
-    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) {
+    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
+        let mut handed_on = 0;
         while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
             self.consumed(envelope.session, lines);
             self.hand_on(number, envelope, &payload.as_incoming(), sink);
+            handed_on += 1;
         }
+        handed_on
     }
 
     #[inline]
