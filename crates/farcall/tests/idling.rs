@@ -122,6 +122,36 @@ fn a_turn_that_ends_a_send_says_that_it_did_something() {
 }
 
 #[test]
+fn who_waits_for_what_is_over_does_not_sleep() {
+    let _alone = alone();
+    for kind in transports_without_launcher() {
+        println!("over {kind}");
+        let settings = settings(&["endpoint.idle=block", "endpoint.spin_time=0us"]);
+        let (sender, receiver) = both_ends(kind, &settings);
+        let to = sender.peer_endpoint(0, 1).expect("it is here");
+        receiver.on_message(|_, _| {});
+        let first = sender.send(to, TAG, b"").within(LONG).start().expect("room");
+        while !first.is_complete() || receiver.session_with(0).is_none() {
+            sender.poll(|_, _| {});
+            receiver.poll(|_, _| {});
+        }
+        let label = format!("{kind}#0");
+        // Where sends are complete when they begin.
+        let leaves_at_once = |_| sender.send(to, TAG, b"").within(LONG).start().expect("room").is_complete();
+        if !(0..3).all(leaves_at_once) {
+            continue;
+        }
+        let before = sum_of(&label, "sleeps");
+        for _ in 0..100 {
+            sender.send(to, TAG, b"").within(LONG).wait().expect("it leaves at once");
+            sender.wait_all();
+            receiver.poll(|_, _| {});
+        }
+        assert_eq!(sum_of(&label, "sleeps"), before, "it slept with nothing to wait for");
+    }
+}
+
+#[test]
 fn a_turn_that_hands_on_what_was_kept_says_that_it_did_something() {
     let _alone = alone();
     for kind in transports_without_launcher() {

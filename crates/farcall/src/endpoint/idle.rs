@@ -43,6 +43,12 @@ impl Idler {
         Self { policy: None, spin_time: Duration::ZERO, idle_since: None }
     }
 
+    /// Somebody begins to wait, and spins first, however long nothing has happened before.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.idle_since = None;
+    }
+
     /// A poll has found something.
     #[inline]
     pub fn busy(&mut self) {
@@ -83,6 +89,14 @@ mod tests {
         assert_eq!(step_after(Idle::Block, 100), Step::Sleep);
         assert_eq!(step_after(Idle::Yield, 100), Step::Yield);
         assert_eq!(step_after(Idle::Spin, 1_000_000), Step::Poll);
+    }
+
+    #[test]
+    fn whoever_begins_to_wait_spins_first() {
+        let mut idler = Idler::new(Idle::Block, Duration::from_nanos(100));
+        idler.idle(Instant::ZERO);
+        idler.begin();
+        assert_eq!(idler.idle(Instant::from_nanos(500)), Step::Poll);
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Endpoint {
     /// Polls and idles until `condition` holds.
     pub(super) fn poll_until(&self, condition: impl Fn(&State) -> bool) {
         let core = &mut *self.core();
+        core.idler.begin();
         while !condition(&core.state) {
             core.turn_and_idle();
         }

@@ -50,7 +50,7 @@ impl Endpoint {
             let under_way = |kind| state.operations.under_way(kind) > 0;
             !under_way(Kind::Send) && !under_way(Kind::Receive) && state.messages.ended.is_empty()
         };
-        self.turn();
+        self.poll_once();
         self.poll_until(is_over);
     }
 

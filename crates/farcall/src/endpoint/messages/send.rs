@@ -39,7 +39,8 @@ impl<'e> SendMessage<'e, '_> {
     pub fn wait(self) -> Result<(), SendError> {
         let endpoint = self.endpoint;
         let sending = self.start()?;
-        endpoint.turn();
+        // It may be complete: there may be nothing to idle for.
+        endpoint.poll_once();
         sending.wait()
     }
 
