@@ -148,6 +148,10 @@ fn a_call_reads_as_many_objects_as_fit_into_its_answer() {
 fn a_comparison_has_a_record_for_each_row() {
     let found =
         records(&["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.1", "--json", "-"]);
+    let rows = ["compare", "--rows", "callRate8,bulk64K", "--blocks", "1", "--json", "-"];
+    let names: Vec<_> = records(&rows).iter().map(|record| record["name"].clone()).collect();
+    assert!(["callRate8", "bulk64K"].iter().all(|row| names.contains(&(*row).into())), "{names:?}");
+    assert!(!names.contains(&"echo100".into()), "{names:?}");
     for record in &found {
         assert!(
             ["undecided", "-"].contains(&record["verdict"].as_str().expect("a word")),

@@ -6,7 +6,7 @@ use common::{farcall, records, sentence};
 
 #[test]
 fn a_wrong_command_line_gets_one_sentence_and_status_2() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
         (&[], "farcall: name a command, such as `farcall perf`; see `farcall --help`"),
         (&["pref"], "farcall: there is no command `pref`; did you mean `perf`?"),
         (
@@ -76,6 +76,11 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         (
             &["compare", "--peers", "netpype"],
             "farcall: --peers: there is no peer `netpype`; choose from all, ucx, netpipe, aeron, libfabric, redis, memcached",
+        ),
+        (
+            &["compare", "--rows", "echo100,call"],
+            "farcall: --rows: there is no row `call`; choose from bulk1M, bulk256K, bulk64K, callRate8, echo100, \
+             echo100.bursts, loaned1M, messageRate8.futures, messageRate8.handler, pingPong100K, pingPong10K, pingPong1M, read100",
         ),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
     ];

@@ -13,6 +13,9 @@ pub struct Compare {
     /// Compares with the bare loops that show what this machine can do at best, against the performance budget
     #[arg(long)]
     pub limit: bool,
+    /// Compares with the limits in these rows only, such as echo100,callRate8 [default: all rows]
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub rows: Vec<String>,
     /// Compares with programs of others: all, or families such as ucx,netpipe,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub peers: Vec<String>,
@@ -45,11 +48,15 @@ pub struct Compare {
 impl Compare {
     /// Whether the limits are compared with.
     pub fn has_limits(&self) -> bool {
-        self.limit || self.peers.is_empty()
+        self.asks_for_limits() || self.peers.is_empty()
     }
 
     /// Whether peers are compared with.
     pub fn has_peers(&self) -> bool {
-        !self.limit || !self.peers.is_empty()
+        !self.asks_for_limits() || !self.peers.is_empty()
+    }
+
+    fn asks_for_limits(&self) -> bool {
+        self.limit || !self.rows.is_empty()
     }
 }

@@ -5,7 +5,7 @@ mod peers;
 
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::bench::Bench;
-use farcall_lab::compare::{Budget, Comparison, RowOutcome, RowRun, rows};
+use farcall_lab::compare::{Budget, Comparison, Row as BudgetRow, RowOutcome, RowRun, rows};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Map, Value, json};
@@ -28,11 +28,12 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
         patience: compare.patience.unwrap_or_default(),
         seed: compare.tuning.seed,
     };
+    let rows = if compare.has_limits() { choose_rows(&compare.rows)? } else { Vec::new() };
     let report = Report::open(compare.output.json.as_ref())?;
     let mut report = report.keep(&compare.recording, &compare.tuning, &comparison.assignments)?;
     let bench = Bench::new().map_err(Failure::run)?;
     if compare.has_limits() {
-        let runs = measure(&comparison, &bench, compare.output.quiet)?;
+        let runs = measure(rows, &comparison, &bench, compare.output.quiet)?;
         show(&runs, &bench, &mut report)?;
     }
     if compare.has_peers() {
@@ -41,8 +42,26 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
     report.end()
 }
 
-fn measure(comparison: &Comparison, bench: &Bench, quiet: bool) -> Result<Vec<RowRun>, Failure> {
-    let rows = rows();
+/// The rows of these names, whatever their transport; all when there are none.
+fn choose_rows(names: &[String]) -> Result<Vec<BudgetRow>, Failure> {
+    let mut chosen = rows();
+    if let Some(name) = names.iter().find(|&name| chosen.iter().all(|row| row.name() != *name)) {
+        let mut known: Vec<String> = chosen.iter().map(BudgetRow::name).collect();
+        known.sort();
+        known.dedup();
+        let known = known.join(", ");
+        return Err(Failure::Usage(format!("--rows: there is no row `{name}`; choose from {known}")));
+    }
+    chosen.retain(|row| names.is_empty() || names.contains(&row.name()));
+    Ok(chosen)
+}
+
+fn measure(
+    rows: Vec<BudgetRow>,
+    comparison: &Comparison,
+    bench: &Bench,
+    quiet: bool,
+) -> Result<Vec<RowRun>, Failure> {
     let progress = Progress::new(rows.len() * comparison.blocks, quiet);
     progress.begin("limits");
     let prepared = rows.into_iter().map(|row| RowRun::new(row, comparison, bench));
