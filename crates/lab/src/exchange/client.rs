@@ -9,8 +9,8 @@ use super::{Exchange, Job, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::{Warmup, WarmupDetector};
 
-/// While calls are not timed, the clock is read once for so many completions.
-const CLOCK_EVERY: u64 = 256;
+/// While calls are not timed, the clock is read, and it is asked whether a call was the last, once for so many completions.
+const LOOK_EVERY: u64 = 256;
 
 /// With fewer calls there is not even a median, so that slow ones may take longer than asked for, up to a limit.
 const CALLS_MIN: u64 = 5;
@@ -63,15 +63,14 @@ pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job, rank: u32)
     let mut latencies = Latencies::new();
     let requests = Requests::new(&job.exchange, peers, Stream::measured(rank));
     let begun = endpoint.clock().now();
+    let end = begun + job.exchange.lasting;
+    let last_end = end + MORE_TIME_MAX;
     let closed_loop = ClosedLoop::new(&job.exchange, requests, job.exchange.timing, endpoint.clock());
     let (calls, ended) = closed_loop.run(endpoint, job.shares_cores, |calls, now, nanos| {
         if let Some(nanos) = nanos {
             latencies.record(nanos);
         }
-        let over = now - begun;
-        calls >= job.exchange.calls
-            || over >= job.exchange.lasting + MORE_TIME_MAX
-            || over >= job.exchange.lasting && calls >= CALLS_MIN
+        calls >= job.exchange.calls || now >= end && (calls >= CALLS_MIN || now >= last_end)
     })?;
     Ok(Run { calls, begun, ended, latencies: latencies.into_histogram() })
 }
@@ -124,6 +123,9 @@ pub(super) struct ClosedLoop {
     /// When each slot's call began.
     began: Vec<Instant>,
     calls: u64,
+    /// The number of calls after which to look at the clock, while calls are not timed, and the number that is wanted.
+    next_look: u64,
+    calls_max: u64,
     /// When the last call that counts was complete.
     ended: Option<Instant>,
     failure: Option<ClientError>,
@@ -140,13 +142,15 @@ impl ClosedLoop {
             now,
             began: vec![now; exchange.in_flight],
             calls: 0,
+            next_look: LOOK_EVERY.min(exchange.calls),
+            calls_max: exchange.calls,
             ended: None,
             failure: None,
         }
     }
 
-    /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time as last read,
-    /// and the latency when calls are timed. Returns the number of calls and when the last of them was complete.
+    /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time, and the latency when calls
+    /// are timed; else it is not asked of every completion. Returns the number of calls and when the last of them was complete.
     /// `yields` when others need this core while there is nothing to do.
     fn run(
         mut self,
@@ -220,12 +224,8 @@ impl ClosedLoop {
             Err(error) => return self.failure = Some(error.clone().into()),
         }
         self.calls += 1;
-        let nanos = self.read_clock(slot);
-        if is_last(self.calls, self.now, nanos) {
-            // The clock may not have been read at this completion.
-            self.now = self.clock.now();
-            self.ended = Some(self.now);
-            return;
+        if self.is_over_with(slot, is_last) {
+            return self.ended = Some(self.now);
         }
         let (peer, service, request) = self.requests.next(|bytes| context.loan(bytes));
         if let Err(error) = context.call(peer, service, request).post(slot as u64) {
@@ -233,21 +233,25 @@ impl ClosedLoop {
         }
     }
 
-    /// Reads the clock if it is time to; gives the latency of the slot's call when calls are timed.
+    /// Reads the clock if it is time to, and asks whether this call was the last.
     #[inline]
-    fn read_clock(&mut self, slot: usize) -> Option<u64> {
+    fn is_over_with(
+        &mut self,
+        slot: usize,
+        is_last: &mut impl FnMut(u64, Instant, Option<u64>) -> bool,
+    ) -> bool {
         match self.timing {
             Timing::EachCall => {
                 self.now = self.clock.now();
                 let nanos = self.now.as_nanos() - self.began[slot].as_nanos();
                 self.began[slot] = self.now;
-                Some(nanos)
+                is_last(self.calls, self.now, Some(nanos))
             }
+            Timing::Window if self.calls < self.next_look => false,
             Timing::Window => {
-                if self.calls.is_multiple_of(CLOCK_EVERY) {
-                    self.now = self.clock.now();
-                }
-                None
+                self.now = self.clock.now();
+                self.next_look = self.calls_max.min(self.calls + LOOK_EVERY);
+                is_last(self.calls, self.now, None)
             }
         }
     }
