@@ -32,33 +32,36 @@ pub struct Overrun;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendWindow {
     limit: u32,
-    sent: u32,
+    /// How much of the limit is free: one number to look at and to change for each message.
+    room: u32,
     consumed: u32,
 }
 
 impl SendWindow {
     /// Nothing was sent. `limit` is in lines.
     pub const fn new(limit: u32) -> Self {
-        Self { limit, sent: 0, consumed: 0 }
+        Self { limit, room: limit, consumed: 0 }
     }
 
     /// Whether a message that counts so much may be sent now.
     #[inline]
     pub const fn admits(&self, lines: u32) -> bool {
-        lines <= self.limit - self.sent.wrapping_sub(self.consumed)
+        lines <= self.room
     }
 
     /// A message was sent that [`SendWindow::admits`].
     #[inline]
     pub const fn send(&mut self, lines: u32) {
-        self.sent = self.sent.wrapping_add(lines);
+        self.room -= lines;
     }
 
     /// The receiver has consumed so much in all.
     pub const fn credit(&mut self, consumed: u32) -> Result<(), Overrun> {
-        if consumed.wrapping_sub(self.consumed) > self.sent.wrapping_sub(self.consumed) {
+        let gained = consumed.wrapping_sub(self.consumed);
+        if gained > self.limit - self.room {
             return Err(Overrun);
         }
+        self.room += gained;
         self.consumed = consumed;
         Ok(())
     }
