@@ -28,7 +28,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneSender};
-use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
+use farcall_protocol::matching::{Tag, WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
@@ -164,6 +164,11 @@ impl<D: LaneDriver> Transport for Ring<D> {
 
     fn outbox(&mut self) -> &mut dyn Outbox {
         &mut self.outbound
+    }
+
+    /// By itself, or it would be a jump to that of the outbox.
+    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        self.outbound.send_short(session, tag, payload)
     }
 
     /// Time plays no role here but for the deadlines of the layer above.

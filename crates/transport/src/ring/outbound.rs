@@ -121,8 +121,8 @@ impl<D: LaneDriver> Outbound<D> {
 
     pub fn slot_of(&self, session: SessionId) -> Option<usize> {
         let slot = slot_of(session);
-        let entry = self.sessions.get(slot)?;
-        (entry.id == session && entry.stage != Stage::Vacant).then_some(slot)
+        // Nobody has been told the number of a vacant slot yet.
+        (self.sessions.get(slot)?.id == session).then_some(slot)
     }
 
     pub fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {

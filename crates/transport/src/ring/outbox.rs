@@ -103,7 +103,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
 
     #[inline]
     fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        self.slot_of(session).is_some_and(|slot| self.send_short(slot, tag, payload))
+        self.send_short(session, tag, payload)
     }
 
     fn cancel_send(&mut self, send: MessageId) -> usize {

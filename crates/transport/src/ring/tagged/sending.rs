@@ -28,8 +28,9 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Sends a message that goes into a record now; false when it is too long for that or has to wait.
-    #[inline]
-    pub fn send_short(&mut self, slot: usize, tag: Tag, payload: &[u8]) -> bool {
+    #[inline(always)]
+    pub fn send_short(&mut self, to: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        let Some(slot) = self.slot_of(to) else { return false };
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
         if !session.mail.may_send(counted) || payload.len() > session.inline_bytes {
