@@ -68,10 +68,10 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit)
             if sending.as_ref().is_none_or(Sending::is_complete)
                 && let Some(payload) = slots.next(slot)
             {
-                if let Some(sending) = sending.take() {
-                    sending.wait()?;
+                let next = endpoint.send(peer, tag_of(slot), payload).start()?;
+                if let Some(complete) = sending.replace(next) {
+                    complete.wait()?;
                 }
-                *sending = Some(endpoint.send(peer, tag_of(slot), payload).start()?);
             }
         }
         let done = endpoint.poll(|_, _| {});
