@@ -1,5 +1,6 @@
 //! The poll loop: what happens in one turn, and between turns.
 
+use core::time::Duration;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -221,13 +222,21 @@ impl Core {
         let is_idle = self.turn(sinks) == 0 && self.state.messages.ended.is_empty();
         let may_sleep = !heeds_events || self.state.stored_events.is_empty();
         if is_idle && may_sleep {
-            self.state.counters.sleeps.increment();
             let at_most = (self.next_deadline() - self.state.now).min(SLEEP_MAX);
-            let mut descriptors = self.transport.wait_descriptors();
-            descriptors.extend(self.wakers.iter().map(AsRawFd::as_raw_fd));
-            wait_readable(&descriptors, at_most);
+            self.sleep_until_woken(at_most);
         }
         self.transport.finish_wait();
         self.polls_until_clock = 0;
+    }
+
+    fn sleep_until_woken(&mut self, at_most: Duration) {
+        if at_most.is_zero() {
+            // What it waits for may be for another thread of this core to do.
+            return std::thread::yield_now();
+        }
+        self.state.counters.sleeps.increment();
+        let mut descriptors = self.transport.wait_descriptors();
+        descriptors.extend(self.wakers.iter().map(AsRawFd::as_raw_fd));
+        wait_readable(&descriptors, at_most);
     }
 }
