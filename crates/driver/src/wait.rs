@@ -5,8 +5,8 @@ use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Blocks until one of the descriptors is readable or the time is over; may return early.
-pub fn wait_readable(descriptors: &[RawFd], at_most: Duration) {
+/// Blocks until one of the descriptors is readable, which it says, or the time is over; may return early.
+pub fn wait_readable(descriptors: &[RawFd], at_most: Duration) -> bool {
     let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: i64::from(at_most.subsec_nanos()) };
     let mut polled: Vec<PollFd<'_>> = descriptors
         .iter()
@@ -19,5 +19,5 @@ pub fn wait_readable(descriptors: &[RawFd], at_most: Duration) {
         })
         .collect();
     // An interrupted wait is a short one.
-    let _interrupted = poll(&mut polled, Some(&timeout));
+    poll(&mut polled, Some(&timeout)).is_ok_and(|readable| readable > 0)
 }

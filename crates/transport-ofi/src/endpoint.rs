@@ -12,6 +12,7 @@ use crate::peers::{KIND, Peers};
 use crate::receives::{Buffers, Fetches};
 use crate::sends::Sends;
 use crate::token::Token;
+use crate::waking::Waking;
 
 /// How many peers that were forgotten have messages waiting for the provider. Many providers notice nothing of a dead peer, so
 /// that the longest wait may be in vain.
@@ -42,8 +43,7 @@ pub struct Ofi {
     pub(crate) failed: Vec<Destination>,
     /// Peers that were forgotten before all that was sent to them was with the provider, oldest first.
     pub(crate) resting: VecDeque<Destination>,
-    pub(crate) must_not_sleep: bool,
-    pub(crate) naps: bool,
+    pub(crate) waking: Waking,
 }
 
 // SAFETY: contexts are never cloned, so their counts move along; libfabric uses the pointers to them and to the memory of
@@ -94,8 +94,7 @@ impl Ofi {
             arrivals: VecDeque::new(),
             failed: Vec::new(),
             resting: VecDeque::new(),
-            must_not_sleep: false,
-            naps: false,
+            waking: Waking::default(),
         })
     }
 

@@ -34,6 +34,7 @@ mod sends;
 #[cfg(test)]
 mod tests;
 mod token;
+mod waking;
 
 pub use config::OfiConfig;
 pub use endpoint::Ofi;

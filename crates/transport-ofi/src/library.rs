@@ -15,8 +15,6 @@ use crate::endpoint::Ofi;
 
 /// How often the completions are read at a time.
 const READS_PER_PROGRESS: usize = 4;
-/// The time between two looks of an endpoint that blocks, where the provider cannot wake it.
-const NAP: Duration = Duration::from_micros(50);
 /// How long an endpoint that is dropped waits for its last messages to leave.
 const LINGER: Duration = Duration::from_millis(100);
 
@@ -99,6 +97,7 @@ impl Library for Ofi {
                 break;
             }
             total += count;
+            self.waking.note_completion();
             for place in 0..self.done.len() {
                 self.settle(self.done[place]);
             }
@@ -132,25 +131,21 @@ impl Library for Ofi {
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        if self.must_not_sleep || !self.failed.is_empty() {
-            return Some(Instant::ZERO);
-        }
-        self.naps.then(|| now + NAP)
+        if self.failed.is_empty() { self.waking.next_deadline(now) } else { Some(Instant::ZERO) }
     }
 
     fn prepare_wait(&mut self) {
         // What is under way to a destination wakes us when it has left, and then there is room for what waits.
         let nothing_wakes = self.blocked.iter().any(|&to| !self.peers.any_posted(to));
-        self.naps = self.endpoint.descriptor().is_none() || nothing_wakes;
-        self.must_not_sleep = self.endpoint.descriptor().is_some() && !self.endpoint.prepare_wait();
+        self.waking.prepare(&mut self.endpoint, !nothing_wakes);
     }
 
     fn finish_wait(&mut self) {
-        (self.naps, self.must_not_sleep) = (false, false);
+        self.waking.finish();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.endpoint.descriptor().into_iter().collect()
+        self.waking.descriptor(&self.endpoint).into_iter().collect()
     }
 }
 

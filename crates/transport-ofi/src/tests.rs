@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall_driver::Destination;
+use farcall_driver::{Destination, wait_readable};
 use farcall_transport::{Arrival, Library, Outgoing};
 
 use crate::receives::DISOWNED_BYTES_MAX;
@@ -141,6 +141,28 @@ fn what_a_former_session_did_not_get_costs_the_next_one_nothing() {
         two[0].send(way, b"next", Outgoing::Slice(&[2; 10]));
         let arrived = work_until(&mut two, |two| two[1].next_arrival());
         assert_eq!(arrived.head(), b"next", "{provider}");
+    }
+}
+
+/// That of `net` stays readable with libfabric 1.17.
+#[test]
+fn an_endpoint_with_nothing_to_do_is_not_kept_awake_by_its_descriptor() {
+    for provider in PROVIDERS {
+        let Some((mut two, _)) = pair(provider, true) else { continue };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            work(&mut two);
+            let idle = &mut two[0];
+            idle.prepare_wait();
+            let must_look_at = idle.next_deadline(farcall_protocol::Instant::ZERO);
+            let is_awake = must_look_at == Some(farcall_protocol::Instant::ZERO)
+                || wait_readable(&idle.wait_descriptors(), Duration::ZERO);
+            idle.finish_wait();
+            if !is_awake {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{provider}: it did not sleep within {PATIENCE:?}");
+        }
     }
 }
 
