@@ -4,16 +4,21 @@
 //! These lines are in the cache of the peer, which read them last. To win them back takes as long as to copy a payload; but
 //! whoever sends one long message after the other mostly waits in between. What is done in one turn is bounded, because
 //! turns must stay short.
+//!
+//! Lines are won back by stores. Instructions that fetch for writing are of no use for it on some processors.
 
-use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, claim_lines};
+use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError};
 
 use super::outbound::Outbound;
 
 /// Longer blocks are not kept ready: they would not stay in the cache.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
-/// What is claimed of a block in one turn: no more lines than a core can have under way at once.
-const CLAIM_BYTES: usize = 16 * 64;
+/// What is won back of a block in one turn: no more lines than a core can have under way at once.
+const TURN_BYTES: usize = 16 * LINE_BYTES;
+
+/// Bytes in a cache line.
+const LINE_BYTES: usize = 64;
 
 /// What is expected to be written next.
 #[derive(Debug, Default)]
@@ -32,14 +37,13 @@ struct NextRecord {
     bytes: usize,
 }
 
-/// The block for the next long payload, and how far it is claimed.
+/// The block for the next long payload, and how much of it has been won back.
 #[derive(Debug, Default)]
 struct Spare {
     loan: Option<Loan>,
     /// Length of the last payload that was copied; 0 when nothing is left to do for the next.
     wanted_bytes: usize,
-    /// How much of the block has been claimed.
-    claimed_bytes: usize,
+    ready_bytes: usize,
 }
 
 impl Ahead {
@@ -62,7 +66,7 @@ impl Spare {
     /// Expects another payload of this length.
     fn expect(&mut self, bytes: usize) {
         self.wanted_bytes = if bytes <= SPARE_BYTES_MAX { bytes } else { 0 };
-        self.claimed_bytes = 0;
+        self.ready_bytes = 0;
     }
 }
 
@@ -87,7 +91,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// Makes a few lines ready; called when there is nothing else to do.
     #[cold]
     pub fn prepare_ahead(&mut self) {
-        self.ahead.is_due = self.prepare_next_record() || self.claim_spare();
+        self.ahead.is_due = self.prepare_next_record() || self.prepare_spare();
     }
 
     /// Returns whether there was something to do. The record is forgotten when its place is not free: it is long, and who sends
@@ -107,22 +111,23 @@ impl<D: LaneDriver> Outbound<D> {
         true
     }
 
-    /// Returns whether there was something to claim.
-    fn claim_spare(&mut self) -> bool {
-        let Spare { loan, wanted_bytes, claimed_bytes } = &mut self.ahead.spare;
+    /// Returns whether there was something to do.
+    fn prepare_spare(&mut self) -> bool {
+        let Spare { loan, wanted_bytes, ready_bytes } = &mut self.ahead.spare;
         if *wanted_bytes == 0 {
             return false;
         }
         if loan.is_none() {
             *loan = self.driver.loan(*wanted_bytes).ok();
         }
-        let unclaimed = loan.as_deref().and_then(|bytes| bytes.get(*claimed_bytes..)).unwrap_or_default();
-        let piece = &unclaimed[..unclaimed.len().min(CLAIM_BYTES)];
-        claim_lines(piece);
-        *claimed_bytes += piece.len();
-        if piece.len() == unclaimed.len() {
+        let rest = loan.as_deref_mut().and_then(|bytes| bytes.get_mut(*ready_bytes..)).unwrap_or_default();
+        if rest.len() <= TURN_BYTES {
             *wanted_bytes = 0;
         }
+        for line in rest.chunks_mut(LINE_BYTES).take(TURN_BYTES / LINE_BYTES) {
+            line[0] = 0;
+        }
+        *ready_bytes += TURN_BYTES;
         true
     }
 }
