@@ -91,8 +91,7 @@ pub fn best_bandwidth_plan(
 /// Streams messages and measures the rate at which they are consumed.
 pub fn stream(cores: CorePair, plan: BandwidthPlan, effort: Effort) -> Result<Bandwidth, LimitError> {
     LimitError::check_size("a streamed message", plan.message_bytes, MESSAGE_BYTES)?;
-    let shape =
-        PipeShape { chunk_bytes: plan.chunk_bytes, slots: plan.slots, credits: true, claims_ahead: false };
+    let shape = PipeShape { chunk_bytes: plan.chunk_bytes, slots: plan.slots, credits: true, claim: None };
     let mut pipe = Pipe::new(shape)?;
     let (mut sender, mut receiver) = pipe.ends();
     let producer = move || {

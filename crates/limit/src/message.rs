@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::latency::Rounds;
 use crate::pair::run_pair;
-use crate::pipe::{Pipe, PipeShape};
+use crate::pipe::{Claim, Pipe, PipeShape};
 use crate::{CorePair, Effort, Latency, LimitError};
 
 /// The longest message, in bytes.
@@ -39,28 +39,29 @@ pub struct MessagePlan {
     pub chunk_bytes: usize,
     /// How many chunks can be under way, each way; a power of two.
     pub slots: usize,
-    /// Whether each side, while it waits, fetches the lines that it will write to next. Pays for messages of several
-    /// lines: copying in then hits its own cache.
-    pub claims_ahead: bool,
+    /// Whether each side, while it waits, wins the lines back that it will write to next, and how. Pays for messages of
+    /// several lines: copying in then hits its own cache.
+    pub claim: Option<Claim>,
 }
 
 impl MessagePlan {
     /// Both messages in one piece, each in the one slot of its direction.
     pub fn whole(request_bytes: usize, response_bytes: usize) -> Self {
         let chunk_bytes = request_bytes.max(response_bytes).max(1);
-        Self { request_bytes, response_bytes, chunk_bytes, slots: 1, claims_ahead: false }
+        Self { request_bytes, response_bytes, chunk_bytes, slots: 1, claim: None }
     }
 
-    /// As [`MessagePlan::whole`], but in two slots by turns, of which the free one is fetched ahead.
-    fn claimed(self) -> Self {
-        Self { slots: 2, claims_ahead: true, ..self }
+    /// As [`MessagePlan::whole`], but in two slots by turns, of which the free one is won back ahead.
+    fn claimed(self, claim: Claim) -> Self {
+        Self { slots: 2, claim: Some(claim), ..self }
     }
 
     fn shape(&self, message_bytes: usize) -> PipeShape {
         let chunk_bytes = self.chunk_bytes.min(message_bytes.max(1));
         let chunks = message_bytes.div_ceil(chunk_bytes).max(1);
-        let slots = if self.claims_ahead { self.slots } else { self.slots.min(chunks.next_power_of_two()) };
-        PipeShape { chunk_bytes, slots, credits: chunks > slots, claims_ahead: self.claims_ahead }
+        let slots =
+            if self.claim.is_some() { self.slots } else { self.slots.min(chunks.next_power_of_two()) };
+        PipeShape { chunk_bytes, slots, credits: chunks > slots, claim: self.claim }
     }
 }
 
@@ -71,7 +72,7 @@ pub fn best_message_plan(
     response_bytes: usize,
 ) -> Result<MessagePlan, LimitError> {
     let whole = MessagePlan::whole(request_bytes, response_bytes);
-    let mut plans = vec![whole, whole.claimed()];
+    let mut plans = vec![whole, whole.claimed(Claim::Fetch), whole.claimed(Claim::Store)];
     if whole.chunk_bytes > WHOLE_BYTES_MAX {
         plans.extend(
             CHUNKS_BYTES
@@ -136,10 +137,13 @@ mod tests {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
         for (request_bytes, response_bytes) in [(0, 0), (8, 8), (30, 100), (1 << 20, 30), (30, (1 << 20) + 1)]
         {
-            for (chunk_bytes, slots, claims_ahead) in
-                [(4096, 4, false), (1 << 21, 1, false), (1 << 21, 2, true)]
-            {
-                let plan = MessagePlan { request_bytes, response_bytes, chunk_bytes, slots, claims_ahead };
+            for (chunk_bytes, slots, claim) in [
+                (4096, 4, None),
+                (1 << 21, 1, None),
+                (1 << 21, 2, Some(Claim::Fetch)),
+                (1 << 21, 2, Some(Claim::Store)),
+            ] {
+                let plan = MessagePlan { request_bytes, response_bytes, chunk_bytes, slots, claim };
                 let latency = ping_pong(cores, plan, SHORT).expect("the loops run");
                 assert!(latency.samples >= 1 && latency.min_nanos as f64 <= latency.median_nanos);
             }
@@ -157,8 +161,7 @@ mod tests {
     fn credits_are_used_only_where_slots_run_out() {
         let plan = MessagePlan { request_bytes: 30, response_bytes: 1 << 20, ..MessagePlan::whole(0, 4096) };
         let plan = MessagePlan { slots: 4, ..plan };
-        let shape =
-            |chunk_bytes, slots, credits| PipeShape { chunk_bytes, slots, credits, claims_ahead: false };
+        let shape = |chunk_bytes, slots, credits| PipeShape { chunk_bytes, slots, credits, claim: None };
         assert_eq!(plan.shape(30), shape(30, 1, false));
         assert_eq!(plan.shape(16384), shape(4096, 4, false));
         assert_eq!(plan.shape(16385), shape(4096, 4, true));

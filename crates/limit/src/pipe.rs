@@ -13,9 +13,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LimitError;
-#[cfg(target_arch = "x86_64")]
-use crate::memory::LINE_BYTES;
-use crate::memory::{LINE_PAIR_BYTES, SharedMemory};
+use crate::memory::{LINE_BYTES, LINE_PAIR_BYTES, SharedMemory};
 
 /// The flag that ends the channel.
 const STOPPED: u64 = u64::MAX;
@@ -32,8 +30,17 @@ pub(crate) struct PipeShape {
     pub slots: usize,
     /// Whether the receiver returns credits and the sender awaits them.
     pub credits: bool,
-    /// Whether the sender fetches the lines of the next slot, to write to them, while it has nothing else to do.
-    pub claims_ahead: bool,
+    /// How the sender wins the lines of the next slot back, while it has nothing else to do; if it does.
+    pub claim: Option<Claim>,
+}
+
+/// How lines are won back that the receiver has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// By instructions that fetch them for writing, and that some processors do little for.
+    Fetch,
+    /// By stores. The next slot must be free.
+    Store,
 }
 
 /// The memory of one direction.
@@ -63,6 +70,10 @@ impl Pipe {
         assert!(
             shape.slots.is_power_of_two() && shape.chunk_bytes > 0,
             "the ring has slots that hold something"
+        );
+        assert!(
+            shape.claim != Some(Claim::Store) || shape.slots > 1 && !shape.credits,
+            "the next slot is free when a message is sent"
         );
         let header_bytes = if shape.chunk_bytes <= UNALIGNED_BYTES_MAX { 8 } else { 64 };
         let stride_bytes = (header_bytes + shape.chunk_bytes).next_multiple_of(LINE_PAIR_BYTES);
@@ -117,8 +128,11 @@ impl Sender<'_> {
             }
             rest = later;
         }
-        if self.pipe.shape.claims_ahead {
-            self.claim_next(message.len().min(chunk_bytes));
+        match self.pipe.shape.claim {
+            None => {}
+            Some(Claim::Fetch) => self.fetch_next(message.len().min(chunk_bytes)),
+            // SAFETY: there are no credits, so that by the caller's promise all messages before this one were received.
+            Some(Claim::Store) => unsafe { self.clear_next(message.len().min(chunk_bytes)) },
         }
     }
 
@@ -141,12 +155,31 @@ impl Sender<'_> {
         }
     }
 
-    /// Asks for the lines of a coming chunk of `bytes` bytes, except the one of its flag, which the receiver watches.
+    /// The lines of a coming chunk of `bytes` bytes, except the one of its flag, which the receiver watches.
     #[inline(always)]
-    fn claim_next(&self, bytes: usize) {
+    fn next_lines(&self, bytes: usize) -> impl Iterator<Item = *mut u8> {
+        let (payload, header_bytes) = (self.pipe.payload(self.sent), self.pipe.header_bytes);
+        let lines = (LINE_BYTES..header_bytes + bytes).step_by(LINE_BYTES);
+        lines.map(move |offset| payload.wrapping_add(offset - header_bytes))
+    }
+
+    /// Writes to the lines of a coming chunk.
+    ///
+    /// # Safety
+    /// The next slot must be free.
+    #[inline(always)]
+    unsafe fn clear_next(&self, bytes: usize) {
+        for line in self.next_lines(bytes) {
+            // SAFETY: inside the payload of a slot that is this thread's to write.
+            unsafe { line.write_volatile(0) };
+        }
+    }
+
+    /// Asks for the lines of a coming chunk.
+    #[inline(always)]
+    fn fetch_next(&self, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
-        for offset in (LINE_BYTES..self.pipe.header_bytes + bytes).step_by(LINE_BYTES) {
-            let line = self.pipe.payload(self.sent).wrapping_add(offset - self.pipe.header_bytes);
+        for line in self.next_lines(bytes) {
             // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit processor
             // takes the instruction (at worst as a no-op). The intrinsic asks for a shared copy, which does not help.
             unsafe { core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
@@ -262,13 +295,16 @@ mod tests {
     #[test]
     fn messages_of_many_chunks_arrive_whole() {
         passes(
-            PipeShape { chunk_bytes: 4096, slots: 4, credits: true, claims_ahead: false },
+            PipeShape { chunk_bytes: 4096, slots: 4, credits: true, claim: None },
             &[1, 4096, 4097, 1 << 20, 100],
         );
     }
 
     #[test]
     fn messages_reuse_a_single_slot() {
-        passes(PipeShape { chunk_bytes: 56, slots: 1, credits: true, claims_ahead: true }, &[56, 0, 1, 1000]);
+        passes(
+            PipeShape { chunk_bytes: 56, slots: 1, credits: true, claim: Some(Claim::Fetch) },
+            &[56, 0, 1, 1000],
+        );
     }
 }
