@@ -11,8 +11,8 @@ use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError};
 
 use super::outbound::Outbound;
 
-/// Longer blocks are not kept ready: they would not stay in the cache.
-const SPARE_BYTES_MAX: usize = 256 << 10;
+/// Longer blocks are not kept ready: they would not stay in the caches.
+const SPARE_BYTES_MAX: usize = 2 << 20;
 
 /// What is won back of a block in one turn: no more lines than a core can have under way at once.
 const TURN_BYTES: usize = 16 * LINE_BYTES;
