@@ -16,7 +16,7 @@ use crate::bench::{Bench, BenchError};
 use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::record::Unit;
-use crate::regime::Regime;
+use crate::regime::{Regime, regime_between};
 use arm::Arm;
 
 pub use rows::{Budget, Row, rows};
@@ -62,24 +62,56 @@ pub struct RowOutcome {
 /// A row under measurement: call [`RowRun::block`] as often as there are blocks, best by turns with other rows.
 pub struct RowRun {
     row: Row,
-    arms: Vec<Arm>,
+    comparison: Comparison,
+    arms: ArmsByPlace,
     /// The orders of the blocks that may still be run.
     orders: std::vec::IntoIter<Vec<usize>>,
-    /// How many blocks are to be kept.
-    wanted: usize,
     blocks: Blocks<f64>,
-    patience: Duration,
-    seed: u64,
+}
+
+/// The arms of a row, with the bare loop that is the fastest where the cores are: another one near than far.
+struct ArmsByPlace {
+    count: usize,
+    near: Option<Vec<Arm>>,
+    far: Option<Vec<Arm>>,
+}
+
+impl ArmsByPlace {
+    /// Finds those for where the cores are now.
+    fn new(row: &Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
+        let mut places = Self { count: 0, near: None, far: None };
+        places.find(row, comparison, bench)?;
+        Ok(places)
+    }
+
+    /// Those for where the cores are now; `None` when they moved while these were looked for.
+    fn find(
+        &mut self,
+        row: &Row,
+        comparison: &Comparison,
+        bench: &Bench,
+    ) -> Result<Option<&[Arm]>, BenchError> {
+        let before = bench.distance_nanos()?;
+        let place = match Regime::of(before.into()) {
+            Regime::Near | Regime::NearCrowded => &mut self.near,
+            Regime::Far | Regime::FarCrowded => &mut self.far,
+        };
+        if place.is_none() {
+            let arms = row.arms(comparison, bench)?;
+            self.count = arms.len();
+            *place = regime_between(before, bench.distance_nanos()?).map(|_| arms);
+        }
+        Ok(place.as_deref())
+    }
 }
 
 impl RowRun {
-    /// Prepares a row: finds the fastest way to reach its limit.
+    /// Prepares a row: finds the fastest way to reach its limit, as the cores are now.
     pub fn new(row: Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
-        let arms = row.arms(comparison, bench)?;
+        let arms = ArmsByPlace::new(&row, comparison, bench)?;
         let blocks = comparison.blocks * TRIES_PER_BLOCK;
-        let orders = Plan { arms: arms.len(), blocks, seed: comparison.seed }.orders().into_iter();
-        let &Comparison { blocks: wanted, patience, seed, .. } = comparison;
-        Ok(Self { row, arms, orders, wanted, blocks: Blocks::new(), patience, seed })
+        let orders = Plan { arms: arms.count, blocks, seed: comparison.seed }.orders().into_iter();
+        Ok(Self { row, comparison: comparison.clone(), arms, orders, blocks: Blocks::new() })
     }
 
     /// The row.
@@ -94,7 +126,7 @@ impl RowRun {
 
     /// Whether there are enough blocks, or so many were discarded that no more are tried.
     pub fn is_complete(&self) -> bool {
-        self.blocks.kept.len() >= self.wanted || self.orders.len() == 0
+        self.blocks.kept.len() >= self.comparison.blocks || self.orders.len() == 0
     }
 
     /// Runs one more block, unless the row is complete.
@@ -103,8 +135,12 @@ impl RowRun {
             return Ok(());
         }
         let Some(order) = self.orders.next() else { return Ok(()) };
-        bench.wait_until_alone(self.patience)?;
-        self.blocks.run(&order, || bench.standing(), |arm| self.arms[arm].measure(bench))
+        bench.wait_until_alone(self.comparison.patience)?;
+        let Some(arms) = self.arms.find(&self.row, &self.comparison, bench)? else {
+            self.blocks.discarded += 1;
+            return Ok(());
+        };
+        self.blocks.run(&order, || bench.standing(), |arm| arms[arm].measure(bench))
     }
 
     /// How the cores stood around every block.
@@ -125,17 +161,17 @@ impl RowRun {
     fn outcome(&self, regime: Regime) -> Option<RowOutcome> {
         let figures = |arm| self.blocks.of_arm(regime, arm).copied().collect::<Vec<f64>>();
         let farcall = median(&figures(0))?;
-        let compared = self.arms.len() > 1;
+        let compared = self.arms.count > 1;
         let pairs =
             if compared { self.blocks.pairs(regime, 0, 1, |&figure| Some(figure)) } else { Vec::new() };
-        let ratio = ratio_of_medians(&pairs, self.seed);
+        let ratio = ratio_of_medians(&pairs, self.comparison.seed);
         Some(RowOutcome {
             regime,
             blocks: figures(0).len(),
             farcall,
             other: compared.then(|| median(&figures(1))).flatten(),
             ratio,
-            verdict: self.row.verdict(&figures(0), &pairs, ratio, self.seed),
+            verdict: self.row.verdict(&figures(0), &pairs, ratio, self.comparison.seed),
         })
     }
 }
