@@ -16,7 +16,7 @@ use crate::bench::{Bench, BenchError};
 use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
 use crate::record::Unit;
-use crate::regime::{Regime, regime_between};
+use crate::regime::{Regime, Standing, regime_between};
 use arm::Arm;
 
 pub use rows::{Budget, Row, rows};
@@ -80,26 +80,26 @@ impl ArmsByPlace {
     /// Finds those for where the cores are now.
     fn new(row: &Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
         let mut places = Self { count: 0, near: None, far: None };
-        places.find(row, comparison, bench)?;
+        places.find(bench.standing()?, row, comparison, bench)?;
         Ok(places)
     }
 
-    /// Those for where the cores are now; `None` when they moved while these were looked for.
+    /// Those for cores that stand like this; `None` when they moved while these were looked for.
     fn find(
         &mut self,
+        standing: Standing,
         row: &Row,
         comparison: &Comparison,
         bench: &Bench,
     ) -> Result<Option<&[Arm]>, BenchError> {
-        let before = bench.distance_nanos()?;
-        let place = match Regime::of(before.into()) {
+        let place = match Regime::of(standing) {
             Regime::Near | Regime::NearCrowded => &mut self.near,
             Regime::Far | Regime::FarCrowded => &mut self.far,
         };
         if place.is_none() {
             let arms = row.arms(comparison, bench)?;
             self.count = arms.len();
-            *place = regime_between(before, bench.distance_nanos()?).map(|_| arms);
+            *place = regime_between(standing.distance_nanos, bench.distance_nanos()?).map(|_| arms);
         }
         Ok(place.as_deref())
     }
@@ -136,11 +136,15 @@ impl RowRun {
         }
         let Some(order) = self.orders.next() else { return Ok(()) };
         bench.wait_until_alone(self.comparison.patience)?;
-        let Some(arms) = self.arms.find(&self.row, &self.comparison, bench)? else {
+        let before = bench.standing()?;
+        let Some(arms) = self.arms.find(before, &self.row, &self.comparison, bench)? else {
             self.blocks.discarded += 1;
             return Ok(());
         };
-        self.blocks.run(&order, || bench.standing(), |arm| arms[arm].measure(bench))
+        // The look before the block is the one that the arms were chosen by.
+        let mut before = Some(before);
+        let standing = || before.take().map_or_else(|| bench.standing(), Ok);
+        self.blocks.run(&order, standing, |arm| arms[arm].measure(bench))
     }
 
     /// How the cores stood around every block.
