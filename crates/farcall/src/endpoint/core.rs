@@ -181,7 +181,7 @@ impl Core {
     #[inline]
     pub fn turn_and_idle(&mut self) {
         if self.turn(Sinks::default()) > 0 {
-            self.idler.busy();
+            self.idler.restart();
         } else {
             self.idle(Sinks::default(), false);
         }

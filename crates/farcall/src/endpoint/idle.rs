@@ -43,15 +43,9 @@ impl Idler {
         Self { policy: None, spin_time: Duration::ZERO, idle_since: None }
     }
 
-    /// Somebody begins to wait, and spins first, however long nothing has happened before.
+    /// A poll has found something, or somebody begins to wait: the spin time begins again.
     #[inline]
-    pub fn begin(&mut self) {
-        self.idle_since = None;
-    }
-
-    /// A poll has found something.
-    #[inline]
-    pub fn busy(&mut self) {
+    pub fn restart(&mut self) {
         self.idle_since = None;
     }
 
@@ -92,18 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_begins_to_wait_spins_first() {
+    fn the_spin_time_begins_again() {
         let mut idler = Idler::new(Idle::Block, Duration::from_nanos(100));
         idler.idle(Instant::ZERO);
-        idler.begin();
-        assert_eq!(idler.idle(Instant::from_nanos(500)), Step::Poll);
-    }
-
-    #[test]
-    fn success_starts_the_spin_time_again() {
-        let mut idler = Idler::new(Idle::Block, Duration::from_nanos(100));
-        idler.idle(Instant::ZERO);
-        idler.busy();
+        idler.restart();
         assert_eq!(idler.idle(Instant::from_nanos(500)), Step::Poll);
         assert_eq!(idler.idle(Instant::from_nanos(600)), Step::Sleep);
     }

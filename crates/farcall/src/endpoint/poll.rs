@@ -44,7 +44,7 @@ impl Endpoint {
         if done == 0 {
             core.idle(Sinks { events: None, requests: Some(&mut on_request) }, true);
         } else {
-            core.idler.busy();
+            core.idler.restart();
         }
         done
     }
@@ -64,7 +64,7 @@ impl Endpoint {
         if done == 0 {
             core.idle(Sinks::default(), true);
         } else {
-            core.idler.busy();
+            core.idler.restart();
         }
         done
     }
@@ -86,7 +86,7 @@ impl Endpoint {
     /// Polls and idles until `condition` holds.
     pub(super) fn poll_until(&self, condition: impl Fn(&State) -> bool) {
         let core = &mut *self.core();
-        core.idler.begin();
+        core.idler.restart();
         while !condition(&core.state) {
             core.turn_and_idle();
         }
