@@ -124,6 +124,7 @@ fn a_turn_that_ends_a_send_says_that_it_did_something() {
 #[test]
 fn who_waits_for_what_is_over_does_not_sleep() {
     let _alone = alone();
+    let mut tried = Vec::new();
     for kind in transports_without_launcher() {
         println!("over {kind}");
         let settings = settings(&["endpoint.idle=block", "endpoint.spin_time=0us"]);
@@ -148,7 +149,9 @@ fn who_waits_for_what_is_over_does_not_sleep() {
             receiver.poll(|_, _| {});
         }
         assert_eq!(sum_of(&label, "sleeps"), before, "it slept with nothing to wait for");
+        tried.push(kind);
     }
+    assert!(tried.contains(&TransportKind::RingShm), "{tried:?}");
 }
 
 #[test]
