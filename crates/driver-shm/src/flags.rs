@@ -11,7 +11,7 @@
 
 use core::sync::atomic::Ordering;
 
-use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES, SHORT_RUNWAY_BYTES};
+use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
 
 /// Marks a flag as one of ours: a record published by a broken peer has hardly the same upper half.
 pub const MARK: u64 = 0xfa2c_a11d;
@@ -23,6 +23,9 @@ pub trait Words {
     /// Writes the word at a byte offset, which is a multiple of [`RECORD_ALIGN`].
     fn store(&self, offset: usize, value: u64, order: Ordering);
 }
+
+/// How long the runway is at least: enough for most records and the flag behind.
+const SHORT_RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
 
 /// What [`Runway::lengthen`] adds at most: no more lines than a core can have under way at once, so that what is published
 /// next does not wait for many.

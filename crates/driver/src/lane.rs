@@ -28,9 +28,6 @@ pub const RECORD_HEADER_BYTES: usize = 8;
 /// come next. Callers keep this much of the ring unused, in addition to their own reserve.
 pub const RUNWAY_BYTES: usize = 8 * RECORD_ALIGN;
 
-/// Bytes beyond the end of any record whose lines the lane has for writing when it was published.
-pub const SHORT_RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
-
 /// Names a lane of one driver. Numbers are not used again while the driver lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneId(pub u32);

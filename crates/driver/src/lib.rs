@@ -42,7 +42,7 @@ pub use descriptors::kept_from_children;
 pub use heap_loan::HeapLoans;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
-    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, SHORT_RUNWAY_BYTES,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES,
 };
 pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use random::Random;
