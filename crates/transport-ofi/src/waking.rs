@@ -33,7 +33,7 @@ enum Sleep {
 #[derive(Debug, Default)]
 pub struct Waking {
     sleep: Sleep,
-    /// How often the descriptor was readable since something was complete.
+    /// How often in a row the descriptor was readable although nothing was complete.
     in_vain: u32,
 }
 
@@ -50,11 +50,14 @@ impl Waking {
         let may_sleep = endpoint.prepare_wait();
         let is_readable = wait_readable(&[descriptor], Duration::ZERO);
         self.in_vain = if is_readable { self.in_vain.saturating_add(1) } else { 0 };
-        self.sleep = match may_sleep {
-            _ if self.in_vain > IN_VAIN_MAX => Sleep::Naps,
-            false => Sleep::MustNot,
-            true if wakes => Sleep::Descriptor,
-            true => Sleep::Naps,
+        self.sleep = if !self.is_trusted() {
+            Sleep::Naps
+        } else if !may_sleep {
+            Sleep::MustNot
+        } else if wakes {
+            Sleep::Descriptor
+        } else {
+            Sleep::Naps
         };
     }
 
@@ -74,6 +77,10 @@ impl Waking {
 
     /// What becomes readable when something is complete.
     pub fn descriptor(&self, endpoint: &Endpoint) -> Option<RawFd> {
-        endpoint.descriptor().filter(|_| self.in_vain <= IN_VAIN_MAX)
+        endpoint.descriptor().filter(|_| self.is_trusted())
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.in_vain <= IN_VAIN_MAX
     }
 }
