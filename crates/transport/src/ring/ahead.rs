@@ -5,7 +5,7 @@
 //! whoever sends one long message after the other mostly waits in between. What is done in one turn is bounded, because
 //! turns must stay short.
 //!
-//! Lines are won back by stores. Instructions that fetch for writing are of no use for it on some processors.
+//! Lines are won back by stores: instructions that fetch for writing do little for it on some processors.
 
 use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError};
 
@@ -79,8 +79,11 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
-    /// Memory to copy a payload into: the spare block, if it fits.
+    /// Memory to copy a payload into: the spare block, if it fits. Where peers do not read blocks in place, none is kept.
     pub fn block_for_copy(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        if !self.driver.can_prefetch() {
+            return self.block(bytes);
+        }
         let Ahead { is_due, spare, .. } = &mut self.ahead;
         let loan = spare.take(bytes);
         spare.expect(bytes);
