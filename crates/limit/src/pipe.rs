@@ -307,4 +307,33 @@ mod tests {
             &[56, 0, 1, 1000],
         );
     }
+
+    #[test]
+    fn lines_are_won_back_only_where_messages_were_received() {
+        let shape = |claim| PipeShape { chunk_bytes: 1000, slots: 2, credits: false, claim: Some(claim) };
+        for claim in [Claim::Fetch, Claim::Store] {
+            let mut pipes = [(); 2].map(|()| Pipe::new(shape(claim)).expect("memory can be mapped"));
+            let [there, back] = &mut pipes;
+            let ((mut ask, mut asked), (mut answer, mut answered)) = (there.ends(), back.ends());
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let mut message = [0; 1000];
+                    while asked.receive(&mut message) {
+                        // SAFETY: the answer before was received, as the message shows.
+                        unsafe { answer.send(&message) };
+                    }
+                });
+                for round in 0..1000_u32 {
+                    let message = [round as u8 | 1; 1000];
+                    let mut echo = [0; 1000];
+                    // SAFETY: the message before was received, as its answer shows.
+                    unsafe { ask.send(&message) };
+                    assert!(answered.receive(&mut echo));
+                    assert_eq!(echo, message);
+                }
+                // SAFETY: as above.
+                unsafe { ask.stop() };
+            });
+        }
+    }
 }
