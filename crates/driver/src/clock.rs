@@ -180,6 +180,20 @@ fn step_of(readings: impl Iterator<Item = u64>) -> u64 {
     between.fold(0, divisor).max(1)
 }
 
+/// The counter behind clocks that are not simulated, when everything stored before can be seen by other cores. For comparing how
+/// long stores take.
+#[inline]
+pub fn cycles_after_stores() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "the fences are intrinsics")]
+    // SAFETY: every x86-64 processor has the instructions; they only wait, the second for the first.
+    unsafe {
+        core::arch::x86_64::_mm_mfence();
+        core::arch::x86_64::_mm_lfence();
+    }
+    read_cycles()
+}
+
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "the cycle counter has no safe intrinsic")]

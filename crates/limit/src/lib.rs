@@ -34,7 +34,7 @@ pub use error::LimitError;
 pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use median::median_between_steps;
 pub use message::{MessagePlan, best_message_plan, ping_pong};
-pub use pipe::Claim;
+pub use pipe::Writes;
 pub use ring::{RING_PAYLOADS_BYTES, RingRate, RingVariant, best_ring_variant, ring_rate};
 pub use slots::slot_rate;
 pub use tcp::{TCP_MESSAGE_BYTES_MAX, tcp_ping_pong};

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use crate::latency::Rounds;
 use crate::pair::run_pair;
-use crate::pipe::{Claim, Pipe, PipeShape};
+use crate::pipe::{Pipe, PipeShape, Writes};
 use crate::{CorePair, Effort, Latency, LimitError};
 
 /// The longest message, in bytes.
@@ -20,10 +20,13 @@ const MESSAGE_BYTES_MAX: usize = 1 << 28;
 const WHOLE_BYTES_MAX: usize = 1024;
 
 /// Lengths of chunks worth a trial: below, flags cost more than overlap gains; above, caches overflow.
-const CHUNKS_BYTES: [usize; 5] = [1024, 2048, 4096, 8192, 16384];
+const CHUNKS_BYTES: [usize; 6] = [1024, 2048, 4096, 8192, 16384, 32768];
 
-/// Numbers of slots worth a trial.
-const SLOTS: [usize; 3] = [4, 8, 16];
+/// Numbers of slots worth a trial where lines stay in caches: in those of the peer, or where both find them.
+const SLOTS: [usize; 4] = [4, 8, 16, 64];
+
+/// How many are enough where no lines stay in caches.
+const SLOTS_PAST_CACHES: usize = 4;
 
 /// How long each way is tried before one is chosen.
 const TRIAL: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(4) };
@@ -39,29 +42,29 @@ pub struct MessagePlan {
     pub chunk_bytes: usize,
     /// How many chunks can be under way, each way; a power of two.
     pub slots: usize,
-    /// Whether each side, while it waits, wins the lines back that it will write to next, and how. Pays for messages of
-    /// several lines: copying in then hits its own cache.
-    pub claim: Option<Claim>,
+    /// How each side writes. To win lines back ahead, while it waits, pays for messages of several lines: copying in then hits
+    /// its own cache.
+    pub writes: Writes,
 }
 
 impl MessagePlan {
     /// Both messages in one piece, each in the one slot of its direction.
     pub fn whole(request_bytes: usize, response_bytes: usize) -> Self {
         let chunk_bytes = request_bytes.max(response_bytes).max(1);
-        Self { request_bytes, response_bytes, chunk_bytes, slots: 1, claim: None }
+        Self { request_bytes, response_bytes, chunk_bytes, slots: 1, writes: Writes::Plain }
     }
 
-    /// As [`MessagePlan::whole`], but in two slots by turns, of which the free one is won back ahead.
-    fn claimed(self, claim: Claim) -> Self {
-        Self { slots: 2, claim: Some(claim), ..self }
+    /// In two slots by turns, of which one is free while the other is filled.
+    fn in_turns(self, writes: Writes) -> Self {
+        Self { slots: 2, writes, ..self }
     }
 
     fn shape(&self, message_bytes: usize) -> PipeShape {
         let chunk_bytes = self.chunk_bytes.min(message_bytes.max(1));
         let chunks = message_bytes.div_ceil(chunk_bytes).max(1);
-        let slots =
-            if self.claim.is_some() { self.slots } else { self.slots.min(chunks.next_power_of_two()) };
-        PipeShape { chunk_bytes, slots, credits: chunks > slots, claim: self.claim }
+        let is_ahead = matches!(self.writes, Writes::FetchedAhead | Writes::StoredAhead);
+        let slots = if is_ahead { self.slots } else { self.slots.min(chunks.next_power_of_two()) };
+        PipeShape { chunk_bytes, slots, credits: chunks > slots, writes: self.writes }
     }
 }
 
@@ -72,14 +75,14 @@ pub fn best_message_plan(
     response_bytes: usize,
 ) -> Result<MessagePlan, LimitError> {
     let whole = MessagePlan::whole(request_bytes, response_bytes);
-    let mut plans = vec![whole, whole.claimed(Claim::Fetch), whole.claimed(Claim::Store)];
+    let mut plans = vec![whole, whole.in_turns(Writes::FetchedAhead), whole.in_turns(Writes::StoredAhead)];
     if whole.chunk_bytes > WHOLE_BYTES_MAX {
-        plans.extend(
-            CHUNKS_BYTES
-                .into_iter()
-                .filter(|&chunk_bytes| chunk_bytes < whole.chunk_bytes)
-                .flat_map(|chunk_bytes| SLOTS.map(|slots| MessagePlan { chunk_bytes, slots, ..whole })),
-        );
+        plans.push(whole.in_turns(Writes::PastCaches));
+        for chunk_bytes in CHUNKS_BYTES.into_iter().filter(|&chunk_bytes| chunk_bytes < whole.chunk_bytes) {
+            let cut = MessagePlan { chunk_bytes, ..whole };
+            plans.extend(SLOTS.map(|slots| MessagePlan { slots, ..cut }));
+            plans.push(MessagePlan { slots: SLOTS_PAST_CACHES, writes: Writes::PastCaches, ..cut });
+        }
     }
     let mut best = (f64::INFINITY, whole);
     for plan in plans {
@@ -137,13 +140,14 @@ mod tests {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
         for (request_bytes, response_bytes) in [(0, 0), (8, 8), (30, 100), (1 << 20, 30), (30, (1 << 20) + 1)]
         {
-            for (chunk_bytes, slots, claim) in [
-                (4096, 4, None),
-                (1 << 21, 1, None),
-                (1 << 21, 2, Some(Claim::Fetch)),
-                (1 << 21, 2, Some(Claim::Store)),
+            for (chunk_bytes, slots, writes) in [
+                (4096, 4, Writes::Plain),
+                (4096, 4, Writes::PastCaches),
+                (1 << 21, 1, Writes::Plain),
+                (1 << 21, 2, Writes::FetchedAhead),
+                (1 << 21, 2, Writes::StoredAhead),
             ] {
-                let plan = MessagePlan { request_bytes, response_bytes, chunk_bytes, slots, claim };
+                let plan = MessagePlan { request_bytes, response_bytes, chunk_bytes, slots, writes };
                 let latency = ping_pong(cores, plan, SHORT).expect("the loops run");
                 assert!(latency.samples >= 1 && latency.min_nanos as f64 <= latency.median_nanos);
             }
@@ -161,7 +165,8 @@ mod tests {
     fn credits_are_used_only_where_slots_run_out() {
         let plan = MessagePlan { request_bytes: 30, response_bytes: 1 << 20, ..MessagePlan::whole(0, 4096) };
         let plan = MessagePlan { slots: 4, ..plan };
-        let shape = |chunk_bytes, slots, credits| PipeShape { chunk_bytes, slots, credits, claim: None };
+        let shape =
+            |chunk_bytes, slots, credits| PipeShape { chunk_bytes, slots, credits, writes: Writes::Plain };
         assert_eq!(plan.shape(30), shape(30, 1, false));
         assert_eq!(plan.shape(16384), shape(4096, 4, false));
         assert_eq!(plan.shape(16385), shape(4096, 4, true));

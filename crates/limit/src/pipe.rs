@@ -30,17 +30,21 @@ pub(crate) struct PipeShape {
     pub slots: usize,
     /// Whether the receiver returns credits and the sender awaits them.
     pub credits: bool,
-    /// How the sender wins the lines of the next slot back, while it has nothing else to do; if it does.
-    pub claim: Option<Claim>,
+    /// How the sender writes.
+    pub writes: Writes,
 }
 
-/// How lines are won back that the receiver has read.
+/// How lines are written that the receiver has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// By instructions that fetch them for writing, and that some processors do little for.
-    Fetch,
-    /// By stores. The next slot must be free.
-    Store,
+pub enum Writes {
+    /// As they come: each is won back when it is written.
+    Plain,
+    /// The sender fetches those of the next slot for writing, while it has nothing else to do. Some processors do little then.
+    FetchedAhead,
+    /// It stores to those of the next slot, while it has nothing else to do. That slot must be free.
+    StoredAhead,
+    /// Past the caches, to memory.
+    PastCaches,
 }
 
 /// The memory of one direction.
@@ -72,7 +76,7 @@ impl Pipe {
             "the ring has slots that hold something"
         );
         assert!(
-            shape.claim != Some(Claim::Store) || shape.slots > 1 && !shape.credits,
+            shape.writes != Writes::StoredAhead || shape.slots > 1 && !shape.credits,
             "the next slot is free when a message is sent"
         );
         let header_bytes = if shape.chunk_bytes <= UNALIGNED_BYTES_MAX { 8 } else { 64 };
@@ -120,7 +124,7 @@ impl Sender<'_> {
             }
             // SAFETY: the payload holds `chunk_bytes` bytes, and the receiver does not look at the slot between its
             // return of the credit (or the answer that the caller promises) and the store of the flag below.
-            unsafe { copy(chunk, self.pipe.payload(self.sent)) };
+            unsafe { self.copy(chunk, self.pipe.payload(self.sent)) };
             self.pipe.flag(self.sent).store(self.sent + 1, Ordering::Release);
             self.sent += 1;
             if later.is_empty() {
@@ -128,11 +132,11 @@ impl Sender<'_> {
             }
             rest = later;
         }
-        match self.pipe.shape.claim {
-            None => {}
-            Some(Claim::Fetch) => self.fetch_next(message.len().min(chunk_bytes)),
+        match self.pipe.shape.writes {
+            Writes::Plain | Writes::PastCaches => {}
+            Writes::FetchedAhead => self.fetch_next(message.len().min(chunk_bytes)),
             // SAFETY: there are no credits, so that by the caller's promise all messages before this one were received.
-            Some(Claim::Store) => unsafe { self.clear_next(message.len().min(chunk_bytes)) },
+            Writes::StoredAhead => unsafe { self.clear_next(message.len().min(chunk_bytes)) },
         }
     }
 
@@ -152,6 +156,21 @@ impl Sender<'_> {
         debug_assert!(self.pipe.shape.credits, "only credits tell what was received");
         while self.pipe.credit().load(Ordering::Acquire) < self.sent {
             core::hint::spin_loop();
+        }
+    }
+
+    /// Copies a chunk as fast as can be to where the receiver has read.
+    ///
+    /// # Safety
+    /// As many bytes at `to` are this thread's to write.
+    #[inline(always)]
+    unsafe fn copy(&self, from: &[u8], to: *mut u8) {
+        // SAFETY: the caller vouches for it, and all of the memory was initialised when it was mapped.
+        let to = unsafe { core::slice::from_raw_parts_mut(to, from.len()) };
+        if self.pipe.shape.writes == Writes::PastCaches {
+            farcall_driver::copy_past_caches(to, from);
+        } else {
+            farcall_driver::copy_through_caches(to, from);
         }
     }
 
@@ -193,28 +212,6 @@ impl Sender<'_> {
         while self.sent - self.received >= self.pipe.shape.slots as u64 {
             self.received = self.pipe.credit().load(Ordering::Acquire);
         }
-    }
-}
-
-/// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another core
-/// has it; so no more is copied at once.
-const COPY_BYTES_MAX: usize = 64 << 10;
-
-/// Copies bytes as fast as can be to where another core has read.
-///
-/// # Safety
-/// As many bytes at `to` are this thread's to write.
-#[inline(always)]
-unsafe fn copy(from: &[u8], mut to: *mut u8) {
-    let (mut piece, mut rest) = from.split_at(from.len().min(COPY_BYTES_MAX));
-    loop {
-        // SAFETY: what the caller vouches for; the pieces together are `from`.
-        unsafe { to.copy_from_nonoverlapping(piece.as_ptr(), piece.len()) };
-        if rest.is_empty() {
-            return;
-        }
-        to = to.wrapping_add(piece.len());
-        (piece, rest) = rest.split_at(rest.len().min(COPY_BYTES_MAX));
     }
 }
 
@@ -295,7 +292,7 @@ mod tests {
     #[test]
     fn messages_of_many_chunks_arrive_whole() {
         passes(
-            PipeShape { chunk_bytes: 4096, slots: 4, credits: true, claim: None },
+            PipeShape { chunk_bytes: 4096, slots: 4, credits: true, writes: Writes::Plain },
             &[1, 4096, 4097, 1 << 20, 100],
         );
     }
@@ -303,16 +300,16 @@ mod tests {
     #[test]
     fn messages_reuse_a_single_slot() {
         passes(
-            PipeShape { chunk_bytes: 56, slots: 1, credits: true, claim: Some(Claim::Fetch) },
+            PipeShape { chunk_bytes: 56, slots: 1, credits: true, writes: Writes::FetchedAhead },
             &[56, 0, 1, 1000],
         );
     }
 
     #[test]
     fn lines_are_won_back_only_where_messages_were_received() {
-        let shape = |claim| PipeShape { chunk_bytes: 1000, slots: 2, credits: false, claim: Some(claim) };
-        for claim in [Claim::Fetch, Claim::Store] {
-            let mut pipes = [(); 2].map(|()| Pipe::new(shape(claim)).expect("memory can be mapped"));
+        let shape = |writes| PipeShape { chunk_bytes: 1000, slots: 2, credits: false, writes };
+        for writes in [Writes::FetchedAhead, Writes::StoredAhead, Writes::PastCaches] {
+            let mut pipes = [(); 2].map(|()| Pipe::new(shape(writes)).expect("memory can be mapped"));
             let [there, back] = &mut pipes;
             let ((mut ask, mut asked), (mut answer, mut answered)) = (there.ends(), back.ends());
             std::thread::scope(|scope| {

@@ -1,0 +1,89 @@
+//! Copying a long payload into memory that another core reads.
+//!
+//! A core that writes a line first wins it back from the cache of the core that read it last, and the reader fetches it from the
+//! writer's cache again. Where two cores are far from one another, that is a tenth of what they could pass through memory,
+//! to which a core can also write past its caches: no line is fetched, and no other core is asked for more than to forget
+//! what it has.
+
+/// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another
+/// core has it.
+const COPY_BYTES_MAX: usize = 64 << 10;
+
+/// Copies through this core's caches.
+///
+/// # Panics
+/// When the lengths differ.
+pub fn copy_through_caches(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len(), "all is copied");
+    for (to, from) in to.chunks_mut(COPY_BYTES_MAX).zip(from.chunks(COPY_BYTES_MAX)) {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Copies to memory, past all caches, where the processor can; what is stored afterwards is seen after it. The lines at both
+/// ends are not copied so, unless all of them is overwritten.
+///
+/// # Panics
+/// When the lengths differ.
+pub fn copy_past_caches(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len(), "all is copied");
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (head, to) = to.split_at_mut(to.as_ptr().align_offset(LINE_BYTES).min(to.len()));
+        let (from_head, from) = from.split_at(head.len());
+        head.copy_from_slice(from_head);
+        let (lines, tail) = to.as_chunks_mut();
+        let (from_lines, from_tail) = from.as_chunks();
+        stream_lines(lines, from_lines);
+        tail.copy_from_slice(from_tail);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    copy_through_caches(to, from);
+}
+
+/// Bytes in a cache line.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
+
+/// Copies aligned lines by stores that go past the caches. What is stored afterwards is seen after them.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "stores past the caches are intrinsics")]
+fn stream_lines(to: &mut [[u8; LINE_BYTES]], from: &[[u8; LINE_BYTES]]) {
+    use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+
+    for (to, from) in to.iter_mut().zip(from) {
+        debug_assert!(to.as_ptr().addr().is_multiple_of(LINE_BYTES), "whole lines are written");
+        let (to, from) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
+        // SAFETY: a line has four words of 16 bytes; `to` is aligned to lines by the only caller, and all x86-64 processors have
+        // the instructions. The fence below comes before anything that could tell others of what was written.
+        unsafe {
+            let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(from.add(word)));
+            for (word, value) in words.into_iter().enumerate() {
+                _mm_stream_si128(to.add(word), value);
+            }
+        }
+    }
+    // SAFETY: it only waits. Such stores are in no order with later ones otherwise.
+    unsafe { _mm_sfence() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_copied_and_nothing_else_wherever_it_begins_and_ends() {
+        let from: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8 + 1).collect();
+        for copy in [copy_through_caches, copy_past_caches] {
+            for begin in [0, 1, 15, 63, 64, 65] {
+                for bytes in [0, 1, 63, 64, 65, 127, 128, 4096, 10_001, 200_000] {
+                    let mut to = vec![0; bytes + 300];
+                    copy(&mut to[begin..begin + bytes], &from[7..7 + bytes]);
+                    assert!(to[..begin].iter().all(|&byte| byte == 0), "{begin} {bytes}");
+                    assert_eq!(to[begin..begin + bytes], from[7..7 + bytes], "{begin} {bytes}");
+                    assert!(to[begin + bytes..].iter().all(|&byte| byte == 0), "{begin} {bytes}");
+                }
+            }
+        }
+    }
+}
