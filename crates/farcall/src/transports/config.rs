@@ -66,6 +66,7 @@ pub fn ring_config(settings: &Settings) -> RingConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
         fetch_ahead: settings.ring.fetch_ahead.unwrap_or_else(processor::cores_fetch_slowly),
+        past_caches: settings.ring.past_caches,
     }
 }
 

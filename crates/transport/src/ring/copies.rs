@@ -2,7 +2,8 @@
 //!
 //! Copying is bound by the lines that travel between the cores. Where they travel slowly, the peer is told of each part as
 //! soon as it is written, and fetches it while the next one is being written; when the message itself arrives, most of it is
-//! there. Elsewhere one long copy is faster than the parts. Where the block comes from is in `ahead.rs`.
+//! there. Elsewhere one long copy is faster than the parts. Where the block comes from is in `ahead.rs`, and which way the
+//! bytes take in `way.rs`.
 
 use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
 use farcall_protocol::ring::{EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};
@@ -16,10 +17,6 @@ const PARTS: usize = 8;
 
 /// Shorter parts cost more by their records than they gain.
 const PART_BYTES_MIN: usize = 4096;
-
-/// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another
-/// core has it.
-const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// So much is lent before it is looked for what came back: a part of what a core's own cache holds.
 const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
@@ -36,23 +33,28 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
         let mut loan = self.block_for(slot, payload.len())?;
         if !self.config.fetch_ahead || !self.driver.can_prefetch() || self.peer_is_busy(slot) {
-            for (to, from) in loan.chunks_mut(COPY_BYTES_MAX).zip(payload.chunks(COPY_BYTES_MAX)) {
-                to.copy_from_slice(from);
-            }
-            return Ok(loan);
+            self.sessions[slot].copier.copy(&mut loan, payload);
+        } else {
+            self.copy_by_parts(slot, &mut loan, payload);
         }
+        let past_caches = self.sessions[slot].copier.goes_past_caches(payload.len());
+        self.counters.past_caches.add(past_caches.into());
+        Ok(loan)
+    }
+
+    /// Copies a payload into a block and tells the peer of each part.
+    fn copy_by_parts(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) {
         let part_bytes = payload.len().div_ceil(PARTS).clamp(PART_BYTES_MIN, PREFETCH_BYTES_MAX);
         let BlockDescriptor { mut offset, .. } = loan.descriptor();
         let mut parts = loan.chunks_mut(part_bytes).zip(payload.chunks(part_bytes)).peekable();
         while let Some((to, from)) = parts.next() {
-            to.copy_from_slice(from);
+            self.sessions[slot].copier.copy(to, from);
             // The last part comes with the message.
             if parts.peek().is_some() {
                 self.hint(slot, BlockDescriptor { offset, length: from.len() as u64 });
                 offset += from.len() as u64;
             }
         }
-        Ok(loan)
     }
 
     /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
@@ -65,8 +67,8 @@ impl<D: LaneDriver> Outbound<D> {
             self.learn_of_room(slot);
         }
         self.let_peer_catch_up(slot, bytes);
-        match self.block_for_copy(bytes) {
-            Err(LoanError::Exhausted) if self.learn_of_room(slot) => self.block_for_copy(bytes),
+        match self.block_for_copy(slot, bytes) {
+            Err(LoanError::Exhausted) if self.learn_of_room(slot) => self.block_for_copy(slot, bytes),
             result => result,
         }
     }
