@@ -8,8 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
-    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, HELLO_BYTES_MAX, LaneDriver,
-    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
+    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, Copier, HELLO_BYTES_MAX,
+    LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
 };
 
 use crate::blocks::PeerBlocks;
@@ -32,6 +32,8 @@ pub struct ShmConfig {
     pub block_bytes: usize,
     /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
     pub may_sleep: bool,
+    /// Whether what is long is copied past the caches; with `None`, where that is faster.
+    pub past_caches: Option<bool>,
 }
 
 /// Shared-memory lanes to other processes of this machine and user.
@@ -101,7 +103,7 @@ impl ShmLanes {
 
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
         let Established { peer, ring, link } = established;
-        let sender = ShmSender::new(peer.ring, peer.doorbell);
+        let sender = ShmSender::new(peer.ring, peer.doorbell, Copier::new(self.config.past_caches));
         let receiver = ShmReceiver::new(Arc::clone(&ring));
         let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
         self.lanes

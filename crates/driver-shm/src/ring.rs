@@ -5,12 +5,13 @@
 //! written by both, except the sleeper's flag in the control line.
 
 use core::ptr::{NonNull, slice_from_raw_parts};
+use core::slice::from_raw_parts_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{
-    LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record, claim_lines,
+    Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record, claim_lines,
 };
 
 use crate::doorbell;
@@ -52,6 +53,9 @@ impl RingMemory {
     }
 }
 
+/// Longer records may be copied past the caches.
+const LONG_BYTES: usize = 2048;
+
 /// Lines that are claimed ahead; more than a core can have under way at once is of no use.
 const CLAIM_LINES_MAX: usize = 16;
 
@@ -73,7 +77,7 @@ impl RingMemory {
     /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
     /// at, comes last and whole, so that little time passes between it and the flag.
     #[inline]
-    fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize) {
+    fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize, copier: &mut Copier) {
         self.check_record(offset, length);
         let (first, rest) =
             draft.split_first_chunk::<FIRST_LINE_BYTES>().expect("a draft has the bytes of a ring");
@@ -83,7 +87,10 @@ impl RingMemory {
         // write, which only spoils its own input, since nothing here is read back.
         unsafe {
             let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
-            if length > RECORD_ALIGN {
+            if length > LONG_BYTES {
+                let rest = &rest[..length - RECORD_ALIGN];
+                copier.copy(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
+            } else if length > RECORD_ALIGN {
                 let rest = &rest[..length - RECORD_ALIGN];
                 core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
             }
@@ -112,16 +119,17 @@ pub struct ShmSender {
     /// The record that is being written. The peer keeps looking at the first line of the next record; if that line
     /// were written piece by piece, each piece would have to win it back from the peer's cache.
     draft: Box<[u8]>,
+    copier: Copier,
     /// The peer's wake-up descriptor, if it may sleep at all.
     doorbell: Option<Arc<OwnedFd>>,
 }
 
 impl ShmSender {
-    pub(crate) fn new(mapping: Arc<Mapping>, doorbell: Option<Arc<OwnedFd>>) -> Self {
+    pub(crate) fn new(mapping: Arc<Mapping>, doorbell: Option<Arc<OwnedFd>>, copier: Copier) -> Self {
         let ring = RingMemory::new(mapping);
         let runway = Runway::new(ring.bytes);
         let draft = vec![0; ring.bytes].into_boxed_slice();
-        Self { ring, runway, draft, doorbell }
+        Self { ring, runway, draft, copier, doorbell }
     }
 }
 
@@ -135,7 +143,8 @@ impl LaneSender for ShmSender {
     fn claim(&mut self, offset: usize, length: usize) {
         self.ring.check_record(offset, length);
         let start = self.ring.start.as_ptr().wrapping_add(offset);
-        claim_lines(slice_from_raw_parts(start, length.min(CLAIM_LINES_MAX * RECORD_ALIGN)));
+        let lines_max = if self.copier.wants_lines_ahead(length) { CLAIM_LINES_MAX } else { 1 };
+        claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
     }
 
     #[inline(always)]
@@ -146,12 +155,20 @@ impl LaneSender for ShmSender {
 
     #[inline(always)]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.ring.copy_in(offset, &self.draft, length);
+        self.ring.copy_in(offset, &self.draft, length, &mut self.copier);
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 
     fn prepare(&mut self, length: usize) -> bool {
-        self.runway.lengthen(&self.ring, length)
+        self.copier.wants_lines_ahead(length) && self.runway.lengthen(&self.ring, length)
+    }
+
+    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
+        self.copier.copy(to, payload)
+    }
+
+    fn wants_lines_ahead(&self, bytes: usize) -> bool {
+        self.copier.wants_lines_ahead(bytes)
     }
 
     #[inline]

@@ -8,12 +8,12 @@ fn lanes(count: usize, config: ShmConfig) -> Vec<ShmLanes> {
 }
 
 fn lanes_plain(count: usize) -> Vec<ShmLanes> {
-    lanes(count, ShmConfig { ring_bytes: 1 << 18, block_bytes: 1 << 22, may_sleep: true })
+    lanes(count, ShmConfig { ring_bytes: 1 << 18, block_bytes: 1 << 22, may_sleep: true, past_caches: None })
 }
 
 /// The smallest ring, and just enough memory for the loans of the suite.
 fn lanes_frugal(count: usize) -> Vec<ShmLanes> {
-    lanes(count, ShmConfig { ring_bytes: 4096, block_bytes: 1 << 18, may_sleep: true })
+    lanes(count, ShmConfig { ring_bytes: 4096, block_bytes: 1 << 18, may_sleep: true, past_caches: None })
 }
 
 lane_conformance!(lanes_shm, lanes_plain);

@@ -16,7 +16,7 @@ const TARGET: &str = "FARCALL_TEST_TARGET";
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn lanes() -> ShmLanes {
-    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true })
+    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true, past_caches: None })
         .expect("shared memory")
 }
 

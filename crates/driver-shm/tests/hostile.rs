@@ -13,8 +13,13 @@ const RING_BYTES: usize = 4096;
 const MARK: u64 = 0xfa2c_a11d << 32;
 
 fn lanes() -> ShmLanes {
-    ShmLanes::new(ShmConfig { ring_bytes: RING_BYTES, block_bytes: 1 << 16, may_sleep: true })
-        .expect("memory")
+    ShmLanes::new(ShmConfig {
+        ring_bytes: RING_BYTES,
+        block_bytes: 1 << 16,
+        may_sleep: true,
+        past_caches: None,
+    })
+    .expect("memory")
 }
 
 /// The driver still takes a correct peer, and that is the first thing that it hears of.

@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 
 use farcall_protocol::Instant;
 
-use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError, Record};
+use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError, Record, copy_through_caches};
 
 /// Records start at multiples of this: a cache line.
 pub const RECORD_ALIGN: usize = 64;
@@ -79,6 +79,21 @@ pub trait LaneSender: Send {
     /// must not be in use by the peer any more.
     fn prepare(&mut self, length: usize) -> bool {
         let _ = length;
+        false
+    }
+
+    /// Copies a payload, or a part of one, into a loan for the peer of this lane, and returns whether that was past the caches.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
+        copy_through_caches(to, payload);
+        false
+    }
+
+    /// Whether a payload of `bytes` bytes is copied faster into a loan whose lines were written to before.
+    fn wants_lines_ahead(&self, bytes: usize) -> bool {
+        let _ = bytes;
         false
     }
 

@@ -118,6 +118,14 @@ impl<S: LaneSender> LaneSender for CountingSender<S> {
         self.inner.prepare(length)
     }
 
+    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
+        self.inner.copy_payload(to, payload)
+    }
+
+    fn wants_lines_ahead(&self, bytes: usize) -> bool {
+        self.inner.wants_lines_ahead(bytes)
+    }
+
     #[inline]
     fn ring_doorbell(&mut self) -> bool {
         self.counters.doorbells.increment();

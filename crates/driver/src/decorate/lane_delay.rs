@@ -122,6 +122,14 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
         &mut self.mirror[offset..offset + length - RECORD_HEADER_BYTES]
     }
 
+    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
+        self.inner.copy_payload(to, payload)
+    }
+
+    fn wants_lines_ahead(&self, bytes: usize) -> bool {
+        self.inner.wants_lines_ahead(bytes)
+    }
+
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
         let delay =
             if self.random.chance(self.config.delay) { self.config.delay_time } else { Duration::ZERO };

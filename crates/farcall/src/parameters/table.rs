@@ -40,7 +40,6 @@ parameters! {
         inline_bytes: usize = "8184", Domain::size(0, 8184), Endpoint, "Longest payload that is copied through the ring; longer ones are lent as blocks.";
         batch_bytes: usize = "512", Domain::size(64, M), Endpoint, "Most bytes put into the first record of a turn, unless one message needs more. Each that is filled doubles it for the next, up to 16K, of requests up to half of those under way.";
         fetch_ahead: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether the peer is told of each part of a long payload as soon as it is copied into shared memory, and fetches it while the next is copied; auto does it where cores fetch slowly from one another, which is taken to be so on Intel's processors.";
-        past_caches: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether long payloads are copied into shared memory past the processor's caches: faster where the peer's core is far, slower where it is near; auto tries both ways now and then, for each peer.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }
@@ -48,6 +47,7 @@ parameters! {
     shm: ShmSettings {
         mtu_bytes: usize = "8K", Domain::size(576, 65535), Endpoint, "Longest packet of a packet protocol over shared memory.";
         block_bytes: usize = "64M", Domain::size(64 * K, 16 * G), Endpoint, "Memory from which one endpoint lends large payloads to its peers.";
+        past_caches: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether ring copies what is long past the processor's caches: faster where the peer's core is far, slower where it is near; auto tries both ways now and then, for each peer.";
     }
     "The `basic` transport: unscheduled bytes first, grants for the rest."
     basic: BasicSettings {

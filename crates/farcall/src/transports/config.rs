@@ -45,6 +45,7 @@ pub fn shm_config(settings: &Settings) -> ShmConfig {
         ring_bytes: settings.ring.ring_bytes,
         block_bytes: settings.shm.block_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
+        past_caches: settings.shm.past_caches,
     }
 }
 
@@ -66,7 +67,6 @@ pub fn ring_config(settings: &Settings) -> RingConfig {
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
         fetch_ahead: settings.ring.fetch_ahead.unwrap_or_else(processor::cores_fetch_slowly),
-        past_caches: settings.ring.past_caches,
     }
 }
 

@@ -81,7 +81,8 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Memory to copy a payload into: the spare block, if it fits and its lines are wanted.
     pub fn block_for_copy(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
-        if !self.driver.can_prefetch() || !self.sessions[slot].copier.wants_lines_ahead(bytes) {
+        let sender = self.sessions[slot].sender.as_ref();
+        if !sender.is_some_and(|sender| sender.wants_lines_ahead(bytes)) {
             return self.block(bytes);
         }
         let Ahead { is_due, spare, .. } = &mut self.ahead;

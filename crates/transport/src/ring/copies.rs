@@ -2,10 +2,10 @@
 //!
 //! Copying is bound by the lines that travel between the cores. Where they travel slowly, the peer is told of each part as
 //! soon as it is written, and fetches it while the next one is being written; when the message itself arrives, most of it is
-//! there. Elsewhere one long copy is faster than the parts. Where the block comes from is in `ahead.rs`, and which way the
-//! bytes take in `way.rs`.
+//! there. Elsewhere one long copy is faster than the parts. Where the block comes from is in `ahead.rs`; which way the
+//! bytes take is the driver's business.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
 use farcall_protocol::ring::{EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};
 
 use super::outbound::Outbound;
@@ -32,29 +32,35 @@ impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block.
     pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
         let mut loan = self.block_for(slot, payload.len())?;
-        if !self.config.fetch_ahead || !self.driver.can_prefetch() || self.peer_is_busy(slot) {
-            self.sessions[slot].copier.copy(&mut loan, payload);
+        let past_caches = if self.config.fetch_ahead && self.driver.can_prefetch() && !self.peer_is_busy(slot)
+        {
+            self.copy_by_parts(slot, &mut loan, payload)
         } else {
-            self.copy_by_parts(slot, &mut loan, payload);
-        }
-        let past_caches = self.sessions[slot].copier.goes_past_caches(payload.len());
+            self.copy(slot, &mut loan, payload)
+        };
         self.counters.past_caches.add(past_caches.into());
         Ok(loan)
     }
 
-    /// Copies a payload into a block and tells the peer of each part.
-    fn copy_by_parts(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) {
+    /// Copies a payload into a block, tells the peer of each part, and returns whether the last one went past the caches.
+    fn copy_by_parts(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) -> bool {
         let part_bytes = payload.len().div_ceil(PARTS).clamp(PART_BYTES_MIN, PREFETCH_BYTES_MAX);
         let BlockDescriptor { mut offset, .. } = loan.descriptor();
         let mut parts = loan.chunks_mut(part_bytes).zip(payload.chunks(part_bytes)).peekable();
+        let mut past_caches = false;
         while let Some((to, from)) = parts.next() {
-            self.sessions[slot].copier.copy(to, from);
+            past_caches = self.copy(slot, to, from);
             // The last part comes with the message.
             if parts.peek().is_some() {
                 self.hint(slot, BlockDescriptor { offset, length: from.len() as u64 });
                 offset += from.len() as u64;
             }
         }
+        past_caches
+    }
+
+    fn copy(&mut self, slot: usize, to: &mut [u8], from: &[u8]) -> bool {
+        self.sessions[slot].sender.as_mut().expect("sessions with room are up").copy_payload(to, from)
     }
 
     /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read

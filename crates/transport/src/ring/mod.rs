@@ -23,7 +23,6 @@ mod room;
 mod session;
 mod tagged;
 mod turn;
-mod way;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -64,9 +63,6 @@ pub struct RingConfig {
     pub connect_timeout: Duration,
     /// Whether the peer is told of parts of a long payload while the rest is copied, where the driver can have it fetch them.
     pub fetch_ahead: bool,
-    /// Whether long payloads are copied into blocks past the caches, where peers read blocks in place; with `None`, where that
-    /// is faster.
-    pub past_caches: Option<bool>,
 }
 
 /// Calls over the lanes of one driver.

@@ -10,7 +10,6 @@ use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_B
 use super::ahead::Ahead;
 use super::records::RECORD_OVERHEAD;
 use super::session::{SESSIONS_MAX, Session, Stage, slot_of};
-use super::way::Copier;
 use super::{RingConfig, RingCounters};
 use crate::mail::Mail;
 use crate::trace::CallTracer;
@@ -73,9 +72,6 @@ impl<D: LaneDriver> Outbound<D> {
         session.stage = Stage::Opening;
         session.calls_max = self.config.calls_max;
         session.message_bytes_max = self.config.message_bytes_max;
-        // Where peers do not read blocks in place, nobody's caches have their lines.
-        let past_caches = if self.driver.can_prefetch() { self.config.past_caches } else { Some(false) };
-        session.copier = Copier::new(past_caches);
         Some(slot)
     }
 

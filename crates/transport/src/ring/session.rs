@@ -7,7 +7,6 @@ use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
 use super::batch::Batch;
-use super::way::Copier;
 use crate::mail::Correspondent;
 use crate::waiting::WaitingPayload;
 use crate::{DownReason, SessionId};
@@ -129,7 +128,6 @@ pub struct Session<S> {
     pub is_worth_waiting_for: bool,
     /// Bytes of blocks that were lent to the peer since it was last looked for what it gave back.
     pub lent_unseen_bytes: usize,
-    pub copier: Copier,
     /// The peer's blocks that we hold or whose return is due.
     pub borrowed_blocks: usize,
     /// One of those that is due and for which there was no room.
@@ -167,7 +165,6 @@ impl<S> Session<S> {
             lent_blocks: 0,
             is_worth_waiting_for: true,
             lent_unseen_bytes: 0,
-            copier: Copier::new(None),
             borrowed_blocks: 0,
             returning: None,
             calls_max: 0,

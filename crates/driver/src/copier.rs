@@ -1,0 +1,271 @@
+//! Which way what is long is copied to a peer: through the caches, or past them.
+//!
+//! Where the peer's core is near, lines come from its cache as fast as from memory, or faster; where it is far, they take ten
+//! times as long. Nobody tells how far it is, and under a virtual machine it changes. So it is tried now and then, with parts
+//! of what is copied anyway.
+
+use crate::clock::cycles_after_stores;
+use crate::{copy_past_caches, copy_through_caches};
+
+/// What is shorter is copied through the caches: there is nothing to win.
+const PAST_CACHES_BYTES_MIN: usize = 2048;
+
+/// What is copied either way in a trial: long enough for the times to say something.
+const TRIAL_BYTES: usize = 3072;
+
+/// So much is copied between two trials. Where the peer is far, a part of a trial takes as long as fifty thousand bytes.
+const BETWEEN_TRIALS_BYTES: usize = 4 << 20;
+
+/// So much is copied, at most, until memory that is to be tried has its turn again.
+const TURN_BYTES_MAX: usize = 16 << 20;
+
+/// Past the caches is the way to take if that is so many times faster. The peer has to fetch from memory then, what it could have
+/// had from a cache.
+const TIMES_FASTER: u64 = 2;
+
+/// How bytes are copied into memory that a peer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    ThroughCaches,
+    PastCaches,
+}
+
+/// When it has to be found out which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trial {
+    /// Not at all: the way is given.
+    Never,
+    /// When so many bytes more have been copied.
+    In { bytes: usize },
+    /// When this place is written again. It was written through the caches although everything else goes past them: how long that
+    /// takes depends on where its lines were left the last time. When so many bytes more have been copied, it is given up.
+    At { address: usize, within_bytes: usize },
+}
+
+/// Copies to one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copier {
+    way: Way,
+    trial: Trial,
+    /// Whether the last trial spoke for the other way, which may have been an accident.
+    is_doubted: bool,
+}
+
+impl Copier {
+    /// One that copies past the caches or not, as it is told; with `None`, as trials tell.
+    pub fn new(past_caches: Option<bool>) -> Self {
+        let way = if past_caches == Some(true) { Way::PastCaches } else { Way::ThroughCaches };
+        let trial = if past_caches.is_some() { Trial::Never } else { Trial::In { bytes: 0 } };
+        Self { way, trial, is_doubted: false }
+    }
+
+    /// Whether `bytes` bytes are copied past the caches.
+    #[inline]
+    pub fn goes_past_caches(&self, bytes: usize) -> bool {
+        self.way == Way::PastCaches && bytes >= PAST_CACHES_BYTES_MIN
+    }
+
+    /// Whether `bytes` bytes are copied faster to lines that were won back before. Where a trial is due, they must not have been.
+    #[inline]
+    pub fn wants_lines_ahead(&self, bytes: usize) -> bool {
+        !self.goes_past_caches(bytes) && !self.trial_is_due(bytes)
+    }
+
+    /// Copies, and returns whether that was past the caches.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn copy(&mut self, to: &mut [u8], from: &[u8]) -> bool {
+        let past_caches = self.goes_past_caches(from.len());
+        let copy = if past_caches { copy_past_caches } else { copy_through_caches };
+        if let Some(begin) = self.place_of_trial(to) {
+            let end = begin + 2 * TRIAL_BYTES;
+            copy(&mut to[..begin], &from[..begin]);
+            self.try_both(&mut to[begin..end], &from[begin..end]);
+            copy(&mut to[end..], &from[end..]);
+        } else if past_caches && self.trial_is_due(from.len()) {
+            let (place, to) = to.split_at_mut(TRIAL_BYTES);
+            copy_through_caches(place, &from[..TRIAL_BYTES]);
+            copy(to, &from[TRIAL_BYTES..]);
+            self.trial = Trial::At { address: place.as_ptr().addr(), within_bytes: TURN_BYTES_MAX };
+        } else {
+            copy(to, from);
+        }
+        self.count_down(from.len());
+        past_caches
+    }
+
+    fn trial_is_due(&self, bytes: usize) -> bool {
+        bytes >= 2 * TRIAL_BYTES && self.trial == Trial::In { bytes: 0 }
+    }
+
+    /// Where in this memory both ways are to be tried now, if they are.
+    fn place_of_trial(&self, to: &[u8]) -> Option<usize> {
+        match (self.way, self.trial) {
+            (Way::ThroughCaches, Trial::In { .. }) => self.trial_is_due(to.len()).then_some(0),
+            (_, Trial::At { address, .. }) => {
+                let place = address.checked_sub(to.as_ptr().addr())?;
+                (place.saturating_add(2 * TRIAL_BYTES) <= to.len()).then_some(place)
+            }
+            _ => None,
+        }
+    }
+
+    fn count_down(&mut self, copied_bytes: usize) {
+        match &mut self.trial {
+            Trial::Never => {}
+            Trial::In { bytes } => *bytes = bytes.saturating_sub(copied_bytes),
+            Trial::At { within_bytes, .. } if *within_bytes > copied_bytes => *within_bytes -= copied_bytes,
+            Trial::At { .. } => self.trial = Trial::In { bytes: 0 },
+        }
+    }
+
+    /// Copies two parts, one either way.
+    #[cold]
+    fn try_both(&mut self, to: &mut [u8], from: &[u8]) {
+        let (to, to_past) = to.split_at_mut(TRIAL_BYTES);
+        let (from, from_past) = from.split_at(TRIAL_BYTES);
+        let begin = cycles_after_stores();
+        copy_through_caches(to, from);
+        let middle = cycles_after_stores();
+        copy_past_caches(to_past, from_past);
+        let end = cycles_after_stores();
+        self.judge(middle.saturating_sub(begin), end.saturating_sub(middle));
+    }
+
+    /// Takes the other way when two trials in a row have spoken for it.
+    fn judge(&mut self, through_caches: u64, past_caches: u64) {
+        let is_faster = through_caches > TIMES_FASTER * past_caches;
+        let better = if is_faster { Way::PastCaches } else { Way::ThroughCaches };
+        if better == self.way || self.is_doubted {
+            (self.way, self.is_doubted) = (better, false);
+            self.trial = Trial::In { bytes: BETWEEN_TRIALS_BYTES };
+        } else {
+            self.is_doubted = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAYLOAD_BYTES: usize = 64 << 10;
+
+    /// Times of trials, in cycles, that speak for either way.
+    const FOR_THROUGH_CACHES: (u64, u64) = (2000, 1000);
+    const FOR_PAST_CACHES: (u64, u64) = (2001, 1000);
+
+    impl Copier {
+        fn judge_all(&mut self, times: &[(u64, u64)]) {
+            times.iter().for_each(|&(through_caches, past_caches)| self.judge(through_caches, past_caches));
+        }
+
+        fn is_past_caches(&self) -> bool {
+            self.goes_past_caches(PAYLOAD_BYTES)
+        }
+    }
+
+    fn past_caches() -> Copier {
+        let mut copier = Copier::new(None);
+        copier.judge_all(&[FOR_PAST_CACHES, FOR_PAST_CACHES]);
+        copier
+    }
+
+    /// Copies that much and checks it, always to the same memory.
+    fn copy_all(copier: &mut Copier, to: &mut [u8]) {
+        let from: Vec<u8> = (0..to.len()).map(|at| (at % 251) as u8 + 1).collect();
+        to.fill(0);
+        copier.copy(to, &from);
+        assert_eq!(to, from);
+    }
+
+    #[test]
+    fn all_is_copied_whichever_way_and_tried_or_not() {
+        for bytes in [0, 1, PAST_CACHES_BYTES_MIN, 2 * TRIAL_BYTES - 1, 2 * TRIAL_BYTES, PAYLOAD_BYTES] {
+            for mut copier in [Copier::new(None), Copier::new(Some(false)), Copier::new(Some(true))] {
+                copy_all(&mut copier, &mut vec![0; bytes]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_other_way_is_taken_when_two_trials_in_a_row_speak_for_it() {
+        let mut copier = Copier::new(None);
+        copier.judge_all(&[FOR_PAST_CACHES]);
+        assert!(!copier.is_past_caches(), "it may have been an accident");
+        assert!(copier.trial_is_due(PAYLOAD_BYTES), "so it is tried again at once");
+        copier.judge_all(&[FOR_PAST_CACHES]);
+        assert!(copier.is_past_caches());
+        assert!(!copier.goes_past_caches(PAST_CACHES_BYTES_MIN - 1), "nothing to win");
+        copier.judge_all(&[FOR_THROUGH_CACHES, FOR_PAST_CACHES, FOR_THROUGH_CACHES]);
+        assert!(copier.is_past_caches(), "not in a row");
+        copier.judge_all(&[FOR_THROUGH_CACHES]);
+        assert!(!copier.is_past_caches());
+    }
+
+    #[test]
+    fn a_trial_is_due_at_first_and_when_enough_was_copied() {
+        let mut copier = Copier::new(None);
+        assert!(copier.trial_is_due(PAYLOAD_BYTES) && !copier.trial_is_due(2 * TRIAL_BYTES - 1));
+        copier.judge_all(&[FOR_THROUGH_CACHES]);
+        let mut memory = vec![0; PAYLOAD_BYTES];
+        for _ in 0..BETWEEN_TRIALS_BYTES / PAYLOAD_BYTES {
+            assert_eq!(copier.place_of_trial(&memory), None);
+            copy_all(&mut copier, &mut memory);
+        }
+        assert_eq!(copier.place_of_trial(&memory), Some(0));
+    }
+
+    #[test]
+    fn past_the_caches_a_place_is_tried_that_was_written_through_them() {
+        let mut copier = past_caches();
+        let mut memory = vec![0; PAYLOAD_BYTES];
+        while !copier.trial_is_due(PAYLOAD_BYTES) {
+            copy_all(&mut copier, &mut memory);
+        }
+        assert_eq!(copier.place_of_trial(&memory), None, "its lines were written past the caches");
+        copy_all(&mut copier, &mut memory[1024..2048]);
+        copy_all(&mut copier, &mut memory[1024..]);
+        assert_eq!(copier.place_of_trial(&memory), Some(1024), "that place, also in other copies");
+        assert_eq!(copier.place_of_trial(&memory[..1023 + 2 * TRIAL_BYTES]), None, "not all of it");
+        assert_eq!(copier.place_of_trial(&memory[1025..]), None, "not all of it");
+        copy_all(&mut copier, &mut memory);
+        let is_decided = matches!(copier.trial, Trial::In { bytes: 1.. });
+        assert!(is_decided != copier.is_doubted, "it was tried: {copier:?}");
+    }
+
+    #[test]
+    fn a_place_that_is_not_written_again_is_given_up() {
+        let mut copier = past_caches();
+        copier.trial = Trial::At { address: usize::MAX, within_bytes: TURN_BYTES_MAX };
+        let mut memory = vec![0; PAYLOAD_BYTES];
+        for _ in 0..TURN_BYTES_MAX / PAYLOAD_BYTES {
+            assert!(!copier.trial_is_due(PAYLOAD_BYTES));
+            copy_all(&mut copier, &mut memory);
+        }
+        assert!(copier.trial_is_due(PAYLOAD_BYTES));
+    }
+
+    #[test]
+    fn a_way_that_is_given_is_not_tried() {
+        for past_caches in [false, true] {
+            let mut copier = Copier::new(Some(past_caches));
+            let before = copier;
+            copy_all(&mut copier, &mut vec![0; 2 * BETWEEN_TRIALS_BYTES]);
+            assert_eq!(copier, before);
+            assert_eq!(copier.is_past_caches(), past_caches);
+        }
+    }
+
+    #[test]
+    fn lines_are_wanted_ahead_only_for_what_goes_through_caches_and_is_not_tried() {
+        assert!(Copier::new(Some(false)).wants_lines_ahead(PAYLOAD_BYTES));
+        assert!(!Copier::new(Some(true)).wants_lines_ahead(PAYLOAD_BYTES));
+        assert!(Copier::new(Some(true)).wants_lines_ahead(PAST_CACHES_BYTES_MIN - 1));
+        let mut copier = Copier::new(None);
+        assert!(!copier.wants_lines_ahead(PAYLOAD_BYTES));
+        copier.judge_all(&[FOR_THROUGH_CACHES]);
+        assert!(copier.wants_lines_ahead(PAYLOAD_BYTES));
+    }
+}
