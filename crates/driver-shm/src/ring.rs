@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{
-    Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record, claim_lines,
+    Copier, LONG_COPY_BYTES, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
+    claim_lines,
 };
 
 use crate::doorbell;
@@ -53,9 +54,6 @@ impl RingMemory {
     }
 }
 
-/// Longer records may be copied past the caches.
-const LONG_BYTES: usize = 2048;
-
 /// Lines that are claimed ahead; more than a core can have under way at once is of no use.
 const CLAIM_LINES_MAX: usize = 16;
 
@@ -87,7 +85,7 @@ impl RingMemory {
         // write, which only spoils its own input, since nothing here is read back.
         unsafe {
             let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
-            if length > LONG_BYTES {
+            if length > LONG_COPY_BYTES {
                 let rest = &rest[..length - RECORD_ALIGN];
                 copier.copy(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
             } else if length > RECORD_ALIGN {

@@ -7,11 +7,11 @@
 use crate::clock::cycles_after_stores;
 use crate::{copy_past_caches, copy_through_caches};
 
-/// What is shorter is copied through the caches: there is nothing to win.
-const PAST_CACHES_BYTES_MIN: usize = 2048;
+/// What is shorter is copied through the caches: there is nothing to win. Whoever has a faster way for short copies takes that.
+pub const LONG_COPY_BYTES: usize = 2048;
 
 /// What is copied either way in a trial: long enough for the times to say something.
-const TRIAL_BYTES: usize = 3072;
+const TRIAL_BYTES: usize = 4096;
 
 /// So much is copied between two trials. Where the peer is far, a part of a trial takes as long as fifty thousand bytes.
 const BETWEEN_TRIALS_BYTES: usize = 4 << 20;
@@ -19,9 +19,9 @@ const BETWEEN_TRIALS_BYTES: usize = 4 << 20;
 /// So much is copied, at most, until memory that is to be tried has its turn again.
 const TURN_BYTES_MAX: usize = 16 << 20;
 
-/// Past the caches is the way to take if that is so many times faster. The peer has to fetch from memory then, what it could have
-/// had from a cache.
-const TIMES_FASTER: u64 = 2;
+/// Past the caches is the way to take when the other takes so many times as long, since the peer has to fetch from memory then
+/// what it could have had from a cache; and to keep while the other takes more than one and a half times as long.
+const TIMES_AS_LONG: u64 = 2;
 
 /// How bytes are copied into memory that a peer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +43,14 @@ enum Trial {
 }
 
 /// Copies to one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Copier {
     way: Way,
     trial: Trial,
     /// Whether the last trial spoke for the other way, which may have been an accident.
     is_doubted: bool,
+    /// Memory for trials.
+    unread: Box<[u8]>,
 }
 
 impl Copier {
@@ -56,13 +58,13 @@ impl Copier {
     pub fn new(past_caches: Option<bool>) -> Self {
         let way = if past_caches == Some(true) { Way::PastCaches } else { Way::ThroughCaches };
         let trial = if past_caches.is_some() { Trial::Never } else { Trial::In { bytes: 0 } };
-        Self { way, trial, is_doubted: false }
+        Self { way, trial, is_doubted: false, unread: vec![0; TRIAL_BYTES].into() }
     }
 
     /// Whether `bytes` bytes are copied past the caches.
     #[inline]
     pub fn goes_past_caches(&self, bytes: usize) -> bool {
-        self.way == Way::PastCaches && bytes >= PAST_CACHES_BYTES_MIN
+        self.way == Way::PastCaches && bytes >= LONG_COPY_BYTES
     }
 
     /// Whether `bytes` bytes are copied faster to lines that were won back before. Where a trial is due, they must not have been.
@@ -79,7 +81,7 @@ impl Copier {
         let past_caches = self.goes_past_caches(from.len());
         let copy = if past_caches { copy_past_caches } else { copy_through_caches };
         if let Some(begin) = self.place_of_trial(to) {
-            let end = begin + 2 * TRIAL_BYTES;
+            let end = begin + TRIAL_BYTES;
             copy(&mut to[..begin], &from[..begin]);
             self.try_both(&mut to[begin..end], &from[begin..end]);
             copy(&mut to[end..], &from[end..]);
@@ -96,16 +98,16 @@ impl Copier {
     }
 
     fn trial_is_due(&self, bytes: usize) -> bool {
-        bytes >= 2 * TRIAL_BYTES && self.trial == Trial::In { bytes: 0 }
+        bytes >= TRIAL_BYTES && self.trial == Trial::In { bytes: 0 }
     }
 
-    /// Where in this memory both ways are to be tried now, if they are.
+    /// Where in this memory the way through the caches is to be tried now.
     fn place_of_trial(&self, to: &[u8]) -> Option<usize> {
         match (self.way, self.trial) {
             (Way::ThroughCaches, Trial::In { .. }) => self.trial_is_due(to.len()).then_some(0),
             (_, Trial::At { address, .. }) => {
                 let place = address.checked_sub(to.as_ptr().addr())?;
-                (place.saturating_add(2 * TRIAL_BYTES) <= to.len()).then_some(place)
+                (place.checked_add(TRIAL_BYTES)? <= to.len()).then_some(place)
             }
             _ => None,
         }
@@ -120,23 +122,25 @@ impl Copier {
         }
     }
 
-    /// Copies two parts, one either way.
+    /// Copies through the caches to where it belongs, and past them to memory that nobody reads: on the peer's lines that would leave
+    /// traces, and make what is written there later slower.
     #[cold]
     fn try_both(&mut self, to: &mut [u8], from: &[u8]) {
-        let (to, to_past) = to.split_at_mut(TRIAL_BYTES);
-        let (from, from_past) = from.split_at(TRIAL_BYTES);
         let begin = cycles_after_stores();
         copy_through_caches(to, from);
         let middle = cycles_after_stores();
-        copy_past_caches(to_past, from_past);
+        copy_past_caches(&mut self.unread, from);
         let end = cycles_after_stores();
         self.judge(middle.saturating_sub(begin), end.saturating_sub(middle));
     }
 
     /// Takes the other way when two trials in a row have spoken for it.
     fn judge(&mut self, through_caches: u64, past_caches: u64) {
-        let is_faster = through_caches > TIMES_FASTER * past_caches;
-        let better = if is_faster { Way::PastCaches } else { Way::ThroughCaches };
+        let bound = match self.way {
+            Way::ThroughCaches => TIMES_AS_LONG * past_caches,
+            Way::PastCaches => past_caches + past_caches / 2,
+        };
+        let better = if through_caches > bound { Way::PastCaches } else { Way::ThroughCaches };
         if better == self.way || self.is_doubted {
             (self.way, self.is_doubted) = (better, false);
             self.trial = Trial::In { bytes: BETWEEN_TRIALS_BYTES };
@@ -153,8 +157,9 @@ mod tests {
     const PAYLOAD_BYTES: usize = 64 << 10;
 
     /// Times of trials, in cycles, that speak for either way.
-    const FOR_THROUGH_CACHES: (u64, u64) = (2000, 1000);
+    const FOR_THROUGH_CACHES: (u64, u64) = (1500, 1000);
     const FOR_PAST_CACHES: (u64, u64) = (2001, 1000);
+    const FOR_NO_CHANGE: (u64, u64) = (1501, 1000);
 
     impl Copier {
         fn judge_all(&mut self, times: &[(u64, u64)]) {
@@ -182,7 +187,7 @@ mod tests {
 
     #[test]
     fn all_is_copied_whichever_way_and_tried_or_not() {
-        for bytes in [0, 1, PAST_CACHES_BYTES_MIN, 2 * TRIAL_BYTES - 1, 2 * TRIAL_BYTES, PAYLOAD_BYTES] {
+        for bytes in [0, 1, LONG_COPY_BYTES, TRIAL_BYTES - 1, TRIAL_BYTES, PAYLOAD_BYTES] {
             for mut copier in [Copier::new(None), Copier::new(Some(false)), Copier::new(Some(true))] {
                 copy_all(&mut copier, &mut vec![0; bytes]);
             }
@@ -197,17 +202,19 @@ mod tests {
         assert!(copier.trial_is_due(PAYLOAD_BYTES), "so it is tried again at once");
         copier.judge_all(&[FOR_PAST_CACHES]);
         assert!(copier.is_past_caches());
-        assert!(!copier.goes_past_caches(PAST_CACHES_BYTES_MIN - 1), "nothing to win");
-        copier.judge_all(&[FOR_THROUGH_CACHES, FOR_PAST_CACHES, FOR_THROUGH_CACHES]);
+        assert!(!copier.goes_past_caches(LONG_COPY_BYTES - 1), "nothing to win");
+        copier.judge_all(&[FOR_THROUGH_CACHES, FOR_NO_CHANGE, FOR_THROUGH_CACHES]);
         assert!(copier.is_past_caches(), "not in a row");
         copier.judge_all(&[FOR_THROUGH_CACHES]);
+        assert!(!copier.is_past_caches());
+        copier.judge_all(&[FOR_NO_CHANGE; 3]);
         assert!(!copier.is_past_caches());
     }
 
     #[test]
     fn a_trial_is_due_at_first_and_when_enough_was_copied() {
         let mut copier = Copier::new(None);
-        assert!(copier.trial_is_due(PAYLOAD_BYTES) && !copier.trial_is_due(2 * TRIAL_BYTES - 1));
+        assert!(copier.trial_is_due(PAYLOAD_BYTES) && !copier.trial_is_due(TRIAL_BYTES - 1));
         copier.judge_all(&[FOR_THROUGH_CACHES]);
         let mut memory = vec![0; PAYLOAD_BYTES];
         for _ in 0..BETWEEN_TRIALS_BYTES / PAYLOAD_BYTES {
@@ -228,8 +235,8 @@ mod tests {
         copy_all(&mut copier, &mut memory[1024..2048]);
         copy_all(&mut copier, &mut memory[1024..]);
         assert_eq!(copier.place_of_trial(&memory), Some(1024), "that place, also in other copies");
-        assert_eq!(copier.place_of_trial(&memory[..1023 + 2 * TRIAL_BYTES]), None, "not all of it");
         assert_eq!(copier.place_of_trial(&memory[1025..]), None, "not all of it");
+        assert_eq!(copier.place_of_trial(&memory[..1023 + TRIAL_BYTES]), None, "not all of it");
         copy_all(&mut copier, &mut memory);
         let is_decided = matches!(copier.trial, Trial::In { bytes: 1.. });
         assert!(is_decided != copier.is_doubted, "it was tried: {copier:?}");
@@ -251,9 +258,8 @@ mod tests {
     fn a_way_that_is_given_is_not_tried() {
         for past_caches in [false, true] {
             let mut copier = Copier::new(Some(past_caches));
-            let before = copier;
             copy_all(&mut copier, &mut vec![0; 2 * BETWEEN_TRIALS_BYTES]);
-            assert_eq!(copier, before);
+            assert_eq!(copier.trial, Trial::Never);
             assert_eq!(copier.is_past_caches(), past_caches);
         }
     }
@@ -262,7 +268,7 @@ mod tests {
     fn lines_are_wanted_ahead_only_for_what_goes_through_caches_and_is_not_tried() {
         assert!(Copier::new(Some(false)).wants_lines_ahead(PAYLOAD_BYTES));
         assert!(!Copier::new(Some(true)).wants_lines_ahead(PAYLOAD_BYTES));
-        assert!(Copier::new(Some(true)).wants_lines_ahead(PAST_CACHES_BYTES_MIN - 1));
+        assert!(Copier::new(Some(true)).wants_lines_ahead(LONG_COPY_BYTES - 1));
         let mut copier = Copier::new(None);
         assert!(!copier.wants_lines_ahead(PAYLOAD_BYTES));
         copier.judge_all(&[FOR_THROUGH_CACHES]);

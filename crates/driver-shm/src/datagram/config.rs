@@ -27,6 +27,8 @@ pub struct ShmDatagramConfig {
     pub queue_packets: usize,
     /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
     pub may_sleep: bool,
+    /// Whether what is long is copied past the caches; with `None`, where that is faster.
+    pub past_caches: Option<bool>,
     /// How long a peer may take to answer a connection.
     pub connect_within: Duration,
     /// How long a peer may leave all of its slots full before packets to it are dropped instead of kept, so that a
@@ -41,6 +43,7 @@ impl Default for ShmDatagramConfig {
             slots_per_peer: 256,
             queue_packets: 256,
             may_sleep: true,
+            past_caches: None,
             connect_within: Duration::from_secs(5),
             stall_within: Duration::from_millis(100),
         }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use farcall_driver::LaneId;
+use farcall_driver::{Copier, LaneId};
 
 use super::hello::Hello;
 use super::outlet::Outlet;
@@ -16,8 +16,10 @@ use crate::conductor::Greeter;
 use crate::handshake::Accepted;
 
 /// The connections that were called and not yet taken over by the driver.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct EarlyPackets {
+    /// As [`ShmDatagramConfig::past_caches`](super::ShmDatagramConfig::past_caches).
+    past_caches: Option<bool>,
     calls: Mutex<BTreeMap<LaneId, Early>>,
     /// Packets that have left and that the driver still counts as waiting. Counted before the peer can see them: once a
     /// packet has arrived, there is room for another.
@@ -47,6 +49,11 @@ pub struct Sent {
 }
 
 impl EarlyPackets {
+    /// For connections whose long packets are copied past the caches, or not, or where that is faster.
+    pub fn new(past_caches: Option<bool>) -> Self {
+        Self { past_caches, calls: Mutex::default(), departed: AtomicUsize::new(0) }
+    }
+
     /// A connection was asked for.
     pub fn open(&self, lane: LaneId) {
         self.lock().insert(lane, Early::default());
@@ -82,7 +89,8 @@ impl EarlyPackets {
 impl Greeter for EarlyPackets {
     fn connected(&self, lane: LaneId, peer: &Accepted) {
         if let Some(early) = self.lock().get_mut(&lane) {
-            early.outlet = Hello::decode(&peer.hello).and_then(|hello| Outlet::new(peer, &hello));
+            let hello = Hello::decode(&peer.hello);
+            early.outlet = hello.and_then(|hello| Outlet::new(peer, &hello, Copier::new(self.past_caches)));
             early.send_waiting(&self.departed);
         }
     }

@@ -86,7 +86,7 @@ impl ShmDatagram {
         let hello = Hello { layout, name: name.to_vec() }.encode();
         // Packets are copied, so there is nothing to lend; but every connection begins with an offer of block memory.
         let (blocks, _) = Segment::create("farcall-blocks", BLOCK_BYTES_MIN, PeerAccess::Read)?;
-        let early = Arc::new(EarlyPackets::default());
+        let early = Arc::new(EarlyPackets::new(config.past_caches));
         let terms = Terms {
             ring_bytes: layout.ring_bytes(),
             blocks,

@@ -3,6 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use farcall_driver::{Copier, LONG_COPY_BYTES};
+
 use super::hello::Hello;
 use super::layout::SlotMemory;
 use crate::flags::BadFlag;
@@ -16,15 +18,16 @@ pub struct Outlet {
     memory: SlotMemory,
     /// The number of the next packet.
     sent: u64,
+    copier: Copier,
     /// The peer's wake-up descriptor, if it may sleep at all.
     doorbell: Option<Arc<OwnedFd>>,
 }
 
 impl Outlet {
     /// The sending end in what a peer offered; `None` when its memory is smaller than it says.
-    pub fn new(peer: &Accepted, hello: &Hello) -> Option<Self> {
+    pub fn new(peer: &Accepted, hello: &Hello, copier: Copier) -> Option<Self> {
         let memory = SlotMemory::new(Arc::clone(&peer.ring), hello.layout)?;
-        Some(Self { memory, sent: 0, doorbell: peer.doorbell.clone() })
+        Some(Self { memory, sent: 0, copier, doorbell: peer.doorbell.clone() })
     }
 
     /// The longest packet that the peer takes, in bytes.
@@ -53,7 +56,11 @@ impl Outlet {
         let mut rest = packet;
         for part in parts {
             let (here, after) = rest.split_at_mut(part.len());
-            here.copy_from_slice(part);
+            if part.len() >= LONG_COPY_BYTES {
+                self.copier.copy(here, part);
+            } else {
+                here.copy_from_slice(part);
+            }
             rest = after;
         }
         stamp(&self.memory, self.memory.layout.slot_at(slot), self.sent, length as u16);

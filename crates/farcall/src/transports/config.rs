@@ -53,6 +53,7 @@ pub fn shm_datagram_config(settings: &Settings) -> ShmDatagramConfig {
     ShmDatagramConfig {
         mtu_bytes: settings.shm.mtu_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
+        past_caches: settings.shm.past_caches,
         connect_within: settings.endpoint.peer_timeout,
         ..ShmDatagramConfig::default()
     }
