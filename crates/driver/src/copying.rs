@@ -9,15 +9,18 @@
 /// core has it.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
-/// Copies through this core's caches.
+/// Copies through this core's caches. Inlined, so that a short copy is no more than that.
 ///
 /// # Panics
 /// When the lengths differ.
-pub fn copy_through_caches(to: &mut [u8], from: &[u8]) {
-    assert_eq!(to.len(), from.len(), "all is copied");
-    for (to, from) in to.chunks_mut(COPY_BYTES_MAX).zip(from.chunks(COPY_BYTES_MAX)) {
-        to.copy_from_slice(from);
+#[inline]
+pub fn copy_through_caches(mut to: &mut [u8], mut from: &[u8]) {
+    while from.len() > COPY_BYTES_MAX {
+        let (piece, rest) = to.split_at_mut(COPY_BYTES_MAX);
+        piece.copy_from_slice(&from[..COPY_BYTES_MAX]);
+        (to, from) = (rest, &from[COPY_BYTES_MAX..]);
     }
+    to.copy_from_slice(from);
 }
 
 /// Copies to memory, past all caches, where the processor can; what is stored afterwards is seen after it. The lines at both
@@ -51,11 +54,11 @@ const LINE_BYTES: usize = 64;
 fn stream_lines(to: &mut [[u8; LINE_BYTES]], from: &[[u8; LINE_BYTES]]) {
     use core::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
+    assert!(to.is_empty() || to.as_ptr().addr().is_multiple_of(LINE_BYTES), "whole lines are written");
+    // The fence below comes before anything that could tell others of what is written.
     for (to, from) in to.iter_mut().zip(from) {
-        debug_assert!(to.as_ptr().addr().is_multiple_of(LINE_BYTES), "whole lines are written");
         let (to, from) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
-        // SAFETY: a line has four words of 16 bytes; `to` is aligned to lines by the only caller, and all x86-64 processors have
-        // the instructions. The fence below comes before anything that could tell others of what was written.
+        // SAFETY: a line has four words, `to` is aligned (checked above), and every x86-64 processor has the instructions.
         unsafe {
             let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(from.add(word)));
             for (word, value) in words.into_iter().enumerate() {
