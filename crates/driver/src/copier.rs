@@ -1,8 +1,8 @@
 //! Which way what is long is copied to a peer: through the caches, or past them.
 //!
 //! Where the peer's core is near, lines come from its cache as fast as from memory, or faster; where it is far, they take ten
-//! times as long. Nobody tells how far it is, and under a virtual machine it changes. So it is tried now and then, with parts
-//! of what is copied anyway.
+//! times as long. Nobody tells how far it is, and under a virtual machine it changes. So it is tried now and then,
+//! through the caches with a part of what is copied anyway, and past them with memory that nobody reads.
 
 use crate::clock::cycles_after_stores;
 use crate::{copy_past_caches, copy_through_caches};
