@@ -141,7 +141,7 @@ impl LaneSender for ShmSender {
     fn claim(&mut self, offset: usize, length: usize) {
         self.ring.check_record(offset, length);
         let start = self.ring.start.as_ptr().wrapping_add(offset);
-        let lines_max = if self.copier.wants_lines_ahead(length) { CLAIM_LINES_MAX } else { 1 };
+        let lines_max = if self.copier.goes_past_caches(length) { 1 } else { CLAIM_LINES_MAX };
         claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
     }
 
