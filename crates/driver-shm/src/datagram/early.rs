@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use farcall_driver::{Copier, LaneId};
+use farcall_driver::LaneId;
 
 use super::hello::Hello;
 use super::outlet::Outlet;
@@ -90,7 +90,7 @@ impl Greeter for EarlyPackets {
     fn connected(&self, lane: LaneId, peer: &Accepted) {
         if let Some(early) = self.lock().get_mut(&lane) {
             let hello = Hello::decode(&peer.hello);
-            early.outlet = hello.and_then(|hello| Outlet::new(peer, &hello, Copier::new(self.past_caches)));
+            early.outlet = hello.and_then(|hello| Outlet::new(peer, &hello, self.past_caches));
             early.send_waiting(&self.departed);
         }
     }

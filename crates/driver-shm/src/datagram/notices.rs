@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use farcall_driver::{Copier, Destination, LaneFault, LaneId};
+use farcall_driver::{Destination, LaneFault, LaneId};
 
 use super::ShmDatagram;
 use super::connection::{Connection, Stage};
@@ -103,9 +103,8 @@ impl ShmDatagram {
 
     fn accept(&mut self, lane: LaneId, established: Established) {
         let hello = Hello::decode(&established.peer.hello);
-        let outlet = hello
-            .as_ref()
-            .and_then(|hello| Outlet::new(&established.peer, hello, Copier::new(self.config.past_caches)));
+        let past_caches = self.config.past_caches;
+        let outlet = hello.as_ref().and_then(|hello| Outlet::new(&established.peer, hello, past_caches));
         let (Some(hello), Some(outlet)) = (hello, outlet) else { return self.refuse(lane) };
         let peer = self.peers.learn(&hello.name);
         self.add(lane, peer, established, outlet, VecDeque::new());

@@ -24,9 +24,12 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// The sending end in what a peer offered; `None` when its memory is smaller than it says.
-    pub fn new(peer: &Accepted, hello: &Hello, copier: Copier) -> Option<Self> {
+    /// The sending end in what a peer offered, with long packets copied past the caches as
+    /// [`ShmDatagramConfig::past_caches`](super::ShmDatagramConfig::past_caches) says; `None` when the peer's memory is smaller
+    /// than it says.
+    pub fn new(peer: &Accepted, hello: &Hello, past_caches: Option<bool>) -> Option<Self> {
         let memory = SlotMemory::new(Arc::clone(&peer.ring), hello.layout)?;
+        let copier = Copier::new(past_caches);
         Some(Self { memory, sent: 0, copier, doorbell: peer.doorbell.clone() })
     }
 
