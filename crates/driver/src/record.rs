@@ -82,9 +82,12 @@ impl<'a> Words<'a> {
 
     /// So many bytes in place, and what comes behind the words that they are in; `None` when those are not all there.
     #[inline(always)]
+    #[expect(unsafe_code, reason = "the second of two bounds, which the first one implies")]
     pub fn split_bytes(self, length: usize) -> Option<(&'a [u8], Self)> {
         let (bytes, rest) = self.bytes.split_at_checked(length.checked_add(7)? & !7)?;
-        Some((bytes.get(..length)?, Self { bytes: rest }))
+        // SAFETY: a length that was rounded up is none the less, and the sum did not wrap.
+        let bytes = unsafe { bytes.get_unchecked(..length) };
+        Some((bytes, Self { bytes: rest }))
     }
 }
 
