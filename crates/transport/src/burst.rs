@@ -3,11 +3,11 @@
 //! Whoever takes a whole burst looks up what its messages have in common once, and not for each of them.
 
 use farcall_driver::{Record, Words};
-use farcall_protocol::matching::{Source, Tag, lines};
+use farcall_protocol::matching::{Source, Tag, payload_lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
-use crate::MessageId;
 use crate::mail::Mail;
+use crate::{MessageId, Short};
 
 /// Short messages of one session, in the order in which they were sent. They lie in the ring, where they can be read once.
 #[derive(Clone, Copy)]
@@ -19,8 +19,8 @@ pub struct Burst<'a> {
     entries: u16,
     /// Entries that there were at first.
     entries_at_first: u16,
-    /// What the messages that were taken count in the window of their session.
-    lines: u32,
+    /// What the payloads of the messages that were taken count in the window of their session.
+    payload_lines: u32,
     /// The most bytes of a message.
     bytes_max: usize,
 }
@@ -58,7 +58,7 @@ impl<'a> Burst<'a> {
             rest: record.rest(at),
             entries,
             entries_at_first: entries,
-            lines: 0,
+            payload_lines: 0,
             bytes_max: bytes_max.min(ENTRY_LENGTH_MAX),
         }
     }
@@ -66,12 +66,12 @@ impl<'a> Burst<'a> {
     /// The next message, and what comes behind it. The burst ends at any entry that is none, or breaks a rule: that is for
     /// others to find out.
     #[inline(always)]
-    fn peek(&self) -> Option<(ShortMessage<'a>, Words<'a>)> {
+    fn peek(&self, bytes_max: usize) -> Option<(ShortMessage<'a>, Words<'a>)> {
         if self.entries == 0 {
             return None;
         }
         let (word, rest) = self.rest.split_word()?;
-        let (tag, length) = EntryHeader::tagged_message(word, self.bytes_max)?;
+        let (tag, length) = EntryHeader::tagged_message(word, bytes_max)?;
         let (payload, rest) = rest.split_bytes(length)?;
         Some((ShortMessage { tag: Tag(tag), payload }, rest))
     }
@@ -81,13 +81,13 @@ impl<'a> Burst<'a> {
     fn advance(&mut self, message: ShortMessage<'_>, rest: Words<'a>) {
         self.rest = rest;
         self.entries -= 1;
-        self.lines += lines(message.payload.len());
+        self.payload_lines += payload_lines(message.payload.len());
     }
 
     /// Takes the next message.
     #[inline(always)]
     pub fn take(&mut self) -> Option<ShortMessage<'a>> {
-        let (message, rest) = self.peek()?;
+        let (message, rest) = self.peek(self.bytes_max)?;
         self.advance(message, rest);
         Some(message)
     }
@@ -96,13 +96,44 @@ impl<'a> Burst<'a> {
     #[inline(always)]
     pub(crate) fn take_matched(
         &mut self,
-        mail: &mut Mail,
-        source: Source,
+        receive_for: impl FnOnce(Tag) -> Option<MessageId>,
     ) -> Option<(MessageId, ShortMessage<'a>)> {
-        let (message, rest) = self.peek()?;
-        let receive = mail.take_receive(source, message.tag)?;
+        self.take_matched_of(self.bytes_max, receive_for)
+    }
+
+    /// As [`Burst::take_matched`] of a message of at most so many bytes.
+    #[inline(always)]
+    fn take_matched_of(
+        &mut self,
+        bytes_max: usize,
+        receive_for: impl FnOnce(Tag) -> Option<MessageId>,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let (message, rest) = self.peek(bytes_max)?;
+        let receive = receive_for(message.tag)?;
         self.advance(message, rest);
         Some((receive, message))
+    }
+
+    /// Takes messages that fit a [`Short`] and for which there is a receive, as long as `end` ends those; gives the one that it
+    /// did not end.
+    #[inline(always)]
+    fn take_short_while(
+        &mut self,
+        mut receive_for: impl FnMut(Tag) -> Option<MessageId>,
+        mut end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        // A copy, which the loop can keep in registers.
+        let mut burst = *self;
+        let bytes_max = self.bytes_max.min(Short::BYTES_MAX);
+        let mut not_ended = None;
+        while let Some((receive, message)) = burst.take_matched_of(bytes_max, &mut receive_for) {
+            if !end(receive, message) {
+                not_ended = Some((receive, message));
+                break;
+            }
+        }
+        *self = burst;
+        not_ended
     }
 
     /// How many messages were taken.
@@ -114,31 +145,40 @@ impl<'a> Burst<'a> {
     /// Where the next entry is, and what was taken.
     #[inline]
     pub(crate) fn end(&self) -> (usize, Taken) {
-        let taken = Taken { messages: self.entries_at_first - self.entries, lines: self.lines };
+        let messages = self.entries_at_first - self.entries;
+        let taken = Taken { messages, lines: u32::from(messages) + self.payload_lines };
         (self.record_bytes - self.rest.len(), taken)
     }
 }
 
 impl<'a> MatchedBurst<'a, '_> {
-    /// Takes messages as long as `end` ends the receives that they are for, which it says; gives the one that it did not end.
+    /// Takes messages that fit a [`Short`], as long as `end` ends the receives that they are for, which it says; gives the one
+    /// that it did not end.
     ///
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]
-    pub fn take_while(
+    pub fn take_short_while(
         &mut self,
-        mut end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
+        end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
     ) -> Option<(MessageId, ShortMessage<'a>)> {
-        // A copy, for the same reason.
-        let mut burst = self.burst;
-        let mut not_ended = None;
-        while let Some((receive, message)) = burst.take_matched(self.mail, self.source) {
-            if !end(receive, message) {
-                not_ended = Some((receive, message));
-                break;
-            }
+        let Self { burst, mail, source } = self;
+        if let Some(mut receives) = mail.exact_receives(*source) {
+            let before = burst.taken();
+            let not_ended = burst.take_short_while(|tag| receives.take(tag).map(MessageId), end);
+            receives.were_taken((burst.taken() - before) as u32);
+            return not_ended;
         }
-        self.burst = burst;
-        not_ended
+        self.take_seldom(end)
+    }
+
+    /// As [`MatchedBurst::take_short_while`], where receives wait that leave the source or the tag open.
+    #[inline(never)]
+    fn take_seldom(
+        &mut self,
+        end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let Self { burst, mail, source } = self;
+        burst.take_short_while(|tag| mail.take_receive(*source, tag), end)
     }
 
     /// How many messages were taken.

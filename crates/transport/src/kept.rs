@@ -6,9 +6,6 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Incoming, Payload, Spare};
 
-/// The most bytes of a [`Short`]: two words but for the length.
-const SHORT_BYTES_MAX: usize = 15;
-
 const LENGTH_SHIFT: u32 = u64::BITS - 8;
 
 /// The bytes of a short payload themselves.
@@ -24,11 +21,14 @@ pub struct Short {
 }
 
 impl Short {
+    /// The most bytes: two words but for the length.
+    pub const BYTES_MAX: usize = 15;
+
     /// A copy of the bytes; `None` when they are too many.
     #[inline]
     pub fn new(payload: &[u8]) -> Option<Self> {
         let length = payload.len();
-        if length > SHORT_BYTES_MAX {
+        if length > Self::BYTES_MAX {
             return None;
         }
         let [first, second] = words_of(payload);
@@ -195,12 +195,12 @@ mod tests {
 
     #[test]
     fn short_payloads_are_kept_as_they_are() {
-        let bytes: Vec<u8> = (1..=SHORT_BYTES_MAX as u8).map(|byte| byte.wrapping_mul(113)).collect();
-        for length in 0..=SHORT_BYTES_MAX {
+        let bytes: Vec<u8> = (1..=Short::BYTES_MAX as u8).map(|byte| byte.wrapping_mul(113)).collect();
+        for length in 0..=Short::BYTES_MAX {
             let short = Short::new(&bytes[..length]).expect("it fits");
             assert_eq!(&*short, &bytes[..length]);
         }
-        assert!(Short::new(&[0; SHORT_BYTES_MAX + 1]).is_none());
+        assert!(Short::new(&[0; Short::BYTES_MAX + 1]).is_none());
         assert!(Short::default().is_empty());
     }
 }

@@ -6,7 +6,9 @@
 
 use std::collections::VecDeque;
 
-use farcall_protocol::matching::{Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag};
+use farcall_protocol::matching::{
+    ExactReceives, Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag,
+};
 
 use crate::burst::Taken;
 use crate::heirless::Heirless;
@@ -159,6 +161,13 @@ impl Mail {
     #[inline(always)]
     pub fn take_receive(&mut self, source: Source, tag: Tag) -> Option<MessageId> {
         self.matching.arrive(source, tag).map(MessageId)
+    }
+
+    /// To find the receives for messages of a source that came together; `None` where receives wait that not even say what they
+    /// want in full.
+    #[inline(always)]
+    pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
+        self.matching.exact_receives(source)
     }
 
     /// A message came that counts so many `lines`; `leave` says whether it may wait where it lies.

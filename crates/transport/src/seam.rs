@@ -160,15 +160,15 @@ pub trait Sink {
         false
     }
 
-    /// As [`Sink::received_at_once`] of all messages of a burst, up to one that the sink does not take: that is given back, and
-    /// [`Sink::received`] follows.
+    /// As [`Sink::received_at_once`] of messages of a burst, up to one that the sink does not take: [`Sink::received`] follows for
+    /// it, which is given back if it was taken out of the burst, and for all that come behind it.
     fn received_burst<'a>(
         &mut self,
         session: SessionId,
         burst: &mut MatchedBurst<'a, '_>,
     ) -> Option<(MessageId, ShortMessage<'a>)> {
-        let _ = session;
-        burst.take_while(|_, _| false)
+        let _ = (session, burst);
+        None
     }
 
     /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after

@@ -116,7 +116,7 @@ pub struct Pending<'e> {
 impl<'e> Pending<'e> {
     /// Whether the call is complete, so that `wait` will not block.
     pub fn is_complete(&self) -> bool {
-        self.unfetched.operation().is_none_or(|call| self.endpoint.core().state.operations.is_done(call))
+        self.unfetched.operation().is_none_or(|call| self.endpoint.done.has(call))
     }
 
     /// Polls the endpoint until the call is complete.

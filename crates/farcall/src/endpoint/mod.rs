@@ -10,6 +10,7 @@ mod context;
 mod core;
 mod counters;
 mod deferred;
+mod done;
 mod event;
 mod idle;
 mod label;
@@ -40,6 +41,7 @@ pub use call::{Answering, Call, Pending, Response};
 pub use context::{Context, ContextCall, Operation};
 pub use counters::EndpointCounters;
 pub use deferred::Deferred;
+use done::Done;
 pub use event::Event;
 pub(crate) use idle::Idler;
 pub use messages::{
@@ -62,6 +64,8 @@ use crate::connect::Directions;
 /// endpoint's own methods panic there.
 pub struct Endpoint {
     core: RefCell<Core>,
+    /// The core's.
+    done: Done,
     /// Operations whose futures were dropped inside a poll, to be cancelled or let go of at the next.
     dropped: RefCell<Vec<(CallId, OnDrop)>>,
 }
@@ -88,7 +92,8 @@ impl Endpoint {
     ) -> Self {
         let tracer = CallTracer::new(clock.clone());
         transport.trace_to(tracer.clone());
-        let state = State::new(counters, clock.now(), call_timeout, message_timeout, tracer);
+        let done = Done::new();
+        let state = State::new(counters, done.clone(), clock.now(), call_timeout, message_timeout, tracer);
         let core = Core {
             polls_per_clock_reading: transport.polls_per_clock_reading(),
             transport,
@@ -100,7 +105,7 @@ impl Endpoint {
             wakers: Vec::new(),
             stays_awake: false,
         };
-        Self { core: RefCell::new(core), dropped: RefCell::default() }
+        Self { core: RefCell::new(core), done, dropped: RefCell::default() }
     }
 
     #[inline]

@@ -14,6 +14,7 @@ use farcall_protocol::Instant;
 use farcall_transport::{CallId, Copied, Kept, SessionId};
 
 use super::callback::ReceiveCallback;
+use super::done::Done;
 use super::outcome::CallError;
 use super::unfetched::FETCHED_ONCE;
 use slot::{Attachment, Slot, Stage};
@@ -28,6 +29,8 @@ const NO_SLOT: u32 = u32::MAX;
 /// The slab.
 pub struct Operations {
     slots: Vec<Slot>,
+    /// Those in a stage that is done.
+    done: Done,
     /// By slot.
     attachments: Vec<Attachment>,
     /// By slot; apart from what else can be attached, which is many times as long.
@@ -49,9 +52,10 @@ pub struct Operations {
 }
 
 impl Operations {
-    pub fn new() -> Self {
+    pub fn new(done: Done) -> Self {
         Self {
             slots: Vec::new(),
+            done,
             attachments: Vec::new(),
             receive_callbacks: Vec::new(),
             copies: Vec::new(),
@@ -119,7 +123,9 @@ impl Operations {
             self.grow()?;
         }
         let index = self.first_vacant as u16;
-        self.earliest_deadline = self.earliest_deadline.min(deadline);
+        if deadline < self.earliest_deadline {
+            self.earliest_deadline = deadline;
+        }
         if let Some(place) = self.added_since.get_mut(self.added) {
             *place = index;
             self.added += 1;
@@ -224,6 +230,7 @@ impl Operations {
     fn leave(&mut self, id: CallId, result: Attachment) {
         let index = usize::from(id.0 as u16);
         self.slots[index].stage = Stage::Done;
+        self.done.set(id, true);
         self.attachments[index] = result;
     }
 
@@ -245,6 +252,7 @@ impl Operations {
         let slot = &mut self.slots[usize::from(index)];
         if slot.stage == Stage::Done {
             slot.vacate(&mut self.first_vacant);
+            self.done.set(id, false);
             return Some(self.take_attachment(index));
         }
         if let Some(waker) = waker {
@@ -266,16 +274,14 @@ impl Operations {
     /// Whether the operation of a future is complete.
     #[inline]
     pub fn is_done(&self, call: CallId) -> bool {
-        matches!(
-            self.slots[usize::from(call.0 as u16)].stage,
-            Stage::Done | Stage::DoneShort | Stage::DoneCopy
-        )
+        self.done.has(call)
     }
 
     /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
     pub fn abandon(&mut self, call: CallId) {
         let index = call.0 as u16;
         self.slots[usize::from(index)].vacate(&mut self.first_vacant);
+        self.done.set(call, false);
         self.take_attachment(index);
         self.copies[usize::from(index)] = None;
     }

@@ -9,6 +9,7 @@ use farcall_transport::{CallId, Copied, Incoming, Kept, Service, Short, Spares, 
 
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
+use super::done::Done;
 use super::event::StoredEvents;
 use super::messages::Messages;
 use super::operations::Operations;
@@ -41,13 +42,14 @@ pub struct State {
 impl State {
     pub fn new(
         counters: EndpointCounters,
+        done: Done,
         now: Instant,
         call_timeout: Duration,
         message_timeout: Duration,
         tracer: CallTracer,
     ) -> Self {
         Self {
-            operations: Operations::new(),
+            operations: Operations::new(done),
             messages: Messages::new(message_timeout, now),
             handlers: Vec::new(),
             sessions: Sessions::default(),

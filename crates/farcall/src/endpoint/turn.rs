@@ -193,11 +193,13 @@ impl Sink for Turn<'_, '_> {
         burst: &mut MatchedBurst<'a, '_>,
     ) -> Option<(MessageId, ShortMessage<'a>)> {
         let State { sessions, operations, counters, .. } = &mut *self.state;
-        let Some(peer) = sessions.last_peer(session) else { return burst.take_while(|_, _| false) };
-        let not_ended = burst.take_while(|receive, ShortMessage { tag, payload }| {
-            operations.leave_short(CallId(receive.0), peer, tag, payload)
+        let peer = sessions.last_peer(session)?;
+        let not_ended = burst.take_short_while(|receive, ShortMessage { tag, payload }| {
+            operations.leave_short_of_burst(CallId(receive.0), peer, tag, payload)
         });
-        counters.received.add((burst.taken() - usize::from(not_ended.is_some())) as u64);
+        let ended = burst.taken() - usize::from(not_ended.is_some());
+        operations.receives_ended(ended);
+        counters.received.add(ended as u64);
         not_ended
     }
 

@@ -1,6 +1,7 @@
 //! Queues of numbered nodes, by key: first in, first out, and removal from anywhere.
 
-use super::table::{NONE, Table};
+use super::ends::{Ends, NONE};
+use super::table::{Queues, Table};
 
 /// A node. What is known of it lies beside its place in the queue, so that both are in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,12 @@ pub struct Lists<V> {
     table: Table,
     /// By node.
     links: Vec<Link<V>>,
+}
+
+/// The first nodes of all queues, for as long as nothing is added.
+pub struct Firsts<'l, V> {
+    queues: Queues<'l>,
+    links: &'l mut [Link<V>],
 }
 
 impl<V: Copy + Default> Lists<V> {
@@ -54,20 +61,18 @@ impl<V: Copy + Default> Lists<V> {
     /// Takes the first node off the queue of `key`; gives it and what is known of it.
     #[inline(always)]
     pub fn pop(&mut self, key: u64) -> Option<(u32, &mut V)> {
-        let queue = self.table.queue(key);
-        let node = queue.first;
-        // What stands for no node is no place here either.
-        let next = self.links.get(node as usize)?.next;
-        queue.first = next;
-        if next != NONE {
-            self.links[next as usize].previous = NONE;
-        }
-        Some((node, &mut self.links[node as usize].value))
+        pop(&mut self.links, self.table.queue(key))
+    }
+
+    /// To take off nodes that come first in several queues; most of their keys have the upper half of this one.
+    #[inline(always)]
+    pub fn firsts(&mut self, like: u64) -> Firsts<'_, V> {
+        Firsts { queues: self.table.queues(like), links: &mut self.links }
     }
 
     /// Puts a node, which is in no queue, at the end of the queue of `key`. What is known of it is for the caller to write,
     /// field by field: a value that is first put together elsewhere would be read back before it is written.
-    #[inline(always)]
+    #[inline]
     pub fn push(&mut self, key: u64, node: u32) -> &mut V {
         if self.push_at_once(key, node).is_none() {
             self.push_anew(key, node);
@@ -75,22 +80,16 @@ impl<V: Copy + Default> Lists<V> {
         &mut self.links[node as usize].value
     }
 
-    /// As [`Lists::push`] where that takes no memory; `None` where it does, and then nothing has happened. Makes no call.
-    #[inline(always)]
+    /// As [`Lists::push`] where that takes no memory; `None` where it does, and then nothing has happened.
+    #[inline]
     pub fn push_at_once(&mut self, key: u64, node: u32) -> Option<&mut V> {
-        let link = self.links.get_mut(node as usize)?;
-        let queue = self.table.taken(key)?;
-        link.key = key;
-        link.previous = NONE;
-        link.next = NONE;
-        let last = core::mem::replace(&mut queue.last, node);
-        if queue.has_nodes() {
-            link.previous = last;
-            self.links[last as usize].next = node;
-        } else {
-            queue.first = node;
-        }
-        Some(&mut self.links[node as usize].value)
+        append(&mut self.links, self.table.taken(key)?, key, node)
+    }
+
+    /// As [`Lists::push_at_once`] where the queue is at hand. Makes no call.
+    #[inline(always)]
+    pub fn push_at_hand(&mut self, key: u64, node: u32) -> Option<&mut V> {
+        append(&mut self.links, self.table.at_hand(key)?, key, node)
     }
 
     /// As [`Lists::push`] of a node with a higher number than any before, or with a key that has no queue.
@@ -130,4 +129,44 @@ impl<V: Copy + Default> Lists<V> {
             self.links[next as usize].previous = previous;
         }
     }
+}
+
+impl<V> Firsts<'_, V> {
+    /// Takes the first node off the queue of `key`; gives it and what is known of it.
+    #[inline(always)]
+    pub fn pop(&mut self, key: u64) -> Option<(u32, &mut V)> {
+        pop(self.links, self.queues.of(key))
+    }
+}
+
+/// Takes the first node off a queue.
+#[inline(always)]
+fn pop<'l, V>(links: &'l mut [Link<V>], queue: &mut Ends) -> Option<(u32, &'l mut V)> {
+    let node = queue.first;
+    // What stands for no node is no place here either.
+    let next = links.get(node as usize)?.next;
+    queue.first = next;
+    if next != NONE {
+        links[next as usize].previous = NONE;
+    }
+    Some((node, &mut links[node as usize].value))
+}
+
+/// Puts a node at the end of a queue, if there is a link for it.
+#[inline(always)]
+fn append<'l, V>(links: &'l mut [Link<V>], queue: &mut Ends, key: u64, node: u32) -> Option<&'l mut V> {
+    if node as usize >= links.len() {
+        return None;
+    }
+    let previous = if queue.has_nodes() {
+        links[queue.last as usize].next = node;
+        queue.last
+    } else {
+        queue.first = node;
+        NONE
+    };
+    queue.last = node;
+    let link = &mut links[node as usize];
+    (link.key, link.previous, link.next) = (key, previous, NONE);
+    Some(&mut link.value)
 }

@@ -12,7 +12,10 @@
 //! Memory is bounded by two windows a peer: [`SendWindow`] keeps a sender from sending what would not find room among
 //! the unexpected messages of [`ReceiveWindow`]. [`Sequencer`] puts messages in order over fabrics that do not.
 
+mod ends;
+mod hashed;
 mod lists;
+mod page;
 mod pattern;
 mod posted;
 mod sequencer;
@@ -21,10 +24,11 @@ mod unexpected;
 mod window;
 
 pub use pattern::{Pattern, Source, Tag};
+pub use posted::ExactReceives;
 use posted::Posted;
 pub use sequencer::{OutOfRange, Sequencer};
 use unexpected::Unexpected;
-pub use window::{Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines, lines_max};
+pub use window::{Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines, lines_max, payload_lines};
 
 /// The receives and messages of one endpoint that wait for each other. `M` is what is kept of an unexpected message.
 #[derive(Debug)]
@@ -75,6 +79,12 @@ impl<M> Matching<M> {
     #[inline(always)]
     pub fn arrive(&mut self, source: Source, tag: Tag) -> Option<u32> {
         self.posted.take(source, tag)
+    }
+
+    /// To find the receives for messages of one source that come together; `None` where any leaves the source or the tag open.
+    #[inline(always)]
+    pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
+        self.posted.exact_receives(source)
     }
 
     /// Keeps a message that [`Matching::arrive`] had no receive for.

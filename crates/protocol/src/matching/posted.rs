@@ -1,6 +1,6 @@
 //! Receives that wait for their messages.
 
-use super::lists::Lists;
+use super::lists::{Firsts, Lists};
 use super::pattern::{KINDS, Pattern, Source, Tag};
 
 /// The kind of receives that ask for a source and a tag.
@@ -25,6 +25,15 @@ pub struct Posted {
     /// How many that do not were ever posted. Of two receives that ask for both, nobody needs to know which is older unless it
     /// is in the same queue, so that they have no ages of their own.
     ages: u64,
+}
+
+/// The receives that ask for one source and a tag, as long as none waits that leaves either open: what they have in common
+/// is looked up once.
+pub struct ExactReceives<'p> {
+    firsts: Firsts<'p, Waiting>,
+    source: Source,
+    /// How many wait.
+    exact: &'p mut u32,
 }
 
 /// The place of a receive among all.
@@ -65,12 +74,25 @@ impl Posted {
     #[inline(always)]
     pub fn push_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
         debug_assert!(self.find_receive(place_of(receive)).is_none(), "names are different");
-        let exact = Pattern { source: Some(source), tag: Some(tag) };
-        let Some(waiting) = self.lists[EXACT].push_at_once(exact.key(), place_of(receive)) else {
-            return false;
+        let key = Pattern { source: Some(source), tag: Some(tag) }.key();
+        let Some(waiting) = self.lists[EXACT].push_at_hand(key, place_of(receive)) else {
+            return self.push_elsewhere(receive, key);
         };
         waiting.receive = receive;
-        waiting.age = self.ages;
+        // A place that was never written to says nought.
+        if self.ages != 0 {
+            waiting.age = self.ages;
+        }
+        self.exact += 1;
+        true
+    }
+
+    /// As [`Posted::push_at_once`] where the queue is not at hand: the last thing that its caller does, who so has no register
+    /// to keep.
+    #[inline(never)]
+    fn push_elsewhere(&mut self, receive: u32, key: u64) -> bool {
+        let Some(waiting) = self.lists[EXACT].push_at_once(key, place_of(receive)) else { return false };
+        *waiting = Waiting { receive, age: self.ages };
         self.exact += 1;
         true
     }
@@ -96,6 +118,14 @@ impl Posted {
         let (_, waiting) = self.lists[EXACT].pop(exact.key())?;
         self.exact -= 1;
         Some(waiting.receive)
+    }
+
+    /// All receives that want messages of a source, if they ask for it and a tag; `None` if any leaves either open.
+    #[inline(always)]
+    pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
+        let like = Pattern { source: Some(source), tag: Some(Tag(0)) }.key();
+        let firsts = self.lists[EXACT].firsts(like);
+        (self.others == 0).then_some(ExactReceives { firsts, source, exact: &mut self.exact })
     }
 
     #[inline(never)]
@@ -131,5 +161,22 @@ impl Posted {
     #[cfg(test)]
     pub fn places(&self) -> usize {
         self.lists.iter().map(Lists::places).sum()
+    }
+}
+
+impl ExactReceives<'_> {
+    /// Takes the oldest receive that asks for a tag out. Who has taken any says in the end how many, by
+    /// [`ExactReceives::were_taken`].
+    #[inline(always)]
+    pub fn take(&mut self, tag: Tag) -> Option<u32> {
+        let exact = Pattern { source: Some(self.source), tag: Some(tag) };
+        let (_, waiting) = self.firsts.pop(exact.key())?;
+        Some(waiting.receive)
+    }
+
+    /// So many were taken, which do not wait any longer.
+    #[inline(always)]
+    pub fn were_taken(self, receives: u32) {
+        *self.exact -= receives;
     }
 }

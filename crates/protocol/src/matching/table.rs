@@ -1,207 +1,242 @@
 //! From the key of a queue to its two ends.
 //!
-//! Open addressing with linear probing, never more than half full. A queue that has become empty keeps its place, so
-//! that the common case, a tag used again and again, neither inserts nor removes anything; places are given up when the
-//! table is rebuilt, which happens after at least as many insertions as it has places left.
+//! Most programs number their tags from nought, so that most keys have neighbours. A family of neighbours of which several
+//! are in use has its queues side by side, in a [`Page`]: they are found by a subtraction, without a hash, and a poll that takes
+//! the messages of a thousand tags looks at a hundred lines for them. Sparse keys are [`Hashed`].
+//!
+//! The page of the family that was asked for last is at hand; there is a small number of others.
 
-/// No node.
-pub const NONE: u32 = u32::MAX;
+use super::ends::Ends;
+use super::hashed::Hashed;
+use super::page::{FAMILY, Open, Page};
 
-/// What a place has instead of a first node when no queue has taken it. No node has this number either, so that who looks
-/// for a node need not tell the two apart.
-const VACANT: u32 = u32::MAX - 1;
+/// The most pages, of 8 KB each.
+const PAGES_MAX: usize = 8;
 
-/// The fractional part of the golden ratio: of its multiples, however many, no two are much closer than the others. Few other
-/// multipliers are like that. With one that is drawn at random, one endpoint in ten looks at two places or more for each of a
-/// thousand neighbouring tags, for all its life, and one in fifty at nine or more.
-const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// So many keys are neighbours, such as a program's tags.
-const FAMILY: u64 = 1 << 10;
-
-/// The fewest places.
-const PLACES_MIN: usize = 16;
-
-#[derive(Clone, Copy, Debug)]
-pub struct Queue {
-    key: u64,
-    /// No node when the queue is empty.
-    pub first: u32,
-    pub last: u32,
-}
-
-const VACANT_PLACE: Queue = Queue { key: 0, first: VACANT, last: NONE };
-
-impl Queue {
-    #[inline]
-    fn is_taken(&self) -> bool {
-        self.first != VACANT
-    }
-
-    /// Whether it is a queue that has nodes.
-    #[inline]
-    pub fn has_nodes(&self) -> bool {
-        self.first < VACANT
-    }
-}
+/// A family has a page when so many of its keys got a queue one after the other.
+const KEYS_OF_A_PAGE: u32 = 4;
 
 /// The ends of all queues.
 #[derive(Debug)]
 pub struct Table {
-    places: Vec<Queue>,
-    taken: usize,
-    /// Drawn at random, so that nobody knows which keys share a place.
-    seed: u64,
-    /// Leaves a hash as many bits as there are in the number of a place.
-    shift: u32,
-    /// The first key of the family of the one that got a queue last, and where that family begins: most keys are of one.
-    last_family: (u64, u64),
+    /// At hand.
+    page: Page,
+    others: Others,
+}
+
+/// All queues, to take nodes out.
+pub struct Queues<'t> {
+    page: Open<'t>,
+    others: &'t mut Others,
+}
+
+/// Queues that take longer to find.
+#[derive(Debug)]
+struct Others {
+    pages: Vec<Page>,
+    hashed: Hashed,
+    /// The family of the key that got a queue last, and how many of its keys got one without another's between them.
+    last_taken: (u64, u32),
+    /// How many keys got one since a page changed its family.
+    taken_since: u64,
 }
 
 impl Table {
     /// A table without queues.
     pub fn new(seed: u64) -> Self {
-        let places = vec![VACANT_PLACE; PLACES_MIN];
-        let last_family = (0, beginning_of(0, seed));
-        Self { places, taken: 0, seed, shift: shift_for(PLACES_MIN), last_family }
+        let hashed = Hashed::new(seed);
+        let others = Others { pages: Vec::new(), hashed, last_taken: (0, 0), taken_since: 0 };
+        Self { page: Page::default(), others }
     }
 
-    /// The place of the queue of `key`, or else the one that it would take.
+    /// The queue of `key`, if it is in the page at hand.
     #[inline(always)]
-    fn find(&self, key: u64) -> usize {
-        let mask = self.places.len() - 1;
-        let mut place = self.first_place(key);
-        loop {
-            let queue = &self.places[place];
-            if queue.key == key || !queue.is_taken() {
-                return place;
-            }
-            place = (place + 1) & mask;
+    pub fn at_hand(&mut self, key: u64) -> Option<&mut Ends> {
+        self.page.get_mut(key)
+    }
+
+    /// The queue of `key` if it has one, to put nodes in; its page is at hand from now on.
+    pub fn taken(&mut self, key: u64) -> Option<&mut Ends> {
+        let is_in = |page: &Page| page.get(key).is_some();
+        if is_in(&self.page) || self.turn_to(is_in) {
+            return self.at_hand(key);
         }
+        self.others.hashed.taken(key)
     }
 
     /// The queue of `key`, to take nodes out. That of a key which has none is without nodes.
     #[inline(always)]
-    pub fn queue(&mut self, key: u64) -> &mut Queue {
-        let place = self.find(key);
-        &mut self.places[place]
+    pub fn queue(&mut self, key: u64) -> &mut Ends {
+        match self.page.get_mut(key) {
+            Some(queue) => queue,
+            None => self.others.queue(key),
+        }
     }
 
-    /// The queue of `key` if it has one, to put nodes in.
+    /// All queues, to take nodes out of several; most of their keys have the upper half of this one.
     #[inline(always)]
-    pub fn taken(&mut self, key: u64) -> Option<&mut Queue> {
-        let place = self.find(key);
-        let queue = &mut self.places[place];
-        queue.is_taken().then_some(queue)
+    pub fn queues(&mut self, like: u64) -> Queues<'_> {
+        if !self.page.has_upper_half_of(like) {
+            self.turn_to(|page| page.has_upper_half_of(like));
+        }
+        Queues { page: self.page.open(), others: &mut self.others }
+    }
+
+    /// Has a page at hand for which that is so, if there is one.
+    #[inline(never)]
+    fn turn_to(&mut self, is_it: impl Fn(&Page) -> bool) -> bool {
+        let found = self.others.pages.iter_mut().find(|page| is_it(page));
+        found.map(|page| core::mem::swap(page, &mut self.page)).is_some()
     }
 
     /// The first node of the queue of `key`, or none.
     #[inline]
     pub fn first(&self, key: u64) -> u32 {
-        self.places[self.find(key)].first
-    }
-
-    #[cfg(test)]
-    pub fn places(&self) -> usize {
-        self.places.len()
+        let mut pages = [&self.page].into_iter().chain(&self.others.pages);
+        let queue = pages.find_map(|page| page.get(key));
+        queue.map_or_else(|| self.others.hashed.first(key), |queue| queue.first)
     }
 
     /// Gives `key`, which has none, a queue.
     pub fn take(&mut self, key: u64) {
-        if (self.taken + 1) * 2 > self.places.len() {
-            self.rebuild();
-        }
-        self.taken += 1;
         let family = key / FAMILY;
-        self.last_family = (family * FAMILY, beginning_of(family, self.seed));
-        let place = self.find(key);
-        self.places[place] = Queue { key, first: NONE, last: NONE };
-    }
-
-    fn rebuild(&mut self) {
-        let live: Vec<Queue> = self.places.iter().filter(|queue| queue.has_nodes()).copied().collect();
-        let places = (live.len() * 4).next_power_of_two().max(PLACES_MIN);
-        self.places.clear();
-        self.places.resize(places, VACANT_PLACE);
-        self.shift = shift_for(places);
-        self.taken = live.len();
-        for queue in live {
-            let place = self.find(queue.key);
-            self.places[place] = queue;
+        let (last, keys) = self.others.last_taken;
+        let keys = if family == last { keys + 1 } else { 1 };
+        self.others.last_taken = (family, keys);
+        self.others.taken_since += 1;
+        if keys < KEYS_OF_A_PAGE || !self.open_page(family) {
+            self.others.hashed.take(key);
         }
     }
 
-    /// Where the search for a key begins: neighbours far from each other, and each family anywhere.
-    #[inline(always)]
-    fn first_place(&self, key: u64) -> usize {
-        let (first_of_last, last_beginning) = self.last_family;
-        let (neighbour, beginning) = match key.wrapping_sub(first_of_last) {
-            neighbour @ 0..FAMILY => (neighbour, last_beginning),
-            _ => (key % FAMILY, beginning_of(key / FAMILY, self.seed)),
-        };
-        (neighbour.wrapping_mul(GOLDEN_RATIO).wrapping_add(beginning) >> self.shift) as usize
+    /// Has a page for that family at hand; false when all are in use.
+    fn open_page(&mut self, family: u64) -> bool {
+        if !self.page.is_blank() {
+            let Some(other) = self.others.vacant_page() else { return false };
+            self.others.pages.push(core::mem::replace(&mut self.page, other));
+        }
+        let Self { page, others } = self;
+        page.turn_to(family);
+        others.hashed.take_out(family, |key, queue| *page.get_mut(key).expect("it is of the family") = queue);
+        true
+    }
+
+    /// How many places queues have.
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
+        let pages = [&self.page].into_iter().chain(&self.others.pages);
+        self.others.hashed.places() + pages.map(Page::places).sum::<usize>()
     }
 }
 
-/// Where a family of neighbours begins. The upper bits of a product depend on all bits of its factors, so the second time all
-/// of its bits do.
-fn beginning_of(family: u64, seed: u64) -> u64 {
-    let product = (family ^ seed).wrapping_mul(GOLDEN_RATIO);
-    (product ^ product >> 32).wrapping_mul(GOLDEN_RATIO)
+impl Queues<'_> {
+    /// The queue of `key`. That of a key which has none is without nodes.
+    #[inline(always)]
+    pub fn of(&mut self, key: u64) -> &mut Ends {
+        match self.page.get_mut(key) {
+            Some(queue) => queue,
+            None => self.others.queue(key),
+        }
+    }
 }
 
-/// For a power of two of places.
-const fn shift_for(places: usize) -> u32 {
-    u64::BITS - places.ilog2()
+impl Others {
+    /// A page, not at hand, that nobody uses: a blank one as long as there may be more, or else one whose queues are all without
+    /// nodes. That is cleared, and so it happens as seldom as it takes to pay for it.
+    fn vacant_page(&mut self) -> Option<Page> {
+        if self.pages.len() + 1 < PAGES_MAX {
+            return Some(Page::default());
+        }
+        if self.taken_since < FAMILY {
+            return None;
+        }
+        self.taken_since = 0;
+        let idle = self.pages.iter().position(Page::is_idle)?;
+        Some(self.pages.swap_remove(idle))
+    }
+
+    #[inline(never)]
+    fn queue(&mut self, key: u64) -> &mut Ends {
+        let mut queues = self.pages.iter_mut().filter_map(|page| page.get_mut(key));
+        queues.next().unwrap_or_else(|| self.hashed.queue(key))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::super::ends::{NONE, VACANT};
     use super::*;
 
-    /// The most and the mean of places that are looked at to find each of the keys.
-    fn looks(seed: u64, keys: &[u64]) -> (usize, f64) {
-        let mut table = Table::new(seed);
-        for (node, &key) in keys.iter().enumerate() {
-            table.take(key);
-            // Queues without nodes do not stay.
-            table.queue(key).first = node as u32;
-        }
-        let places = table.places.len();
-        let of = |&key: &u64| (table.find(key) + places - table.first_place(key)) % places + 1;
-        let all: Vec<usize> = keys.iter().map(of).collect();
-        (all.iter().copied().max().unwrap_or(0), all.iter().sum::<usize>() as f64 / all.len() as f64)
+    /// Keys of twice as many families as there are pages, dense and sparse.
+    fn key() -> impl Strategy<Value = u64> {
+        let families = 2 * PAGES_MAX as u64;
+        (0..families, prop_oneof![0..8_u64, 0..FAMILY])
+            .prop_map(|(family, neighbour)| (family % 5) << 32 | (family / 5 * FAMILY + neighbour))
     }
 
-    fn seeds() -> impl Iterator<Item = u64> {
-        (1..=200_u64).map(|number| number.wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    #[test]
-    fn neighbouring_tags_are_found_at_once_whatever_the_seed() {
-        for seed in seeds() {
-            let source = seed >> 8 << 32;
-            let tags: Vec<u64> = (0..1000).map(|tag| source | tag).collect();
-            let (most, mean) = looks(seed, &tags);
-            assert!(most <= 2 && mean < 1.1, "seed {seed:#x}: {most} places at most, {mean} in the mean");
-        }
-    }
-
-    #[test]
-    fn keys_of_other_patterns_are_found_soon_whatever_the_seed() {
-        let keys = |key: fn(u64) -> u64| (0..1000).map(key).collect::<Vec<u64>>();
-        let patterns = [
-            ("a tag of each source", keys(|number| (number << 32) | 7)),
-            ("ten tags of each source", keys(|number| ((number / 10) << 32) | (number % 10))),
-            ("every 64th tag", keys(|number| number * 64)),
-            ("every 1000th tag", keys(|number| number * 1000)),
-            ("every 1024th tag", keys(|number| number * 1024)),
-        ];
-        for seed in seeds() {
-            for (pattern, keys) in &patterns {
-                let (_, mean) = looks(seed, keys);
-                assert!(mean < 2.5, "seed {seed:#x}, {pattern}: {mean} places in the mean");
+    proptest! {
+        /// A queue of one node, which is its number, for each key that has one; the others' are without nodes.
+        #[test]
+        fn every_queue_is_found_whatever_has_a_page(
+            seed: u64,
+            steps in prop::collection::vec((key(), any::<bool>(), any::<bool>()), 0..4000),
+        ) {
+            let (mut table, mut model) = (Table::new(seed), BTreeMap::new());
+            for (node, (key, puts, one_of_many)) in (0..).zip(steps) {
+                if puts {
+                    if table.taken(key).is_none() {
+                        prop_assert!(!model.contains_key(&key), "a queue with nodes is lost");
+                        table.take(key);
+                    }
+                    table.taken(key).expect("it was given one").first = node;
+                    model.insert(key, node);
+                } else {
+                    let like = if one_of_many { key } else { key ^ 1 << 32 };
+                    let mut queues = table.queues(like);
+                    let queue = queues.of(key);
+                    prop_assert_eq!(queue.has_nodes().then_some(queue.first), model.remove(&key));
+                    if queue.has_nodes() {
+                        queue.first = NONE;
+                    }
+                }
+                prop_assert_eq!(table.first(key).min(VACANT), *model.get(&key).unwrap_or(&VACANT));
+            }
+            for (&key, &node) in &model {
+                prop_assert_eq!((table.first(key), table.queue(key).first), (node, node));
             }
         }
+    }
+
+    #[test]
+    fn neighbours_have_a_page_and_single_keys_have_none() {
+        let mut table = Table::new(1);
+        (0..100).for_each(|source| table.take(source << 32));
+        assert!(table.page.is_blank() && table.others.pages.is_empty());
+        (5..9).for_each(|tag| table.take(7 << 32 | tag));
+        assert!([0, 9, FAMILY - 1].iter().all(|tag| table.at_hand(7 << 32 | tag).is_some()));
+        assert!(table.at_hand(7 << 32 | FAMILY).is_none() && table.at_hand(6 << 32).is_none());
+    }
+
+    #[test]
+    fn a_page_goes_to_another_family_when_nobody_uses_it() {
+        let mut table = Table::new(1);
+        let take = |table: &mut Table, family: u64| {
+            (0..4).for_each(|neighbour| table.take(family * FAMILY + neighbour));
+            table.page.get(family * FAMILY).is_some()
+        };
+        let pages = PAGES_MAX as u64;
+        assert!((0..pages).all(|family| take(&mut table, family)));
+        assert!(!take(&mut table, pages), "too soon: all have been given away just now");
+        (0..FAMILY).for_each(|family| table.take((100 + family) * FAMILY));
+        (0..pages).for_each(|family| table.queue(family * FAMILY).first = 1);
+        assert!(!take(&mut table, pages + 1), "all are in use");
+        (0..FAMILY).for_each(|family| table.take((2000 + family) * FAMILY));
+        table.queue(3 * FAMILY).first = NONE;
+        assert!(take(&mut table, pages + 2));
+        assert_eq!(table.first(4 * FAMILY), 1);
     }
 }

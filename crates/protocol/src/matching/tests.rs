@@ -44,6 +44,8 @@ impl Model {
 enum Step {
     Post(Pattern),
     Arrive(Source, Tag),
+    /// Messages of these tags come together, up to one that nobody waits for.
+    ArriveTogether(Source, Vec<u32>),
     /// Withdraws one of the last receives, which may wait or not.
     Withdraw(u32),
     /// Drops the odd messages of a source.
@@ -58,6 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => pattern.prop_map(Step::Post),
         10 => (source(), tag()).prop_map(|(source, tag)| Step::Arrive(source, tag)),
+        3 => (source(), prop::collection::vec(0_u32..40, 0..6))
+            .prop_map(|(source, tags)| Step::ArriveTogether(source, tags)),
         2 => (0_u32..30).prop_map(Step::Withdraw),
         1 => source().prop_map(Step::Forget),
     ]
@@ -82,6 +86,24 @@ proptest! {
                         matching.keep(source, tag, messages);
                         model.unexpected.push(Expected { source, tag, message: messages });
                     }
+                }
+                Step::ArriveTogether(source, tags) => {
+                    let is_exact = model.posted.iter().all(|(_, of)| of.source.is_some() && of.tag.is_some());
+                    let Some(mut receives) = matching.exact_receives(source) else {
+                        prop_assert!(!is_exact);
+                        continue;
+                    };
+                    prop_assert!(is_exact);
+                    let mut taken = 0;
+                    for tag in tags {
+                        let expected = model.arrive(source, Tag(tag));
+                        prop_assert_eq!(receives.take(Tag(tag)), expected);
+                        if expected.is_none() {
+                            break;
+                        }
+                        taken += 1;
+                    }
+                    receives.were_taken(taken);
                 }
                 Step::Withdraw(age) => {
                     let receive = receives.saturating_sub(age);
@@ -150,7 +172,7 @@ fn tags_that_are_used_once_leave_nothing_behind() {
         assert_eq!(matching.post(number & 7, pattern), None);
         assert_eq!(matching.arrive(Source(1), Tag(number)), Some(number & 7));
     }
-    assert!(matching.places() <= 64, "the tables have {} places", matching.places());
+    assert!(matching.places() <= 8 * 1024 + 64, "the tables have {} places", matching.places());
 }
 
 #[test]

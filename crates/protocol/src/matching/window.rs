@@ -9,12 +9,18 @@ pub const WINDOW_LINE_BYTES: usize = 64;
 
 /// What a message of `bytes` bytes counts.
 #[inline]
+pub const fn lines(bytes: usize) -> u32 {
+    1 + payload_lines(bytes)
+}
+
+/// What the bytes of a message count.
+#[inline]
 #[expect(
     clippy::manual_div_ceil,
     reason = "fewer instructions, and nothing is so long that the sum would overflow"
 )]
-pub const fn lines(bytes: usize) -> u32 {
-    1 + ((bytes + (WINDOW_LINE_BYTES - 1)) / WINDOW_LINE_BYTES) as u32
+pub const fn payload_lines(bytes: usize) -> u32 {
+    ((bytes + (WINDOW_LINE_BYTES - 1)) / WINDOW_LINE_BYTES) as u32
 }
 
 /// The most that a single message may count within a limit. Up to a quarter of the limit may be consumed without the

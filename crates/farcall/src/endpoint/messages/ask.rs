@@ -39,7 +39,7 @@ pub fn begin(
 
 impl Core {
     /// Asks for a message for a future, where nothing stands in the way; its arguments travel in registers.
-    #[inline(never)]
+    #[inline(always)]
     pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
         let Self { transport, state, .. } = self;
         let post = |receive| transport.receive_at_once(receive, Origin { source, session }, tag);

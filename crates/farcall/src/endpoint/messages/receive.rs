@@ -60,9 +60,7 @@ impl<'e> ReceiveMessage<'e> {
         {
             return Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) });
         }
-        let Wanted { from, tag, room, timeout } = wanted;
-        // Put together again, so that what is asked for at once is never in memory.
-        match (Self { endpoint, wanted: Wanted { from, tag, room, timeout } }).ask() {
+        match (Self { endpoint, wanted: wanted.again() }).ask() {
             Ok(id) => Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) }),
             Err(error) => Err(*error),
         }
@@ -86,15 +84,16 @@ impl<'e> ReceiveMessage<'e> {
         self,
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
-        let core = &mut *self.endpoint.core();
-        if let Some((session, source, tag, room)) = self.wanted.exact()
+        let Self { endpoint, wanted } = self;
+        let core = &mut *endpoint.core();
+        if let Some((session, source, tag, room)) = wanted.exact()
             && let Some(id) = core.ask_at_once(session, source, tag, room)
         {
             core.state.operations.turn_to_callback(id, || ReceiveCallback::new(callback));
             return Ok(Operation(id));
         }
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then(&mut context, &self.wanted, ReceiveCallback::new(callback))
+        then(&mut context, &wanted.again(), ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll.
@@ -148,7 +147,7 @@ impl ContextReceive<'_, '_> {
             context.state.operations.turn_to_callback(id, || ReceiveCallback::new(callback));
             return Ok(Operation(id));
         }
-        then(context, &wanted, ReceiveCallback::new(callback))
+        then(context, &wanted.again(), ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or later in this one.

@@ -1,6 +1,7 @@
 //! The futures of receives.
 
 use core::future::Future;
+use core::mem::ManuallyDrop;
 use core::pin::Pin;
 use core::task::{Context as TaskContext, Poll, Waker};
 
@@ -36,7 +37,7 @@ impl<'e> Receiving<'e> {
     /// Whether the message is there, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.unfetched.operation().is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
+        self.unfetched.operation().is_none_or(|id| self.endpoint.done.has(id))
     }
 
     /// The message if it is there, or else the receive again.
@@ -52,16 +53,23 @@ impl<'e> Receiving<'e> {
     }
 
     /// Polls the endpoint until the message is there.
+    ///
+    /// Always inlined, and what takes long gives less than a message: one that is there is in memory where the caller has it, and
+    /// nowhere before.
     #[inline(always)]
-    pub fn wait(mut self) -> Result<Message<'e>, ReceiveError> {
-        match self.fetch_message() {
-            Some(message) => Ok(message),
-            None => self.wait_for_any().map(|message| Message::new(message, self.endpoint)),
+    pub fn wait(self) -> Result<Message<'e>, ReceiveError> {
+        // Nothing is to be given up if the message is there, and else it is a receive again at once.
+        let Self { endpoint, unfetched } = *ManuallyDrop::new(self);
+        match unfetched.operation().and_then(|id| endpoint.core().state.operations.fetch_message(id)) {
+            Some(message) => Ok(Message::new(message, endpoint)),
+            None => {
+                Self { endpoint, unfetched }.wait_for_any().map(|message| Message::new(message, endpoint))
+            }
         }
     }
 
     #[inline(never)]
-    fn wait_for_any(&mut self) -> Result<KeptMessage, ReceiveError> {
+    fn wait_for_any(mut self) -> Result<KeptMessage, ReceiveError> {
         let id = self.unfetched.operation().expect(FETCHED_ONCE);
         self.endpoint.poll_until(|state| state.operations.is_done(id));
         self.fetch_kept(None).expect("the operation is done")

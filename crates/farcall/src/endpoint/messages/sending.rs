@@ -36,7 +36,7 @@ impl Sending<'_> {
     /// Whether the send is complete, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.unfetched.operation().is_none_or(|id| self.endpoint.core().state.operations.is_done(id))
+        self.unfetched.operation().is_none_or(|id| self.endpoint.done.has(id))
     }
 
     /// Polls the endpoint until the send is complete.

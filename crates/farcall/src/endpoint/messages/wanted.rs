@@ -61,6 +61,13 @@ impl Wanted {
         Self { from: from.0, tag: tag.0, room: u32::MAX, timeout: None }
     }
 
+    /// The same, put together again: where only its parts were looked at before, it has not been in memory until now.
+    #[inline(always)]
+    pub fn again(self) -> Self {
+        let Self { from, tag, room, timeout } = self;
+        Self { from, tag, room, timeout }
+    }
+
     /// What it asks for, if that is a message of one peer with one tag within the usual time.
     #[inline(always)]
     pub fn exact(&self) -> Option<(SessionId, Source, Tag, u32)> {

@@ -119,13 +119,27 @@ impl Operations {
     /// so; then nothing has changed.
     #[inline]
     pub fn leave_short(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
+        let is_left = self.leave_short_of_burst(id, peer, tag, payload);
+        self.receives_ended(usize::from(is_left));
+        is_left
+    }
+
+    /// As [`Operations::leave_short`] of one of many: [`Operations::receives_ended`] says later how many were left.
+    #[inline]
+    pub fn leave_short_of_burst(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         let Some(short) = Short::new(payload) else { return false };
         slot.short = short;
         slot.stage = Stage::DoneShort;
         slot.label = Label::new(peer, tag);
-        self.under_way[Kind::Receive as usize] -= 1;
+        self.done.set(id, true);
         true
+    }
+
+    /// So many receives were ended by [`Operations::leave_short_of_burst`].
+    #[inline]
+    pub fn receives_ended(&mut self, receives: usize) {
+        self.under_way[Kind::Receive as usize] -= receives;
     }
 
     /// As [`Operations::leave_short`] of a message of any length, which is copied into one of `spares`.
@@ -141,6 +155,7 @@ impl Operations {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         slot.stage = Stage::DoneCopy;
         slot.label = Label::new(peer, tag);
+        self.done.set(id, true);
         self.under_way[Kind::Receive as usize] -= 1;
         let mut copy = spares.take(payload.len());
         copy.fill(payload);
@@ -208,6 +223,7 @@ impl Operations {
             return None;
         };
         slot.vacate(&mut self.first_vacant);
+        self.done.set(id, false);
         Some(KeptMessage { label: slot.label, payload })
     }
 

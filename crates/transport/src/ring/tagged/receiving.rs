@@ -91,11 +91,12 @@ impl<D: LaneDriver> Outbound<D> {
             let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
             let mut next = sink.received_burst(id, &mut matched);
             burst = matched.burst;
-            // Where one message is not taken by the sink in its loop, the next most likely is not.
-            while let Some((receive, ShortMessage { tag, payload })) = next {
+            // Where the sink does not take a message in its loop, it most likely does not take the next one there.
+            while let Some((receive, ShortMessage { tag, payload })) =
+                next.take().or_else(|| burst.take_matched(|tag| self.mail.take_receive(source, tag)))
+            {
                 let envelope = Envelope { session: id, tag, bytes: payload.len() };
                 sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
-                next = burst.take_matched(&mut self.mail, source);
             }
         }
         let (at, taken) = burst.end();
