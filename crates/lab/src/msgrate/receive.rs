@@ -43,22 +43,22 @@ fn say_ready(endpoint: &Endpoint, peer: Peer) -> Result<(), LoopError> {
 #[inline(never)]
 fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let post = |slot| endpoint.receive(peer, tag_of(slot)).start();
-    let posted = (0..share.used_slots()).map(|slot| post(slot).map(Some));
-    let mut receivings: Vec<Option<Receiving<'_>>> = posted.collect::<Result<_, _>>()?;
-    let mut received = vec![0_u64; share.slots];
+    let posted = (0..share.used_slots()).map(|slot| post(slot).map(|receiving| (Some(receiving), 0_u64)));
+    let mut slots: Vec<(Option<Receiving<'_>>, u64)> = posted.collect::<Result<_, _>>()?;
     say_ready(endpoint, peer)?;
     let mut left = share.messages;
     while left > 0 {
-        for (slot, (receiving, received)) in receivings.iter_mut().zip(&mut received).enumerate() {
+        for (slot, (receiving, received)) in slots.iter_mut().enumerate() {
             if !receiving.as_ref().is_some_and(Receiving::is_complete) {
                 continue;
             }
+            let number = *received;
             *received += 1;
             left -= 1;
             let next = if *received < share.of_slot(slot) { Some(post(slot)?) } else { None };
             let Some(complete) = core::mem::replace(receiving, next) else { continue };
             let message = complete.wait()?;
-            if !look_at(&message, &share, *received - 1) {
+            if !look_at(&message, &share, number) {
                 return Err(LoopError::Wrong);
             }
         }

@@ -35,6 +35,8 @@ pub struct Outbound<D: LaneDriver> {
     pub(super) block_bytes_read: u64,
     pub(super) ahead: Ahead,
     pub(super) mail: Mail,
+    /// The session that a receive was posted for last, which is there: most receives are for the same.
+    receives_from: Option<SessionId>,
     pub tracer: CallTracer,
 }
 
@@ -53,6 +55,7 @@ impl<D: LaneDriver> Outbound<D> {
             block_bytes_read: 0,
             ahead: Ahead::default(),
             mail: Mail::new(hello.identity.incarnation),
+            receives_from: None,
             tracer: CallTracer::default(),
         }
     }
@@ -115,6 +118,7 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn forget_session(&mut self, slot: usize) {
         let last = self.sessions[slot].id;
         self.sessions[slot] = Session::vacant_again(slot, last);
+        self.receives_from = None;
         self.dirty.retain(|&dirty| usize::from(dirty) != slot);
         self.doomed.retain(|doomed| doomed.0 != slot);
     }
@@ -123,6 +127,15 @@ impl<D: LaneDriver> Outbound<D> {
         let slot = slot_of(session);
         // Nobody has been told the number of a vacant slot yet.
         (self.sessions.get(slot)?.id == session).then_some(slot)
+    }
+
+    /// Whether that session is there, for receives from its peer.
+    #[inline(always)]
+    pub fn may_receive_from(&mut self, session: SessionId) -> bool {
+        if self.receives_from != Some(session) {
+            self.receives_from = self.slot_of(session).map(|_| session);
+        }
+        self.receives_from.is_some()
     }
 
     pub fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {

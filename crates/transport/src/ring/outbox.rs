@@ -117,7 +117,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
 
     #[inline]
     fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
-        self.slot_of(from.session).is_some() && self.mail.post_at_once(receive, from.source, tag)
+        self.may_receive_from(from.session) && self.mail.post_at_once(receive, from.source, tag)
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
