@@ -11,7 +11,7 @@ const SERVICE: Service = Service(1);
 
 /// With all of them in one record, the caller would have nothing to do while they are answered.
 #[test]
-fn a_record_holds_half_of_the_calls_that_are_under_way() {
+fn a_record_holds_a_part_of_the_calls_that_are_under_way() {
     let Stream { sender, receiver, to, .. } = Stream::with(&Settings::default());
     receiver.serve(SERVICE, |request, reply| reply.send(request.payload()));
     let records_of = |calls: usize| {
@@ -36,6 +36,9 @@ fn a_record_holds_half_of_the_calls_that_are_under_way() {
     records_of(16);
     let halves = records_of(16);
     assert!((2..=4).contains(&halves), "{halves} records of sixteen calls, as there were before");
+    records_of(48);
+    let thirds = records_of(48);
+    assert!((4..=6).contains(&thirds), "{thirds} records of 48 calls, as there were before");
     records_of(1000);
     let of_many = records_of(1000);
     assert!(

@@ -38,6 +38,15 @@ const GROWN_BYTES_MAX: usize = 16 << 10;
 /// How many calls are under way is remembered for about so many records.
 const RECENT_RECORDS: usize = 16;
 
+/// How many requests a record has where so many calls are under way: a third, so that one is made and one answered while the
+/// third is on its way; but half, where a third would be fewer than are worth a record.
+fn requests_of_record(calls: usize) -> usize {
+    (calls / 3).max(REQUESTS_WORTH_A_RECORD).min(calls / 2)
+}
+
+/// So many requests cost more by themselves than by the record that they are in.
+const REQUESTS_WORTH_A_RECORD: usize = 8;
+
 impl Batch {
     /// Whether a record is open.
     #[inline]
@@ -78,7 +87,7 @@ impl<S: LaneSender> Session<S> {
 
     /// How many bytes a record may have whose first entry is this one, if the first of a turn may have `batch_bytes`.
     ///
-    /// Of requests it has room for half as many as are under way, or were not long ago: with all of them in one record, the
+    /// Of requests it has room for a part of those that are under way, or were not long ago: with all of them in one record, the
     /// caller would have nothing to do while they are answered, and the peer nothing while the next are made.
     #[inline(always)]
     pub fn record_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
@@ -87,7 +96,7 @@ impl<S: LaneSender> Session<S> {
             Some(EntryHeader { kind: EntryKind::Request, .. }) => {
                 let recent = self.recent_calls;
                 self.recent_calls = self.unanswered_calls.max(recent - recent.div_ceil(RECENT_RECORDS));
-                bytes.min(RECORD_OVERHEAD + self.recent_calls / 2 * entry_bytes)
+                bytes.min(RECORD_OVERHEAD + requests_of_record(self.recent_calls) * entry_bytes)
             }
             _ => bytes,
         }
