@@ -455,3 +455,45 @@ fn a_message_that_was_copied_goes_with_its_future() {
         assert_eq!(last.cancel().expect("it was there before")[..], [3 * round + 2; 1000]);
     }
 }
+
+/// The next receive gets the slot of the last, whichever way that one went.
+#[test]
+fn a_receive_is_complete_from_its_message_on_and_no_sooner() {
+    let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
+    for length in [0, 8, 100, 100_000] {
+        for way in 0..4 {
+            let receive = receiver.receive(from, THERE).within(LONG).start().expect("posted");
+            assert!(!receive.is_complete(), "{length} bytes, after way {way}");
+            if way == 0 {
+                drop(receive);
+                continue;
+            }
+            drop(sender.send(to, THERE, &pattern(1, length)).within(LONG).start().expect("room"));
+            while !receive.is_complete() {
+                sender.turn();
+                receiver.turn();
+            }
+            match way {
+                1 => drop(receive),
+                2 => assert_eq!(receive.ready().ok().expect("it is there").expect("a message").len(), length),
+                _ => assert_eq!(receive.wait().expect("a message").len(), length),
+            }
+        }
+    }
+}
+
+/// In one record, where receives that say what they want in full would be found by other means.
+#[test]
+fn futures_that_take_anything_get_messages_that_leave_together_in_order() {
+    let Stream { sender, receiver, to, .. } = Stream::with(&settings(&[]));
+    let post = |_| receiver.receive(AnySource, AnyTag).within(LONG).start().expect("posted");
+    let receives: Vec<_> = (0..40).map(post).collect();
+    for number in 0..40_u8 {
+        drop(sender.send(to, Tag(number.into()), &[number; 12]).within(LONG).start().expect("room"));
+    }
+    sender.flush();
+    for (number, receive) in (0..40_u8).zip(receives) {
+        let message = receive.wait().expect("a message");
+        assert_eq!((message.tag(), &message[..]), (Tag(number.into()), &[number; 12][..]));
+    }
+}
