@@ -163,8 +163,8 @@ impl Mail {
         self.matching.arrive(source, tag).map(MessageId)
     }
 
-    /// To find the receives for messages of a source that came together; `None` where receives wait that not even say what they
-    /// want in full.
+    /// To find the receives for messages of a source that came together; `None` where any waits that leaves the source or the tag
+    /// open.
     #[inline(always)]
     pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
         self.matching.exact_receives(source)

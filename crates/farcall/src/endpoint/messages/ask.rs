@@ -38,7 +38,8 @@ pub fn begin(
 }
 
 impl Core {
-    /// Asks for a message for a future, where nothing stands in the way; its arguments travel in registers.
+    /// Asks for a message for a future, where nothing stands in the way. Always inlined: a function would keep registers for the
+    /// one call that it makes, which costs more than it does.
     #[inline(always)]
     pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
         let Self { transport, state, .. } = self;
@@ -48,7 +49,7 @@ impl Core {
 }
 
 impl Context<'_> {
-    /// As that of the endpoint.
+    /// As that of the endpoint, but not inlined: it would be in every callback that asks again.
     #[inline(never)]
     pub(super) fn ask_at_once(
         &mut self,

@@ -58,9 +58,11 @@ impl<'e> Receiving<'e> {
     /// nowhere before.
     #[inline(always)]
     pub fn wait(self) -> Result<Message<'e>, ReceiveError> {
-        // Nothing is to be given up if the message is there, and else it is a receive again at once.
+        let operation = self.unfetched.operation();
+        let message = operation.and_then(|id| self.endpoint.core().state.operations.fetch_message(id));
+        // Nothing is to be given up if the message was there, and else it is a receive again at once.
         let Self { endpoint, unfetched } = *ManuallyDrop::new(self);
-        match unfetched.operation().and_then(|id| endpoint.core().state.operations.fetch_message(id)) {
+        match message {
             Some(message) => Ok(Message::new(message, endpoint)),
             None => {
                 Self { endpoint, unfetched }.wait_for_any().map(|message| Message::new(message, endpoint))
