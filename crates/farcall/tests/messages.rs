@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -496,4 +497,24 @@ fn futures_that_take_anything_get_messages_that_leave_together_in_order() {
         let message = receive.wait().expect("a message");
         assert_eq!((message.tag(), &message[..]), (Tag(number.into()), &[number; 12][..]));
     }
+}
+
+/// The endpoint may not be polled inside an event, which panics; the receive goes with the future.
+#[test]
+fn a_receive_that_is_waited_for_inside_an_event_is_given_up() {
+    let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
+    let mut waits = Some(receiver.receive(from, BACK).within(LONG).start().expect("posted"));
+    receiver.receive(from, THERE).within(LONG).post(1).expect("posted");
+    drop(sender.send(to, THERE, b"").within(LONG).start().expect("room"));
+    sender.flush();
+    while let Some(receive) = waits.take() {
+        let mut receive = Some(receive);
+        receiver.poll(|_, _| {
+            let wait = AssertUnwindSafe(|| receive.take().map(Receiving::wait));
+            assert!(catch_unwind(wait).is_err(), "the endpoint was polled inside a poll");
+        });
+        waits = receive;
+    }
+    receiver.turn();
+    assert_eq!(receiver.receives_under_way(), 0);
 }
