@@ -105,8 +105,8 @@ impl<V: Copy + Default> Lists<V> {
     }
 
     #[cfg(test)]
-    pub fn places(&self) -> usize {
-        self.table.places()
+    pub fn pages_and_places(&self) -> (usize, usize) {
+        self.table.pages_and_places()
     }
 
     /// Takes a node, which is in one of the queues, out of it.

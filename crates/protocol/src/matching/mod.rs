@@ -123,10 +123,10 @@ impl<M> Matching<M> {
         self.unexpected.len()
     }
 
-    /// How many queues the tables have places for.
+    /// How many pages the tables have, and places for queues that are in none.
     #[cfg(test)]
-    fn places(&self) -> usize {
-        self.posted.places()
+    fn pages_and_places(&self) -> (usize, usize) {
+        self.posted.pages_and_places()
     }
 }
 

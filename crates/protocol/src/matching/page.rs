@@ -59,11 +59,6 @@ impl Page {
     pub fn open(&mut self) -> Open<'_> {
         Open { first_key: self.first_key, queues: &mut self.queues }
     }
-
-    #[cfg(test)]
-    pub fn places(&self) -> usize {
-        self.queues.len()
-    }
 }
 
 impl Open<'_> {

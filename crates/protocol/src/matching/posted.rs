@@ -159,8 +159,8 @@ impl Posted {
     }
 
     #[cfg(test)]
-    pub fn places(&self) -> usize {
-        self.lists.iter().map(Lists::places).sum()
+    pub fn pages_and_places(&self) -> (usize, usize) {
+        self.lists.iter().map(Lists::pages_and_places).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 }
 
