@@ -49,7 +49,7 @@ impl Runway {
     }
 
     /// Publishes the record of `length` bytes at `offset`; the next one will start at `next_offset`.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self, words: &impl Words, offset: usize, length: usize, next_offset: usize) {
         let passed = self.wrapped(next_offset.wrapping_sub(self.start));
         let mut clear = self.bytes.saturating_sub(passed);

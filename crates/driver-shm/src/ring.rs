@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use farcall_driver::{
     Copier, LONG_COPY_BYTES, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
-    claim_lines,
+    claim_lines, whole_record_bytes,
 };
 
 use crate::doorbell;
@@ -61,7 +61,7 @@ const CLAIM_LINES_MAX: usize = 16;
 const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
 
 impl RingMemory {
-    #[inline]
+    #[inline(always)]
     fn check_record(&self, offset: usize, length: usize) {
         assert!(
             offset.is_multiple_of(RECORD_ALIGN)
@@ -74,7 +74,7 @@ impl RingMemory {
 
     /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
     /// at, comes last and whole, so that little time passes between it and the flag.
-    #[inline]
+    #[inline(always)]
     fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize, copier: &mut Copier) {
         self.check_record(offset, length);
         let (first, rest) =
@@ -94,6 +94,34 @@ impl RingMemory {
             }
             start.cast::<[u8; FIRST_LINE_BYTES]>().write(*first);
         }
+    }
+}
+
+/// Bytes of a payload behind two words that are in a record's first line.
+const FIRST_PAYLOAD_BYTES: usize = FIRST_LINE_BYTES - size_of::<[u64; 2]>();
+
+impl RingMemory {
+    /// Writes a record of two words and a payload in its place, whose lines are claimed for that. As in [`RingMemory::copy_in`],
+    /// the first line comes last.
+    #[inline(always)]
+    fn write(&mut self, offset: usize, words: [u64; 2], payload: &[u8]) -> usize {
+        let length = whole_record_bytes(payload.len());
+        self.check_record(offset, length);
+        // SAFETY: the record is inside the mapping (checked above), and so are all of its lines, because offsets and the
+        // ring's size are whole lines; the payload goes no further than `length`. For the rest, as in `copy_in`.
+        unsafe {
+            let start = self.start.add(offset).as_ptr();
+            claim_lines(slice_from_raw_parts(start, length));
+            let place = start.add(RECORD_HEADER_BYTES + size_of_val(&words));
+            let first = payload.len().min(FIRST_PAYLOAD_BYTES);
+            if payload.len() > first {
+                let rest = &payload[first..];
+                core::ptr::copy_nonoverlapping(rest.as_ptr(), place.add(first), rest.len());
+            }
+            start.add(RECORD_HEADER_BYTES).cast::<[u64; 2]>().write(words.map(u64::to_le));
+            core::ptr::copy_nonoverlapping(payload.as_ptr(), place, first);
+        }
+        length
     }
 }
 
@@ -139,7 +167,6 @@ impl LaneSender for ShmSender {
     /// Asks for the record's lines, which the peer has read in the ring's last round and still holds.
     #[inline(always)]
     fn claim(&mut self, offset: usize, length: usize) {
-        self.ring.check_record(offset, length);
         let start = self.ring.start.as_ptr().wrapping_add(offset);
         let lines_max = if self.copier.goes_past_caches(length) { 1 } else { CLAIM_LINES_MAX };
         claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
@@ -154,6 +181,12 @@ impl LaneSender for ShmSender {
     #[inline(always)]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
         self.ring.copy_in(offset, &self.draft, length, &mut self.copier);
+        self.runway.publish(&self.ring, offset, length, next_offset);
+    }
+
+    #[inline(always)]
+    fn publish_at_once(&mut self, offset: usize, words: [u64; 2], payload: &[u8], next_offset: usize) {
+        let length = self.ring.write(offset, words, payload);
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 

@@ -70,6 +70,18 @@ pub trait LaneSender: Send {
     /// on must not be in use by the peer.
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize);
 
+    /// Writes a record of two words and so many bytes behind them, which are filled up to whole words, and publishes it: as
+    /// [`LaneSender::record`] and [`LaneSender::publish`], for a short record that is known as a whole.
+    #[inline]
+    fn publish_at_once(&mut self, offset: usize, words: [u64; 2], payload: &[u8], next_offset: usize) {
+        let length = whole_record_bytes(payload.len());
+        let record = self.record(offset, length);
+        let (first, rest) = record.split_at_mut(size_of_val(&words));
+        first.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
+        rest[..payload.len()].copy_from_slice(payload);
+        self.publish(offset, length, next_offset);
+    }
+
     /// Makes sure that what was published is seen, also by a peer which went to sleep: one doorbell for all of it. `false`
     /// when the fabric had no room for all; ring again after a poll.
     fn ring_doorbell(&mut self) -> bool;
@@ -101,6 +113,12 @@ pub trait LaneSender: Send {
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
+}
+
+/// Bytes of a record that [`LaneSender::publish_at_once`] writes.
+#[inline(always)]
+pub const fn whole_record_bytes(payload_bytes: usize) -> usize {
+    RECORD_HEADER_BYTES + size_of::<[u64; 2]>() + payload_bytes.next_multiple_of(size_of::<u64>())
 }
 
 /// The reading end of a lane: the ring in this process's memory.

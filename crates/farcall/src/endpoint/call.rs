@@ -26,13 +26,13 @@ pub struct Call<'e, 'p> {
     pub(super) peer: Peer,
     pub(super) service: Service,
     pub(super) payload: Outgoing<'p>,
-    pub(super) timeout: Duration,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl<'e> Call<'e, '_> {
     /// Sets how long the answer may take, instead of the endpoint's `call_timeout`.
     pub fn within(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.timeout = Some(timeout);
         self
     }
 

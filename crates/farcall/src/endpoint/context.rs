@@ -72,14 +72,13 @@ impl<'a> Context<'a> {
         service: Service,
         payload: impl Into<Outgoing<'p>>,
     ) -> ContextCall<'c, 'p> {
-        let timeout = self.state.call_timeout;
         ContextCall {
             outbox: self.outbox,
             state: self.state,
             peer,
             service,
             payload: payload.into(),
-            timeout,
+            timeout: None,
         }
     }
 
@@ -128,14 +127,14 @@ pub struct ContextCall<'c, 'p> {
     peer: Peer,
     service: Service,
     payload: Outgoing<'p>,
-    timeout: Duration,
+    timeout: Option<Duration>,
 }
 
 impl ContextCall<'_, '_> {
     /// Sets how long the answer may take, instead of the endpoint's `call_timeout`.
     #[inline(always)]
     pub fn within(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+        self.timeout = Some(timeout);
         self
     }
 
@@ -175,14 +174,14 @@ pub fn start(
     peer: Peer,
     service: Service,
     payload: Outgoing<'_>,
-    timeout: Duration,
+    timeout: Option<Duration>,
     add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
 ) -> Result<CallId, CallError> {
     if service == MESSAGES {
         return Err(CallError::UnknownService);
     }
     let begun = state.tracer.begin();
-    let deadline = state.now + timeout;
+    let deadline = state.call_timeout.deadline(state.now, timeout);
     let call = add(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
     if let Some(begun) = begun {

@@ -85,7 +85,8 @@ impl Core {
         if self.state.operations.were_added() {
             self.state.operations.clock_was_read(self.state.now, now);
         }
-        self.state.messages.clock_was_read(now);
+        self.state.call_timeout.clock_was_read(now);
+        self.state.messages.timeout.clock_was_read(now);
         self.state.now = now;
     }
 

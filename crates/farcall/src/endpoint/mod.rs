@@ -22,6 +22,7 @@ mod poll;
 mod request;
 mod sessions;
 mod state;
+mod timeout;
 mod trace;
 mod turn;
 mod unfetched;
@@ -148,8 +149,7 @@ impl Endpoint {
 
     /// Prepares a call; see [`Call`] for the ways to make it.
     pub fn call<'p>(&self, peer: Peer, service: Service, payload: impl Into<Outgoing<'p>>) -> Call<'_, 'p> {
-        let timeout = self.core().state.call_timeout;
-        Call { endpoint: self, peer, service, payload: payload.into(), timeout }
+        Call { endpoint: self, peer, service, payload: payload.into(), timeout: None }
     }
 
     /// Answers a request that its handler deferred.

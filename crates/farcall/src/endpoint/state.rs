@@ -16,6 +16,7 @@ use super::operations::Operations;
 use super::outcome::{CallError, Outcome};
 use super::request::{Reply, Request};
 use super::sessions::{Peer, Sessions};
+use super::timeout::Timeout;
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn FnMut(Request<'_>, Reply<'_>) + Send>;
@@ -34,7 +35,7 @@ pub struct State {
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
     pub now: Instant,
-    pub call_timeout: Duration,
+    pub call_timeout: Timeout,
     pub tracer: CallTracer,
     spares: Spares<Copied>,
 }
@@ -50,7 +51,7 @@ impl State {
     ) -> Self {
         Self {
             operations: Operations::new(done),
-            messages: Messages::new(message_timeout, now),
+            messages: Messages::new(Timeout::new(message_timeout, now)),
             handlers: Vec::new(),
             sessions: Sessions::default(),
             counters,
@@ -58,7 +59,7 @@ impl State {
             reported: 0,
             dropped_requests: Arc::default(),
             now,
-            call_timeout,
+            call_timeout: Timeout::new(call_timeout, now),
             tracer,
             spares: Spares::default(),
         }

@@ -88,6 +88,12 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
+    /// Whether it asks for an answer.
+    #[inline]
+    pub const fn is_request(self) -> bool {
+        matches!(self, Self::Request | Self::RequestBlock)
+    }
+
     /// Whether it says what the other side may use again, and nothing else.
     #[inline]
     pub fn tells_of_room(self) -> bool {
@@ -154,11 +160,11 @@ impl EntryHeader {
     /// The header, if the word is that of a request or a response with its payload.
     #[inline(always)]
     pub const fn of_call(word: u64) -> Option<Self> {
-        let kind = match word >> 61 {
-            0 => EntryKind::Request,
-            1 => EntryKind::Response,
-            _ => return None,
-        };
+        // One branch for all that is neither, and none between the two.
+        if word >> 62 != 0 {
+            return None;
+        }
+        let kind = if word >> 61 == 0 { EntryKind::Request } else { EntryKind::Response };
         let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
         Some(Self { kind, call: word as u32, selector: (word >> 32) as u16, length })
     }

@@ -13,7 +13,7 @@ use crate::trace::{CallTracer, event};
 /// The record that is being filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Batch {
-    /// Offset in the ring.
+    /// Offset in the ring: of the record that is open, or of the place that is kept for the next.
     pub offset: usize,
     /// Bytes used so far, headers included; 0 when no record is open.
     pub used: usize,
@@ -29,6 +29,8 @@ pub struct Batch {
     pub grown: usize,
     /// Bytes of the last record.
     pub last: usize,
+    /// Whether the offset is that of a place which is kept for an answer. Not while a record is open.
+    pub is_kept: bool,
 }
 
 /// Records grow to so many bytes while a turn fills one after the other. From about half of that on, they are copied into the
@@ -94,12 +96,18 @@ impl<S: LaneSender> Session<S> {
         let bytes = self.batch.next_bytes(batch_bytes);
         match EntryHeader::of_call(header) {
             Some(EntryHeader { kind: EntryKind::Request, .. }) => {
-                let recent = self.recent_calls;
-                self.recent_calls = self.unanswered_calls.max(recent - recent.div_ceil(RECENT_RECORDS));
+                self.note_calls();
                 bytes.min(RECORD_OVERHEAD + requests_of_record(self.recent_calls) * entry_bytes)
             }
             _ => bytes,
         }
+    }
+
+    /// Remembers how many calls are under way, and forgets slowly how many there were.
+    #[inline(always)]
+    pub fn note_calls(&mut self) {
+        let recent = self.recent_calls;
+        self.recent_calls = self.unanswered_calls.max(recent - recent.div_ceil(RECENT_RECORDS));
     }
 
     /// Opens a record, and lists the session for the next flush.
@@ -120,6 +128,7 @@ impl<S: LaneSender> Session<S> {
             entries: 0,
             first_message,
             listed: true,
+            is_kept: false,
             ..self.batch
         };
     }

@@ -30,25 +30,23 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<Flow, DownReason> {
         let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
         match entry.kind {
-            EntryKind::Request => {
-                let payload = self.inline(slot, payload)?;
-                self.deliver_request(slot, entry, &payload, sink)?;
-            }
-            EntryKind::Response => {
-                let payload = self.inline(slot, payload)?;
-                self.deliver_response(slot, entry, &payload, sink)?;
+            EntryKind::Request | EntryKind::Response => {
+                let id = self.sessions[slot].take_inline_call(entry)?;
+                self.hand_on_inline(id, entry, payload, sink)?;
             }
             EntryKind::RequestBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
-                self.tracer.mark(event::DISPATCHED, entry.call, self.sessions[slot].id);
-                self.deliver_request(slot, entry, &Incoming::Owned(block.into()), sink)?;
+                let id = self.sessions[slot].take_call(entry)?;
+                self.tracer.mark(event::DISPATCHED, entry.call, id);
+                self.hand_on_call(id, entry, &Incoming::Owned(block.into()), sink)?;
                 // Reading so much took long; the answer leaves before the next, and takes with it what was read.
                 self.send_block_returns(slot);
                 self.publish(slot);
             }
             EntryKind::ResponseBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
-                self.deliver_response(slot, entry, &Incoming::Owned(block.into()), sink)?;
+                let id = self.sessions[slot].take_call(entry)?;
+                self.hand_on_call(id, entry, &Incoming::Owned(block.into()), sink)?;
             }
             EntryKind::BlockReturn | EntryKind::MessageCredit => self.use_again(slot, entry, record, at)?,
             EntryKind::PrefetchHint => {
@@ -60,7 +58,10 @@ impl<D: LaneDriver> Outbound<D> {
                 self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)?;
             }
             EntryKind::Message => {
-                let payload = self.inline(slot, payload)?;
+                if payload.len() > self.sessions[slot].message_bytes_max {
+                    return Err(TOO_LONG.into());
+                }
+                let payload = Incoming::Borrowed(payload);
                 let verdict =
                     self.arrive(slot, Tag(entry.call), &payload, *patience == Patience::Once, sink)?;
                 if verdict == Verdict::Left {

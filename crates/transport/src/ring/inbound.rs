@@ -57,11 +57,12 @@ impl<D: LaneDriver> Outbound<D> {
             return 0;
         };
         let session = &mut self.sessions[slot];
-        session.finds = session.finds.saturating_add(1);
-        if record.word(0).and_then(BatchHeader::of_single_entry).is_none() {
+        session.finds += 1;
+        let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry) else {
+            session.batch.is_kept = false;
             return self.receive_records(slot, receiver, record, patience, sink);
-        }
-        if self.take_turn(slot, record, sink) {
+        };
+        if self.take_turn(slot, record, released_lines, sink) {
             return 1;
         }
         self.receive_single_messages(slot, receiver, record, patience, sink)

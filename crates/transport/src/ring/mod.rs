@@ -7,7 +7,9 @@
 //! lane is taken out for so long.
 
 mod ahead;
+mod answers;
 mod batch;
+mod calls;
 mod copies;
 mod counters;
 mod delivery;

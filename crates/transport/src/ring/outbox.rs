@@ -2,6 +2,7 @@
 
 use farcall_driver::{LaneDriver, Loan, LoanError};
 use farcall_protocol::matching::Tag;
+use farcall_protocol::ring::EntryHeader;
 
 use super::outbound::Outbound;
 use super::session::{Direction, Message};
@@ -61,9 +62,10 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
             Ok(bytes) => {
                 if !self.tracer.is_on() && session.may_append(bytes) {
                     let header = response(request, status).inline_header(bytes.len()).to_word();
-                    if session.append_brief(header, bytes) || self.append_to_record(slot, header, bytes) {
+                    if session.append_brief(header, bytes) {
                         return;
                     }
+                    return self.reply_in_record(slot, header, bytes);
                 }
                 Outgoing::Slice(bytes)
             }
@@ -134,12 +136,31 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
 }
 
 impl<D: LaneDriver> Outbound<D> {
+    /// Writes a request into a record; false when there is no room.
     #[inline(never)]
     fn call_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+        let session = &mut self.sessions[slot];
+        if !self.tracer.is_on() && session.send_at_once(header, payload, &mut self.dirty, &self.counters) {
+            session.unanswered_calls += 1;
+            self.counters.calls_sent.increment();
+            return true;
+        }
         let is_sent = self.append_to_record(slot, header, payload);
         self.sessions[slot].unanswered_calls += usize::from(is_sent);
         self.counters.calls_sent.add(u64::from(is_sent));
         is_sent
+    }
+
+    /// Writes an answer into a record, or lets it wait for room. With no more than what both functions get in registers, it is
+    /// jumped to.
+    #[inline(never)]
+    fn reply_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) {
+        let is_sent = self.sessions[slot].send_at_once(header, payload, &mut self.dirty, &self.counters)
+            || self.append_to_record(slot, header, payload);
+        if !is_sent && let Some(EntryHeader { call, selector, .. }) = EntryHeader::of_call(header) {
+            let message = Message { direction: Direction::Response, call, selector };
+            self.submit(slot, message, Outgoing::Slice(payload));
+        }
     }
 
     #[inline(never)]

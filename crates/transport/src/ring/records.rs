@@ -138,6 +138,7 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline(never)]
     fn open_record(&mut self, slot: usize, entry_bytes: usize, bytes_max: usize) -> bool {
         self.publish(slot);
+        self.sessions[slot].batch.is_kept = false;
         let bytes_min = RECORD_OVERHEAD + entry_bytes;
         loop {
             let session = &mut self.sessions[slot];

@@ -113,7 +113,7 @@ pub struct Session<S> {
     /// Tagged messages wait in a queue of their own, so that a full window does not hold up calls.
     pub mail: Correspondent,
     /// Polls in a row that found a record.
-    pub finds: u8,
+    pub finds: u64,
     /// The record that was left in the middle.
     pub reading: Option<Reading>,
     /// Our calls that have no response yet.

@@ -1,38 +1,42 @@
-//! Requests, responses and messages on their way to the sink.
+//! Records with a single message, on its way to the sink.
 //!
 //! In a conversation, and where few messages are under way, each record has one of them and nothing else. It takes a way of
 //! its own, on which nothing has to be kept for entries to come.
 
-use core::mem::ManuallyDrop;
-
 use farcall_driver::{LaneDriver, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::matching::{Tag, lines};
-use farcall_protocol::ring::{
-    BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, Violation, WORD_BYTES, padded,
-};
+use farcall_protocol::ring::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES};
 
-use super::inbound::{CUT_SHORT, TOO_LONG};
 use super::outbound::Outbound;
+use super::session::Session;
 use super::tagged::overrun;
 use crate::burst::Taken;
-use crate::{CallId, DownReason, Envelope, Incoming, RequestId, Service, Sink, Status};
+use crate::{DownReason, Envelope, Incoming, SessionId, Sink};
 
 impl<D: LaneDriver> Outbound<D> {
     /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
     /// else; then nothing has happened.
     #[inline(always)]
-    pub fn take_turn(&mut self, slot: usize, record: Record<'_>, sink: &mut dyn Sink) -> bool {
-        let header = record.word(0).and_then(BatchHeader::of_single_entry);
-        let entry = record.word(WORD_BYTES).and_then(EntryHeader::of_call);
-        let (Some(released_lines), Some(entry)) = (header, entry) else { return false };
+    pub fn take_turn(
+        &mut self,
+        slot: usize,
+        record: Record<'_>,
+        released_lines: u32,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let Some(entry) = record.word(WORD_BYTES).and_then(EntryHeader::of_call) else { return false };
         let Some(payload) = record.slice(2 * WORD_BYTES, usize::from(entry.length)) else { return false };
-        if self.sessions[slot].reading.is_some() {
+        let found = self.tracer.begin_found();
+        let session = &mut self.sessions[slot];
+        if session.reading.is_some() {
             return false;
         }
-        if let Some(found) = self.tracer.begin_found() {
+        let taken = session.take_turn(released_lines, entry);
+        if let Some(found) = found {
             self.mark_received(slot, entry, found, true);
         }
-        if let Err(reason) = self.deliver_turn(slot, released_lines, entry, payload, record.len(), sink) {
+        let delivered = taken.and_then(|id| self.deliver_turn(slot, id, entry, payload, record.len(), sink));
+        if let Err(reason) = delivered {
             self.doom(slot, reason);
         }
         true
@@ -42,25 +46,20 @@ impl<D: LaneDriver> Outbound<D> {
     fn deliver_turn(
         &mut self,
         slot: usize,
-        released_lines: u32,
+        id: SessionId,
         entry: EntryHeader,
         payload: &[u8],
         record_bytes: usize,
         sink: &mut dyn Sink,
     ) -> Result<(), DownReason> {
-        self.sessions[slot].producer.credit(released_lines)?;
-        // Borrowed bytes have nothing that would have to be dropped, which the compiler does not see.
-        let payload = ManuallyDrop::new(self.inline(slot, payload)?);
-        match entry.kind {
-            EntryKind::Request => self.deliver_request(slot, entry, &payload, sink)?,
-            _ => self.deliver_response(slot, entry, &payload, sink)?,
-        }
+        self.hand_on_inline(id, entry, payload, sink)?;
         // What is left to do here and in the rest of the poll need not lie between a message and its answer. The doorbell is
         // rung at the end, for all.
-        self.publish(slot);
-        self.counters.records_received.increment();
         let session = &mut self.sessions[slot];
+        session.publish(&self.tracer, &self.counters, &mut self.ahead);
+        self.counters.records_received.increment();
         session.consumer.advance((RECORD_HEADER_BYTES + record_bytes) as u64)?;
+        session.keep_place();
         if session.must_return_credit() {
             self.return_credit(slot);
         }
@@ -98,80 +97,13 @@ impl<D: LaneDriver> Outbound<D> {
         self.close_record_of_peer(slot, record)?;
         Ok(true)
     }
+}
 
-    /// Hands requests and responses to the sink, as many as follow each other, untraced; says where the next entry is, and how
-    /// many there were.
-    #[inline(never)]
-    pub fn deliver_calls(
-        &mut self,
-        slot: usize,
-        record: Record<'_>,
-        mut at: usize,
-        entries: u16,
-        sink: &mut dyn Sink,
-    ) -> Result<(usize, u16), DownReason> {
-        let mut taken = 0;
-        while taken < entries
-            && let Some(entry) = record.word(at).and_then(EntryHeader::of_call)
-        {
-            let payload = record.slice(at + WORD_BYTES, usize::from(entry.length)).ok_or(CUT_SHORT)?;
-            let payload = ManuallyDrop::new(self.inline(slot, payload)?);
-            match entry.kind {
-                EntryKind::Request => self.deliver_request(slot, entry, &payload, sink)?,
-                _ => self.deliver_response(slot, entry, &payload, sink)?,
-            }
-            at += WORD_BYTES + padded(payload.as_slice().len());
-            taken += 1;
-        }
-        Ok((at, taken))
-    }
-
+impl<S> Session<S> {
+    /// Counts the only entry of a record, and the credit that came with it.
     #[inline(always)]
-    pub fn deliver_request(
-        &mut self,
-        slot: usize,
-        entry: EntryHeader,
-        payload: &Incoming<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), DownReason> {
-        let session = &mut self.sessions[slot];
-        if session.unanswered_requests >= session.calls_max {
-            return Err(Violation("more unanswered calls than agreed").into());
-        }
-        session.unanswered_requests += 1;
-        self.counters.requests_received.increment();
-        let request = RequestId { session: session.id, token: u64::from(entry.call) };
-        sink.request(self, request, Service(entry.selector), payload);
-        Ok(())
-    }
-
-    #[inline(always)]
-    pub fn deliver_response(
-        &mut self,
-        slot: usize,
-        entry: EntryHeader,
-        payload: &Incoming<'_>,
-        sink: &mut dyn Sink,
-    ) -> Result<(), DownReason> {
-        let status =
-            Status::from_wire(entry.selector).ok_or(Violation("a response with an unknown status"))?;
-        let session = &mut self.sessions[slot];
-        let Some(unanswered) = session.unanswered_calls.checked_sub(1) else {
-            return Err(Violation("a response to no call").into());
-        };
-        session.unanswered_calls = unanswered;
-        self.counters.responses_received.increment();
-        let id = session.id;
-        sink.response(self, id, CallId(entry.call), status, payload);
-        Ok(())
-    }
-
-    /// A payload inside a record, if it is not longer than agreed.
-    #[inline(always)]
-    pub fn inline<'r>(&self, slot: usize, payload: &'r [u8]) -> Result<Incoming<'r>, DownReason> {
-        if payload.len() > self.sessions[slot].message_bytes_max {
-            return Err(TOO_LONG.into());
-        }
-        Ok(Incoming::Borrowed(payload))
+    fn take_turn(&mut self, released_lines: u32, entry: EntryHeader) -> Result<SessionId, DownReason> {
+        self.producer.credit(released_lines)?;
+        Ok(self.take_inline_call(entry)?)
     }
 }

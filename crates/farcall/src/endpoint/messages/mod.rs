@@ -17,13 +17,12 @@ mod send;
 mod sending;
 mod wanted;
 
-use core::time::Duration;
 use std::collections::HashMap;
 
-use farcall_protocol::Instant;
 use farcall_transport::CallId;
 
 use super::context::Context;
+use super::timeout::Timeout;
 pub(super) use begin::Destinations;
 use ended::EndedAtOnce;
 pub use outcome::{Cancellation, KeptMessage, Message, ReceiveError, ReceiveOutcome, Received, SendError};
@@ -39,9 +38,7 @@ pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
 
 /// What an endpoint knows of its messages beside their operations.
 pub struct Messages {
-    timeout_nanos: u64,
-    /// The deadline of an operation that begins now and has no timeout of its own.
-    deadline: Instant,
+    pub timeout: Timeout,
     pub handler: Option<MessageHandler>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
     pub ended: EndedAtOnce,
@@ -50,28 +47,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    pub fn new(timeout: Duration, now: Instant) -> Self {
-        Self {
-            timeout_nanos: u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
-            deadline: now + timeout,
-            handler: None,
-            ended: EndedAtOnce::default(),
-            failed_parts: HashMap::new(),
-        }
-    }
-
-    /// The clock shows another time.
-    #[inline]
-    pub fn clock_was_read(&mut self, now: Instant) {
-        self.deadline = Instant::from_nanos(now.as_nanos().saturating_add(self.timeout_nanos));
-    }
-
-    /// The deadline of an operation that begins now.
-    #[inline]
-    pub fn deadline(&self, now: Instant, timeout: Option<Duration>) -> Instant {
-        match timeout {
-            None => self.deadline,
-            Some(timeout) => now + timeout,
-        }
+    pub fn new(timeout: Timeout) -> Self {
+        Self { timeout, handler: None, ended: EndedAtOnce::default(), failed_parts: HashMap::new() }
     }
 }
