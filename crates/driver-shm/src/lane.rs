@@ -8,8 +8,8 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use farcall_driver::{
-    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, Copier, HELLO_BYTES_MAX,
-    LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
+    Address, AddressError, BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, HELLO_BYTES_MAX, LaneDriver,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
 };
 
 use crate::blocks::PeerBlocks;
@@ -103,7 +103,7 @@ impl ShmLanes {
 
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
         let Established { peer, ring, link } = established;
-        let sender = ShmSender::new(peer.ring, peer.doorbell, Copier::new(self.config.past_caches));
+        let sender = ShmSender::new(peer.ring, peer.doorbell, self.config.past_caches);
         let receiver = ShmReceiver::new(Arc::clone(&ring));
         let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
         self.lanes

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{
-    Copier, LONG_COPY_BYTES, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
+    Cargo, Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
     claim_lines, whole_record_bytes,
 };
 
@@ -47,15 +47,18 @@ impl RingMemory {
 
     #[inline]
     fn word(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(offset < self.bytes && offset.is_multiple_of(RECORD_ALIGN));
-        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring and aligned; flag words
-        // are only ever accessed as atomics while the other side may access them.
+        debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<u64>()));
+        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring, and aligned if it was; flag
+        // words are only ever accessed as atomics while the other side may access them.
         unsafe { self.start.add(offset & (self.bytes - 1)).cast().as_ref() }
     }
 }
 
 /// Lines that are claimed ahead; more than a core can have under way at once is of no use.
 const CLAIM_LINES_MAX: usize = 16;
+
+/// Records up to this are copied through the caches in any case.
+const SHORT_RECORD_BYTES: usize = 512;
 
 /// Bytes of a record in its first line.
 const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
@@ -85,14 +88,19 @@ impl RingMemory {
         // write, which only spoils its own input, since nothing here is read back.
         unsafe {
             let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
-            if length > LONG_COPY_BYTES {
+            if length > SHORT_RECORD_BYTES {
                 let rest = &rest[..length - RECORD_ALIGN];
                 copier.copy(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
             } else if length > RECORD_ALIGN {
                 let rest = &rest[..length - RECORD_ALIGN];
                 core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
             }
-            start.cast::<[u8; FIRST_LINE_BYTES]>().write(*first);
+        }
+        // Word by word, as it was put together: a load of more than was stored at once waits until that store, and all before it,
+        // has left the core.
+        for (at, word) in first.as_chunks().0.iter().enumerate() {
+            let place = self.word(offset + RECORD_HEADER_BYTES + at * size_of::<u64>());
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
     }
 }
@@ -145,17 +153,28 @@ pub struct ShmSender {
     /// The record that is being written. The peer keeps looking at the first line of the next record; if that line
     /// were written piece by piece, each piece would have to win it back from the peer's cache.
     draft: Box<[u8]>,
+    /// For payloads, in blocks and in records.
     copier: Copier,
+    /// For records of many short messages.
+    message_copier: Copier,
+    /// Whether the last record was one of these, as the next may be.
+    is_stream: bool,
     /// The peer's wake-up descriptor, if it may sleep at all.
     doorbell: Option<Arc<OwnedFd>>,
 }
 
 impl ShmSender {
-    pub(crate) fn new(mapping: Arc<Mapping>, doorbell: Option<Arc<OwnedFd>>, copier: Copier) -> Self {
+    pub(crate) fn new(
+        mapping: Arc<Mapping>,
+        doorbell: Option<Arc<OwnedFd>>,
+        past_caches: Option<bool>,
+    ) -> Self {
         let ring = RingMemory::new(mapping);
         let runway = Runway::new(ring.bytes);
         let draft = vec![0; ring.bytes].into_boxed_slice();
-        Self { ring, runway, draft, copier, doorbell }
+        let [copier, message_copier] =
+            [Cargo::Payloads, Cargo::ShortMessages].map(|cargo| Copier::new(cargo, past_caches));
+        Self { ring, runway, draft, copier, message_copier, is_stream: false, doorbell }
     }
 }
 
@@ -168,7 +187,8 @@ impl LaneSender for ShmSender {
     #[inline(always)]
     fn claim(&mut self, offset: usize, length: usize) {
         let start = self.ring.start.as_ptr().wrapping_add(offset);
-        let lines_max = if self.copier.goes_past_caches(length) { 1 } else { CLAIM_LINES_MAX };
+        let copier = if self.is_stream { &self.message_copier } else { &self.copier };
+        let lines_max = if copier.goes_past_caches(length) { 1 } else { CLAIM_LINES_MAX };
         claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
     }
 
@@ -180,7 +200,14 @@ impl LaneSender for ShmSender {
 
     #[inline(always)]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.is_stream = false;
         self.ring.copy_in(offset, &self.draft, length, &mut self.copier);
+        self.runway.publish(&self.ring, offset, length, next_offset);
+    }
+
+    fn publish_messages(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.is_stream = true;
+        self.ring.copy_in(offset, &self.draft, length, &mut self.message_copier);
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 

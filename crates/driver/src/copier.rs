@@ -13,15 +13,39 @@ pub const LONG_COPY_BYTES: usize = 2048;
 /// What is copied either way in a trial: long enough for the times to say something.
 const TRIAL_BYTES: usize = 4096;
 
-/// So much is copied between two trials. Where the peer is far, a part of a trial takes as long as fifty thousand bytes.
-const BETWEEN_TRIALS_BYTES: usize = 4 << 20;
+/// So much is copied between two trials. Where the peer is far, a part of a trial takes as long as fifty thousand bytes. It begins
+/// with less and doubles: what is written for the first time, no peer has read.
+const BETWEEN_TRIALS_BYTES: core::ops::RangeInclusive<usize> = 64 << 10..=4 << 20;
 
 /// So much is copied, at most, until memory that is to be tried has its turn again.
 const TURN_BYTES_MAX: usize = 16 << 20;
 
-/// Past the caches is the way to take when the other takes so many times as long, since the peer has to fetch from memory then
-/// what it could have had from a cache; and to keep while the other takes more than one and a half times as long.
-const TIMES_AS_LONG: u64 = 2;
+/// What is copied. It decides how short it may be for the way past the caches, and how much faster that has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cargo {
+    /// Long payloads. The peer reads as fast as they are written, and past the caches it has to fetch from memory what it could
+    /// have had from a cache.
+    Payloads,
+    /// Many short messages at a time. To write and to read them takes longer than to fetch them, from wherever.
+    ShortMessages,
+}
+
+impl Cargo {
+    const fn bytes_min(self) -> usize {
+        match self {
+            Self::Payloads => LONG_COPY_BYTES,
+            Self::ShortMessages => 512,
+        }
+    }
+
+    /// In how many percent of its time the other way must take at least, for the one past the caches to be taken, and to be kept.
+    const fn percents(self) -> (u64, u64) {
+        match self {
+            Self::Payloads => (200, 150),
+            Self::ShortMessages => (75, 50),
+        }
+    }
+}
 
 /// How bytes are copied into memory that a peer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,26 +69,37 @@ enum Trial {
 /// Copies to one peer.
 #[derive(Debug)]
 pub struct Copier {
+    cargo: Cargo,
     way: Way,
     trial: Trial,
     /// Whether the last trial spoke for the other way, which may have been an accident.
     is_doubted: bool,
+    /// How much is copied until the next trial after the coming one.
+    between_trials_bytes: usize,
     /// Memory for trials.
     unread: Box<[u8]>,
 }
 
 impl Copier {
     /// One that copies past the caches or not, as it is told; with `None`, as trials tell.
-    pub fn new(past_caches: Option<bool>) -> Self {
+    pub fn new(cargo: Cargo, past_caches: Option<bool>) -> Self {
         let way = if past_caches == Some(true) { Way::PastCaches } else { Way::ThroughCaches };
         let trial = if past_caches.is_some() { Trial::Never } else { Trial::In { bytes: 0 } };
-        Self { way, trial, is_doubted: false, unread: vec![0; TRIAL_BYTES].into() }
+        let between_trials_bytes = *BETWEEN_TRIALS_BYTES.start();
+        Self {
+            cargo,
+            way,
+            trial,
+            is_doubted: false,
+            between_trials_bytes,
+            unread: vec![0; TRIAL_BYTES].into(),
+        }
     }
 
     /// Whether `bytes` bytes are copied past the caches.
     #[inline]
     pub fn goes_past_caches(&self, bytes: usize) -> bool {
-        self.way == Way::PastCaches && bytes >= LONG_COPY_BYTES
+        self.way == Way::PastCaches && bytes >= self.cargo.bytes_min()
     }
 
     /// Whether `bytes` bytes are copied faster to lines that were won back before. Where a trial is due, they must not have been.
@@ -136,14 +171,15 @@ impl Copier {
 
     /// Takes the other way when two trials in a row have spoken for it.
     fn judge(&mut self, through_caches: u64, past_caches: u64) {
-        let bound = match self.way {
-            Way::ThroughCaches => TIMES_AS_LONG * past_caches,
-            Way::PastCaches => past_caches + past_caches / 2,
-        };
-        let better = if through_caches > bound { Way::PastCaches } else { Way::ThroughCaches };
+        let (take, keep) = self.cargo.percents();
+        let percent = if self.way == Way::PastCaches { keep } else { take };
+        let is_past = through_caches.saturating_mul(100) > past_caches.saturating_mul(percent);
+        let better = if is_past { Way::PastCaches } else { Way::ThroughCaches };
         if better == self.way || self.is_doubted {
             (self.way, self.is_doubted) = (better, false);
-            self.trial = Trial::In { bytes: BETWEEN_TRIALS_BYTES };
+            self.trial = Trial::In { bytes: self.between_trials_bytes };
+            self.between_trials_bytes =
+                BETWEEN_TRIALS_BYTES.end().min(&(2 * self.between_trials_bytes)).to_owned();
         } else {
             self.is_doubted = true;
         }
@@ -172,7 +208,7 @@ mod tests {
     }
 
     fn past_caches() -> Copier {
-        let mut copier = Copier::new(None);
+        let mut copier = Copier::new(Cargo::Payloads, None);
         copier.judge_all(&[FOR_PAST_CACHES, FOR_PAST_CACHES]);
         copier
     }
@@ -188,7 +224,11 @@ mod tests {
     #[test]
     fn all_is_copied_whichever_way_and_tried_or_not() {
         for bytes in [0, 1, LONG_COPY_BYTES, TRIAL_BYTES - 1, TRIAL_BYTES, PAYLOAD_BYTES] {
-            for mut copier in [Copier::new(None), Copier::new(Some(false)), Copier::new(Some(true))] {
+            for mut copier in [
+                Copier::new(Cargo::Payloads, None),
+                Copier::new(Cargo::Payloads, Some(false)),
+                Copier::new(Cargo::Payloads, Some(true)),
+            ] {
                 copy_all(&mut copier, &mut vec![0; bytes]);
             }
         }
@@ -196,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_other_way_is_taken_when_two_trials_in_a_row_speak_for_it() {
-        let mut copier = Copier::new(None);
+        let mut copier = Copier::new(Cargo::Payloads, None);
         copier.judge_all(&[FOR_PAST_CACHES]);
         assert!(!copier.is_past_caches(), "it may have been an accident");
         assert!(copier.trial_is_due(PAYLOAD_BYTES), "so it is tried again at once");
@@ -213,11 +253,11 @@ mod tests {
 
     #[test]
     fn a_trial_is_due_at_first_and_when_enough_was_copied() {
-        let mut copier = Copier::new(None);
+        let mut copier = Copier::new(Cargo::Payloads, None);
         assert!(copier.trial_is_due(PAYLOAD_BYTES) && !copier.trial_is_due(TRIAL_BYTES - 1));
         copier.judge_all(&[FOR_THROUGH_CACHES]);
         let mut memory = vec![0; PAYLOAD_BYTES];
-        for _ in 0..BETWEEN_TRIALS_BYTES / PAYLOAD_BYTES {
+        for _ in 0..BETWEEN_TRIALS_BYTES.start() / PAYLOAD_BYTES {
             assert_eq!(copier.place_of_trial(&memory), None);
             copy_all(&mut copier, &mut memory);
         }
@@ -257,8 +297,8 @@ mod tests {
     #[test]
     fn a_way_that_is_given_is_not_tried() {
         for past_caches in [false, true] {
-            let mut copier = Copier::new(Some(past_caches));
-            copy_all(&mut copier, &mut vec![0; 2 * BETWEEN_TRIALS_BYTES]);
+            let mut copier = Copier::new(Cargo::Payloads, Some(past_caches));
+            copy_all(&mut copier, &mut vec![0; 2 * BETWEEN_TRIALS_BYTES.end()]);
             assert_eq!(copier.trial, Trial::Never);
             assert_eq!(copier.is_past_caches(), past_caches);
         }
@@ -266,12 +306,44 @@ mod tests {
 
     #[test]
     fn lines_are_wanted_ahead_only_for_what_goes_through_caches_and_is_not_tried() {
-        assert!(Copier::new(Some(false)).wants_lines_ahead(PAYLOAD_BYTES));
-        assert!(!Copier::new(Some(true)).wants_lines_ahead(PAYLOAD_BYTES));
-        assert!(Copier::new(Some(true)).wants_lines_ahead(LONG_COPY_BYTES - 1));
-        let mut copier = Copier::new(None);
+        assert!(Copier::new(Cargo::Payloads, Some(false)).wants_lines_ahead(PAYLOAD_BYTES));
+        assert!(!Copier::new(Cargo::Payloads, Some(true)).wants_lines_ahead(PAYLOAD_BYTES));
+        assert!(Copier::new(Cargo::Payloads, Some(true)).wants_lines_ahead(LONG_COPY_BYTES - 1));
+        let mut copier = Copier::new(Cargo::Payloads, None);
         assert!(!copier.wants_lines_ahead(PAYLOAD_BYTES));
         copier.judge_all(&[FOR_THROUGH_CACHES]);
         assert!(copier.wants_lines_ahead(PAYLOAD_BYTES));
+    }
+
+    #[test]
+    fn trials_become_rarer() {
+        let mut copier = Copier::new(Cargo::Payloads, None);
+        let mut memory = vec![0; PAYLOAD_BYTES];
+        let mut pauses = Vec::new();
+        for _ in 0..10 {
+            copier.judge_all(&[FOR_THROUGH_CACHES]);
+            let Trial::In { bytes } = copier.trial else { panic!("it pauses") };
+            pauses.push(bytes);
+            while !copier.trial_is_due(PAYLOAD_BYTES) {
+                copy_all(&mut copier, &mut memory);
+            }
+        }
+        let (least, most) = BETWEEN_TRIALS_BYTES.into_inner();
+        assert_eq!(pauses[..3], [least, 2 * least, 4 * least]);
+        assert_eq!(pauses[7..], [most; 3]);
+    }
+
+    #[test]
+    fn short_messages_go_past_the_caches_where_that_takes_no_longer() {
+        let mut copier = Copier::new(Cargo::ShortMessages, None);
+        let goes_past = |copier: &Copier| copier.goes_past_caches(1 << 10);
+        copier.judge_all(&[(700, 1000); 4]);
+        assert!(!goes_past(&copier));
+        copier.judge_all(&[(1000, 1000); 2]);
+        assert!(goes_past(&copier) && !copier.goes_past_caches(500));
+        copier.judge_all(&[(600, 1000); 4]);
+        assert!(goes_past(&copier), "not so much slower that it would be left");
+        copier.judge_all(&[(400, 1000); 2]);
+        assert!(!goes_past(&copier));
     }
 }

@@ -70,6 +70,12 @@ pub trait LaneSender: Send {
     /// on must not be in use by the peer.
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize);
 
+    /// As [`LaneSender::publish`], for a record of many short messages: what it takes to write and to read them counts, and not how
+    /// soon they are there.
+    fn publish_messages(&mut self, offset: usize, length: usize, next_offset: usize) {
+        self.publish(offset, length, next_offset);
+    }
+
     /// Writes a record of two words and so many bytes behind them, which are filled up to whole words, and publishes it: as
     /// [`LaneSender::record`] and [`LaneSender::publish`], for a short record that is known as a whole.
     #[inline]

@@ -35,7 +35,7 @@ pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
 pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
 pub use claim::{claim_lines, prefetch_lines};
-pub use copier::{Copier, LONG_COPY_BYTES};
+pub use copier::{Cargo, Copier, LONG_COPY_BYTES};
 pub use copying::{copy_past_caches, copy_through_caches};
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,

@@ -49,6 +49,12 @@ fn requests_of_record(calls: usize) -> usize {
 /// So many requests cost more by themselves than by the record that they are in.
 const REQUESTS_WORTH_A_RECORD: usize = 8;
 
+/// So many messages in a record are a stream, for which it does not matter when each is there.
+const MANY_MESSAGES: usize = 16;
+
+/// Messages of so many bytes, headers included, take longer to write and to read than to fetch.
+const SHORT_MESSAGE_BYTES: usize = 128;
+
 impl Batch {
     /// Whether a record is open.
     #[inline]
@@ -177,11 +183,16 @@ impl<S: LaneSender> Session<S> {
             return;
         }
         let now = tracer.begin_shared();
+        let messages = self.mail.sent.wrapping_sub(self.batch.first_message) as usize;
         let sender = self.sender.as_mut().expect("sessions with an open record are up");
         let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
         sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
         let next_offset = self.producer.advance(used as u64);
-        sender.publish(offset, used, next_offset);
+        if messages >= MANY_MESSAGES && messages * SHORT_MESSAGE_BYTES >= used {
+            sender.publish_messages(offset, used, next_offset);
+        } else {
+            sender.publish(offset, used, next_offset);
+        }
         if let Some(now) = now {
             // The peer need not wait for it.
             self.mark_transmitted(offset, used, entries, tracer, now);

@@ -29,17 +29,15 @@ const LENT_AHEAD_BYTES_MAX: usize = 1 << 20;
 const LOOKS_MAX: usize = 512;
 
 impl<D: LaneDriver> Outbound<D> {
-    /// Copies a payload into a block.
-    pub fn copy_into_block(&mut self, slot: usize, payload: &[u8]) -> Result<Loan, LoanError> {
-        let mut loan = self.block_for(slot, payload.len())?;
+    /// Copies a payload into a block for it.
+    pub fn fill(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) {
         let past_caches = if self.config.fetch_ahead && self.driver.can_prefetch() && !self.peer_is_busy(slot)
         {
-            self.copy_by_parts(slot, &mut loan, payload)
+            self.copy_by_parts(slot, loan, payload)
         } else {
-            self.copy(slot, &mut loan, payload)
+            self.copy(slot, loan, payload)
         };
         self.counters.past_caches.add(past_caches.into());
-        Ok(loan)
     }
 
     /// Copies a payload into a block, tells the peer of each part, and returns whether the last one went past the caches.
@@ -65,7 +63,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
     /// last is still in a cache, and fresh memory in none. To look costs a line that the peer may be about to write.
-    fn block_for(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
+    pub fn block_for(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
         let session = &mut self.sessions[slot];
         session.lent_unseen_bytes += bytes;
         if session.lent_unseen_bytes >= LENT_UNSEEN_BYTES_MAX {

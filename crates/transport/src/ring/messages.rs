@@ -1,6 +1,6 @@
 //! Messages into records: inside when short, as a block when long, and into the backlog when there is no room.
 
-use farcall_driver::LaneDriver;
+use farcall_driver::{LaneDriver, Loan};
 use farcall_protocol::ring::{EntryKind, WORD_BYTES};
 
 use super::outbound::Outbound;
@@ -122,13 +122,22 @@ impl<D: LaneDriver> Outbound<D> {
         if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
             return Err(payload);
         }
-        let loan = match payload {
-            Outgoing::Loan(loan) if self.driver.owns(&loan) => loan,
-            other => match self.copy_into_block(slot, other.as_slice()) {
-                Ok(loan) => loan,
-                Err(_) => return Err(other),
-            },
+        let payload = match payload {
+            Outgoing::Loan(loan) if self.driver.owns(&loan) => {
+                return self.transmit_loan(slot, message, loan);
+            }
+            other => other,
         };
+        let bytes = payload.as_slice();
+        let Ok(mut loan) = self.block_for(slot, bytes.len()) else { return Err(payload) };
+        self.fill(slot, &mut loan, bytes);
+        // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to wait until all that
+        // was copied has left this core.
+        self.transmit_loan(slot, message, loan)
+    }
+
+    #[inline(never)]
+    fn transmit_loan<'p>(&mut self, slot: usize, message: Message, loan: Loan) -> Result<(), Outgoing<'p>> {
         // Hints may have taken the room.
         if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
             return Err(Outgoing::Loan(loan));
