@@ -138,6 +138,7 @@ pub fn stream(cores: CorePair, plan: BandwidthPlan, effort: Effort) -> Result<Ba
 
 /// Looks at every word of some bytes, in a form that compiles to vector instructions: what a consumer does that reads
 /// a message in place. Returns their sum.
+#[inline]
 pub fn read_every_word(bytes: &[u8]) -> u64 {
     // The shortest messages of measurements are a word: the loops below would take ten times as long as the read.
     match bytes.try_into() {

@@ -8,13 +8,13 @@ use core::time::Duration;
 use core::fmt;
 use core::ops::Deref;
 
-use farcall_protocol::Instant;
-use farcall_transport::{CallId, Kept, Outgoing, Payload, Service, SessionId};
+use farcall_transport::{CallId, Kept, Outgoing, Payload, Service};
 
 use super::Endpoint;
 use super::callback::CallCallback;
 use super::context::{Context, Operation, start};
-use super::operations::{Completion, Operations};
+use super::ending::{AsEvent, Ending};
+use super::operations::Completion;
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 use super::unfetched::{FETCHED_ONCE, Unfetched};
@@ -44,9 +44,7 @@ impl<'e> Call<'e, '_> {
     /// Sends the call now; the future that is returned completes with it.
     pub fn start(self) -> Result<Pending<'e>, CallError> {
         let endpoint = self.endpoint;
-        let call = self.begin(|operations, session, deadline| {
-            operations.add(session, deadline, Completion::Future(None))
-        })?;
+        let call = self.begin(Completion::Future(None))?;
         Ok(Pending { endpoint, unfetched: Unfetched::end_of(call) })
     }
 
@@ -56,27 +54,19 @@ impl<'e> Call<'e, '_> {
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
         let callback = CallCallback::new(callback);
-        let add = |operations: &mut Operations, session, deadline| {
-            operations.add(session, deadline, Completion::Callback(callback))
-        };
-        self.begin(add).map(Operation)
+        self.begin(Completion::Callback(callback)).map(Operation)
     }
 
     /// Queues the call for the next poll; its end is an event with this token.
     pub fn post(self, token: u64) -> Result<Operation, CallError> {
-        let add =
-            |operations: &mut Operations, session, deadline| operations.add_event(session, deadline, token);
-        self.begin(add).map(Operation)
+        self.begin(AsEvent(token)).map(Operation)
     }
 
     #[inline]
-    fn begin(
-        self,
-        add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
-    ) -> Result<CallId, CallError> {
+    fn begin(self, ending: impl Ending) -> Result<CallId, CallError> {
         let core = &mut *self.endpoint.core();
         let outbox = core.transport.outbox();
-        start(outbox, &mut core.state, self.peer, self.service, self.payload, self.timeout, add)
+        start(outbox, &mut core.state, self.peer, self.service, self.payload, self.timeout, ending)
     }
 }
 

@@ -7,15 +7,15 @@
 use core::time::Duration;
 
 use farcall_driver::{Loan, LoanError};
-use farcall_protocol::Instant;
 use farcall_transport::trace::event;
-use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, SessionId, Status, Tag};
+use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, Status, Tag};
 
 use super::MESSAGES;
 use super::callback::CallCallback;
 use super::deferred::Deferred;
 use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
-use super::operations::{Completion, Kind, OPERATIONS_MAX, Operations};
+use super::ending::{AsEvent, Ending};
+use super::operations::{Completion, Kind, OPERATIONS_MAX};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
 use super::state::State;
@@ -144,28 +144,23 @@ impl ContextCall<'_, '_> {
         callback: impl FnOnce(&mut Context<'_>, &Outcome<'_>) + Send + 'static,
     ) -> Result<Operation, CallError> {
         let callback = CallCallback::new(callback);
-        self.start(|operations, session, deadline| {
-            operations.add(session, deadline, Completion::Callback(callback))
-        })
+        self.start(Completion::Callback(callback))
     }
 
     /// Sends the call; its end is an event with this token.
     #[inline(always)]
     pub fn post(self, token: u64) -> Result<Operation, CallError> {
-        self.start(|operations, session, deadline| operations.add_event(session, deadline, token))
+        self.start(AsEvent(token))
     }
 
     #[inline(always)]
-    fn start(
-        self,
-        add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
-    ) -> Result<Operation, CallError> {
+    fn start(self, ending: impl Ending) -> Result<Operation, CallError> {
         let Self { outbox, state, peer, service, payload, timeout } = self;
-        start(outbox, state, peer, service, payload, timeout, add).map(Operation)
+        start(outbox, state, peer, service, payload, timeout, ending).map(Operation)
     }
 }
 
-/// Adds the operation, which `add` knows how to, and sends its request. Always inlined, because the parts of the call would otherwise be moved
+/// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be moved
 /// through memory several times.
 #[inline(always)]
 pub fn start(
@@ -175,14 +170,15 @@ pub fn start(
     service: Service,
     payload: Outgoing<'_>,
     timeout: Option<Duration>,
-    add: impl FnOnce(&mut Operations, SessionId, Instant) -> Option<CallId>,
+    ending: impl Ending,
 ) -> Result<CallId, CallError> {
     if service == MESSAGES {
         return Err(CallError::UnknownService);
     }
     let begun = state.tracer.begin();
     let deadline = state.call_timeout.deadline(state.now, timeout);
-    let call = add(&mut state.operations, peer.session, deadline)
+    let call = ending
+        .add_to(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
     if let Some(begun) = begun {
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);

@@ -11,6 +11,7 @@ mod core;
 mod counters;
 mod deferred;
 mod done;
+mod ending;
 mod event;
 mod idle;
 mod label;

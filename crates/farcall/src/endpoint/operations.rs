@@ -80,15 +80,15 @@ impl Operations {
         self.first_vacant != NO_SLOT
     }
 
-    /// Adds an operation that becomes an event; `None` when the slab is full.
-    #[inline]
+    /// Adds a call that becomes an event; `None` when the slab is full.
+    #[inline(always)]
     pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
         let (_, slot) = self.occupy((Kind::Call, Stage::PendingEvent), session, deadline)?;
         slot.token = token;
         Some(slot.id)
     }
 
-    /// Adds an operation with a callback or for a future; `None` when the slab is full.
+    /// Adds a call with a callback or for a future; `None` when the slab is full.
     #[inline]
     pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
         let (index, _) = self.occupy((Kind::Call, Stage::Pending), session, deadline)?;
@@ -112,7 +112,7 @@ impl Operations {
         slot.id
     }
 
-    #[inline]
+    #[inline(always)]
     fn occupy(
         &mut self,
         (kind, stage): (Kind, Stage),
