@@ -260,6 +260,11 @@ impl LaneReceiver for ShmReceiver {
         !is_clear(&self.ring, offset)
     }
 
+    #[inline(always)]
+    fn look_ahead(&self, offset: usize) {
+        prefetch_line(self.ring.start.as_ptr().wrapping_add(offset & (self.ring.bytes - 1)));
+    }
+
     #[inline]
     fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
         assert!(
@@ -293,14 +298,22 @@ pub fn prefetch(record: &[u8]) {
     let end = record.len().min(PREFETCH_LINES_MAX * RECORD_ALIGN);
     let mut at = FIRST_LINE_BYTES;
     while at < end {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of any address is harmless, and this one is inside the record.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(record.as_ptr().add(at).cast());
-        }
+        prefetch_line(record.as_ptr().wrapping_add(at));
         at += RECORD_ALIGN;
     }
+}
+
+/// Starts to fetch the line of this byte.
+#[inline(always)]
+fn prefetch_line(byte: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch has no effect that a program can see, whatever the address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(byte.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = byte;
 }
 
 #[cold]

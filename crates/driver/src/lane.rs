@@ -48,9 +48,6 @@ pub trait LaneSender: Send {
 
     /// Says that a record of about `length` bytes is going to be published at `offset`, so that the driver can fetch what
     /// the peer still has of that place while the record is being written. Costs little, promises nothing.
-    ///
-    /// # Panics
-    /// As [`LaneSender::record`], by drivers that fetch something.
     fn claim(&mut self, offset: usize, length: usize);
 
     /// The memory of a record that is being written: `length` bytes at `offset`, of which the first
@@ -138,6 +135,13 @@ pub trait LaneReceiver: Send {
     fn may_have_record(&self, offset: usize) -> bool {
         let _ = offset;
         true
+    }
+
+    /// Starts to fetch what tells of a record at `offset`, where the next one is likely to be by now. Costs little, promises
+    /// nothing.
+    #[inline]
+    fn look_ahead(&self, offset: usize) {
+        let _ = offset;
     }
 
     /// The record at `offset`, when it has been published. It stays readable until the peer is told that its place is

@@ -13,8 +13,8 @@ use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, Status, 
 use super::MESSAGES;
 use super::callback::CallCallback;
 use super::deferred::Deferred;
-use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
 use super::ending::{AsEvent, Ending};
+use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
 use super::operations::{Completion, Kind, OPERATIONS_MAX};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;

@@ -3,7 +3,7 @@
 //! Everything is read in place. What decides about bounds is read once and checked; a peer that breaks a rule loses
 //! its session and nothing else.
 
-use farcall_driver::{LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
 use super::flow::{Flow, Last};
@@ -19,6 +19,10 @@ const RECORDS_PER_POLL: usize = 16;
 
 /// After so many bytes in blocks a poll reads no more from a peer.
 const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
+
+/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so many has mostly
+/// published more. The line where it is would have to be won back by one that has not.
+const CALLS_WORTH_A_LOOK_AHEAD: u16 = 8;
 
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
@@ -145,7 +149,7 @@ impl<D: LaneDriver> Outbound<D> {
         let left = self.sessions[slot].reading.is_some() && patience == Patience::Once;
         let mut patience = if left { Patience::Waited } else { patience };
         loop {
-            match self.deliver(slot, record, &mut patience, sink) {
+            match self.deliver(slot, receiver, record, &mut patience, sink) {
                 Ok(Flow::Halt) => return records,
                 Ok(Flow::Stop) => return records + 1,
                 Ok(Flow::Continue) => records += 1,
@@ -169,6 +173,7 @@ impl<D: LaneDriver> Outbound<D> {
     fn deliver(
         &mut self,
         slot: usize,
+        receiver: &D::Receiver,
         record: Record<'_>,
         patience: &mut Patience,
         sink: &mut dyn Sink,
@@ -198,6 +203,10 @@ impl<D: LaneDriver> Outbound<D> {
                 }
             }
             if found.is_none() && matches!(entry.kind, EntryKind::Request | EntryKind::Response) {
+                if entries - entries_read >= CALLS_WORTH_A_LOOK_AHEAD {
+                    let bytes = (RECORD_HEADER_BYTES + record.len()).next_multiple_of(RECORD_ALIGN);
+                    receiver.look_ahead(self.sessions[slot].consumer.offset() + bytes);
+                }
                 let (end, taken) = self.deliver_calls(slot, record, at, entries - entries_read, sink)?;
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);

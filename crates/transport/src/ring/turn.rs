@@ -32,6 +32,9 @@ impl<D: LaneDriver> Outbound<D> {
             return false;
         }
         let taken = session.take_turn(released_lines, entry);
+        if !session.batch.is_kept {
+            session.keep_place();
+        }
         if let Some(found) = found {
             self.mark_received(slot, entry, found, true);
         }

@@ -5,18 +5,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::pair;
 use crate::conformance::until;
-use crate::{LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Random};
+use crate::{
+    LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Random,
+    whole_record_bytes,
+};
 
 /// Records of the run between threads.
 const THREADED_RECORDS: u64 = 100_000;
 
 /// Writes and publishes a record, and rings for it until it has left.
 pub(super) fn write(sender: &mut impl LaneSender, offset: usize, payload: &[u8], next_offset: usize) {
+    let length = draft(sender, offset, payload);
+    sender.publish(offset, length, next_offset);
+    until_it_left(sender);
+}
+
+/// As [`write`], as if it were many short messages.
+fn write_messages(sender: &mut impl LaneSender, offset: usize, payload: &[u8], next_offset: usize) {
+    let length = draft(sender, offset, payload);
+    sender.publish_messages(offset, length, next_offset);
+    until_it_left(sender);
+}
+
+/// Writes a record, and says how long it is.
+fn draft(sender: &mut impl LaneSender, offset: usize, payload: &[u8]) -> usize {
     let length = RECORD_HEADER_BYTES + payload.len();
     let record = sender.record(offset, length);
     assert_eq!(record.len(), payload.len(), "a record is what was asked for without the lane's header");
     record.copy_from_slice(payload);
-    sender.publish(offset, length, next_offset);
+    length
+}
+
+fn until_it_left(sender: &mut impl LaneSender) {
     until("a record leaves", || sender.ring_doorbell().then_some(()));
 }
 
@@ -66,7 +86,11 @@ fn pass_in_lock_step<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>, lengths: imp
         while number % 3 > 0 && at_a.sender.prepare(lengths[number / 3 % lengths.len()] + RECORD_HEADER_BYTES)
         {
         }
-        write(&mut at_a.sender, offset, &payload, next);
+        if number % 2 == 0 {
+            write(&mut at_a.sender, offset, &payload, next);
+        } else {
+            write_messages(&mut at_a.sender, offset, &payload, next);
+        }
         assert!(read(&at_b.receiver, offset) == payload, "record {number} of {} bytes at {offset}", pair[0]);
     }
 }
@@ -92,6 +116,26 @@ pub fn records_of_all_lengths_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>
         let long = [longest - 1, longest, longest - 63].into_iter().cycle().take(9);
         (0..200).chain(long).chain([0, 0]).collect()
     });
+}
+
+/// A record that is written as a whole is like any other, and so is the next.
+pub fn records_written_as_a_whole_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    let mut positions = Positions { ring_bytes: at_a.sender.ring_bytes(), offset: 0 };
+    let record_bytes = |bytes: usize| whole_record_bytes(bytes) - RECORD_HEADER_BYTES;
+    for number in 0..2000_usize {
+        let bytes = number * 7 % 450;
+        let (offset, next) = positions.next(record_bytes(bytes), record_bytes((number + 1) * 7 % 450));
+        let words = [number as u64, !0 - number as u64];
+        let payload: Vec<u8> = (0..bytes).map(|at| (at * 3 + number) as u8).collect();
+        at_a.sender.publish_at_once(offset, words, &payload, next);
+        until_it_left(&mut at_a.sender);
+        let record = read(&at_b.receiver, offset);
+        assert_eq!(record.len(), record_bytes(bytes), "whole words");
+        assert_eq!(record[..16], *words.map(u64::to_le_bytes).as_flattened());
+        assert!(record[16..][..bytes] == payload, "record {number} of {bytes} bytes at {offset}");
+        assert!(matches!(at_b.receiver.peek(next), Ok(None)), "there is nothing behind record {number}");
+    }
 }
 
 /// Records pass at every offset where one can start, over many turns of the ring.
@@ -189,6 +233,12 @@ pub fn records_outside_the_ring_are_refused<L: LaneDriver>(make: impl Fn(usize) 
             at_a.sender.publish(offset, length, 0);
         }));
         assert!(attempt.is_err(), "{length} bytes at {offset} were published");
+    }
+    for offset in [1, 32, ring_bytes, ring_bytes - 64] {
+        let attempt = catch_unwind(AssertUnwindSafe(|| {
+            at_a.sender.publish_at_once(offset, [0; 2], &[0xff; 48], 0);
+        }));
+        assert!(attempt.is_err(), "a whole record at {offset} was published");
     }
     write(&mut at_a.sender, 0, b"inside", 64);
     assert_eq!(read(&at_b.receiver, 0), b"inside");
