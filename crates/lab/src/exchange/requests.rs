@@ -56,12 +56,17 @@ impl Requests {
         }
     }
 
-    /// The next request, and whom it is for. Long ones are written into a loan.
-    #[inline]
-    pub(super) fn next(
+    /// Has the next request sent by somebody who also lends memory, into which long ones are written.
+    ///
+    /// It is not returned, because it would be put together in memory by parts and loaded as a whole, which waits until all that
+    /// was stored before has left the core.
+    #[inline(always)]
+    pub(super) fn send_next<S, R>(
         &mut self,
-        loan: impl FnOnce(usize) -> Result<Loan, LoanError>,
-    ) -> (Peer, Service, Outgoing<'_>) {
+        mut sender: S,
+        loan: impl FnOnce(&mut S, usize) -> Result<Loan, LoanError>,
+        send: impl FnOnce(S, Peer, Service, Outgoing<'_>) -> R,
+    ) -> R {
         match self {
             Self::Echo { peers, next_peer, request, .. } => {
                 let peer = peers[*next_peer];
@@ -69,9 +74,12 @@ impl Requests {
                 if *next_peer == peers.len() {
                     *next_peer = 0;
                 }
-                (peer, ECHO, Outgoing::Slice(request))
+                send(sender, peer, ECHO, Outgoing::Slice(request))
             }
-            Self::Store(requests) => requests.next(loan),
+            Self::Store(requests) => {
+                let (peer, service, request) = requests.next(|bytes| loan(&mut sender, bytes));
+                send(sender, peer, service, request)
+            }
         }
     }
 
