@@ -178,8 +178,7 @@ impl Copier {
         if better == self.way || self.is_doubted {
             (self.way, self.is_doubted) = (better, false);
             self.trial = Trial::In { bytes: self.between_trials_bytes };
-            self.between_trials_bytes =
-                BETWEEN_TRIALS_BYTES.end().min(&(2 * self.between_trials_bytes)).to_owned();
+            self.between_trials_bytes = (2 * self.between_trials_bytes).min(*BETWEEN_TRIALS_BYTES.end());
         } else {
             self.is_doubted = true;
         }

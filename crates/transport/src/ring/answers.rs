@@ -1,9 +1,9 @@
 //! A request or an answer that leaves at once, in a record of its own.
 //!
-//! In a conversation each record holds one message, and whoever waits for it has nothing else to do. What is made while such a
-//! record is read is not put together first, to be published when its maker has returned: it is written to its place in the ring,
-//! which was looked for while the peer had the turn. One message for each that was read: what else is made goes into records as
-//! ever, or many small ones would never become a long one again.
+//! In a conversation each record holds one message, and whoever waits for it has nothing else to do. The next message after such a
+//! record was found is not put together first, to be published when its maker has returned: it is written to its place in the ring,
+//! which was looked for while the peer had the turn. Only the next: what else is made goes into records as ever, or many small
+//! ones would never become a long one again.
 
 use farcall_driver::{LaneSender, RECORD_ALIGN, RUNWAY_BYTES, whole_record_bytes};
 use farcall_protocol::ring::{BatchHeader, WORD_BYTES};
