@@ -16,7 +16,7 @@ use rustix::net::{
 use crate::conductor::{Command, Established, Link, Notice, Shared};
 use crate::connection::{Connection, Phase};
 use crate::handshake::{Offer, receive_offer, refuse, send_goodbye, send_offer, send_refusal};
-use crate::ring::CONTROL_BYTES;
+use crate::ring_memory::CONTROL_BYTES;
 use crate::same_user::same_user;
 use crate::segment::{Mapping, PeerAccess, Segment};
 

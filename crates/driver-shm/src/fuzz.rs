@@ -15,7 +15,8 @@ use rustix::net::{
 
 use crate::flags::MARK;
 use crate::handshake::{RING_BYTES_MIN, receive_offer};
-use crate::ring::{CONTROL_BYTES, ShmReceiver};
+use crate::ring::ShmReceiver;
+use crate::ring_memory::CONTROL_BYTES;
 use crate::segment::{PeerAccess, Segment};
 
 /// Bytes in the block memory of a right offer; a changed one can declare what another descriptor has.

@@ -14,7 +14,7 @@ use rustix::net::{
     SendFlags, recvmsg, send, sendmsg,
 };
 
-use crate::ring::CONTROL_BYTES;
+use crate::ring_memory::CONTROL_BYTES;
 use crate::segment::{Mapping, PeerAccess};
 
 const MAGIC: [u8; 4] = *b"fSHM";

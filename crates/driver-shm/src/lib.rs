@@ -18,6 +18,7 @@ mod handshake;
 mod lane;
 mod place;
 mod ring;
+mod ring_memory;
 mod same_user;
 mod segment;
 mod sleep;

@@ -4,146 +4,24 @@
 //! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
 //! written by both, except the sleeper's flag in the control line.
 
-use core::ptr::{NonNull, slice_from_raw_parts};
-use core::slice::from_raw_parts_mut;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::ptr::slice_from_raw_parts;
+use core::sync::atomic::AtomicU32;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{
     Cargo, Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
-    claim_lines, whole_record_bytes,
+    claim_lines,
 };
 
 use crate::doorbell;
-use crate::flags::{Runway, Words, is_clear, published};
+use crate::flags::{Runway, is_clear, published};
+use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory};
 use crate::segment::Mapping;
 use crate::sleep;
 
-/// Bytes before the ring in its segment: a page, so that the ring is page-aligned.
-pub const CONTROL_BYTES: usize = 4096;
-
-/// The ring inside its segment.
-#[derive(Clone, Debug)]
-struct RingMemory {
-    /// The first byte of the ring, at hand for each look at it.
-    start: NonNull<u8>,
-    bytes: usize,
-    mapping: Arc<Mapping>,
-}
-
-// SAFETY: `start` points into `mapping`, which may go to and be used by any thread, and which lives as long.
-unsafe impl Send for RingMemory {}
-// SAFETY: as above; what a shared reference reaches is only read, or written through atomics.
-unsafe impl Sync for RingMemory {}
-
-impl RingMemory {
-    fn new(mapping: Arc<Mapping>) -> Self {
-        let bytes = mapping.len() - CONTROL_BYTES;
-        assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
-        mapping.populate();
-        Self { start: mapping.at(CONTROL_BYTES, bytes), bytes, mapping }
-    }
-
-    #[inline]
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<u64>()));
-        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring, and aligned if it was; flag
-        // words are only ever accessed as atomics while the other side may access them.
-        unsafe { self.start.add(offset & (self.bytes - 1)).cast().as_ref() }
-    }
-}
-
 /// Lines that are claimed ahead; more than a core can have under way at once is of no use.
 const CLAIM_LINES_MAX: usize = 16;
-
-/// Records up to this are copied through the caches in any case.
-const SHORT_RECORD_BYTES: usize = 512;
-
-/// Bytes of a record in its first line.
-const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
-
-impl RingMemory {
-    #[inline(always)]
-    fn check_record(&self, offset: usize, length: usize) {
-        assert!(
-            offset.is_multiple_of(RECORD_ALIGN)
-                && length >= RECORD_HEADER_BYTES
-                && offset < self.bytes
-                && length <= self.bytes - offset,
-            "a record outside the ring"
-        );
-    }
-
-    /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
-    /// at, comes last and whole, so that little time passes between it and the flag.
-    #[inline(always)]
-    fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize, copier: &mut Copier) {
-        self.check_record(offset, length);
-        let (first, rest) =
-            draft.split_first_chunk::<FIRST_LINE_BYTES>().expect("a draft has the bytes of a ring");
-        // SAFETY: both ranges are inside the mapping, which lives as long as `self`: the record is (checked above), and
-        // so is its first line, because offsets and the ring's size are whole lines. `&mut self` is the only writer in
-        // this process. A correct peer does not touch a record that is not published; a hostile one can change what we
-        // write, which only spoils its own input, since nothing here is read back.
-        unsafe {
-            let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
-            if length > SHORT_RECORD_BYTES {
-                let rest = &rest[..length - RECORD_ALIGN];
-                copier.copy(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
-            } else if length > RECORD_ALIGN {
-                let rest = &rest[..length - RECORD_ALIGN];
-                core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
-            }
-        }
-        // Word by word, as it was put together: a load of more than was stored at once waits until that store, and all before it,
-        // has left the core.
-        for (at, word) in first.as_chunks().0.iter().enumerate() {
-            let place = self.word(offset + RECORD_HEADER_BYTES + at * size_of::<u64>());
-            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-        }
-    }
-}
-
-/// Bytes of a payload behind two words that are in a record's first line.
-const FIRST_PAYLOAD_BYTES: usize = FIRST_LINE_BYTES - size_of::<[u64; 2]>();
-
-impl RingMemory {
-    /// Writes a record of two words and a payload in its place, whose lines are claimed for that. As in [`RingMemory::copy_in`],
-    /// the first line comes last.
-    #[inline(always)]
-    fn write(&mut self, offset: usize, words: [u64; 2], payload: &[u8]) -> usize {
-        let length = whole_record_bytes(payload.len());
-        self.check_record(offset, length);
-        // SAFETY: the record is inside the mapping (checked above), and so are all of its lines, because offsets and the
-        // ring's size are whole lines; the payload goes no further than `length`. For the rest, as in `copy_in`.
-        unsafe {
-            let start = self.start.add(offset).as_ptr();
-            claim_lines(slice_from_raw_parts(start, length));
-            let place = start.add(RECORD_HEADER_BYTES + size_of_val(&words));
-            let first = payload.len().min(FIRST_PAYLOAD_BYTES);
-            if payload.len() > first {
-                let rest = &payload[first..];
-                core::ptr::copy_nonoverlapping(rest.as_ptr(), place.add(first), rest.len());
-            }
-            start.add(RECORD_HEADER_BYTES).cast::<[u64; 2]>().write(words.map(u64::to_le));
-            core::ptr::copy_nonoverlapping(payload.as_ptr(), place, first);
-        }
-        length
-    }
-}
-
-impl Words for RingMemory {
-    #[inline]
-    fn load(&self, offset: usize, order: Ordering) -> u64 {
-        self.word(offset).load(order)
-    }
-
-    #[inline]
-    fn store(&self, offset: usize, value: u64, order: Ordering) {
-        self.word(offset).store(value, order);
-    }
-}
 
 /// The writing end: the ring in the peer's segment.
 #[derive(Debug)]
@@ -170,8 +48,8 @@ impl ShmSender {
         past_caches: Option<bool>,
     ) -> Self {
         let ring = RingMemory::new(mapping);
-        let runway = Runway::new(ring.bytes);
-        let draft = vec![0; ring.bytes].into_boxed_slice();
+        let runway = Runway::new(ring.bytes());
+        let draft = vec![0; ring.bytes()].into_boxed_slice();
         let [copier, message_copier] =
             [Cargo::Payloads, Cargo::ShortMessages].map(|cargo| Copier::new(cargo, past_caches));
         Self { ring, runway, draft, copier, message_copier, is_stream: false, doorbell }
@@ -180,13 +58,13 @@ impl ShmSender {
 
 impl LaneSender for ShmSender {
     fn ring_bytes(&self) -> usize {
-        self.ring.bytes
+        self.ring.bytes()
     }
 
     /// Asks for the record's lines, which the peer has read in the ring's last round and still holds.
     #[inline(always)]
     fn claim(&mut self, offset: usize, length: usize) {
-        let start = self.ring.start.as_ptr().wrapping_add(offset);
+        let start = self.ring.at(offset);
         let copier = if self.is_stream { &self.message_copier } else { &self.copier };
         let lines_max = if copier.goes_past_caches(length) { 1 } else { CLAIM_LINES_MAX };
         claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
@@ -232,7 +110,7 @@ impl LaneSender for ShmSender {
     #[inline]
     fn ring_doorbell(&mut self) -> bool {
         if let Some(doorbell) = &self.doorbell {
-            wake_sleeper(&self.ring.mapping, doorbell);
+            wake_sleeper(self.ring.mapping(), doorbell);
         }
         true
     }
@@ -252,7 +130,7 @@ impl ShmReceiver {
 
 impl LaneReceiver for ShmReceiver {
     fn ring_bytes(&self) -> usize {
-        self.ring.bytes
+        self.ring.bytes()
     }
 
     #[inline(always)]
@@ -262,27 +140,27 @@ impl LaneReceiver for ShmReceiver {
 
     #[inline(always)]
     fn look_ahead(&self, offset: usize) {
-        prefetch_line(self.ring.start.as_ptr().wrapping_add(offset & (self.ring.bytes - 1)));
+        prefetch_line(self.ring.at(offset));
     }
 
     #[inline]
     fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
         assert!(
-            offset < self.ring.bytes && offset.is_multiple_of(RECORD_ALIGN),
+            offset < self.ring.bytes() && offset.is_multiple_of(RECORD_ALIGN),
             "an offset outside the ring"
         );
         let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
         else {
             return Ok(None);
         };
-        if length < RECORD_HEADER_BYTES || length > self.ring.bytes - offset {
+        if length < RECORD_HEADER_BYTES || length > self.ring.bytes() - offset {
             return Err(bad("a record that leaves the ring"));
         }
         // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not write to a
         // published record; what a hostile one could change is documented at `Record`.
         let bytes = unsafe {
-            let start = self.ring.start.add(offset + RECORD_HEADER_BYTES);
-            core::slice::from_raw_parts(start.as_ptr(), length - RECORD_HEADER_BYTES)
+            let start = self.ring.at(offset + RECORD_HEADER_BYTES);
+            core::slice::from_raw_parts(start, length - RECORD_HEADER_BYTES)
         };
         prefetch(bytes);
         Ok(Some(Record::new(bytes)))

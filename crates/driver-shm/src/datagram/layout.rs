@@ -14,7 +14,7 @@ use std::sync::Arc;
 use farcall_driver::RECORD_ALIGN;
 
 use crate::flags::Words;
-use crate::ring::CONTROL_BYTES;
+use crate::ring_memory::CONTROL_BYTES;
 use crate::segment::Mapping;
 
 const WORD_BYTES: usize = 8;

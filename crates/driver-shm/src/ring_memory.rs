@@ -1,0 +1,148 @@
+//! The memory of a ring, and how records are written to it.
+//!
+//! The peer keeps looking at the first line of the next record. So that line is written last, with little time between its parts
+//! and the flag: each part that came by itself would have to win the line back from the peer's cache.
+
+use core::ptr::{NonNull, slice_from_raw_parts};
+use core::slice::from_raw_parts_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use farcall_driver::{Copier, RECORD_ALIGN, RECORD_HEADER_BYTES, claim_lines, whole_record_bytes};
+
+use crate::flags::Words;
+use crate::segment::Mapping;
+
+/// Bytes before the ring in its segment: a page, so that the ring is page-aligned.
+pub const CONTROL_BYTES: usize = 4096;
+
+/// Bytes of a record in its first line.
+pub const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
+
+/// Bytes of a payload behind two words that are in a record's first line.
+const FIRST_PAYLOAD_BYTES: usize = FIRST_LINE_BYTES - size_of::<[u64; 2]>();
+
+/// Records up to this are copied through the caches in any case.
+const SHORT_RECORD_BYTES: usize = 512;
+
+/// The ring inside its segment.
+#[derive(Clone, Debug)]
+pub struct RingMemory {
+    /// The first byte of the ring, at hand for each look at it.
+    start: NonNull<u8>,
+    bytes: usize,
+    mapping: Arc<Mapping>,
+}
+
+// SAFETY: `start` points into `mapping`, which may go to and be used by any thread, and which lives as long.
+unsafe impl Send for RingMemory {}
+// SAFETY: as above; what a shared reference reaches is only read, or written through atomics.
+unsafe impl Sync for RingMemory {}
+
+impl RingMemory {
+    pub fn new(mapping: Arc<Mapping>) -> Self {
+        let bytes = mapping.len() - CONTROL_BYTES;
+        assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
+        mapping.populate();
+        Self { start: mapping.at(CONTROL_BYTES, bytes), bytes, mapping }
+    }
+
+    /// Bytes in the ring; a power of two.
+    #[inline(always)]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// The byte at an offset modulo the ring.
+    #[inline(always)]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        self.start.as_ptr().wrapping_add(offset & (self.bytes - 1))
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<u64>()));
+        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring, and aligned if it was; flag
+        // words are only ever accessed as atomics while the other side may access them.
+        unsafe { self.start.add(offset & (self.bytes - 1)).cast().as_ref() }
+    }
+
+    #[inline(always)]
+    fn check_record(&self, offset: usize, length: usize) {
+        assert!(
+            offset.is_multiple_of(RECORD_ALIGN)
+                && length >= RECORD_HEADER_BYTES
+                && offset < self.bytes
+                && length <= self.bytes - offset,
+            "a record outside the ring"
+        );
+    }
+
+    /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
+    /// at, comes last and whole, so that little time passes between it and the flag.
+    #[inline(always)]
+    pub fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize, copier: &mut Copier) {
+        self.check_record(offset, length);
+        let (first, rest) =
+            draft.split_first_chunk::<FIRST_LINE_BYTES>().expect("a draft has the bytes of a ring");
+        // SAFETY: both ranges are inside the mapping, which lives as long as `self`: the record is (checked above), and
+        // so is its first line, because offsets and the ring's size are whole lines. `&mut self` is the only writer in
+        // this process. A correct peer does not touch a record that is not published; a hostile one can change what we
+        // write, which only spoils its own input, since nothing here is read back.
+        unsafe {
+            let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
+            if length > SHORT_RECORD_BYTES {
+                let rest = &rest[..length - RECORD_ALIGN];
+                copier.copy(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
+            } else if length > RECORD_ALIGN {
+                let rest = &rest[..length - RECORD_ALIGN];
+                core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
+            }
+        }
+        // Word by word, as it was put together: a load of more than was stored at once waits until that store, and all before it,
+        // has left the core.
+        for (at, word) in first.as_chunks().0.iter().enumerate() {
+            let place = self.word(offset + RECORD_HEADER_BYTES + at * size_of::<u64>());
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a record of two words and a payload in its place, whose lines are claimed for that. As in [`RingMemory::copy_in`],
+    /// the first line comes last.
+    #[inline(always)]
+    pub fn write(&mut self, offset: usize, words: [u64; 2], payload: &[u8]) -> usize {
+        let length = whole_record_bytes(payload.len());
+        self.check_record(offset, length);
+        // SAFETY: the record is inside the mapping (checked above), and so are all of its lines, because offsets and the
+        // ring's size are whole lines; the payload goes no further than `length`. For the rest, as in `copy_in`.
+        unsafe {
+            let start = self.start.add(offset).as_ptr();
+            claim_lines(slice_from_raw_parts(start, length));
+            let place = start.add(RECORD_HEADER_BYTES + size_of_val(&words));
+            let first = payload.len().min(FIRST_PAYLOAD_BYTES);
+            if payload.len() > first {
+                let rest = &payload[first..];
+                core::ptr::copy_nonoverlapping(rest.as_ptr(), place.add(first), rest.len());
+            }
+            start.add(RECORD_HEADER_BYTES).cast::<[u64; 2]>().write(words.map(u64::to_le));
+            core::ptr::copy_nonoverlapping(payload.as_ptr(), place, first);
+        }
+        length
+    }
+}
+
+impl Words for RingMemory {
+    #[inline]
+    fn load(&self, offset: usize, order: Ordering) -> u64 {
+        self.word(offset).load(order)
+    }
+
+    #[inline]
+    fn store(&self, offset: usize, value: u64, order: Ordering) {
+        self.word(offset).store(value, order);
+    }
+}
