@@ -173,11 +173,8 @@ impl ClosedLoop {
         for slot in 0..self.began.len() {
             self.now = self.clock.now();
             self.began[slot] = self.now;
-            self.requests.send_next(
-                endpoint,
-                |endpoint, bytes| endpoint.loan(bytes),
-                |endpoint, peer, service, request| endpoint.call(peer, service, request).post(slot as u64),
-            )?;
+            let (peer, service, request) = self.requests.next(|bytes| endpoint.loan(bytes));
+            endpoint.call(peer, service, request).post(slot as u64)?;
         }
         Ok(())
     }
@@ -230,12 +227,8 @@ impl ClosedLoop {
         if self.is_over_with(slot, is_last) {
             return self.ended = Some(self.now);
         }
-        let sent = self.requests.send_next(
-            context,
-            |context, bytes| context.loan(bytes),
-            |context, peer, service, request| context.call(peer, service, request).post(slot as u64),
-        );
-        if let Err(error) = sent {
+        let (peer, service, request) = self.requests.next(|bytes| context.loan(bytes));
+        if let Err(error) = context.call(peer, service, request).post(slot as u64) {
             self.failure = Some(error.into());
         }
     }

@@ -56,17 +56,12 @@ impl Requests {
         }
     }
 
-    /// Has the next request sent by somebody who also lends memory, into which long ones are written.
-    ///
-    /// It is not returned, because it would be put together in memory by parts and loaded as a whole, which waits until all that
-    /// was stored before has left the core.
-    #[inline(always)]
-    pub(super) fn send_next<S, R>(
+    /// The next request, and whom it is for. Long ones are written into a loan.
+    #[inline]
+    pub(super) fn next(
         &mut self,
-        mut sender: S,
-        loan: impl FnOnce(&mut S, usize) -> Result<Loan, LoanError>,
-        send: impl FnOnce(S, Peer, Service, Outgoing<'_>) -> R,
-    ) -> R {
+        loan: impl FnOnce(usize) -> Result<Loan, LoanError>,
+    ) -> (Peer, Service, Outgoing<'_>) {
         match self {
             Self::Echo { peers, next_peer, request, .. } => {
                 let peer = peers[*next_peer];
@@ -74,12 +69,9 @@ impl Requests {
                 if *next_peer == peers.len() {
                     *next_peer = 0;
                 }
-                send(sender, peer, ECHO, Outgoing::Slice(request))
+                (peer, ECHO, Outgoing::Slice(request))
             }
-            Self::Store(requests) => {
-                let (peer, service, request) = requests.next(|bytes| loan(&mut sender, bytes));
-                send(sender, peer, service, request)
-            }
+            Self::Store(requests) => requests.next(loan),
         }
     }
 

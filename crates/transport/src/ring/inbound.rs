@@ -63,6 +63,7 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &mut self.sessions[slot];
         session.finds += 1;
         let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry) else {
+            // Many follow: what they lead to goes together.
             session.batch.is_kept = false;
             return self.receive_records(slot, receiver, record, patience, sink);
         };
