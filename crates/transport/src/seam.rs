@@ -17,8 +17,9 @@ use farcall_protocol::{Identity, Instant};
 
 use crate::trace::CallTracer;
 use crate::{
-    Burst, CallRefused, DownReason, Envelope, Incoming, MatchedBurst, MessageId, Origin, Outgoing,
-    ReceiveProgress, SendOutcome, SendProgress, SendRefused, ShortMessage, Status,
+    CallRefused, DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, Outgoing,
+    ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, ShortMessage,
+    Status,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -129,6 +130,18 @@ pub trait Sink {
         payload: &Incoming<'_>,
     );
 
+    /// As [`Sink::request`] for as many requests of a burst as the sink takes; the others come singly. All of them are counted as
+    /// unanswered already.
+    fn requests(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        service: Service,
+        burst: &mut RequestBurst<'_>,
+    ) {
+        let _ = (outbox, session, service, burst);
+    }
+
     /// The response to one of our calls came over `session`. The receiver must check that it has such a call there.
     fn response(
         &mut self,
@@ -138,6 +151,11 @@ pub trait Sink {
         status: Status,
         payload: &Incoming<'_>,
     );
+
+    /// As [`Sink::response`] for as many answers of a burst as the sink takes; the others come singly.
+    fn responses(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut ResponseBurst<'_, '_>) {
+        let _ = (outbox, session, burst);
+    }
 
     /// A receive that was posted has its message.
     fn received(
@@ -173,7 +191,7 @@ pub trait Sink {
 
     /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after
     /// it has asked for a message, because the next may be what it has asked for.
-    fn messages(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut Burst<'_>) {
+    fn messages(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut MessageBurst<'_>) {
         let _ = (outbox, session, burst);
     }
 

@@ -12,11 +12,12 @@ use farcall_transport::{CallId, Kept, Outgoing, Payload, Service};
 
 use super::Endpoint;
 use super::callback::CallCallback;
-use super::context::{Context, Operation, start};
+use super::context::{Context, Operation};
 use super::ending::{AsEvent, Ending};
 use super::operations::Completion;
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
+use super::start::start;
 use super::unfetched::{FETCHED_ONCE, Unfetched};
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.

@@ -7,17 +7,16 @@
 use core::time::Duration;
 
 use farcall_driver::{Loan, LoanError};
-use farcall_transport::trace::event;
-use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service, Status, Tag};
+use farcall_transport::{CallId, Outbox, Outgoing, Service, Status, Tag};
 
-use super::MESSAGES;
 use super::callback::CallCallback;
 use super::deferred::Deferred;
 use super::ending::{AsEvent, Ending};
 use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
-use super::operations::{Completion, Kind, OPERATIONS_MAX};
+use super::operations::{Completion, Kind};
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
+use super::start::start;
 use super::state::State;
 
 /// The sending half of an endpoint, for the time of a handler or callback.
@@ -157,59 +156,5 @@ impl ContextCall<'_, '_> {
     fn start(self, ending: impl Ending) -> Result<Operation, CallError> {
         let Self { outbox, state, peer, service, payload, timeout } = self;
         start(outbox, state, peer, service, payload, timeout, ending).map(Operation)
-    }
-}
-
-/// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be moved
-/// through memory several times.
-#[inline(always)]
-pub fn start(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
-    peer: Peer,
-    service: Service,
-    payload: Outgoing<'_>,
-    timeout: Option<Duration>,
-    ending: impl Ending,
-) -> Result<CallId, CallError> {
-    if service == MESSAGES {
-        return Err(CallError::UnknownService);
-    }
-    let begun = state.tracer.begin();
-    let deadline = state.call_timeout.deadline(state.now, timeout);
-    let call = ending
-        .add_to(&mut state.operations, peer.session, deadline)
-        .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
-    if let Some(begun) = begun {
-        state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
-    }
-    let payload = match payload.into_slice() {
-        Ok(bytes) => {
-            if outbox.call_at_once(peer.session, call, service, bytes) {
-                state.counters.calls.increment();
-                return Ok(call);
-            }
-            Outgoing::Slice(bytes)
-        }
-        Err(payload) => payload,
-    };
-    match outbox.call(peer.session, call, service, payload) {
-        Ok(()) => {
-            state.counters.calls.increment();
-            Ok(call)
-        }
-        Err(refused) => Err(not_sent(state, peer, call, refused)),
-    }
-}
-
-#[cold]
-fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
-    let was_future = matches!(state.operations.cancel(call), Some((_, Completion::Future(_))));
-    if was_future {
-        state.operations.abandon(call);
-    }
-    match (refused, state.sessions.reason_of(peer.session)) {
-        (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),
-        (refused, _) => CallError::NotSent(refused),
     }
 }

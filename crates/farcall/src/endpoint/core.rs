@@ -16,8 +16,9 @@ use super::idle::{Idler, SLEEP_MAX, Step};
 use super::messages::Cancellation;
 use super::operations::Kind;
 use super::outcome::Answer;
+use super::sinks::{EventSink, Sinks};
 use super::state::State;
-use super::turn::{EventSink, Sinks, Turn};
+use super::turn::Turn;
 use crate::connect::Directions;
 
 /// The transport and the endpoint's own state, borrowed together for a turn.
@@ -72,7 +73,7 @@ impl Core {
 
     /// Says how many operations ended because their deadline has passed.
     #[cold]
-    fn expire(&mut self, events: Option<&mut EventSink<'_>>) -> usize {
+    fn expire(&mut self, events: Option<&mut (dyn EventSink + '_)>) -> usize {
         let outbox = self.transport.outbox();
         let sinks = Sinks { events, requests: None };
         Turn { state: &mut self.state, sinks }.expire(outbox)
@@ -132,7 +133,7 @@ impl Core {
         }
     }
 
-    pub fn deliver_stored_events(&mut self, on_event: &mut EventSink<'_>) -> usize {
+    pub fn deliver_stored_events(&mut self, on_event: &mut dyn EventSink) -> usize {
         let mut delivered = self.deliver_sent(on_event);
         // Those that are stored meanwhile wait for the next poll.
         for _ in 0..self.state.stored_events.others() {
@@ -141,18 +142,18 @@ impl Core {
             let mut context = Context { outbox, state: &mut self.state };
             match event {
                 StoredEvent::PeerDown { peer, reason } => {
-                    on_event(&mut context, Event::PeerDown { peer, reason })
+                    on_event.event(&mut context, Event::PeerDown { peer, reason })
                 }
                 StoredEvent::Sent { token, outcome } => {
-                    on_event(&mut context, Event::Sent { token, outcome });
+                    on_event.event(&mut context, Event::Sent { token, outcome });
                 }
                 StoredEvent::Received { token, outcome: Ok(message) } => {
                     let payload = message.payload.as_incoming();
                     let received = message.received(&payload);
-                    on_event(&mut context, Event::Received { token, outcome: &Ok(received) });
+                    on_event.event(&mut context, Event::Received { token, outcome: &Ok(received) });
                 }
                 StoredEvent::Received { token, outcome: Err(error) } => {
-                    on_event(&mut context, Event::Received { token, outcome: &Err(error) });
+                    on_event.event(&mut context, Event::Received { token, outcome: &Err(error) });
                 }
                 StoredEvent::Completed { token, outcome } => {
                     let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
@@ -160,7 +161,7 @@ impl Core {
                         Ok(payload) => Ok(Answer { payload }),
                         Err(error) => Err(error.clone()),
                     };
-                    on_event(&mut context, Event::Completed { token, outcome: &outcome });
+                    on_event.event(&mut context, Event::Completed { token, outcome: &outcome });
                 }
             }
             delivered += 1;
@@ -169,12 +170,12 @@ impl Core {
     }
 
     /// The events of sends that ended when they began, up to now.
-    fn deliver_sent(&mut self, on_event: &mut EventSink<'_>) -> usize {
+    fn deliver_sent(&mut self, on_event: &mut dyn EventSink) -> usize {
         let ended = self.state.stored_events.sent_at_once.len();
         for _ in 0..ended {
             let Some(token) = self.state.stored_events.sent_at_once.pop_front() else { break };
             let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
-            on_event(&mut context, Event::Sent { token, outcome: Ok(()) });
+            on_event.event(&mut context, Event::Sent { token, outcome: Ok(()) });
         }
         ended
     }

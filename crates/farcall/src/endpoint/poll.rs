@@ -8,8 +8,8 @@ use super::Endpoint;
 use super::context::Context;
 use super::event::Event;
 use super::request::{Reply, Request};
+use super::sinks::{EventSink, RequestSink, Sinks};
 use super::state::State;
-use super::turn::{EventSink, RequestSink, Sinks};
 
 impl Endpoint {
     /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
@@ -50,7 +50,11 @@ impl Endpoint {
     }
 
     #[inline]
-    fn poll_with<'e>(&self, on_event: &mut EventSink<'e>, on_request: Option<&mut RequestSink<'e>>) -> usize {
+    fn poll_with<'e>(
+        &self,
+        on_event: &mut (dyn EventSink + 'e),
+        on_request: Option<&mut (dyn RequestSink + 'e)>,
+    ) -> usize {
         let core = &mut *self.core_for_turn();
         let stored =
             if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(on_event) };

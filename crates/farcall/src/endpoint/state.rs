@@ -14,12 +14,12 @@ use super::event::StoredEvents;
 use super::messages::Messages;
 use super::operations::Operations;
 use super::outcome::{CallError, Outcome};
-use super::request::{Reply, Request};
 use super::sessions::{Peer, Sessions};
+use super::sinks::RequestSink;
 use super::timeout::Timeout;
 
 /// Serves the requests of one service.
-pub type Handler = Box<dyn FnMut(Request<'_>, Reply<'_>) + Send>;
+pub type Handler = Box<dyn RequestSink + Send>;
 
 /// The endpoint's own state.
 pub struct State {

@@ -19,7 +19,7 @@ pub use consumer::Consumer;
 pub use hello::{HELLO_BYTES, Hello, HelloError, VERSION};
 pub use producer::{Producer, Reservation};
 pub use wire::{
-    BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES, padded,
+    BatchHeader, CallSeries, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES, padded,
 };
 
 /// Records start at multiples of this many bytes, and positions are counted in it on the wire.

@@ -121,6 +121,15 @@ proptest! {
         prop_assert_eq!(EntryHeader::tagged_message(word, ENTRY_LENGTH_MAX), tagged, "no other kind is a message");
         let longer = usize::from(length).wrapping_sub(1).min(ENTRY_LENGTH_MAX);
         prop_assert!(length == 0 || EntryHeader::tagged_message(word, longer).is_none(), "nor is a longer one");
+        for (series, number) in [(CallSeries::requests(selector), 0), (CallSeries::responses(selector), 1)] {
+            let read = (kind == number).then_some((call, usize::from(length)));
+            prop_assert_eq!(series.read(word, ENTRY_LENGTH_MAX), read, "no other kind is of a series");
+            prop_assert!(length == 0 || series.read(word, longer).is_none(), "nor is a longer one");
+        }
+        for other in [selector.wrapping_add(1), selector ^ 0x8000] {
+            prop_assert_eq!(CallSeries::requests(other).read(word, ENTRY_LENGTH_MAX), None, "nor has it another selector");
+            prop_assert_eq!(CallSeries::responses(other).read(word, ENTRY_LENGTH_MAX), None);
+        }
         let header = BatchHeader { released_lines: released, entries, wrap: false };
         prop_assert_eq!(BatchHeader::from_word(header.to_word()), Ok(header));
         prop_assert_eq!(BatchHeader::of_single_entry(header.to_word()), (entries == 1).then_some(released));

@@ -113,6 +113,46 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::MessageCredit,
 ];
 
+/// What the headers of all requests for one service have in common, or those of all responses with one status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallSeries {
+    /// The selector above kind and length, so that of any other series, and of a longer payload, what is left is out of bounds.
+    first: u32,
+}
+
+impl CallSeries {
+    /// Requests for a service, with their payloads.
+    #[inline]
+    pub const fn requests(service: u16) -> Self {
+        Self::of(EntryKind::Request, service)
+    }
+
+    /// Responses with a status, with their payloads.
+    #[inline]
+    pub const fn responses(status: u16) -> Self {
+        Self::of(EntryKind::Response, status)
+    }
+
+    #[inline(always)]
+    const fn of(kind: EntryKind, selector: u16) -> Self {
+        Self { first: Self::above_call(EntryHeader { kind, call: 0, selector, length: 0 }.to_word()) }
+    }
+
+    #[inline(always)]
+    const fn above_call(word: u64) -> u32 {
+        ((word >> 32) as u32).rotate_left(16)
+    }
+
+    /// Call and length, if the word is a header of this series, with a payload of at most so many bytes (which are at most
+    /// [`ENTRY_LENGTH_MAX`]).
+    #[inline(always)]
+    pub const fn read(self, word: u64, bytes_max: usize) -> Option<(u32, usize)> {
+        let length = Self::above_call(word).wrapping_sub(self.first) as usize;
+        debug_assert!(bytes_max <= ENTRY_LENGTH_MAX);
+        if length > bytes_max { None } else { Some((word as u32, length)) }
+    }
+}
+
 /// The first word of an entry; the payload follows, padded to whole words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryHeader {

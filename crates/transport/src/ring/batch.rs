@@ -113,7 +113,7 @@ impl<S: LaneSender> Session<S> {
     #[inline(always)]
     pub fn note_calls(&mut self) {
         let recent = self.recent_calls;
-        self.recent_calls = self.unanswered_calls.max(recent - recent.div_ceil(RECENT_RECORDS));
+        self.recent_calls = self.unanswered_calls.get().max(recent - recent.div_ceil(RECENT_RECORDS));
     }
 
     /// Opens a record, and lists the session for the next flush.

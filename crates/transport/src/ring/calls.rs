@@ -2,37 +2,72 @@
 
 use core::mem::ManuallyDrop;
 
-use farcall_driver::{LaneDriver, Record};
-use farcall_protocol::ring::{EntryHeader, Violation, WORD_BYTES, padded};
+use farcall_driver::LaneDriver;
+use farcall_protocol::ring::{EntryHeader, Violation};
 
-use super::inbound::{CUT_SHORT, TOO_LONG};
+use super::inbound::TOO_LONG;
 use super::outbound::Outbound;
 use super::session::Session;
-use crate::{CallId, DownReason, Incoming, RequestId, Service, SessionId, Sink, Status};
+use crate::burst::{Entries, Unanswered};
+use crate::{
+    CallId, DownReason, Incoming, RequestBurst, RequestId, ResponseBurst, Service, SessionId, Sink, Status,
+};
 
 impl<D: LaneDriver> Outbound<D> {
-    /// Hands requests and responses to the sink, as many as follow each other, untraced; says where the next entry is, and how
-    /// many there were.
-    #[inline(never)]
-    pub fn deliver_calls(
+    /// Hands requests for one service, or answers, to the sink that begin with this entry, as many as follow each other and as it
+    /// takes, untraced; says where the next entry is, and how many there were.
+    #[inline(always)]
+    pub fn hand_on_calls(
         &mut self,
         slot: usize,
-        record: Record<'_>,
-        mut at: usize,
-        entries: u16,
+        entry: EntryHeader,
+        entries: Entries<'_>,
+        unanswered: &Unanswered,
         sink: &mut dyn Sink,
-    ) -> Result<(usize, u16), DownReason> {
-        let mut taken = 0;
-        while taken < entries
-            && let Some(entry) = record.word(at).and_then(EntryHeader::of_call)
-        {
-            let payload = record.slice(at + WORD_BYTES, usize::from(entry.length)).ok_or(CUT_SHORT)?;
-            let id = self.sessions[slot].take_inline_call(entry)?;
-            self.hand_on_inline(id, entry, payload, sink)?;
-            at += WORD_BYTES + padded(payload.len());
-            taken += 1;
+    ) -> (usize, u16) {
+        if entry.kind.is_request() {
+            self.hand_on_requests(slot, Service(entry.selector), entries, sink)
+        } else {
+            self.hand_on_responses(slot, entries, unanswered, sink)
         }
-        Ok((at, taken))
+    }
+
+    #[inline(always)]
+    fn hand_on_requests(
+        &mut self,
+        slot: usize,
+        service: Service,
+        entries: Entries<'_>,
+        sink: &mut dyn Sink,
+    ) -> (usize, u16) {
+        let session = &mut self.sessions[slot];
+        let (id, bytes_max) = (session.id, session.message_bytes_max);
+        let may_come = session.calls_max.saturating_sub(session.unanswered_requests);
+        let entries = entries.first(u16::try_from(may_come).unwrap_or(u16::MAX));
+        // Before they are answered, which takes them off again.
+        session.unanswered_requests += entries.left();
+        let mut burst = RequestBurst::new(entries, bytes_max, id, service);
+        sink.requests(self, id, service, &mut burst);
+        let (at, taken) = burst.end();
+        self.sessions[slot].unanswered_requests -= entries.left() - usize::from(taken);
+        self.counters.requests_received.add(u64::from(taken));
+        (at, taken)
+    }
+
+    #[inline(always)]
+    fn hand_on_responses(
+        &mut self,
+        slot: usize,
+        entries: Entries<'_>,
+        unanswered: &Unanswered,
+        sink: &mut dyn Sink,
+    ) -> (usize, u16) {
+        let Session { id, message_bytes_max, .. } = self.sessions[slot];
+        let mut burst = ResponseBurst::new(entries, message_bytes_max, unanswered);
+        sink.responses(self, id, &mut burst);
+        let (at, taken) = burst.end();
+        self.counters.responses_received.add(u64::from(taken));
+        (at, taken)
     }
 
     /// Hands a request or a response to the sink that the session has counted, with the payload that is in its record.
@@ -90,9 +125,8 @@ impl<S> Session<S> {
                 return Err(Violation("more unanswered calls than agreed"));
             }
             self.unanswered_requests += 1;
-        } else {
-            let unanswered = self.unanswered_calls.checked_sub(1);
-            self.unanswered_calls = unanswered.ok_or(Violation("a response to no call"))?;
+        } else if !self.unanswered_calls.take_one() {
+            return Err(Violation("a response to no call"));
         }
         Ok(self.id)
     }

@@ -81,7 +81,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// colder is what both touch, and the slower the peer.
     fn let_peer_catch_up(&mut self, slot: usize, bytes: usize) {
         // While a record of the peer is being read, nothing can be learned of it.
-        if self.receivers.get(slot).is_none_or(Option::is_none) {
+        if self.readers.get(slot).is_none_or(Option::is_none) {
             return;
         }
         let session = &mut self.sessions[slot];
@@ -102,7 +102,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// interrupt it. The last block may be on its way back.
     fn peer_is_busy(&self, slot: usize) -> bool {
         let session = &self.sessions[slot];
-        session.unanswered_calls + session.unanswered_requests > 1 || session.lent_blocks > 1
+        session.unanswered_calls.get() + session.unanswered_requests > 1 || session.lent_blocks > 1
     }
 
     /// Tells the peer of bytes that it may fetch, if there is room.

@@ -1,22 +1,57 @@
-//! An entry of a record, to whom it is for.
+//! The entries of a record, to whom they are for: what came together as a whole, the others singly.
 
-use farcall_driver::{Block, BlockDescriptor, LaneDriver, Record};
+use farcall_driver::{
+    Block, BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
+};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES};
 
 use super::flow::Flow;
 use super::inbound::{CUT_SHORT, TOO_LONG};
 use super::outbound::Outbound;
-use super::session::{DESCRIPTOR_BYTES, reason_of};
+use super::session::{DESCRIPTOR_BYTES, Reader, reason_of};
+use crate::burst::Entries;
 use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::trace::event;
-use crate::{DownReason, Incoming, Sink};
+use crate::{DownReason, Incoming, MessageBurst, Sink};
 
 /// A sender of messages of this length may wait for each block: it is told of those that were read before the next is.
 const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
 
+/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so many has mostly
+/// published more. The line where it is would have to be won back by one that has not.
+const CALLS_WORTH_A_LOOK_AHEAD: usize = 8;
+
 impl<D: LaneDriver> Outbound<D> {
+    /// Hands what came together with this entry to the sink, as much as it takes; says where the next entry is, and how many there
+    /// were.
+    #[inline(always)]
+    pub fn hand_on_together(
+        &mut self,
+        slot: usize,
+        reader: &Reader<D::Receiver>,
+        record: Record<'_>,
+        entry: EntryHeader,
+        unread: Entries<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<(usize, u16), DownReason> {
+        match entry.kind {
+            EntryKind::Message => {
+                let burst = MessageBurst::new(unread, self.sessions[slot].message_bytes_max);
+                self.hand_on_burst(slot, burst, sink)
+            }
+            EntryKind::Request | EntryKind::Response => {
+                if unread.left() >= CALLS_WORTH_A_LOOK_AHEAD {
+                    let bytes = (RECORD_HEADER_BYTES + record.len()).next_multiple_of(RECORD_ALIGN);
+                    reader.receiver.look_ahead(self.sessions[slot].consumer.offset() + bytes);
+                }
+                Ok(self.hand_on_calls(slot, entry, unread, &reader.unanswered, sink))
+            }
+            _ => Ok((unread.offset(), 0)),
+        }
+    }
+
     /// Hands an entry to the sink, unless it has to stay where it is.
     #[inline]
     pub fn deliver_entry(

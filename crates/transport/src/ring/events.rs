@@ -4,7 +4,7 @@ use farcall_driver::{LaneDriver, LaneEvent, LaneId, LaneReceiver};
 use farcall_protocol::ring::Hello;
 
 use super::Ring;
-use super::session::reason_of;
+use super::session::{Reader, reason_of};
 use crate::patience::Patience;
 use crate::{DownReason, Sink};
 
@@ -49,7 +49,7 @@ impl<D: LaneDriver> Ring<D> {
 
     /// Reads what a peer published before it went: answers that it has given are given.
     fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
-        if self.outbound.receivers.len() <= slot {
+        if self.outbound.readers.len() <= slot {
             return;
         }
         for _ in 0..LAST_LOOKS_MAX {
@@ -93,12 +93,13 @@ impl<D: LaneDriver> Ring<D> {
         peer: &Hello,
         sink: &mut dyn Sink,
     ) {
-        let receivers = &mut self.outbound.receivers;
-        if receivers.len() <= slot {
-            receivers.resize_with(slot + 1, || None);
+        let readers = &mut self.outbound.readers;
+        if readers.len() <= slot {
+            readers.resize_with(slot + 1, || None);
         }
         let ring_bytes = receiver.ring_bytes();
-        receivers[slot] = Some(receiver);
+        let unanswered = self.outbound.sessions[slot].unanswered_calls.clone();
+        readers[slot] = Some(Reader { receiver, unanswered });
         self.outbound.session_up(slot, sender, ring_bytes, peer);
         let session = self.outbound.sessions[slot].id;
         sink.session_up(&mut self.outbound, session, peer.identity);
@@ -109,8 +110,8 @@ impl<D: LaneDriver> Ring<D> {
 
     fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
         let session = self.outbound.sessions[slot].id;
-        if let Some(receiver) = self.outbound.receivers.get_mut(slot) {
-            *receiver = None;
+        if let Some(reader) = self.outbound.readers.get_mut(slot) {
+            *reader = None;
         }
         self.outbound.part(slot, reason);
         self.outbound.forget_session(slot);

@@ -3,15 +3,16 @@
 //! Everything is read in place. What decides about bounds is read once and checked; a peer that breaks a rule loses
 //! its session and nothing else.
 
-use farcall_driver::{LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
 use super::flow::{Flow, Last};
 use super::outbound::Outbound;
-use super::session::{Reading, reason_of};
+use super::session::{Reader, Reading, reason_of};
+use crate::burst::Entries;
 use crate::mail::Verdict;
 use crate::patience::Patience;
-use crate::{Burst, DownReason, Sink};
+use crate::{DownReason, Sink};
 
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting: so many with a single message,
 /// and so many of all kinds behind them.
@@ -19,10 +20,6 @@ const RECORDS_PER_POLL: usize = 16;
 
 /// After so many bytes in blocks a poll reads no more from a peer.
 const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
-
-/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so many has mostly
-/// published more. The line where it is would have to be won back by one that has not.
-const CALLS_WORTH_A_LOOK_AHEAD: u16 = 8;
 
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
@@ -40,12 +37,13 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
         let offset = session.consumer.offset();
-        let Some(receiver) = self.receivers[slot].take_if(|receiver| receiver.may_have_record(offset)) else {
+        let has_record = |reader: &mut Reader<D::Receiver>| reader.receiver.may_have_record(offset);
+        let Some(reader) = self.readers[slot].take_if(has_record) else {
             session.finds = 0;
             return 0;
         };
-        let records = self.receive_from(slot, &receiver, patience, sink);
-        self.receivers[slot] = Some(receiver);
+        let records = self.receive_from(slot, &reader, patience, sink);
+        self.readers[slot] = Some(reader);
         records
     }
 
@@ -53,11 +51,11 @@ impl<D: LaneDriver> Outbound<D> {
     fn receive_from(
         &mut self,
         slot: usize,
-        receiver: &D::Receiver,
+        reader: &Reader<D::Receiver>,
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let Some(record) = self.next_record(slot, receiver) else {
+        let Some(record) = self.next_record(slot, reader) else {
             return 0;
         };
         let session = &mut self.sessions[slot];
@@ -65,18 +63,18 @@ impl<D: LaneDriver> Outbound<D> {
         let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry) else {
             // Many follow: what they lead to goes together.
             session.batch.is_kept = false;
-            return self.receive_records(slot, receiver, record, patience, sink);
+            return self.receive_records(slot, reader, record, patience, sink);
         };
         if self.take_turn(slot, record, released_lines, sink) {
             return 1;
         }
-        self.receive_single_messages(slot, receiver, record, patience, sink)
+        self.receive_single_messages(slot, reader, record, patience, sink)
     }
 
     /// What the peer has published next; a lane with a fault costs the session.
     #[inline(always)]
-    fn next_record<'r>(&mut self, slot: usize, receiver: &'r D::Receiver) -> Option<Record<'r>> {
-        receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
+    fn next_record<'r>(&mut self, slot: usize, reader: &'r Reader<D::Receiver>) -> Option<Record<'r>> {
+        reader.receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
             self.doom(slot, reason_of(fault));
             None
         })
@@ -87,7 +85,7 @@ impl<D: LaneDriver> Outbound<D> {
     fn receive_single_messages(
         &mut self,
         slot: usize,
-        receiver: &D::Receiver,
+        reader: &Reader<D::Receiver>,
         first: Record<'_>,
         mut patience: Patience,
         sink: &mut dyn Sink,
@@ -96,7 +94,7 @@ impl<D: LaneDriver> Outbound<D> {
         loop {
             match self.take_message(slot, record, sink) {
                 Ok(true) => {}
-                Ok(false) => return records + self.receive_records(slot, receiver, record, patience, sink),
+                Ok(false) => return records + self.receive_records(slot, reader, record, patience, sink),
                 Err(reason) => {
                     self.doom(slot, reason);
                     return records + 1;
@@ -110,7 +108,7 @@ impl<D: LaneDriver> Outbound<D> {
             if self.flow_behind(slot, 1, Last::Expected) == Flow::Stop || records == RECORDS_PER_POLL {
                 return records;
             }
-            let Some(next) = self.next_record(slot, receiver) else {
+            let Some(next) = self.next_record(slot, reader) else {
                 return records;
             };
             record = next;
@@ -122,12 +120,12 @@ impl<D: LaneDriver> Outbound<D> {
     fn receive_records(
         &mut self,
         slot: usize,
-        receiver: &D::Receiver,
+        reader: &Reader<D::Receiver>,
         first: Record<'_>,
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let records = self.deliver_records(slot, receiver, first, patience, sink);
+        let records = self.deliver_records(slot, reader, first, patience, sink);
         if records > 0 {
             self.counters.records_received.add(records as u64);
             self.return_message_credit_if_due(slot);
@@ -140,7 +138,7 @@ impl<D: LaneDriver> Outbound<D> {
     fn deliver_records(
         &mut self,
         slot: usize,
-        receiver: &D::Receiver,
+        reader: &Reader<D::Receiver>,
         first: Record<'_>,
         patience: Patience,
         sink: &mut dyn Sink,
@@ -150,7 +148,7 @@ impl<D: LaneDriver> Outbound<D> {
         let left = self.sessions[slot].reading.is_some() && patience == Patience::Once;
         let mut patience = if left { Patience::Waited } else { patience };
         loop {
-            match self.deliver(slot, receiver, record, &mut patience, sink) {
+            match self.deliver(slot, reader, record, &mut patience, sink) {
                 Ok(Flow::Halt) => return records,
                 Ok(Flow::Stop) => return records + 1,
                 Ok(Flow::Continue) => records += 1,
@@ -162,7 +160,7 @@ impl<D: LaneDriver> Outbound<D> {
             if records == RECORDS_PER_POLL || self.block_bytes_read >= BLOCK_BYTES_PER_POLL {
                 return records;
             }
-            let Some(next) = self.next_record(slot, receiver) else {
+            let Some(next) = self.next_record(slot, reader) else {
                 return records;
             };
             record = next;
@@ -174,7 +172,7 @@ impl<D: LaneDriver> Outbound<D> {
     fn deliver(
         &mut self,
         slot: usize,
-        receiver: &D::Receiver,
+        reader: &Reader<D::Receiver>,
         record: Record<'_>,
         patience: &mut Patience,
         sink: &mut dyn Sink,
@@ -192,26 +190,17 @@ impl<D: LaneDriver> Outbound<D> {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             if let Some(found) = found {
                 self.mark_received(slot, entry, found, entries_read == first);
-            } else if entry.kind == EntryKind::Message {
-                let bytes_max = self.sessions[slot].message_bytes_max;
-                let burst = Burst::new(record, at, entries - entries_read, bytes_max);
-                let (end, taken) = self.hand_on_burst(slot, burst, sink)?;
+            } else {
+                let unread = Entries::new(record, at, entries - entries_read);
+                let (end, taken) = self.hand_on_together(slot, reader, record, entry, unread, sink)?;
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
-                    *patience = patience.after(Verdict::HandOn);
-                    last = Last::Expected;
-                    continue;
-                }
-            }
-            if found.is_none() && matches!(entry.kind, EntryKind::Request | EntryKind::Response) {
-                if entries - entries_read >= CALLS_WORTH_A_LOOK_AHEAD {
-                    let bytes = (RECORD_HEADER_BYTES + record.len()).next_multiple_of(RECORD_ALIGN);
-                    receiver.look_ahead(self.sessions[slot].consumer.offset() + bytes);
-                }
-                let (end, taken) = self.deliver_calls(slot, record, at, entries - entries_read, sink)?;
-                if taken > 0 {
-                    (at, entries_read) = (end, entries_read + taken);
-                    last = Last::Other;
+                    if entry.kind == EntryKind::Message {
+                        *patience = patience.after(Verdict::HandOn);
+                        last = Last::Expected;
+                    } else {
+                        last = Last::Other;
+                    }
                     continue;
                 }
             }

@@ -109,7 +109,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn holdings(&self) -> Holdings {
         let mut held = Holdings::default();
         for session in &self.outbound.sessions {
-            held.calls += session.unanswered_calls;
+            held.calls += session.unanswered_calls.get();
             held.requests += session.unanswered_requests;
             held.backlog += session.backlog.len();
             held.blocks += session.borrowed_blocks;
@@ -140,7 +140,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
         self.take_events(sink);
         let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
         let mut received = 0;
-        for slot in 0..self.outbound.receivers.len() {
+        for slot in 0..self.outbound.readers.len() {
             received += self.outbound.receive(slot, Patience::Once, sink);
         }
         if received == 0 && self.outbound.ahead.is_due {

@@ -9,7 +9,7 @@ use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_B
 
 use super::ahead::Ahead;
 use super::records::RECORD_OVERHEAD;
-use super::session::{SESSIONS_MAX, Session, Stage, slot_of};
+use super::session::{Reader, SESSIONS_MAX, Session, Stage, slot_of};
 use super::{RingConfig, RingCounters};
 use crate::mail::Mail;
 use crate::trace::CallTracer;
@@ -20,7 +20,7 @@ pub struct Outbound<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
     pub sessions: Vec<Session<D::Sender>>,
     /// The reading ends, by session slot. One whose record is being read is not here.
-    pub(super) receivers: Vec<Option<D::Receiver>>,
+    pub(super) readers: Vec<Option<Reader<D::Receiver>>>,
     pub driver: D,
     pub hello: Hello,
     pub config: RingConfig,
@@ -44,7 +44,7 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         Self {
             sessions: Vec::new(),
-            receivers: Vec::new(),
+            readers: Vec::new(),
             driver,
             hello,
             config,
@@ -102,7 +102,7 @@ impl<D: LaneDriver> Outbound<D> {
         if calls.chain(sends).any(|bytes| bytes > bytes_max) {
             let why = format!("a message that waited for it is over its limit of {bytes_max} bytes");
             self.doom(slot, DownReason::Refused { why });
-        } else if session.unanswered_calls > calls_max {
+        } else if session.unanswered_calls.get() > calls_max {
             let why = format!("more calls waited for it than its limit of {calls_max}");
             self.doom(slot, DownReason::Refused { why });
         }

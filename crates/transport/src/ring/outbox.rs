@@ -26,10 +26,10 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         if payload.len() > session.message_bytes_max {
             return Err(CallRefused::TooLong { bytes: payload.len(), bytes_max: session.message_bytes_max });
         }
-        if session.unanswered_calls >= session.calls_max {
+        if session.unanswered_calls.get() >= session.calls_max {
             return Err(CallRefused::TooManyCalls { calls_max: session.calls_max });
         }
-        session.unanswered_calls += 1;
+        session.unanswered_calls.add(1);
         self.counters.calls_sent.increment();
         let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
         self.submit(slot, message, payload);
@@ -40,7 +40,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
     fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
         let Some(slot) = self.slot_of(to) else { return false };
         let session = &mut self.sessions[slot];
-        if session.unanswered_calls >= session.calls_max || !session.may_append(payload) {
+        if session.unanswered_calls.get() >= session.calls_max || !session.may_append(payload) {
             return false;
         }
         let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
@@ -48,7 +48,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         if !session.append_brief(header, payload) {
             return self.call_in_record(slot, header, payload);
         }
-        session.unanswered_calls += 1;
+        session.unanswered_calls.add(1);
         self.counters.calls_sent.increment();
         true
     }
@@ -82,7 +82,8 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
         session.backlog.retain(|waiting| {
             waiting.message.direction != Direction::Request || waiting.message.call != call.0
         });
-        session.unanswered_calls -= before - session.backlog.len();
+        let cancelled = before - session.backlog.len();
+        session.unanswered_calls.set(session.unanswered_calls.get() - cancelled);
     }
 
     /// What is in a record leaves at the end of the turn at the latest.
@@ -141,12 +142,12 @@ impl<D: LaneDriver> Outbound<D> {
     fn call_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
         if !self.tracer.is_on() && session.send_at_once(header, payload, &mut self.dirty, &self.counters) {
-            session.unanswered_calls += 1;
+            session.unanswered_calls.add(1);
             self.counters.calls_sent.increment();
             return true;
         }
         let is_sent = self.append_to_record(slot, header, payload);
-        self.sessions[slot].unanswered_calls += usize::from(is_sent);
+        self.sessions[slot].unanswered_calls.add(usize::from(is_sent));
         self.counters.calls_sent.add(u64::from(is_sent));
         is_sent
     }

@@ -21,9 +21,9 @@ impl<D: LaneDriver> Outbound<D> {
     /// It ends: the peer has to be told, too, that its records were read before it can publish more than a ring of them.
     #[inline(never)]
     pub fn learn_of_room(&mut self, slot: usize) -> bool {
-        let Some(receiver) = self.receivers.get_mut(slot).and_then(Option::take) else { return false };
-        let learned = self.take_room(slot, &receiver);
-        self.receivers[slot] = Some(receiver);
+        let Some(reader) = self.readers.get_mut(slot).and_then(Option::take) else { return false };
+        let learned = self.take_room(slot, &reader.receiver);
+        self.readers[slot] = Some(reader);
         learned.unwrap_or_else(|reason| {
             self.doom(slot, reason);
             false

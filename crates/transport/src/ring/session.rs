@@ -7,6 +7,7 @@ use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
 use super::batch::Batch;
+use crate::burst::Unanswered;
 use crate::mail::Correspondent;
 use crate::waiting::WaitingPayload;
 use crate::{DownReason, SessionId};
@@ -99,6 +100,13 @@ pub struct Reading {
     pub entries: u16,
 }
 
+/// The reading side of a session. Taken out of the transport while a record is read, so that the sink can have the rest.
+pub struct Reader<R> {
+    pub receiver: R,
+    /// As in the sending side.
+    pub unanswered: Unanswered,
+}
+
 /// The sending side of a session, and the limits that both sides agreed on.
 pub struct Session<S> {
     pub id: SessionId,
@@ -117,7 +125,7 @@ pub struct Session<S> {
     /// The record that was left in the middle.
     pub reading: Option<Reading>,
     /// Our calls that have no response yet.
-    pub unanswered_calls: usize,
+    pub unanswered_calls: Unanswered,
     /// How many there were at most when records were opened for some, not long ago.
     pub recent_calls: usize,
     /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
@@ -159,7 +167,7 @@ impl<S> Session<S> {
             mail: Correspondent::default(),
             finds: 0,
             reading: None,
-            unanswered_calls: 0,
+            unanswered_calls: Unanswered::default(),
             recent_calls: 0,
             unanswered_requests: 0,
             lent_blocks: 0,

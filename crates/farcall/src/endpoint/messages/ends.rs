@@ -1,8 +1,7 @@
 //! How sends and receives end: what the transport reports, deadlines, cancellation.
 
 use farcall_transport::{
-    Burst, CallId, DownReason, Envelope, Incoming, Kept, MessageId, Outbox, ReceiveProgress, SessionId,
-    ShortMessage,
+    CallId, DownReason, Envelope, Incoming, Kept, MessageBurst, MessageId, Outbox, ReceiveProgress, SessionId,
 };
 
 use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
@@ -34,7 +33,8 @@ impl Turn<'_, '_> {
             && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
         {
             let outcome = &Ok(Received { peer, tag, payload });
-            return events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+            return events
+                .event(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
         }
         if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
             return;
@@ -78,7 +78,10 @@ impl Turn<'_, '_> {
             }
             Completion::Event(token) => match &mut self.sinks.events {
                 Some(events) => {
-                    events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+                    events.event(
+                        &mut Context { outbox, state: self.state },
+                        Event::Received { token, outcome },
+                    );
                 }
                 None => {
                     let outcome = keep_outcome(self.state, outcome);
@@ -107,22 +110,21 @@ impl Turn<'_, '_> {
         // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.messages.handler.take() else { return };
         let received = Received { peer, tag: envelope.tag, payload };
-        handler(&mut Context { outbox, state: self.state }, received);
+        handler.message(&mut Context { outbox, state: self.state }, received);
         self.state.messages.handler.get_or_insert(handler);
     }
 
     /// Messages came, and no receive waits for any. Those behind one whose handler has asked for a message are left.
     #[inline]
-    pub fn hand_on_burst(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut Burst<'_>) {
+    pub fn hand_on_burst(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        burst: &mut MessageBurst<'_>,
+    ) {
         let peer = self.state.sessions.peer_of(session);
         let Some(mut handler) = self.state.messages.handler.take() else { return };
-        while let Some(ShortMessage { tag, payload }) = burst.take() {
-            let received = Received { peer, tag, payload: &Incoming::Borrowed(payload) };
-            handler(&mut Context { outbox, state: self.state }, received);
-            if self.state.operations.under_way(Kind::Receive) > 0 {
-                break;
-            }
-        }
+        handler.messages(outbox, self.state, peer, burst);
         self.state.counters.received.add(burst.taken() as u64);
         self.state.messages.handler.get_or_insert(handler);
     }
@@ -148,7 +150,7 @@ impl Turn<'_, '_> {
             Completion::Sent(callback) => callback.run(&mut Context { outbox, state: self.state }, outcome),
             Completion::Event(token) => match &mut self.sinks.events {
                 Some(events) => {
-                    events(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
+                    events.event(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
                 }
                 None => self.state.stored_events.push_back(StoredEvent::Sent { token, outcome }),
             },

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 
 use farcall_transport::CallId;
 
-use super::context::Context;
+use super::sinks::MessageSink;
 use super::timeout::Timeout;
 pub(super) use begin::Destinations;
 use ended::EndedAtOnce;
@@ -33,13 +33,11 @@ pub use sending::Sending;
 pub(super) use wanted::Wanted;
 pub use wanted::{AnySource, AnyTag, SourceChoice, TagChoice};
 
-/// Takes messages that no receive waits for.
-pub type MessageHandler = Box<dyn FnMut(&mut Context<'_>, Received<'_>) + Send>;
-
 /// What an endpoint knows of its messages beside their operations.
 pub struct Messages {
     pub timeout: Timeout,
-    pub handler: Option<MessageHandler>,
+    /// Takes messages that no receive waits for.
+    pub handler: Option<Box<dyn MessageSink + Send>>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
     pub ended: EndedAtOnce,
     /// The first failures of sends of which other parts are still under way.

@@ -14,8 +14,8 @@ use crate::ring::outbound::Outbound;
 use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
-    Burst, DownReason, Envelope, Incoming, MatchedBurst, MessageId, Origin, ReceiveProgress, SessionId,
-    ShortMessage, Sink,
+    DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
+    SessionId, ShortMessage, Sink,
 };
 
 impl<D: LaneDriver> Outbound<D> {
@@ -77,7 +77,7 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn hand_on_burst(
         &mut self,
         slot: usize,
-        mut burst: Burst<'_>,
+        mut burst: MessageBurst<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(usize, u16), DownReason> {
         let session = &self.sessions[slot];

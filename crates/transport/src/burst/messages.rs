@@ -1,24 +1,17 @@
-//! Short messages that came together: what a record has of them between two entries of another kind.
-//!
-//! Whoever takes a whole burst looks up what its messages have in common once, and not for each of them.
+//! Short messages that came together.
 
-use farcall_driver::{Record, Words};
+use farcall_driver::Words;
 use farcall_protocol::matching::{Source, Tag, payload_lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
+use super::entries::Entries;
 use crate::mail::Mail;
 use crate::{MessageId, Short};
 
-/// Short messages of one session, in the order in which they were sent. They lie in the ring, where they can be read once.
+/// Short messages of one session, in the order in which they were sent.
 #[derive(Clone, Copy)]
-pub struct Burst<'a> {
-    record_bytes: usize,
-    /// What was not read.
-    rest: Words<'a>,
-    /// Entries of it.
-    entries: u16,
-    /// Entries that there were at first.
-    entries_at_first: u16,
+pub struct MessageBurst<'a> {
+    entries: Entries<'a>,
     /// What the payloads of the messages that were taken count in the window of their session.
     payload_lines: u32,
     /// The most bytes of a message.
@@ -27,7 +20,7 @@ pub struct Burst<'a> {
 
 /// A burst of which each message is for the receive that waits for it, up to one that nobody waits for.
 pub struct MatchedBurst<'a, 'm> {
-    pub(crate) burst: Burst<'a>,
+    pub(crate) burst: MessageBurst<'a>,
     pub(crate) mail: &'m mut Mail,
     pub(crate) source: Source,
 }
@@ -49,38 +42,24 @@ pub struct ShortMessage<'a> {
     pub payload: &'a [u8],
 }
 
-impl<'a> Burst<'a> {
-    /// What begins with the entry at `at` and ends with the last of `entries`, or before.
+impl<'a> MessageBurst<'a> {
+    /// Those of these entries that are messages, of at most so many bytes each.
     #[inline(always)]
-    pub(crate) fn new(record: Record<'a>, at: usize, entries: u16, bytes_max: usize) -> Self {
-        Self {
-            record_bytes: record.len(),
-            rest: record.rest(at),
-            entries,
-            entries_at_first: entries,
-            payload_lines: 0,
-            bytes_max: bytes_max.min(ENTRY_LENGTH_MAX),
-        }
+    pub(crate) fn new(entries: Entries<'a>, bytes_max: usize) -> Self {
+        Self { entries, payload_lines: 0, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX) }
     }
 
-    /// The next message, and what comes behind it. The burst ends at any entry that is none, or breaks a rule: that is for
-    /// others to find out.
+    /// The next message, and what comes behind it.
     #[inline(always)]
     fn peek(&self, bytes_max: usize) -> Option<(ShortMessage<'a>, Words<'a>)> {
-        if self.entries == 0 {
-            return None;
-        }
-        let (word, rest) = self.rest.split_word()?;
-        let (tag, length) = EntryHeader::tagged_message(word, bytes_max)?;
-        let (payload, rest) = rest.split_bytes(length)?;
+        let (tag, payload, rest) = self.entries.peek(|word| EntryHeader::tagged_message(word, bytes_max))?;
         Some((ShortMessage { tag: Tag(tag), payload }, rest))
     }
 
     /// The message that was looked at is taken.
     #[inline(always)]
     fn advance(&mut self, message: ShortMessage<'_>, rest: Words<'a>) {
-        self.rest = rest;
-        self.entries -= 1;
+        self.entries.advance(rest);
         self.payload_lines += payload_lines(message.payload.len());
     }
 
@@ -101,7 +80,7 @@ impl<'a> Burst<'a> {
         self.take_matched_of(self.bytes_max, receive_for)
     }
 
-    /// As [`Burst::take_matched`] of a message of at most so many bytes.
+    /// As [`MessageBurst::take_matched`] of a message of at most so many bytes.
     #[inline(always)]
     fn take_matched_of(
         &mut self,
@@ -139,15 +118,15 @@ impl<'a> Burst<'a> {
     /// How many messages were taken.
     #[inline]
     pub fn taken(&self) -> usize {
-        usize::from(self.entries_at_first - self.entries)
+        self.entries.taken().into()
     }
 
     /// Where the next entry is, and what was taken.
     #[inline]
     pub(crate) fn end(&self) -> (usize, Taken) {
-        let messages = self.entries_at_first - self.entries;
+        let messages = self.entries.taken();
         let taken = Taken { messages, lines: u32::from(messages) + self.payload_lines };
-        (self.record_bytes - self.rest.len(), taken)
+        (self.entries.offset(), taken)
     }
 }
 

@@ -1,0 +1,173 @@
+//! What a transport reports during a turn of the poll loop, and what becomes of it.
+
+use farcall_protocol::Identity;
+use farcall_transport::{
+    CallId, DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Outbox, Outgoing,
+    RequestBurst, RequestId, ResponseBurst, SendOutcome, Service, SessionId, ShortMessage, Sink, Status, Tag,
+};
+
+use super::context::Context;
+use super::event::{Event, StoredEvent};
+use super::messages::SendError;
+use super::operations::Kind;
+use super::outcome::{CallError, outcome_of};
+use super::request::{Reply, Request};
+use super::state::State;
+use super::turn::Turn;
+
+impl Sink for Turn<'_, '_> {
+    #[inline]
+    fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
+        self.state.counters.requests.increment();
+        self.state.tracer.begin_handler(id);
+        let peer = self.state.sessions.peer_of(id.session);
+        let request = Request::new(peer, service, payload);
+        // The handler is taken out while it runs, so that it can have the rest of the state.
+        let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) else {
+            let Some(requests) = &mut self.sinks.requests else {
+                return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
+            };
+            requests.request(request, Reply::new(Context { outbox, state: self.state }, id));
+            return self.state.tracer.end_handler(id);
+        };
+        handler.request(request, Reply::new(Context { outbox, state: self.state }, id));
+        self.state.tracer.end_handler(id);
+        if let Some(slot) = self.state.handler_slot(service) {
+            *slot = Some(handler);
+        }
+    }
+
+    #[inline]
+    fn requests(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        service: Service,
+        burst: &mut RequestBurst<'_>,
+    ) {
+        let peer = self.state.sessions.peer_of(session);
+        if let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) {
+            handler.requests(outbox, self.state, peer, service, burst);
+            if let Some(slot) = self.state.handler_slot(service) {
+                *slot = Some(handler);
+            }
+        } else if let Some(requests) = &mut self.sinks.requests {
+            requests.requests(outbox, self.state, peer, service, burst);
+        }
+        self.state.counters.requests.add(burst.taken() as u64);
+    }
+
+    #[inline]
+    fn response(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        call: CallId,
+        status: Status,
+        payload: &Incoming<'_>,
+    ) {
+        let Some(token) = self.state.operations.end_posted_call(call, session) else {
+            return self.end_otherwise(outbox, session, call, status, payload);
+        };
+        self.note_answer(call, session);
+        self.report(outbox, token, &outcome_of(status, payload));
+    }
+
+    #[inline]
+    fn responses(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut ResponseBurst<'_, '_>) {
+        loop {
+            let before = burst.taken();
+            let other = match &mut self.sinks.events {
+                Some(events) => events.answers(outbox, self.state, session, burst),
+                None => burst.take_while(|_, _| false),
+            };
+            let events = burst.taken() - before - usize::from(other.is_some());
+            self.state.counters.answered.add(events as u64);
+            let Some((call, payload)) = other else { return };
+            self.response(outbox, session, call, Status::Ok, &Incoming::Borrowed(payload));
+        }
+    }
+
+    #[inline]
+    fn received(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        receive: MessageId,
+        envelope: Envelope,
+        payload: &Incoming<'_>,
+    ) {
+        self.end_receive(outbox, CallId(receive.0), envelope, payload);
+    }
+
+    #[inline]
+    fn received_at_once(&mut self, receive: MessageId, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
+        // No search for the peer: with nothing to come back to, no register has to be kept.
+        let Some(peer) = self.state.sessions.last_peer(session) else { return false };
+        let is_left = self.state.operations.leave_short(CallId(receive.0), peer, tag, payload);
+        self.state.counters.received.add(u64::from(is_left));
+        is_left
+    }
+
+    #[inline]
+    fn received_burst<'a>(
+        &mut self,
+        session: SessionId,
+        burst: &mut MatchedBurst<'a, '_>,
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let State { sessions, operations, counters, .. } = &mut *self.state;
+        let peer = sessions.last_peer(session)?;
+        let not_ended = burst.take_short_while(|receive, ShortMessage { tag, payload }| {
+            operations.leave_short_of_burst(CallId(receive.0), peer, tag, payload)
+        });
+        let ended = burst.taken() - usize::from(not_ended.is_some());
+        operations.receives_ended(ended);
+        counters.received.add(ended as u64);
+        not_ended
+    }
+
+    #[inline]
+    fn messages(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut MessageBurst<'_>) {
+        self.hand_on_burst(outbox, session, burst);
+    }
+
+    #[inline]
+    fn message(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+        self.hand_on(outbox, envelope, payload);
+    }
+
+    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
+        self.state.reported += 1;
+        self.end_part(outbox, CallId(send.0), outcome.map_err(SendError::PeerDown));
+    }
+
+    fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, peer: Identity) {
+        self.state.sessions.up(session, peer);
+        self.state.reported += 1;
+    }
+
+    fn session_down(&mut self, outbox: &mut dyn Outbox, session: SessionId, reason: &DownReason) {
+        let peer = self.state.sessions.down(session, reason);
+        self.state.counters.peers_lost.increment();
+        self.state.reported += 1;
+        for id in self.state.operations.of_session(session) {
+            match self.state.operations.kind_of(id) {
+                Some(Kind::Call) => self.fail_call(outbox, id, CallError::PeerDown(reason.clone())),
+                // Messages of the same endpoint come through any session to it.
+                Some(Kind::Receive) => match self.state.sessions.find(peer.rank, peer.endpoint) {
+                    Some(other) => self.state.operations.set_session(id, other.session),
+                    None => self.fail_receive(outbox, id, reason),
+                },
+                // The transport reports the ends of sends.
+                Some(Kind::Send) | None => {}
+            }
+        }
+        let reason = reason.clone();
+        match &mut self.sinks.events {
+            Some(events) => {
+                let mut context = Context { outbox, state: self.state };
+                events.event(&mut context, Event::PeerDown { peer, reason });
+            }
+            None => self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason }),
+        }
+    }
+}

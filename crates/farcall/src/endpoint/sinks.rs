@@ -1,0 +1,142 @@
+//! Who takes what happens during a turn: closures of the endpoint's user, behind traits.
+//!
+//! Traits and not the closures' own, because each closure gets, beside the way for a single event, request or message, a loop of
+//! its own over those that came together: what a closure does with a small one takes no longer than the calls that would lead
+//! to it.
+
+use core::mem::ManuallyDrop;
+
+use farcall_transport::{
+    CallId, Incoming, MessageBurst, Outbox, RequestBurst, ResponseBurst, Service, SessionId, ShortMessage,
+};
+
+use super::context::Context;
+use super::event::Event;
+use super::messages::Received;
+use super::operations::Kind;
+use super::outcome::Answer;
+use super::request::{Reply, Request};
+use super::sessions::Peer;
+use super::state::State;
+
+/// Who takes what happens during a turn.
+#[derive(Default)]
+pub struct Sinks<'a, 'e> {
+    pub events: Option<&'a mut (dyn EventSink + 'e)>,
+    pub requests: Option<&'a mut (dyn RequestSink + 'e)>,
+}
+
+/// Takes events as they happen.
+pub trait EventSink {
+    fn event(&mut self, context: &mut Context<'_>, event: Event<'_>);
+
+    /// Takes answers to calls that become events, up to one to another call, which is given back.
+    fn answers<'a>(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        state: &mut State,
+        session: SessionId,
+        burst: &mut ResponseBurst<'a, '_>,
+    ) -> Option<(CallId, &'a [u8])>;
+}
+
+impl<F: FnMut(&mut Context<'_>, Event<'_>)> EventSink for F {
+    #[inline]
+    fn event(&mut self, context: &mut Context<'_>, event: Event<'_>) {
+        self(context, event);
+    }
+
+    fn answers<'a>(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        state: &mut State,
+        session: SessionId,
+        burst: &mut ResponseBurst<'a, '_>,
+    ) -> Option<(CallId, &'a [u8])> {
+        let context = &mut Context { outbox, state };
+        burst.take_while(|call, payload| {
+            let Some(token) = context.state.operations.end_posted_call(call, session) else { return false };
+            let payload = borrowed(payload);
+            let outcome = ManuallyDrop::new(Ok(Answer { payload: &payload }));
+            self(context, Event::Completed { token, outcome: &outcome });
+            true
+        })
+    }
+}
+
+/// Serves requests: those for one service, or those for services that have no handler.
+pub trait RequestSink {
+    fn request(&mut self, request: Request<'_>, reply: Reply<'_>);
+
+    fn requests(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        state: &mut State,
+        peer: Peer,
+        service: Service,
+        burst: &mut RequestBurst<'_>,
+    );
+}
+
+impl<F: FnMut(Request<'_>, Reply<'_>)> RequestSink for F {
+    #[inline]
+    fn request(&mut self, request: Request<'_>, reply: Reply<'_>) {
+        self(request, reply);
+    }
+
+    fn requests(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        state: &mut State,
+        peer: Peer,
+        service: Service,
+        burst: &mut RequestBurst<'_>,
+    ) {
+        burst.for_each(|id, payload| {
+            let payload = borrowed(payload);
+            self(Request::new(peer, service, &payload), Reply::new(Context { outbox, state }, id));
+        });
+    }
+}
+
+/// Takes messages that no receive waits for.
+pub trait MessageSink {
+    fn message(&mut self, context: &mut Context<'_>, message: Received<'_>);
+
+    /// Takes messages up to one upon which a receive was posted: that may be for the next.
+    fn messages(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        state: &mut State,
+        peer: Peer,
+        burst: &mut MessageBurst<'_>,
+    );
+}
+
+impl<F: FnMut(&mut Context<'_>, Received<'_>)> MessageSink for F {
+    #[inline]
+    fn message(&mut self, context: &mut Context<'_>, message: Received<'_>) {
+        self(context, message);
+    }
+
+    fn messages(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        state: &mut State,
+        peer: Peer,
+        burst: &mut MessageBurst<'_>,
+    ) {
+        while let Some(ShortMessage { tag, payload }) = burst.take() {
+            self(&mut Context { outbox, state }, Received { peer, tag, payload: &borrowed(payload) });
+            if state.operations.under_way(Kind::Receive) > 0 {
+                break;
+            }
+        }
+    }
+}
+
+/// Borrowed bytes, and answers of them, have nothing that would have to be dropped, which the compiler does not see.
+#[inline(always)]
+fn borrowed(payload: &[u8]) -> ManuallyDrop<Incoming<'_>> {
+    ManuallyDrop::new(Incoming::Borrowed(payload))
+}

@@ -1,0 +1,107 @@
+//! How a call begins.
+
+use core::time::Duration;
+
+use farcall_transport::trace::event;
+use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service};
+
+use super::MESSAGES;
+use super::ending::Ending;
+use super::operations::{Completion, OPERATIONS_MAX};
+use super::outcome::CallError;
+use super::sessions::Peer;
+use super::state::State;
+
+/// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be moved
+/// through memory several times.
+#[inline(always)]
+pub fn start(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    payload: Outgoing<'_>,
+    timeout: Option<Duration>,
+    ending: impl Ending,
+) -> Result<CallId, CallError> {
+    match payload.into_slice() {
+        Ok(bytes) => {
+            let call = begin(state, peer, service, timeout, ending)?;
+            if outbox.call_at_once(peer.session, call, service, bytes) {
+                state.counters.calls.increment();
+                return Ok(call);
+            }
+            send(outbox, state, peer, service, call, Outgoing::Slice(bytes))
+        }
+        Err(payload) => start_other(outbox, state, peer, service, payload, timeout, ending),
+    }
+}
+
+/// As [`start`], for what is not borrowed bytes.
+#[inline(never)]
+fn start_other(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    payload: Outgoing<'_>,
+    timeout: Option<Duration>,
+    ending: impl Ending,
+) -> Result<CallId, CallError> {
+    let call = begin(state, peer, service, timeout, ending)?;
+    send(outbox, state, peer, service, call, payload)
+}
+
+/// Adds the operation.
+#[inline(always)]
+fn begin(
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    timeout: Option<Duration>,
+    ending: impl Ending,
+) -> Result<CallId, CallError> {
+    if service == MESSAGES {
+        return Err(CallError::UnknownService);
+    }
+    let begun = state.tracer.begin();
+    let deadline = state.call_timeout.deadline(state.now, timeout);
+    let call = ending
+        .add_to(&mut state.operations, peer.session, deadline)
+        .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
+    if let Some(begun) = begun {
+        state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
+    }
+    Ok(call)
+}
+
+/// Sends the request of an operation.
+#[inline(never)]
+fn send(
+    outbox: &mut dyn Outbox,
+    state: &mut State,
+    peer: Peer,
+    service: Service,
+    call: CallId,
+    payload: Outgoing<'_>,
+) -> Result<CallId, CallError> {
+    match outbox.call(peer.session, call, service, payload) {
+        Ok(()) => {
+            state.counters.calls.increment();
+            Ok(call)
+        }
+        Err(refused) => Err(not_sent(state, peer, call, refused)),
+    }
+}
+
+#[cold]
+fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
+    let was_future = matches!(state.operations.cancel(call), Some((_, Completion::Future(_))));
+    if was_future {
+        state.operations.abandon(call);
+    }
+    match (refused, state.sessions.reason_of(peer.session)) {
+        (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),
+        (refused, _) => CallError::NotSent(refused),
+    }
+}

@@ -1,0 +1,38 @@
+//! The calls of a session that wait for their responses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many of our calls have no response yet. Shared, because calls are made while a burst of responses is taken.
+#[derive(Clone, Default)]
+pub(crate) struct Unanswered(Arc<AtomicUsize>);
+
+impl Unanswered {
+    #[inline(always)]
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Not a step of the processor's that would be atomic: all who change it are in one thread.
+    #[inline(always)]
+    pub fn set(&self, calls: usize) {
+        self.0.store(calls, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub fn add(&self, calls: usize) {
+        self.set(self.get() + calls);
+    }
+
+    /// There is a response for one of them; false when there are none.
+    #[inline(always)]
+    pub fn take_one(&self) -> bool {
+        match self.get().checked_sub(1) {
+            Some(left) => {
+                self.set(left);
+                true
+            }
+            None => false,
+        }
+    }
+}
