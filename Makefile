@@ -35,6 +35,13 @@ run: build ## Measures round trips on this machine over every transport that it 
 bench: build ## Measures farcall against the limits of this machine
 	$(FARCALL) compare --limit
 
+.PHONY: bench-bare
+bench-bare: build ## Measures what deadlines and counters cost, beside a build without them
+	RUSTFLAGS="--cfg farcall_bare" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/bare \
+		cargo build --release --locked -p farcall-cli
+	$(FARCALL) compare --program $(CARGO_TARGET_DIR)/bare/release/farcall --within 2 \
+		--rows echo100,callRate8,messageRate8.futures --blocks 40 --patience 0.3
+
 .PHONY: bench-rdma
 bench-rdma: build ## Measures RDMA beside perftest, in a virtual machine with Soft-RoCE devices
 	scripts/bench-rdma

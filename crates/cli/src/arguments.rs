@@ -32,9 +32,16 @@ pub use tune::{
     TuneAction,
 };
 
+/// A bare build says so: none of its calls ends by its deadline.
+const VERSION: &str = if cfg!(farcall_bare) {
+    concat!(env!("CARGO_PKG_VERSION"), " (bare: without deadlines and counters)")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
-#[command(name = "farcall", version, about, disable_help_subcommand = true)]
+#[command(name = "farcall", version = VERSION, about, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -211,6 +218,13 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         || format!("`{text}` is not a number of seconds above 0 and up to {SECONDS_MAX}, such as 10 or 0.5");
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     if seconds > 0.0 && seconds <= SECONDS_MAX { Ok(Duration::from_secs_f64(seconds)) } else { Err(wrong()) }
+}
+
+/// A positive number of percent, of at most a hundred.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is not a number of percent above 0 and up to 100, such as 2 or 0.5");
+    let percent: f64 = text.parse().map_err(|_| wrong())?;
+    if percent > 0.0 && percent <= 100.0 { Ok(percent) } else { Err(wrong()) }
 }
 
 #[cfg(test)]

@@ -145,6 +145,23 @@ fn a_call_reads_as_many_objects_as_fit_into_its_answer() {
 }
 
 #[test]
+fn two_builds_are_compared_in_the_rows_of_the_limits() {
+    let other = env!("CARGO_BIN_EXE_farcall");
+    let rows = "echo100,messageRate8.futures,read100";
+    let asked = ["compare", "--program", other, "--within", "2", "--rows", rows, "--blocks", "1", "--json", "-"];
+    let found = records(&asked);
+    for row in ["echo100", "messageRate8.futures", "read100"] {
+        let records: Vec<_> = found.iter().filter(|record| record["name"] == row).collect();
+        assert!(!records.is_empty(), "{row} is missing");
+        for record in records {
+            assert_eq!((&record["test"], &record["budget"]["ratio_within"]), (&"build".into(), &0.02.into()));
+            assert!(record["other"].as_f64() > Some(0.0), "{record}");
+            assert!(record["description"].as_str().is_some_and(|what| what.ends_with(" / the other build")));
+        }
+    }
+}
+
+#[test]
 fn a_comparison_has_a_record_for_each_row() {
     let found =
         records(&["compare", "--limit", "--blocks", "1", "--seconds-per-block", "0.1", "--json", "-"]);

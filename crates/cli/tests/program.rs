@@ -82,6 +82,15 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             "farcall: --rows: there is no row `call`; choose from bulk1M, bulk256K, bulk64K, callRate8, echo100, \
              echo100.bursts, loaned1M, messageRate8.futures, messageRate8.handler, pingPong100K, pingPong10K, pingPong1M, read100",
         ),
+        (
+            &["compare", "--program", "/nonexistent/farcall"],
+            "farcall: --program: /nonexistent/farcall: No such file or directory (os error 2)",
+        ),
+        (&["compare", "--program", "/proc"], "farcall: --program: /proc is no program: it must be another build of farcall"),
+        (
+            &["compare", "--program", "/bin/true", "--within", "0"],
+            "farcall: --within: `0` is not a number of percent above 0 and up to 100, such as 2 or 0.5",
+        ),
         (&["stat", "self"], "farcall: PID: `self` is not a whole number from 1 to 2147483647"),
     ];
     for (arguments, expected) in cases {
@@ -100,6 +109,9 @@ fn an_unknown_transport_is_answered_with_those_that_exist() {
 
 #[test]
 fn a_failure_gets_one_sentence_and_status_1() {
+    let found = sentence(&["compare", "--program", "/bin/true", "--rows", "callRate8", "--blocks", "1"], 1);
+    assert!(found.contains(" failed: its process ended without a report"), "{found}");
+    assert!(found.contains("true)"), "it says which program: {found}");
     let own_parent_has_no_counters = std::process::id().to_string();
     let found = sentence(&["stat", &own_parent_has_no_counters], 1);
     assert_eq!(found, format!("farcall: process {own_parent_has_no_counters} has no farcall counters"));

@@ -10,8 +10,11 @@ use farcall_limit::{
     UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, crowding, ping_pong, udp_ping_pong,
 };
 
-use crate::exchange::{Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_with};
+use crate::exchange::{
+    Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_by, run_with,
+};
 use crate::msgrate::MessageRateError;
+use crate::program::Program;
 use crate::regime::Standing;
 
 /// Why something could not be measured.
@@ -102,6 +105,15 @@ impl Bench {
     /// Measures an exchange between processes.
     pub fn exchange(&self, exchange: &Exchange) -> Result<ExchangeResult, BenchError> {
         Ok(run(exchange, &self.placement)?)
+    }
+
+    /// As [`Bench::exchange`], between processes of that program.
+    pub(crate) fn exchange_by(
+        &self,
+        program: &Program,
+        exchange: &Exchange,
+    ) -> Result<ExchangeResult, BenchError> {
+        Ok(run_by(program, exchange, Instruments::default(), &self.placement)?)
     }
 
     /// As [`Bench::exchange`], with something beside the exchange.

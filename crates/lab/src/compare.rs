@@ -1,4 +1,5 @@
-//! farcall against what the machine can do: the rows of the performance budget that rest on a limit.
+//! farcall against what the machine can do: the rows of the performance budget that rest on a limit. Or one build of farcall against
+//! another, in the same rows.
 //!
 //! Each row has two arms. In every block of a row both run once, in random order, between two looks at how far the cores are
 //! apart and whether somebody else uses them; the row's figure is the ratio of the medians of the blocks in one regime, with its
@@ -15,11 +16,12 @@ use farcall::parameters::Settings;
 use crate::bench::{Bench, BenchError};
 use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
+use crate::program::Program;
 use crate::record::Unit;
 use crate::regime::{Regime, Standing, regime_between};
 use arm::Arm;
 
-pub use rows::{Budget, Row, rows};
+pub use rows::{Budget, Row, rows, rows_of_builds};
 pub use verdict::Verdict;
 
 /// How many blocks are tried for each one that is to be kept, while the cores move or others come and go.
@@ -32,6 +34,8 @@ pub struct Comparison {
     pub assignments: Vec<String>,
     /// The same, checked.
     pub settings: Settings,
+    /// Another build of this program, to be compared with instead of the limits.
+    pub program: Option<Program>,
     /// Blocks of each row.
     pub blocks: usize,
     /// How long each arm runs in a block.

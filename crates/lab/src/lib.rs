@@ -16,6 +16,7 @@ pub mod little;
 pub mod msgrate;
 pub mod page;
 pub mod peers;
+pub mod program;
 pub mod published;
 pub mod random;
 pub mod record;

@@ -1,11 +1,12 @@
 //! The grammar of `farcall compare`.
 
 use core::time::Duration;
+use std::path::PathBuf;
 
 use clap::Args;
 use farcall_lab::units::Size;
 
-use super::{Output, Recording, Tuning, parse_seconds, whole_number};
+use super::{Output, Recording, Tuning, parse_percent, parse_seconds, whole_number};
 
 /// `farcall compare`.
 #[derive(Debug, Args)]
@@ -19,6 +20,12 @@ pub struct Compare {
     /// Compares with programs of others: all, or families such as ucx,netpipe,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub peers: Vec<String>,
+    /// Compares with another build of this program, instead of with the limits
+    #[arg(long, value_name = "PATH", conflicts_with = "limit")]
+    pub program: Option<PathBuf>,
+    /// Calls it a missed budget when the other build differs by more percent than this, either way [default: has no budget]
+    #[arg(long, value_name = "PERCENT", requires = "program", value_parser = parse_percent)]
+    pub within: Option<f64>,
     /// Lengths of messages, and of the objects of stores, that peers are compared at [default: 8,1K,10K,100K,1M]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
@@ -46,7 +53,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Whether the limits are compared with.
+    /// Whether the limits, or another build, are compared with.
     pub fn has_limits(&self) -> bool {
         self.asks_for_limits() || self.peers.is_empty()
     }
@@ -57,6 +64,6 @@ impl Compare {
     }
 
     fn asks_for_limits(&self) -> bool {
-        self.limit || !self.rows.is_empty()
+        self.limit || self.program.is_some() || !self.rows.is_empty()
     }
 }

@@ -5,7 +5,8 @@ mod peers;
 
 use comfy_table::{Table, presets::NOTHING};
 use farcall_lab::bench::Bench;
-use farcall_lab::compare::{Budget, Comparison, Row as BudgetRow, RowOutcome, RowRun, rows};
+use farcall_lab::compare::{Budget, Comparison, Row as BudgetRow, RowOutcome, RowRun, rows, rows_of_builds};
+use farcall_lab::program::{Program, ProgramError};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Map, Value, json};
@@ -23,12 +24,13 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
     let comparison = Comparison {
         assignments,
         settings,
+        program: compare.program.as_deref().map(Program::other).transpose().map_err(not_a_program)?,
         blocks: compare.blocks as usize,
         arm_lasting: compare.seconds_per_block,
         patience: compare.patience.unwrap_or_default(),
         seed: compare.tuning.seed,
     };
-    let rows = if compare.has_limits() { choose_rows(&compare.rows)? } else { Vec::new() };
+    let rows = if compare.has_limits() { choose_rows(compare)? } else { Vec::new() };
     let report = Report::open(compare.output.json.as_ref())?;
     let mut report = report.keep(&compare.recording, &compare.tuning, &comparison.assignments)?;
     let bench = Bench::new().map_err(Failure::run)?;
@@ -42,9 +44,17 @@ pub fn run(compare: &Compare) -> Result<(), Failure> {
     report.end()
 }
 
-/// The rows of these names, whatever their transport; all when there are none.
-fn choose_rows(names: &[String]) -> Result<Vec<BudgetRow>, Failure> {
-    let mut chosen = rows();
+fn not_a_program(error: ProgramError) -> Failure {
+    Failure::Usage(format!("--program: {error}"))
+}
+
+/// The rows of the names that are asked for, whatever their transport; all when there are none.
+fn choose_rows(compare: &Compare) -> Result<Vec<BudgetRow>, Failure> {
+    let names = &compare.rows;
+    let mut chosen = match compare.program {
+        Some(_) => rows_of_builds(compare.within.map(|percent| percent / 100.0)),
+        None => rows(),
+    };
     if let Some(name) = names.iter().find(|&name| chosen.iter().all(|row| row.name() != *name)) {
         let mut known: Vec<String> = chosen.iter().map(BudgetRow::name).collect();
         known.sort();
@@ -63,7 +73,7 @@ fn measure(
     quiet: bool,
 ) -> Result<Vec<RowRun>, Failure> {
     let progress = Progress::new(rows.len() * comparison.blocks, quiet);
-    progress.begin("limits");
+    progress.begin("rows");
     let prepared = rows.into_iter().map(|row| RowRun::new(row, comparison, bench));
     let mut runs = prepared.collect::<Result<Vec<_>, _>>().map_err(Failure::run)?;
     while runs.iter().any(|run| !run.is_complete()) {
@@ -148,6 +158,7 @@ fn budget_words(budget: Budget, unit: &Unit) -> String {
         Budget::RatioAtMost(ratio) => format!("<= {ratio}"),
         Budget::RatioAtLeast(ratio) => format!(">= {ratio}"),
         Budget::FigureAtLeast(figure) => format!(">= {}", readable(figure, unit)),
+        Budget::RatioWithin(fraction) => format!("within {:.1} %", 100.0 * fraction),
         Budget::ExcessAtMost(excess) => format!("<= other + {}", readable(excess, unit)),
     }
 }
@@ -160,6 +171,7 @@ fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
         Some(Budget::RatioAtMost(ratio)) => json!({ "ratio_at_most": ratio }),
         Some(Budget::RatioAtLeast(ratio)) => json!({ "ratio_at_least": ratio }),
         Some(Budget::FigureAtLeast(figure)) => json!({ "value_at_least": figure }),
+        Some(Budget::RatioWithin(fraction)) => json!({ "ratio_within": fraction }),
         Some(Budget::ExcessAtMost(excess)) => json!({ "excess_at_most": excess }),
         None => Value::Null,
     };
@@ -177,7 +189,7 @@ fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
     Record {
         schema: SCHEMA,
         command: "compare",
-        test: "limit".to_owned(),
+        test: row.test().to_owned(),
         transport: row.transport().name().to_owned(),
         name: row.name(),
         value: outcome.farcall,

@@ -66,9 +66,16 @@ impl Core {
     #[inline]
     fn read_clock(&mut self) {
         self.settle_deadlines();
-        self.polls_until_clock = self.polls_per_clock_reading;
+        self.polls_until_clock = self.polls_until_next_reading();
         self.state.counters.polls.add(u64::from(self.polls_per_clock_reading));
         self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
+    }
+
+    /// Where nothing but deadlines needs the clock, a bare build, which has none, does not read it.
+    #[inline]
+    fn polls_until_next_reading(&self) -> u32 {
+        let only_for_deadlines = self.polls_per_clock_reading > 1;
+        if cfg!(farcall_bare) && only_for_deadlines { u32::MAX } else { self.polls_per_clock_reading }
     }
 
     /// Says how many operations ended because their deadline has passed.

@@ -2,7 +2,8 @@
 //!
 //! A slot's number and generation together are the call's number on the wire, so a late answer to an operation that
 //! has ended meets another generation and is dropped. Deadlines cost an addition and a comparison an operation: the
-//! slab remembers the earliest deadline it has seen and looks through all slots only when that one has passed.
+//! slab remembers the earliest deadline it has seen and looks through all slots only when that one has passed. A bare build
+//! (`--cfg farcall_bare`) has no deadlines, so that it can be measured what they cost.
 
 mod deadlines;
 mod messages;
@@ -123,6 +124,22 @@ impl Operations {
             self.grow()?;
         }
         let index = self.first_vacant as u16;
+        if !cfg!(farcall_bare) {
+            self.keep_deadline(index, deadline);
+        }
+        self.under_way[kind as usize] += 1;
+        let slot = &mut self.slots[usize::from(index)];
+        self.first_vacant = slot.number;
+        (slot.kind, slot.stage) = (kind, stage);
+        slot.session = session;
+        if !cfg!(farcall_bare) {
+            (slot.deadline, slot.clock_reading) = (deadline, self.clock_reading);
+        }
+        Some((index, slot))
+    }
+
+    #[inline(always)]
+    fn keep_deadline(&mut self, index: u16, deadline: Instant) {
         if deadline < self.earliest_deadline {
             self.earliest_deadline = deadline;
         }
@@ -130,12 +147,6 @@ impl Operations {
             *place = index;
             self.added += 1;
         }
-        self.under_way[kind as usize] += 1;
-        let slot = &mut self.slots[usize::from(index)];
-        self.first_vacant = slot.number;
-        (slot.kind, slot.stage) = (kind, stage);
-        (slot.session, slot.deadline, slot.clock_reading) = (session, deadline, self.clock_reading);
-        Some((index, slot))
     }
 
     /// Adds a slot, which is vacant.

@@ -7,6 +7,7 @@ use super::worker::{BENCHKV_WORKER_COMMAND, OVERHEAD_MAX};
 use super::{BenchKv, Job};
 use crate::bench::{Bench, BenchError};
 use crate::exchange::{Workers, run_workers};
+use crate::program::Program;
 
 /// Runs the benchmark; gives a result for each run.
 pub fn run(bench: &BenchKv, on: &Bench) -> Result<Vec<BenchKvResult>, BenchError> {
@@ -18,6 +19,7 @@ pub fn run(bench: &BenchKv, on: &Bench) -> Result<Vec<BenchKvResult>, BenchError
         shares_cores: placement.is_shared_by(bench.ranks + clients),
     };
     let reports: Vec<WorkerReport> = run_workers(&Workers {
+        program: Program::THIS,
         command: BENCHKV_WORKER_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &bench.transport,

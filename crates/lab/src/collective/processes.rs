@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::root::OPERATION_MAX;
 use super::{Member, OperationTime, Plan, Root, Schedule};
 use crate::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, pass, report_on, run_workers};
+use crate::program::Program;
 use crate::trace::HostTrace;
 
 /// The argument that makes the program a rank; the next one is its job.
@@ -58,6 +59,7 @@ pub fn run(
         Job { plan: plan.clone(), transport: transport.name().to_owned(), assignments: assignments.to_vec() };
     let cores = allowed_cores()?;
     let reports: Vec<ProcessesRun> = run_workers(&Workers {
+        program: Program::THIS,
         command: RANK_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: transport.name(),

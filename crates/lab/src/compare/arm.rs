@@ -6,13 +6,14 @@ use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream};
 use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::exchange::{Exchange, ExchangeResult};
 use crate::msgrate::{self, MessageRate};
+use crate::program::Program;
 
 /// One side of a comparison.
 pub(super) enum Arm {
     /// farcall between processes.
-    Exchange { exchange: Exchange, figure: Figure },
+    Exchange { program: Program, exchange: Exchange, figure: Figure },
     /// Messages of farcall from process to process, a second.
-    Messages(MessageRate),
+    Messages { program: Program, rate: MessageRate },
     /// The round trip of a bare loop.
     RoundTrip { limit: RoundTripLimit, effort: Effort },
     /// The bandwidth of a bare loop.
@@ -36,9 +37,11 @@ impl Arm {
     /// Runs it once and returns its figure.
     pub(super) fn measure(&self, bench: &Bench) -> Result<f64, BenchError> {
         Ok(match self {
-            Self::Exchange { exchange, figure } => figure.of(exchange, &bench.exchange(exchange)?)?,
-            Self::Messages(rate) => {
-                let result = msgrate::run(rate)?;
+            Self::Exchange { program, exchange, figure } => {
+                figure.of(exchange, &bench.exchange_by(program, exchange)?)?
+            }
+            Self::Messages { program, rate } => {
+                let result = msgrate::run_by(program, rate)?;
                 result.messages as f64 / result.elapsed.as_secs_f64()
             }
             Self::RoundTrip { limit, effort } => limit.measure(bench, *effort)?.median_nanos,

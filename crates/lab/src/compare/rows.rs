@@ -1,16 +1,15 @@
 //! The rows of the performance budget that this machine can judge by itself.
 
 mod arms;
+mod words;
 
 use farcall::TransportKind;
 use farcall_limit::UdpCalls;
 
 use super::verdict::Verdict;
 use crate::bootstrap::{Ratio, ratio_of_medians};
-use crate::echo::REQUEST_BYTES;
 use crate::msgrate::Mode;
 use crate::record::Unit;
-use crate::units::Size;
 
 /// Length of the response of the short echo, in bytes.
 const SHORT_BYTES: usize = 100;
@@ -60,6 +59,8 @@ pub enum Budget {
     FigureAtLeast(f64),
     /// It is over the other by at most this, in the row's unit.
     ExcessAtMost(f64),
+    /// Its ratio to the other, and that of the other to it, are at most one and this.
+    RatioWithin(f64),
 }
 
 /// A line of the comparison.
@@ -68,11 +69,21 @@ pub struct Row {
     transport: TransportKind,
     kind: Kind,
     budget: Option<Budget>,
+    beside: Beside,
+}
+
+/// What farcall's figure stands beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    /// A limit.
+    Limit,
+    /// The same figure of another build.
+    Program,
 }
 
 /// The rows for the transports that are here.
 pub fn rows() -> Vec<Row> {
-    let row = |transport, kind, budget| Row { transport, kind, budget };
+    let row = |transport, kind, budget| Row { transport, kind, budget, beside: Beside::Limit };
     let of_memory = |transport| {
         vec![
             row(transport, Kind::Echo, Some(Budget::RatioAtMost(1.25))),
@@ -101,50 +112,25 @@ pub fn rows() -> Vec<Row> {
     TransportKind::ALL.iter().flat_map(rows_of).collect()
 }
 
+/// The same rows for a comparison with another build, which may differ by the fraction `within`, if it is asked whether it
+/// does; those that differ only in the limit are one.
+pub fn rows_of_builds(within: Option<f64>) -> Vec<Row> {
+    let budget = within.map(Budget::RatioWithin);
+    let rows = rows().into_iter().filter(|row| !matches!(row.kind, Kind::EchoBeside(_)));
+    rows.map(|row| Row { budget, beside: Beside::Program, ..row }).collect()
+}
+
 impl Row {
     /// The transport that is judged.
     pub fn transport(&self) -> TransportKind {
         self.transport
     }
 
-    /// A short name, unique for the transport.
-    pub fn name(&self) -> String {
-        match self.kind {
-            Kind::Echo => format!("echo{}", Size(SHORT_BYTES)),
-            Kind::EchoBeside(_) => format!("echo{}.bursts", Size(SHORT_BYTES)),
-            Kind::CallRate => format!("callRate{}", Size(RATE_BYTES)),
-            Kind::MessageRate(mode) => format!("messageRate{}.{mode}", Size(RATE_BYTES)),
-            Kind::StoreRead => format!("read{}", Size(SHORT_BYTES)),
-            Kind::Loaned(bytes) => format!("loaned{}", Size(bytes)),
-            Kind::PingPong(bytes) => format!("pingPong{}", Size(bytes)),
-            Kind::Bulk(bytes) => format!("bulk{}", Size(bytes)),
-        }
-    }
-
-    /// What is compared with what.
-    pub fn description(&self) -> String {
-        match self.kind {
-            Kind::Echo => format!("median of {REQUEST_BYTES} B there, {SHORT_BYTES} B back / bare loop"),
-            Kind::EchoBeside(_) => {
-                format!(
-                    "median of {REQUEST_BYTES} B there, {SHORT_BYTES} B back / bare sendmmsg and recvmmsg"
-                )
-            }
-            Kind::CallRate => format!("calls of {RATE_BYTES} B each way, {RATE_WINDOW} under way"),
-            Kind::MessageRate(Mode::Handler) => {
-                format!("messages of {RATE_BYTES} B one way, to a handler / bare ring")
-            }
-            Kind::MessageRate(mode) => {
-                format!("messages of {RATE_BYTES} B one way, matched, {MESSAGES_WINDOW} {mode} / bare ring")
-            }
-            Kind::StoreRead => format!("median read of {SHORT_BYTES} B by a key of 30 B / echo of as many"),
-            Kind::Loaned(bytes) => {
-                format!("median with a loaned response of {}, untouched / of {SHORT_BYTES} B", Size(bytes))
-            }
-            Kind::PingPong(bytes) => {
-                format!("median of {} each way, copied in and out / bare loop", Size(bytes))
-            }
-            Kind::Bulk(bytes) => format!("requests of {}, copied in, read in place / bare loop", Size(bytes)),
+    /// What kind of comparison it is, in records.
+    pub fn test(&self) -> &'static str {
+        match self.beside {
+            Beside::Limit => "limit",
+            Beside::Program => "build",
         }
     }
 
@@ -214,11 +200,24 @@ mod tests {
     }
 
     #[test]
+    fn builds_are_compared_by_figures_of_their_own() {
+        let rows = rows_of_builds(Some(0.02));
+        let echoes: Vec<_> = rows.iter().filter(|row| row.name().starts_with("echo100")).collect();
+        assert!(echoes.iter().all(|row| row.description().ends_with("100 B back / the other build")));
+        let mut transports: Vec<_> = echoes.iter().map(|row| row.transport().name()).collect();
+        transports.dedup();
+        assert_eq!(transports.len(), echoes.len(), "one echo for each transport");
+        assert!(rows.iter().all(|row| row.budget() == Some(Budget::RatioWithin(0.02))));
+        assert!(rows_of_builds(None).iter().all(|row| row.budget().is_none()));
+    }
+
+    #[test]
     fn an_excess_is_taken_block_by_block() {
         let row = Row {
             transport: TransportKind::RingShm,
             kind: Kind::StoreRead,
             budget: Some(Budget::ExcessAtMost(60.0)),
+            beside: Beside::Limit,
         };
         // All blocks differ by 50, though the medians of either side move by hundreds.
         let pairs: Vec<(f64, f64)> =
@@ -232,7 +231,8 @@ mod tests {
     #[test]
     fn the_window_of_a_bulk_stream_is_bounded() {
         let window = |bytes| {
-            Row { transport: TransportKind::RingShm, kind: Kind::Bulk(bytes), budget: None }.in_flight()
+            let kind = Kind::Bulk(bytes);
+            Row { transport: TransportKind::RingShm, kind, budget: None, beside: Beside::Limit }.in_flight()
         };
         assert_eq!((window(1 << 10), window(1 << 20), window(1 << 24)), (64, 4, 2));
     }

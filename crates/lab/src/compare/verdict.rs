@@ -25,6 +25,10 @@ impl Verdict {
         let (met, missed) = match budget {
             Budget::RatioAtMost(limit) | Budget::ExcessAtMost(limit) => (high <= limit, low > limit),
             Budget::RatioAtLeast(limit) | Budget::FigureAtLeast(limit) => (low >= limit, high < limit),
+            Budget::RatioWithin(fraction) => {
+                let (least, most) = (1.0 / (1.0 + fraction), 1.0 + fraction);
+                (least <= low && high <= most, high < least || most < low)
+            }
         };
         match (met, missed) {
             (true, _) => Self::Met,
@@ -63,6 +67,14 @@ mod tests {
         assert_eq!(judge(least, Some((0.9, 1.0))), Verdict::Met);
         assert_eq!(judge(least, Some((0.8, 1.0))), Verdict::Undecided);
         assert_eq!(judge(least, Some((0.7, 0.8))), Verdict::Missed);
+        let same = Budget::RatioWithin(0.02);
+        assert_eq!(judge(same, Some((0.985, 1.015))), Verdict::Met);
+        assert_eq!(judge(same, Some((0.985, 1.025))), Verdict::Undecided);
+        assert_eq!(judge(same, Some((0.97, 1.0))), Verdict::Undecided);
+        assert_eq!(
+            (judge(same, Some((1.03, 1.1))), judge(same, Some((0.9, 0.97)))),
+            (Verdict::Missed, Verdict::Missed)
+        );
         let excess = Budget::ExcessAtMost(60.0);
         assert_eq!(judge(excess, Some((-5.0, 60.0))), Verdict::Met);
         assert_eq!(judge(excess, Some((50.0, 70.0))), Verdict::Undecided);

@@ -16,6 +16,7 @@ use super::instruments::Instruments;
 use super::report::{Found, put_together};
 use super::worker::{OVERHEAD_MAX, WORKER_COMMAND};
 use super::{Exchange, ExchangeResult, Job};
+use crate::program::Program;
 
 /// On which cores the processes run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +94,9 @@ pub enum ExchangeError {
     },
 }
 
-/// Processes of this program that work together, and what each of them is told.
+/// Processes of a program that work together, and what each of them is told.
 pub(crate) struct Workers<'a> {
+    pub(crate) program: Program,
     /// The argument that makes the program such a worker.
     pub(crate) command: &'static str,
     /// What it is told.
@@ -123,9 +125,20 @@ pub fn run_with(
     instruments: Instruments,
     placement: &Placement,
 ) -> Result<ExchangeResult, ExchangeError> {
+    run_by(&Program::THIS, exchange, instruments, placement)
+}
+
+/// As [`run_with`], between processes of that program.
+pub(crate) fn run_by(
+    program: &Program,
+    exchange: &Exchange,
+    instruments: Instruments,
+    placement: &Placement,
+) -> Result<ExchangeResult, ExchangeError> {
     let shares_cores = placement.is_shared(exchange);
     let job = Job { exchange: exchange.clone(), instruments, shares_cores };
     let found: Vec<Found> = run_workers(&Workers {
+        program: program.clone(),
         command: WORKER_COMMAND,
         job: serde_json::to_string(&job).expect("a job is JSON"),
         transport: &exchange.transport,
@@ -152,9 +165,9 @@ pub(crate) fn run_workers<T: DeserializeOwned>(workers: &Workers<'_>) -> Result<
     await_reports(workers, &reports)
 }
 
-/// This program as a worker.
+/// The program as a worker.
 fn plan(workers: &Workers<'_>, rank: u32, core: Core) -> ChildPlan {
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(workers.program.path());
     command.args([workers.command, &workers.job]).stdin(Stdio::null()).stdout(Stdio::piped());
     // Where reports are written, UCX would otherwise write its messages.
     command.env("UCX_LOG_FILE", "stderr");
@@ -202,10 +215,11 @@ impl Workers<'_> {
     }
 
     fn role(&self, rank: usize) -> String {
+        let program = self.program.suffix();
         match rank.checked_sub(self.servers) {
-            _ if self.servers == 0 => format!("rank {rank}"),
-            None => format!("server {rank}"),
-            Some(client) => format!("client {client}"),
+            _ if self.servers == 0 => format!("rank {rank}{program}"),
+            None => format!("server {rank}{program}"),
+            Some(client) => format!("client {client}{program}"),
         }
     }
 }
@@ -238,6 +252,7 @@ mod tests {
         let (sender, reports) = channel();
         sender.send((1, String::new())).expect("the receiver is there");
         let workers = Workers {
+            program: Program::THIS,
             command: WORKER_COMMAND,
             job: String::new(),
             transport: "ring+shm",

@@ -24,7 +24,7 @@ use farcall::Service;
 use serde::{Deserialize, Serialize};
 
 pub use cluster::{ExchangeError, Placement, run, run_with};
-pub(crate) use cluster::{Report, Workers, run_workers};
+pub(crate) use cluster::{Report, Workers, run_by, run_workers};
 pub(crate) use counters::OwnCounters;
 pub use counters::sum_of;
 pub use instruments::{Asides, Instruments};

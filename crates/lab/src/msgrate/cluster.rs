@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
 use super::{MessageRate, MessageRateResult};
+use crate::program::Program;
 use crate::trace::{HostTrace, TracedMessages};
 
 /// Why the rate could not be measured.
@@ -49,6 +50,11 @@ pub enum MessageRateError {
 /// Measures with two processes of this program, which exist for that time only. Over MPI the launcher `mpirun` starts them,
 /// because MPI connects no others.
 pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
+    run_by(&Program::THIS, rate)
+}
+
+/// As [`run`], with two processes of that program.
+pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
     let by_launcher = rate.transport == "mpi";
     let mut jobs = jobs(rate)?;
     for (rank, job) in jobs.iter_mut().enumerate().filter(|_| by_launcher && rate.traced) {
@@ -57,7 +63,7 @@ pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
     }
     let text = serde_json::to_string(&jobs).expect("jobs are JSON");
     let end = Instant::now() + rate.lasting * 2 + OVERHEAD_MAX;
-    let outputs = if by_launcher { launched(&text, end) } else { started(&text, end) };
+    let outputs = if by_launcher { launched(program, &text, end) } else { started(program, &text, end) };
     let [sent, received] = jobs.each_ref().map(|job| job.trace_file.as_deref().map(taken));
     let outputs = outputs?;
     let mut elapsed = None;
@@ -101,18 +107,19 @@ fn taken(file: &Path) -> Vec<HostTrace> {
 }
 
 /// What both processes write until the end that is given to them, or theirs.
-fn started(jobs: &str, end: Instant) -> Result<String, MessageRateError> {
+fn started(program: &Program, jobs: &str, end: Instant) -> Result<String, MessageRateError> {
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 2)?;
-    let plans = (0..2).map(|rank| plan(jobs, rank)).collect();
+    let plans = (0..2).map(|rank| plan(program, jobs, rank)).collect();
     let mut children = Children::start(rendezvous.address(), 2, plans)?;
     let outputs: Vec<_> = (0..2).filter_map(|rank| children.take_stdout(rank)).collect();
     Ok(written(outputs, end).0)
 }
 
 /// As [`started`], by `mpirun`.
-fn launched(jobs: &str, end: Instant) -> Result<String, MessageRateError> {
+fn launched(program: &Program, jobs: &str, end: Instant) -> Result<String, MessageRateError> {
     let cannot = |error: std::io::Error| MessageRateError::Launcher { why: error.to_string() };
-    let program = std::env::current_exe().map_err(cannot)?;
+    // mpirun would find itself where a process finds itself.
+    let program = program.path().canonicalize().map_err(cannot)?;
     let mut command = Command::new("mpirun");
     command.args(["-n", "2"]).arg(program).args([WORKER_COMMAND, jobs]);
     // The processes choose their cores themselves; Open MPI has these options as variables, which other launchers ignore.
@@ -172,9 +179,9 @@ fn jobs(rate: &MessageRate) -> Result<[Job; 2], MessageRateError> {
     Ok([job(pair.initiator.0, 0), job(pair.responder.0, 1)])
 }
 
-/// This program as a worker.
-fn plan(jobs: &str, rank: u32) -> ChildPlan {
-    let mut command = Command::new("/proc/self/exe");
+/// The program as a worker.
+fn plan(program: &Program, jobs: &str, rank: u32) -> ChildPlan {
+    let mut command = Command::new(program.path());
     command.args([WORKER_COMMAND, jobs]).stdin(Stdio::null()).stdout(Stdio::piped());
     ChildPlan::new(rank, command)
 }

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::TracedMessages;
 
+pub(crate) use cluster::run_by;
 pub use cluster::{MessageRateError, run};
 pub use raw::Raw;
 pub use work::{WORKER_COMMAND, work};

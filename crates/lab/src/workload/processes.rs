@@ -18,6 +18,7 @@ use super::prober::Prober;
 use super::{Plan, Roles, WorkloadOutcome, WorkloadTest};
 use crate::bench::{Bench, BenchError};
 use crate::exchange::{OVERHEAD_MAX, OwnCounters, Report, Workers, pass, report_on, run_workers, sum_of};
+use crate::program::Program;
 use crate::trace::{HostTrace, Traced};
 
 /// The argument that makes the program a rank of a workload; the next one is its job.
@@ -59,6 +60,7 @@ impl WorkloadTest {
         };
         let job = Job { plan, shares_cores: placement.is_shared_by(self.roles.ranks()) };
         let reports: Vec<RankReport> = run_workers(&Workers {
+            program: Program::THIS,
             command: WORKLOAD_COMMAND,
             job: serde_json::to_string(&job).expect("a job is JSON"),
             transport: transport.name(),

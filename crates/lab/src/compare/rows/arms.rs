@@ -11,6 +11,7 @@ use crate::compare::arm::{Arm, Figure};
 use crate::echo::REQUEST_BYTES;
 use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
 use crate::msgrate::{MessageRate, Mode};
+use crate::program::Program;
 
 /// For each second of an arm so many messages are sent: their number is given, and not the time.
 const MESSAGES_PER_SECOND: f64 = 10e6;
@@ -28,51 +29,69 @@ impl Row {
         comparison: &Comparison,
         bench: &Bench,
     ) -> Result<Vec<Arm>, BenchError> {
-        let effort = Effort::lasting(comparison.arm_lasting);
-        let round_trip = |request_bytes, response_bytes| -> Result<Arm, BenchError> {
-            let (transport, settings) = (self.transport, &comparison.settings);
-            let limit = RoundTripLimit::beside(transport, settings, bench, request_bytes, response_bytes)?;
-            Ok(Arm::RoundTrip { limit, effort })
+        let farcall = || self.arm_of(&Program::THIS, comparison);
+        let other = match &comparison.program {
+            Some(program) => Some(self.arm_of(program, comparison)),
+            None => self.limit(comparison, bench)?,
         };
+        Ok(core::iter::once(farcall()).chain(other).collect())
+    }
+
+    /// farcall, between processes of that program.
+    fn arm_of(&self, program: &Program, comparison: &Comparison) -> Arm {
         let exchange = |request_bytes, response_bytes, buffers| {
             let exchange = self.exchange(comparison, request_bytes, response_bytes, buffers);
-            Arm::Exchange { exchange, figure: self.figure() }
+            Arm::Exchange { program: program.clone(), exchange, figure: self.figure() }
         };
-        Ok(match self.kind {
-            Kind::Echo => vec![
-                exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
-                round_trip(REQUEST_BYTES, SHORT_BYTES)?,
-            ],
-            Kind::EchoBeside(calls) => {
-                let limit = RoundTripLimit::of_calls(&comparison.settings, calls, REQUEST_BYTES, SHORT_BYTES);
-                vec![exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied), Arm::RoundTrip { limit, effort }]
-            }
-            Kind::CallRate => vec![exchange(RATE_BYTES, RATE_BYTES, Buffers::Read)],
+        match self.kind {
+            Kind::Echo | Kind::EchoBeside(_) => exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
+            Kind::CallRate => exchange(RATE_BYTES, RATE_BYTES, Buffers::Read),
             Kind::MessageRate(mode) => {
-                let variant = best_ring_variant(bench.cores(), RATE_BYTES)?;
-                vec![
-                    Arm::Messages(self.message_rate(comparison, mode)),
-                    Arm::Ring { variant, payload_bytes: RATE_BYTES, effort },
-                ]
+                Arm::Messages { program: program.clone(), rate: self.message_rate(comparison, mode) }
             }
             Kind::StoreRead => {
                 let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: comparison.seed };
                 let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
-                let read = Exchange { workload: Workload::Store(work), request_bytes: 0, ..echo.clone() };
-                Vec::from(
-                    [read, echo].map(|exchange| Arm::Exchange { exchange, figure: Figure::MedianNanos }),
-                )
+                let read = Exchange { workload: Workload::Store(work), request_bytes: 0, ..echo };
+                Arm::Exchange { program: program.clone(), exchange: read, figure: self.figure() }
             }
-            Kind::Loaned(bytes) => vec![
-                exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
-                exchange(REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
-            ],
-            Kind::PingPong(bytes) => vec![exchange(bytes, bytes, Buffers::Copied), round_trip(bytes, bytes)?],
+            Kind::Loaned(bytes) => exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
+            Kind::PingPong(bytes) => exchange(bytes, bytes, Buffers::Copied),
+            Kind::Bulk(bytes) => exchange(bytes, 0, Buffers::Read),
+        }
+    }
+
+    /// What this machine can do at best, or the simplest that farcall can; `None` where an absolute figure is asked for.
+    fn limit(&self, comparison: &Comparison, bench: &Bench) -> Result<Option<Arm>, BenchError> {
+        let effort = Effort::lasting(comparison.arm_lasting);
+        let settings = &comparison.settings;
+        let round_trip = |request_bytes, response_bytes| -> Result<Arm, BenchError> {
+            let limit =
+                RoundTripLimit::beside(self.transport, settings, bench, request_bytes, response_bytes)?;
+            Ok(Arm::RoundTrip { limit, effort })
+        };
+        let echo = || Arm::Exchange {
+            program: Program::THIS,
+            exchange: self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied),
+            figure: Figure::MedianNanos,
+        };
+        Ok(Some(match self.kind {
+            Kind::Echo => round_trip(REQUEST_BYTES, SHORT_BYTES)?,
+            Kind::EchoBeside(calls) => {
+                let limit = RoundTripLimit::of_calls(settings, calls, REQUEST_BYTES, SHORT_BYTES);
+                Arm::RoundTrip { limit, effort }
+            }
+            Kind::CallRate => return Ok(None),
+            Kind::MessageRate(_) => {
+                let variant = best_ring_variant(bench.cores(), RATE_BYTES)?;
+                Arm::Ring { variant, payload_bytes: RATE_BYTES, effort }
+            }
+            Kind::StoreRead | Kind::Loaned(_) => echo(),
+            Kind::PingPong(bytes) => round_trip(bytes, bytes)?,
             Kind::Bulk(bytes) => {
-                let plan = best_bandwidth_plan(bench.cores(), bytes, Copies::One)?;
-                vec![exchange(bytes, 0, Buffers::Read), Arm::Stream { plan, effort }]
+                Arm::Stream { plan: best_bandwidth_plan(bench.cores(), bytes, Copies::One)?, effort }
             }
-        })
+        }))
     }
 
     fn figure(&self) -> Figure {
