@@ -2,7 +2,8 @@
 
 use farcall_protocol::Identity;
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, RequestId, Service, SessionId, Sink, Status,
+    CallId, DownReason, Incoming, Outbox, Outgoing, RequestBurst, RequestId, ResponseBurst, Service,
+    SessionId, Sink, Status,
 };
 
 /// The service that answers with the same bytes.
@@ -71,6 +72,33 @@ impl Sink for TargetSink {
                 self.calls_made += u32::from(made.is_ok());
                 outbox.reply(request, Status::UnknownService, Outgoing::Slice(&[]));
             }
+        }
+    }
+
+    /// Services from half of their numbers on get their requests singly.
+    fn requests(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        _session: SessionId,
+        service: Service,
+        burst: &mut RequestBurst<'_>,
+    ) {
+        if service.0 < 1 << 15 {
+            burst.for_each(|id, payload| self.request(outbox, id, service, &Incoming::Borrowed(payload)));
+        }
+    }
+
+    /// Answers to calls with odd numbers are given back, and end those that are taken together.
+    fn responses(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut ResponseBurst<'_, '_>) {
+        let odd = burst.take_while(|call, payload| {
+            let is_even = call.0.is_multiple_of(2);
+            if is_even {
+                self.response(outbox, session, call, Status::Ok, &Incoming::Borrowed(payload));
+            }
+            is_even
+        });
+        if let Some((call, payload)) = odd {
+            self.response(outbox, session, call, Status::Ok, &Incoming::Borrowed(payload));
         }
     }
 

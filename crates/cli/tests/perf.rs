@@ -148,7 +148,8 @@ fn a_call_reads_as_many_objects_as_fit_into_its_answer() {
 fn two_builds_are_compared_in_the_rows_of_the_limits() {
     let other = env!("CARGO_BIN_EXE_farcall");
     let rows = "echo100,messageRate8.futures,read100";
-    let asked = ["compare", "--program", other, "--within", "2", "--rows", rows, "--blocks", "1", "--json", "-"];
+    let asked =
+        ["compare", "--program", other, "--within", "2", "--rows", rows, "--blocks", "1", "--json", "-"];
     let found = records(&asked);
     for row in ["echo100", "messageRate8.futures", "read100"] {
         let records: Vec<_> = found.iter().filter(|record| record["name"] == row).collect();

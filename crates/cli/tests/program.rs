@@ -86,7 +86,10 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
             &["compare", "--program", "/nonexistent/farcall"],
             "farcall: --program: /nonexistent/farcall: No such file or directory (os error 2)",
         ),
-        (&["compare", "--program", "/proc"], "farcall: --program: /proc is no program: it must be another build of farcall"),
+        (
+            &["compare", "--program", "/proc"],
+            "farcall: --program: /proc is no program: it must be another build of farcall",
+        ),
         (
             &["compare", "--program", "/bin/true", "--within", "0"],
             "farcall: --within: `0` is not a number of percent above 0 and up to 100, such as 2 or 0.5",

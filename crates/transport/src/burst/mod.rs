@@ -12,3 +12,6 @@ pub(crate) use entries::Entries;
 pub(crate) use messages::Taken;
 pub use messages::{MatchedBurst, MessageBurst, ShortMessage};
 pub(crate) use unanswered::Unanswered;
+
+#[cfg(test)]
+mod tests;
