@@ -280,8 +280,8 @@ pub trait Transport: Send {
         self.outbox().receive_at_once(receive, from, tag)
     }
 
-    /// How many polls may be given the same reading of the clock. A transport without timers of its own needs none
-    /// that is fresh. Always the same.
+    /// How many polls that find something may be given the same reading of the clock; of those that find nothing it may be a few
+    /// times as many, where it is not one. A transport without timers of its own needs none that is fresh. Always the same.
     fn polls_per_clock_reading(&self) -> u32 {
         1
     }

@@ -10,6 +10,7 @@ use farcall_protocol::Instant;
 use farcall_transport::{CallId, Incoming, MessageId, Outgoing, Status, Transport};
 
 use super::OnDrop;
+use super::clock_pace::ClockPace;
 use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::idle::{Idler, SLEEP_MAX, Step};
@@ -28,8 +29,7 @@ pub struct Core {
     pub clock: Clock,
     pub idler: Idler,
     pub directions: Arc<Directions>,
-    pub polls_per_clock_reading: u32,
-    pub polls_until_clock: u32,
+    pub clock_pace: ClockPace,
     /// What wakes it from a sleep, beside what its transport waits for.
     pub wakers: Vec<OwnedFd>,
     /// Its thread also looks at something that wakes nobody.
@@ -41,13 +41,12 @@ impl Core {
     #[inline]
     pub fn turn(&mut self, mut sinks: Sinks<'_, '_>) -> usize {
         let mut expired = 0;
-        if self.polls_until_clock == 0 {
+        if self.clock_pace.is_due() {
             self.read_clock();
             if self.state.operations.earliest_deadline() <= self.state.now {
                 expired = self.expire(sinks.events.as_deref_mut());
             }
         }
-        self.polls_until_clock -= 1;
         let now = self.state.now;
         if self.state.dropped_requests.any() {
             self.answer_dropped_requests();
@@ -56,6 +55,7 @@ impl Core {
         let mut turn = Turn { state: &mut self.state, sinks };
         let done = expired + ended + self.transport.poll(now, &mut turn);
         let done = done + core::mem::take(&mut self.state.reported);
+        self.clock_pace.polled(done > 0);
         if done > 0 {
             self.state.counters.busy_polls.increment();
         }
@@ -66,16 +66,9 @@ impl Core {
     #[inline]
     fn read_clock(&mut self) {
         self.settle_deadlines();
-        self.polls_until_clock = self.polls_until_next_reading();
-        self.state.counters.polls.add(u64::from(self.polls_per_clock_reading));
+        self.clock_pace.was_read();
+        self.state.counters.polls.set(self.clock_pace.polls());
         self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
-    }
-
-    /// Where nothing but deadlines needs the clock, a bare build, which has none, does not read it.
-    #[inline]
-    fn polls_until_next_reading(&self) -> u32 {
-        let only_for_deadlines = self.polls_per_clock_reading > 1;
-        if cfg!(farcall_bare) && only_for_deadlines { u32::MAX } else { self.polls_per_clock_reading }
     }
 
     /// Says how many operations ended because their deadline has passed.
@@ -91,10 +84,17 @@ impl Core {
     fn settle_deadlines(&mut self) {
         let now = self.clock.now();
         if self.state.operations.were_added() {
-            self.state.operations.clock_was_read(self.state.now, now);
+            let earliest = self
+                .state
+                .call_timeout
+                .default_deadline()
+                .min(self.state.messages.timeout.default_deadline());
+            self.state.operations.clock_was_read(self.state.now, now, earliest);
         }
         self.state.call_timeout.clock_was_read(now);
         self.state.messages.timeout.clock_was_read(now);
+        let calls = self.state.operations.added(Kind::Call) - self.state.calls_not_sent;
+        self.state.counters.calls.set(calls);
         self.state.now = now;
     }
 
@@ -215,7 +215,7 @@ impl Core {
     pub fn next_deadline(&mut self) -> Instant {
         if self.state.operations.were_added() {
             self.settle_deadlines();
-            self.polls_until_clock = 0;
+            self.clock_pace.read_next();
         }
         if self.state.dropped_requests.any() || !self.state.messages.ended.is_empty() {
             return Instant::ZERO;
@@ -235,7 +235,7 @@ impl Core {
             self.sleep_until_woken(at_most);
         }
         self.transport.finish_wait();
-        self.polls_until_clock = 0;
+        self.clock_pace.read_next();
     }
 
     fn sleep_until_woken(&mut self, at_most: Duration) {

@@ -6,6 +6,7 @@
 
 mod call;
 mod callback;
+mod clock_pace;
 mod context;
 mod core;
 mod counters;
@@ -43,6 +44,7 @@ use farcall_transport::{CallId, Copied, Holdings, Outgoing, Service, Status, Tra
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
+use clock_pace::ClockPace;
 pub use context::{Context, ContextCall, Operation};
 pub use counters::EndpointCounters;
 pub use deferred::Deferred;
@@ -100,13 +102,12 @@ impl Endpoint {
         let done = Done::new();
         let state = State::new(counters, done.clone(), clock.now(), call_timeout, message_timeout, tracer);
         let core = Core {
-            polls_per_clock_reading: transport.polls_per_clock_reading(),
+            clock_pace: ClockPace::new(transport.polls_per_clock_reading()),
             transport,
             state,
             clock,
             idler,
             directions,
-            polls_until_clock: 0,
             wakers: Vec::new(),
             stays_awake: false,
         };

@@ -1,12 +1,13 @@
 //! The operations under way: a slab of slots, each completing exactly once.
 //!
 //! A slot's number and generation together are the call's number on the wire, so a late answer to an operation that
-//! has ended meets another generation and is dropped. Deadlines cost an addition and a comparison an operation: the
-//! slab remembers the earliest deadline it has seen and looks through all slots only when that one has passed. A bare build
-//! (`--cfg farcall_bare`) has no deadlines, so that it can be measured what they cost.
+//! has ended meets another generation and is dropped. A deadline costs two stores an operation: all slots are looked through
+//! only when the earliest that any can have has passed. A bare build (`--cfg farcall_bare`) has no deadlines, so that it can be
+//! measured what they cost.
 
 mod deadlines;
 mod messages;
+mod readings;
 mod slot;
 
 use core::task::Waker;
@@ -18,6 +19,7 @@ use super::callback::ReceiveCallback;
 use super::done::Done;
 use super::outcome::CallError;
 use super::unfetched::FETCHED_ONCE;
+use readings::Readings;
 use slot::{Attachment, Slot, Stage};
 pub use slot::{Completion, Kind, NO_SESSION};
 
@@ -42,14 +44,13 @@ pub struct Operations {
     first_vacant: u32,
     /// No deadline is earlier than this.
     earliest_deadline: Instant,
-    clock_reading: u16,
-    /// How many operations were added since the last reading of the clock; no more than there are slots, and then it may
-    /// be any of them.
-    added: usize,
-    /// Their slots. As long as the slab, so that noting one never takes memory.
-    added_since: Vec<u16>,
-    /// By kind.
-    under_way: [usize; 3],
+    readings: Readings,
+    /// Operations that were added, by kind.
+    added: [u64; 3],
+    /// Operations that have ended, by kind.
+    ended: [u64; 3],
+    /// Of all kinds, at the last reading of the clock.
+    added_before: u64,
 }
 
 impl Operations {
@@ -62,17 +63,28 @@ impl Operations {
             copies: Vec::new(),
             first_vacant: NO_SLOT,
             earliest_deadline: Instant::NEVER,
-            clock_reading: 0,
-            added: 0,
-            added_since: Vec::new(),
-            under_way: [0; 3],
+            readings: Readings::default(),
+            added: [0; 3],
+            ended: [0; 3],
+            added_before: 0,
         }
     }
 
     /// Operations of a kind that have not completed.
     #[inline]
     pub fn under_way(&self, kind: Kind) -> usize {
-        self.under_way[kind as usize]
+        (self.added[kind as usize] - self.ended[kind as usize]) as usize
+    }
+
+    /// How many operations of a kind there were.
+    #[inline]
+    pub fn added(&self, kind: Kind) -> u64 {
+        self.added[kind as usize]
+    }
+
+    #[inline(always)]
+    fn note_ends(&mut self, kind: Kind, operations: usize) {
+        self.ended[kind as usize] += operations as u64;
     }
 
     /// Whether an operation can be added without more memory.
@@ -124,29 +136,15 @@ impl Operations {
             self.grow()?;
         }
         let index = self.first_vacant as u16;
-        if !cfg!(farcall_bare) {
-            self.keep_deadline(index, deadline);
-        }
-        self.under_way[kind as usize] += 1;
+        self.added[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
         self.first_vacant = slot.number;
         (slot.kind, slot.stage) = (kind, stage);
         slot.session = session;
         if !cfg!(farcall_bare) {
-            (slot.deadline, slot.clock_reading) = (deadline, self.clock_reading);
+            (slot.deadline, slot.clock_reading) = (deadline, self.readings.current());
         }
         Some((index, slot))
-    }
-
-    #[inline(always)]
-    fn keep_deadline(&mut self, index: u16, deadline: Instant) {
-        if deadline < self.earliest_deadline {
-            self.earliest_deadline = deadline;
-        }
-        if let Some(place) = self.added_since.get_mut(self.added) {
-            *place = index;
-            self.added += 1;
-        }
     }
 
     /// Adds a slot, which is vacant.
@@ -157,7 +155,6 @@ impl Operations {
         self.attachments.push(Attachment::Nothing);
         self.receive_callbacks.push(None);
         self.copies.push(None);
-        self.added_since.push(0);
         self.first_vacant = u32::from(index);
         Some(())
     }
@@ -172,7 +169,7 @@ impl Operations {
         }
         slot.vacate(&mut self.first_vacant);
         let token = slot.token;
-        self.under_way[Kind::Call as usize] -= 1;
+        self.note_ends(Kind::Call, 1);
         Some(token)
     }
 
@@ -207,7 +204,7 @@ impl Operations {
     fn remove_pending(&mut self, call: CallId) -> Completion {
         let index = call.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
-        self.under_way[slot.kind as usize] -= 1;
+        self.ended[slot.kind as usize] += 1;
         match slot.stage {
             Stage::PendingEvent => {
                 slot.vacate(&mut self.first_vacant);

@@ -28,7 +28,6 @@ pub fn start(
         Ok(bytes) => {
             let call = begin(state, peer, service, timeout, ending)?;
             if outbox.call_at_once(peer.session, call, service, bytes) {
-                state.counters.calls.increment();
                 return Ok(call);
             }
             send(outbox, state, peer, service, call, Outgoing::Slice(bytes))
@@ -65,7 +64,7 @@ fn begin(
         return Err(CallError::UnknownService);
     }
     let begun = state.tracer.begin();
-    let deadline = state.call_timeout.deadline(state.now, timeout);
+    let deadline = state.call_timeout.deadline(state.now, timeout, &mut state.operations);
     let call = ending
         .add_to(&mut state.operations, peer.session, deadline)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
@@ -86,16 +85,14 @@ fn send(
     payload: Outgoing<'_>,
 ) -> Result<CallId, CallError> {
     match outbox.call(peer.session, call, service, payload) {
-        Ok(()) => {
-            state.counters.calls.increment();
-            Ok(call)
-        }
+        Ok(()) => Ok(call),
         Err(refused) => Err(not_sent(state, peer, call, refused)),
     }
 }
 
 #[cold]
 fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
+    state.calls_not_sent += 1;
     let was_future = matches!(state.operations.cancel(call), Some((_, Completion::Future(_))));
     if was_future {
         state.operations.abandon(call);

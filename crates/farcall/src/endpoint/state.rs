@@ -32,6 +32,8 @@ pub struct State {
     pub stored_events: StoredEvents,
     /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
     pub reported: usize,
+    /// Calls that became operations, and were refused by the transport.
+    pub calls_not_sent: u64,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
     pub now: Instant,
@@ -57,6 +59,7 @@ impl State {
             counters,
             stored_events: StoredEvents::default(),
             reported: 0,
+            calls_not_sent: 0,
             dropped_requests: Arc::default(),
             now,
             call_timeout: Timeout::new(call_timeout, now),

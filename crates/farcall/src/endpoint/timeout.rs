@@ -6,6 +6,8 @@ use core::time::Duration;
 
 use farcall_protocol::Instant;
 
+use super::operations::Operations;
+
 /// The time after which an operation fails, from the last look at the clock.
 pub struct Timeout {
     nanos: u64,
@@ -24,12 +26,18 @@ impl Timeout {
         self.deadline = Instant::from_nanos(now.as_nanos().saturating_add(self.nanos));
     }
 
-    /// The deadline of an operation that begins `now`, and may have a timeout of its own.
+    /// The deadline of operations that begin now.
+    #[inline]
+    pub fn default_deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The deadline of an operation that is about to be added `now`, and may have a timeout of its own.
     #[inline(always)]
-    pub fn deadline(&self, now: Instant, own: Option<Duration>) -> Instant {
-        match own {
-            None => self.deadline,
-            Some(timeout) => now + timeout,
-        }
+    pub fn deadline(&self, now: Instant, own: Option<Duration>, operations: &mut Operations) -> Instant {
+        let Some(timeout) = own else { return self.deadline };
+        let deadline = now + timeout;
+        operations.note_deadline(deadline);
+        deadline
     }
 }

@@ -3,7 +3,6 @@
 farcall_driver::declare_counters! {
     /// The traffic of one ring transport and what held it up.
     pub struct RingCounters {
-        calls_sent: "calls" => "Requests handed to the transport",
         requests_received: "calls" => "Requests that arrived",
         responses_received: "calls" => "Responses that arrived",
         messages_received: "messages" => "Tagged messages that arrived",

@@ -30,7 +30,6 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
             return Err(CallRefused::TooManyCalls { calls_max: session.calls_max });
         }
         session.unanswered_calls.add(1);
-        self.counters.calls_sent.increment();
         let message = Message { direction: Direction::Request, call: call.0, selector: service.0 };
         self.submit(slot, message, payload);
         Ok(())
@@ -49,7 +48,6 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
             return self.call_in_record(slot, header, payload);
         }
         session.unanswered_calls.add(1);
-        self.counters.calls_sent.increment();
         true
     }
 
@@ -143,12 +141,10 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &mut self.sessions[slot];
         if !self.tracer.is_on() && session.send_at_once(header, payload, &mut self.dirty, &self.counters) {
             session.unanswered_calls.add(1);
-            self.counters.calls_sent.increment();
             return true;
         }
         let is_sent = self.append_to_record(slot, header, payload);
         self.sessions[slot].unanswered_calls.add(usize::from(is_sent));
-        self.counters.calls_sent.add(u64::from(is_sent));
         is_sent
     }
 

@@ -21,7 +21,7 @@ pub fn begin(
     add: impl FnOnce(&mut Operations, SessionId, Instant, u32) -> Option<CallId>,
 ) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
     let &Wanted { from, tag, room, timeout } = wanted;
-    let deadline = state.messages.timeout.deadline(state.now, timeout);
+    let deadline = state.messages.timeout.deadline(state.now, timeout, &mut state.operations);
     let session = from.map(|peer| peer.session);
     let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), deadline, room)
         .ok_or(ReceiveError::TooMany { operations_max: OPERATIONS_MAX })?;
@@ -76,7 +76,7 @@ fn add_at_once(
     if !state.operations.has_vacant() {
         return None;
     }
-    let deadline = state.messages.timeout.deadline(state.now, None);
+    let deadline = state.messages.timeout.default_deadline();
     let id = state.operations.add_receive_future(session, deadline, room)?;
     let is_posted = post(MessageId(id.0));
     if !is_posted {

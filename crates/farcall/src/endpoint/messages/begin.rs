@@ -33,7 +33,7 @@ pub struct Parts {
 impl Parts {
     /// Adds the operation under whose number the parts were sent.
     pub fn follow(self, state: &mut State, timeout: Option<Duration>, completion: Completion) -> CallId {
-        let deadline = state.messages.timeout.deadline(state.now, timeout);
+        let deadline = state.messages.timeout.deadline(state.now, timeout, &mut state.operations);
         let operations = &mut state.operations;
         let id = operations.add_send(deadline, self.pending, completion).expect("the number was free");
         if let Some(failure) = self.failure {

@@ -3,42 +3,40 @@
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, SessionId};
 
+use super::readings::Readings;
 use super::{Operations, Slot};
-
-/// A longer gap between readings of the clock is one that deadlines are corrected for.
-const CLOCK_SLACK_NANOS: u64 = 1000;
 
 impl Operations {
     /// Whether operations were added since the last reading of the clock.
     #[inline]
     pub fn were_added(&self) -> bool {
-        self.added > 0
+        self.added_in_all() != self.added_before
     }
 
-    /// Tells the slab that the clock was read after operations were added: `last` before, `now` this time. They were given
-    /// deadlines from the old reading; a long gap is added to them.
-    pub fn clock_was_read(&mut self, last: Instant, now: Instant) {
-        // Before there is a `Duration`, which costs a division.
-        if now.as_nanos().saturating_sub(last.as_nanos()) > CLOCK_SLACK_NANOS {
-            let gap = now - last;
-            let reading = self.clock_reading;
-            let correct = |slot: &mut Slot| {
-                if slot.is_pending() && slot.clock_reading == reading {
-                    slot.deadline += gap;
-                    // Once is enough.
-                    slot.clock_reading = reading.wrapping_sub(1);
-                }
-            };
-            if self.added < self.slots.len() {
-                self.added_since[..self.added]
-                    .iter()
-                    .for_each(|&index| correct(&mut self.slots[usize::from(index)]));
-            } else {
-                self.slots.iter_mut().for_each(correct);
+    #[inline]
+    fn added_in_all(&self) -> u64 {
+        self.added.iter().sum()
+    }
+
+    /// An operation is about to be added that has a timeout of its own.
+    #[inline]
+    pub fn note_deadline(&mut self, deadline: Instant) {
+        self.earliest_deadline = self.earliest_deadline.min(deadline);
+    }
+
+    /// Tells the slab that the clock was read after operations were added: `last` before, `now` this time. Those without a timeout
+    /// of their own have deadlines from the old reading, of which `earliest` is the first.
+    pub fn clock_was_read(&mut self, last: Instant, now: Instant, earliest: Instant) {
+        self.added_before = self.added_in_all();
+        self.note_deadline(earliest);
+        if self.readings.next(last, now) {
+            let readings = &self.readings;
+            for slot in self.slots.iter_mut().filter(|slot| slot.is_pending()) {
+                slot.deadline = readings.settled(slot.deadline, slot.clock_reading);
+                slot.clock_reading = Readings::SETTLED;
             }
+            self.readings.begin_cycle();
         }
-        self.added = 0;
-        self.clock_reading = self.clock_reading.wrapping_add(1);
     }
 
     /// The operations whose deadline has passed; empty, and almost free, when none can have.
@@ -46,10 +44,11 @@ impl Operations {
         if now < self.earliest_deadline {
             return Vec::new();
         }
-        let expired = self.calls_where(|operation| operation.deadline <= now);
-        let remaining =
-            self.pending_mut().map(|operation| operation.deadline).filter(|&deadline| deadline > now);
-        self.earliest_deadline = remaining.min().unwrap_or(Instant::NEVER);
+        let deadline = |slot: &Slot| self.readings.settled(slot.deadline, slot.clock_reading);
+        let expired = self.calls_where(|slot| deadline(slot) <= now);
+        let pending = self.slots.iter().filter(|slot| slot.is_pending());
+        let remaining = pending.map(deadline).filter(|&deadline| deadline > now).min();
+        self.earliest_deadline = remaining.unwrap_or(Instant::NEVER);
         expired
     }
 
@@ -67,9 +66,5 @@ impl Operations {
     fn calls_where(&self, condition: impl Fn(&Slot) -> bool) -> Vec<CallId> {
         let pending = self.slots.iter().filter(|slot| slot.is_pending() && condition(slot));
         pending.map(|slot| slot.id).collect()
-    }
-
-    fn pending_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.slots.iter_mut().filter(|slot| slot.is_pending())
     }
 }

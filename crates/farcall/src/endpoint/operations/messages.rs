@@ -139,7 +139,7 @@ impl Operations {
     /// So many receives were ended by [`Operations::leave_short_of_burst`].
     #[inline]
     pub fn receives_ended(&mut self, receives: usize) {
-        self.under_way[Kind::Receive as usize] -= receives;
+        self.note_ends(Kind::Receive, receives);
     }
 
     /// As [`Operations::leave_short`] of a message of any length, which is copied into one of `spares`.
@@ -156,7 +156,7 @@ impl Operations {
         slot.stage = Stage::DoneCopy;
         slot.label = Label::new(peer, tag);
         self.done.set(id, true);
-        self.under_way[Kind::Receive as usize] -= 1;
+        self.note_ends(Kind::Receive, 1);
         let mut copy = spares.take(payload.len());
         copy.fill(payload);
         self.copies[usize::from(id.0 as u16)] = Some(copy);
@@ -173,7 +173,7 @@ impl Operations {
         }
         slot.vacate(&mut self.first_vacant);
         let token = slot.token;
-        self.under_way[Kind::Receive as usize] -= 1;
+        self.note_ends(Kind::Receive, 1);
         Some(token)
     }
 
@@ -187,7 +187,7 @@ impl Operations {
             return None;
         }
         slot.vacate(&mut self.first_vacant);
-        self.under_way[Kind::Receive as usize] -= 1;
+        self.note_ends(Kind::Receive, 1);
         self.receive_callbacks[index].take()
     }
 

@@ -1,0 +1,96 @@
+//! When the clock is read.
+//!
+//! A reading takes as long as two polls that find nothing, and delays what comes meanwhile. A poll that finds something may take
+//! much longer, so that the clock must not be left alone for as many of those.
+
+/// How many polls that find nothing count as one that finds something.
+const IDLE_POLLS: i32 = 4;
+
+/// Counts polls from one reading to the next.
+pub struct ClockPace {
+    /// In polls that find nothing; 0 where each poll has a reading of its own.
+    per_reading: i32,
+    left: i32,
+    polls: u64,
+}
+
+impl ClockPace {
+    /// A reading for so many polls that find something, the first of which is due at once.
+    pub fn new(polls_per_reading: u32) -> Self {
+        let per_reading = match i32::try_from(polls_per_reading) {
+            Ok(1) => 0,
+            // Where nothing but deadlines needs the clock, a bare build, which has none, does not read it.
+            Ok(polls) if !cfg!(farcall_bare) => polls.saturating_mul(IDLE_POLLS),
+            _ => i32::MAX,
+        };
+        Self { per_reading, left: 0, polls: 0 }
+    }
+
+    /// Whether the clock is to be read before the next poll.
+    #[inline(always)]
+    pub fn is_due(&self) -> bool {
+        self.left <= 0
+    }
+
+    /// The clock is to be read before the next poll, however few there were.
+    pub fn read_next(&mut self) {
+        self.left = 0;
+    }
+
+    /// The clock was read.
+    #[inline]
+    pub fn was_read(&mut self) {
+        self.left = self.per_reading;
+    }
+
+    /// There was a poll.
+    #[inline(always)]
+    pub fn polled(&mut self, is_busy: bool) {
+        self.left -= if is_busy { IDLE_POLLS } else { 1 };
+        self.polls += 1;
+    }
+
+    /// How many polls there were.
+    pub fn polls(&self) -> u64 {
+        self.polls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many polls pass between two readings.
+    fn polls_between(pace: &mut ClockPace, mut is_busy: impl FnMut(u64) -> bool) -> u64 {
+        assert!(pace.is_due(), "the last reading was followed by enough");
+        pace.was_read();
+        let before = pace.polls();
+        loop {
+            pace.polled(is_busy(pace.polls() - before));
+            if pace.is_due() {
+                return pace.polls() - before;
+            }
+        }
+    }
+
+    #[test]
+    fn polls_that_find_nothing_count_a_quarter() {
+        let mut pace = ClockPace::new(16);
+        assert_eq!(polls_between(&mut pace, |_| true), 16);
+        assert_eq!(polls_between(&mut pace, |_| false), 64);
+        assert_eq!(polls_between(&mut pace, |poll| poll % 2 == 0), 25);
+        pace.was_read();
+        pace.polled(false);
+        assert!(!pace.is_due());
+        pace.read_next();
+        assert!(pace.is_due(), "who is about to wait looks at once");
+    }
+
+    #[test]
+    fn where_each_poll_needs_the_time_each_has_it() {
+        let mut pace = ClockPace::new(1);
+        for is_busy in [true, false, false] {
+            assert_eq!(polls_between(&mut pace, |_| is_busy), 1);
+        }
+    }
+}
