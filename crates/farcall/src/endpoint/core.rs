@@ -17,7 +17,7 @@ use super::idle::{Idler, SLEEP_MAX, Step};
 use super::messages::Cancellation;
 use super::operations::Kind;
 use super::outcome::Answer;
-use super::sinks::{EventSink, Sinks};
+use super::sinks::{EventSink, RequestSink, Sinks};
 use super::state::State;
 use super::turn::Turn;
 use crate::connect::Directions;
@@ -38,13 +38,23 @@ pub struct Core {
 
 impl Core {
     /// Flush, receive, handlers, transmit; now and then the clock and the deadlines.
-    #[inline]
-    pub fn turn(&mut self, mut sinks: Sinks<'_, '_>) -> usize {
+    #[inline(always)]
+    pub fn turn(&mut self, sinks: Sinks<'_, '_>) -> usize {
+        let Sinks { events, requests } = sinks;
+        self.turn_for(events, requests)
+    }
+
+    /// Each by itself, in registers: four words that were just stored would be moved by two, which has to wait for the stores.
+    fn turn_for<'e>(
+        &mut self,
+        mut events: Option<&mut (dyn EventSink + 'e)>,
+        requests: Option<&mut (dyn RequestSink + 'e)>,
+    ) -> usize {
         let mut expired = 0;
         if self.clock_pace.is_due() {
             self.read_clock();
             if self.state.operations.earliest_deadline() <= self.state.now {
-                expired = self.expire(sinks.events.as_deref_mut());
+                expired = self.expire(events.as_deref_mut());
             }
         }
         let now = self.state.now;
@@ -52,7 +62,7 @@ impl Core {
             self.answer_dropped_requests();
         }
         let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
-        let mut turn = Turn { state: &mut self.state, sinks };
+        let mut turn = Turn { state: &mut self.state, sinks: Sinks { events, requests } };
         let done = expired + ended + self.transport.poll(now, &mut turn);
         let done = done + core::mem::take(&mut self.state.reported);
         self.clock_pace.polled(done > 0);
@@ -149,18 +159,18 @@ impl Core {
             let mut context = Context { outbox, state: &mut self.state };
             match event {
                 StoredEvent::PeerDown { peer, reason } => {
-                    on_event.event(&mut context, Event::PeerDown { peer, reason })
+                    on_event(&mut context, Event::PeerDown { peer, reason })
                 }
                 StoredEvent::Sent { token, outcome } => {
-                    on_event.event(&mut context, Event::Sent { token, outcome });
+                    on_event(&mut context, Event::Sent { token, outcome });
                 }
                 StoredEvent::Received { token, outcome: Ok(message) } => {
                     let payload = message.payload.as_incoming();
                     let received = message.received(&payload);
-                    on_event.event(&mut context, Event::Received { token, outcome: &Ok(received) });
+                    on_event(&mut context, Event::Received { token, outcome: &Ok(received) });
                 }
                 StoredEvent::Received { token, outcome: Err(error) } => {
-                    on_event.event(&mut context, Event::Received { token, outcome: &Err(error) });
+                    on_event(&mut context, Event::Received { token, outcome: &Err(error) });
                 }
                 StoredEvent::Completed { token, outcome } => {
                     let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
@@ -168,7 +178,7 @@ impl Core {
                         Ok(payload) => Ok(Answer { payload }),
                         Err(error) => Err(error.clone()),
                     };
-                    on_event.event(&mut context, Event::Completed { token, outcome: &outcome });
+                    on_event(&mut context, Event::Completed { token, outcome: &outcome });
                 }
             }
             delivered += 1;
@@ -182,7 +192,7 @@ impl Core {
         for _ in 0..ended {
             let Some(token) = self.state.stored_events.sent_at_once.pop_front() else { break };
             let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
-            on_event.event(&mut context, Event::Sent { token, outcome: Ok(()) });
+            on_event(&mut context, Event::Sent { token, outcome: Ok(()) });
         }
         ended
     }

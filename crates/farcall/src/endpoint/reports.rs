@@ -27,10 +27,10 @@ impl Sink for Turn<'_, '_> {
             let Some(requests) = &mut self.sinks.requests else {
                 return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
             };
-            requests.request(request, Reply::new(Context { outbox, state: self.state }, id));
+            requests(request, Reply::new(Context { outbox, state: self.state }, id));
             return self.state.tracer.end_handler(id);
         };
-        handler.request(request, Reply::new(Context { outbox, state: self.state }, id));
+        handler(request, Reply::new(Context { outbox, state: self.state }, id));
         self.state.tracer.end_handler(id);
         if let Some(slot) = self.state.handler_slot(service) {
             *slot = Some(handler);
@@ -165,7 +165,7 @@ impl Sink for Turn<'_, '_> {
         match &mut self.sinks.events {
             Some(events) => {
                 let mut context = Context { outbox, state: self.state };
-                events.event(&mut context, Event::PeerDown { peer, reason });
+                events(&mut context, Event::PeerDown { peer, reason });
             }
             None => self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason }),
         }

@@ -1,8 +1,7 @@
 //! Who takes what happens during a turn: closures of the endpoint's user, behind traits.
 //!
-//! Traits and not the closures' own, because each closure gets, beside the way for a single event, request or message, a loop of
-//! its own over those that came together: what a closure does with a small one takes no longer than the calls that would lead
-//! to it.
+//! More than the closures' own trait, because each closure gets, beside the way for a single event, request or message, a loop of its
+//! own over those that came together: what a closure does with a small one takes no longer than the calls that would lead to it.
 
 use core::mem::ManuallyDrop;
 
@@ -27,9 +26,7 @@ pub struct Sinks<'a, 'e> {
 }
 
 /// Takes events as they happen.
-pub trait EventSink {
-    fn event(&mut self, context: &mut Context<'_>, event: Event<'_>);
-
+pub trait EventSink: FnMut(&mut Context<'_>, Event<'_>) {
     /// Takes answers to calls that become events, up to one to another call, which is given back.
     fn answers<'a>(
         &mut self,
@@ -41,11 +38,6 @@ pub trait EventSink {
 }
 
 impl<F: FnMut(&mut Context<'_>, Event<'_>)> EventSink for F {
-    #[inline]
-    fn event(&mut self, context: &mut Context<'_>, event: Event<'_>) {
-        self(context, event);
-    }
-
     fn answers<'a>(
         &mut self,
         outbox: &mut dyn Outbox,
@@ -65,9 +57,7 @@ impl<F: FnMut(&mut Context<'_>, Event<'_>)> EventSink for F {
 }
 
 /// Serves requests: those for one service, or those for services that have no handler.
-pub trait RequestSink {
-    fn request(&mut self, request: Request<'_>, reply: Reply<'_>);
-
+pub trait RequestSink: FnMut(Request<'_>, Reply<'_>) {
     fn requests(
         &mut self,
         outbox: &mut dyn Outbox,
@@ -79,11 +69,6 @@ pub trait RequestSink {
 }
 
 impl<F: FnMut(Request<'_>, Reply<'_>)> RequestSink for F {
-    #[inline]
-    fn request(&mut self, request: Request<'_>, reply: Reply<'_>) {
-        self(request, reply);
-    }
-
     fn requests(
         &mut self,
         outbox: &mut dyn Outbox,
@@ -100,9 +85,7 @@ impl<F: FnMut(Request<'_>, Reply<'_>)> RequestSink for F {
 }
 
 /// Takes messages that no receive waits for.
-pub trait MessageSink {
-    fn message(&mut self, context: &mut Context<'_>, message: Received<'_>);
-
+pub trait MessageSink: FnMut(&mut Context<'_>, Received<'_>) {
     /// Takes messages up to one upon which a receive was posted: that may be for the next.
     fn messages(
         &mut self,
@@ -114,11 +97,6 @@ pub trait MessageSink {
 }
 
 impl<F: FnMut(&mut Context<'_>, Received<'_>)> MessageSink for F {
-    #[inline]
-    fn message(&mut self, context: &mut Context<'_>, message: Received<'_>) {
-        self(context, message);
-    }
-
     fn messages(
         &mut self,
         outbox: &mut dyn Outbox,

@@ -47,8 +47,7 @@ impl Turn<'_, '_> {
     #[inline]
     pub fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: &Outcome<'_>) {
         if let Some(events) = &mut self.sinks.events {
-            return events
-                .event(&mut Context { outbox, state: self.state }, Event::Completed { token, outcome });
+            return events(&mut Context { outbox, state: self.state }, Event::Completed { token, outcome });
         }
         let outcome = self.state.keep_outcome(outcome);
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });

@@ -33,8 +33,7 @@ impl Turn<'_, '_> {
             && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
         {
             let outcome = &Ok(Received { peer, tag, payload });
-            return events
-                .event(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+            return events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
         }
         if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
             return;
@@ -78,10 +77,7 @@ impl Turn<'_, '_> {
             }
             Completion::Event(token) => match &mut self.sinks.events {
                 Some(events) => {
-                    events.event(
-                        &mut Context { outbox, state: self.state },
-                        Event::Received { token, outcome },
-                    );
+                    events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
                 }
                 None => {
                     let outcome = keep_outcome(self.state, outcome);
@@ -110,7 +106,7 @@ impl Turn<'_, '_> {
         // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.messages.handler.take() else { return };
         let received = Received { peer, tag: envelope.tag, payload };
-        handler.message(&mut Context { outbox, state: self.state }, received);
+        handler(&mut Context { outbox, state: self.state }, received);
         self.state.messages.handler.get_or_insert(handler);
     }
 
@@ -150,7 +146,7 @@ impl Turn<'_, '_> {
             Completion::Sent(callback) => callback.run(&mut Context { outbox, state: self.state }, outcome),
             Completion::Event(token) => match &mut self.sinks.events {
                 Some(events) => {
-                    events.event(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
+                    events(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
                 }
                 None => self.state.stored_events.push_back(StoredEvent::Sent { token, outcome }),
             },
