@@ -68,6 +68,7 @@ impl Core {
         self.clock_pace.polled(done > 0);
         if done > 0 {
             self.state.counters.busy_polls.increment();
+            self.state.count_calls();
         }
         done
     }
@@ -103,8 +104,7 @@ impl Core {
         }
         self.state.call_timeout.clock_was_read(now);
         self.state.messages.timeout.clock_was_read(now);
-        let calls = self.state.operations.added(Kind::Call) - self.state.calls_not_sent;
-        self.state.counters.calls.set(calls);
+        self.state.count_calls();
         self.state.now = now;
     }
 

@@ -3,7 +3,7 @@
 farcall_driver::declare_counters! {
     /// The calls and messages of one endpoint.
     pub struct EndpointCounters {
-        calls: "calls" => "Calls that were sent, counted when the clock is read",
+        calls: "calls" => "Calls that were sent, as of the last turn that found something or read the clock",
         answered: "calls" => "Calls that were answered, whatever the status",
         timed_out: "calls" => "Calls, sends and receives whose deadline passed",
         cancelled: "calls" => "Calls, sends and receives that were cancelled or whose future was dropped",

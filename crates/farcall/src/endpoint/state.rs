@@ -12,7 +12,7 @@ use super::deferred::DroppedRequests;
 use super::done::Done;
 use super::event::StoredEvents;
 use super::messages::Messages;
-use super::operations::Operations;
+use super::operations::{Kind, Operations};
 use super::outcome::{CallError, Outcome};
 use super::sessions::{Peer, Sessions};
 use super::sinks::RequestSink;
@@ -66,6 +66,12 @@ impl State {
             tracer,
             spares: Spares::default(),
         }
+    }
+
+    /// Shows how many calls there were: the slab counts them anyway, and a counter for each would be felt.
+    #[inline]
+    pub fn count_calls(&self) {
+        self.counters.calls.set(self.operations.added(Kind::Call) - self.calls_not_sent);
     }
 
     /// A payload in memory that outlives the poll, a spare buffer where it must be copied.
