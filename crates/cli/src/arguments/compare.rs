@@ -14,7 +14,7 @@ pub struct Compare {
     /// Compares with the bare loops that show what this machine can do at best, against the performance budget
     #[arg(long)]
     pub limit: bool,
-    /// Compares with the limits in these rows only, such as echo100,callRate8 [default: all rows]
+    /// Compares with the limits, or with another build, in these rows only, such as echo100,callRate8 [default: all rows]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub rows: Vec<String>,
     /// Compares with programs of others: all, or families such as ucx,netpipe,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
