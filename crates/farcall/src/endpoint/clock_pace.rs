@@ -6,12 +6,24 @@
 /// How many polls that find nothing count as one that finds something.
 const IDLE_POLLS: i32 = 4;
 
-/// Counts polls from one reading to the next.
+/// Counts polls, from one reading to the next and in all.
 pub struct ClockPace {
     /// In polls that find nothing; 0 where each poll has a reading of its own.
     per_reading: i32,
     left: i32,
     polls: u64,
+    /// As of the last reading.
+    shown: Polls,
+    /// What was left then.
+    left_then: i32,
+}
+
+/// How many polls there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polls {
+    pub all: u64,
+    /// Those that found something.
+    pub busy: u64,
 }
 
 impl ClockPace {
@@ -23,7 +35,7 @@ impl ClockPace {
             Ok(polls) if !cfg!(farcall_bare) => polls.saturating_mul(IDLE_POLLS),
             _ => i32::MAX,
         };
-        Self { per_reading, left: 0, polls: 0 }
+        Self { per_reading, left: 0, polls: 0, shown: Polls::default(), left_then: 0 }
     }
 
     /// Whether the clock is to be read before the next poll.
@@ -34,13 +46,23 @@ impl ClockPace {
 
     /// The clock is to be read before the next poll, however few there were.
     pub fn read_next(&mut self) {
-        self.left = 0;
+        self.begin(0);
     }
 
-    /// The clock was read.
+    /// The clock was read. Says how many polls there were.
     #[inline]
-    pub fn was_read(&mut self) {
-        self.left = self.per_reading;
+    pub fn was_read(&mut self) -> Polls {
+        self.begin(self.per_reading);
+        self.shown
+    }
+
+    /// How many found something can be seen from how much they took, so that nothing counts them one by one.
+    #[inline]
+    fn begin(&mut self, left: i32) {
+        let (polls, taken) = (self.polls - self.shown.all, i64::from(self.left_then) - i64::from(self.left));
+        let busy = (taken as u64 - polls) / (IDLE_POLLS as u64 - 1);
+        self.shown = Polls { all: self.polls, busy: self.shown.busy + busy };
+        (self.left, self.left_then) = (left, left);
     }
 
     /// There was a poll.
@@ -48,11 +70,6 @@ impl ClockPace {
     pub fn polled(&mut self, is_busy: bool) {
         self.left -= if is_busy { IDLE_POLLS } else { 1 };
         self.polls += 1;
-    }
-
-    /// How many polls there were.
-    pub fn polls(&self) -> u64 {
-        self.polls
     }
 }
 
@@ -64,13 +81,13 @@ mod tests {
     fn polls_between(pace: &mut ClockPace, mut is_busy: impl FnMut(u64) -> bool) -> u64 {
         assert!(pace.is_due(), "the last reading was followed by enough");
         pace.was_read();
-        let before = pace.polls();
-        loop {
-            pace.polled(is_busy(pace.polls() - before));
+        for polls in 0.. {
+            pace.polled(is_busy(polls));
             if pace.is_due() {
-                return pace.polls() - before;
+                return polls + 1;
             }
         }
+        unreachable!("that would take for ever")
     }
 
     #[test]
@@ -92,5 +109,25 @@ mod tests {
         for is_busy in [true, false, false] {
             assert_eq!(polls_between(&mut pace, |_| is_busy), 1);
         }
+        assert_eq!(pace.was_read(), Polls { all: 3, busy: 1 });
+    }
+
+    #[test]
+    fn all_polls_are_counted_and_those_that_found_something() {
+        let mut pace = ClockPace::new(16);
+        let mut expected = Polls::default();
+        for poll in 0..10_000_u64 {
+            if pace.is_due() {
+                assert_eq!(pace.was_read(), expected, "before poll {poll}");
+            }
+            let is_busy = poll % 7 == 0 || poll % 1000 > 900;
+            pace.polled(is_busy);
+            expected.all += 1;
+            expected.busy += u64::from(is_busy);
+            if poll % 321 == 0 {
+                pace.read_next();
+            }
+        }
+        assert_eq!(pace.was_read(), expected);
     }
 }

@@ -67,7 +67,6 @@ impl Core {
         let done = done + core::mem::take(&mut self.state.reported);
         self.clock_pace.polled(done > 0);
         if done > 0 {
-            self.state.counters.busy_polls.increment();
             self.state.count_calls();
         }
         done
@@ -77,8 +76,9 @@ impl Core {
     #[inline]
     fn read_clock(&mut self) {
         self.settle_deadlines();
-        self.clock_pace.was_read();
-        self.state.counters.polls.set(self.clock_pace.polls());
+        let polls = self.clock_pace.was_read();
+        self.state.counters.polls.set(polls.all);
+        self.state.counters.busy_polls.set(polls.busy);
         self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
     }
 
@@ -90,20 +90,11 @@ impl Core {
         Turn { state: &mut self.state, sinks }.expire(outbox)
     }
 
-    /// Reads the clock, which gives the operations that were added since the last reading their true deadlines.
+    /// Reads the clock, which the operations that were added since the last reading are counted from.
     #[inline]
     fn settle_deadlines(&mut self) {
         let now = self.clock.now();
-        if self.state.operations.were_added() {
-            let earliest = self
-                .state
-                .call_timeout
-                .default_deadline()
-                .min(self.state.messages.timeout.default_deadline());
-            self.state.operations.clock_was_read(self.state.now, now, earliest);
-        }
-        self.state.call_timeout.clock_was_read(now);
-        self.state.messages.timeout.clock_was_read(now);
+        self.state.operations.clock_was_read(now);
         self.state.count_calls();
         self.state.now = now;
     }

@@ -8,12 +8,11 @@ farcall_driver::declare_counters! {
         timed_out: "calls" => "Calls, sends and receives whose deadline passed",
         cancelled: "calls" => "Calls, sends and receives that were cancelled or whose future was dropped",
         late_answers: "answers" => "Answers to calls that had ended before",
-        messages: "messages" => "Tagged messages that were accepted for sending",
         received: "messages" => "Tagged messages that a receive or a handler got",
         requests: "calls" => "Requests that arrived and were given to a handler or refused",
         peers_lost: "sessions" => "Sessions that ended",
         polls: "polls" => "Turns of the poll loop, counted when the clock is read",
-        busy_polls: "polls" => "Turns of the poll loop that found something",
+        busy_polls: "polls" => "Those that found something, counted when the clock is read",
         under_way: "calls" => "Calls under way when the clock was last read",
         sleeps: "times" => "Times that the thread blocked because there was nothing to do",
     }

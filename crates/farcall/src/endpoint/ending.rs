@@ -3,7 +3,8 @@
 //! A trait and not a value, so that a call whose end is an event is made without anything that would have to be dropped if it
 //! could not be made.
 
-use farcall_protocol::Instant;
+use core::time::Duration;
+
 use farcall_transport::{CallId, SessionId};
 
 use super::operations::{Completion, Operations};
@@ -11,7 +12,12 @@ use super::operations::{Completion, Operations};
 /// Adds a call whose end is told in one way.
 pub trait Ending {
     /// The call's number; `None` when as many are under way as there can be.
-    fn add_to(self, operations: &mut Operations, session: SessionId, deadline: Instant) -> Option<CallId>;
+    fn add_to(
+        self,
+        operations: &mut Operations,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Option<CallId>;
 }
 
 /// By an event with this token.
@@ -19,15 +25,25 @@ pub struct AsEvent(pub u64);
 
 impl Ending for AsEvent {
     #[inline(always)]
-    fn add_to(self, operations: &mut Operations, session: SessionId, deadline: Instant) -> Option<CallId> {
-        operations.add_event(session, deadline, self.0)
+    fn add_to(
+        self,
+        operations: &mut Operations,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Option<CallId> {
+        operations.add_event(session, timeout, self.0)
     }
 }
 
 /// By a callback or a future.
 impl Ending for Completion {
     #[inline]
-    fn add_to(self, operations: &mut Operations, session: SessionId, deadline: Instant) -> Option<CallId> {
-        operations.add(session, deadline, self)
+    fn add_to(
+        self,
+        operations: &mut Operations,
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> Option<CallId> {
+        operations.add(session, timeout, self)
     }
 }

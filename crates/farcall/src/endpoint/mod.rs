@@ -27,7 +27,6 @@ mod sessions;
 mod sinks;
 mod start;
 mod state;
-mod timeout;
 mod trace;
 mod turn;
 mod unfetched;
@@ -55,8 +54,8 @@ pub use messages::{
     AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
     ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
 };
-use operations::Kind;
 pub use operations::OPERATIONS_MAX;
+use operations::{Kind, Timeouts};
 pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
@@ -100,7 +99,8 @@ impl Endpoint {
         let tracer = CallTracer::new(clock.clone());
         transport.trace_to(tracer.clone());
         let done = Done::new();
-        let state = State::new(counters, done.clone(), clock.now(), call_timeout, message_timeout, tracer);
+        let timeouts = Timeouts::new(call_timeout, message_timeout);
+        let state = State::new(counters, done.clone(), clock.now(), timeouts, tracer);
         let core = Core {
             clock_pace: ClockPace::new(transport.polls_per_clock_reading()),
             transport,

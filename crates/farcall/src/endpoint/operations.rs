@@ -1,16 +1,18 @@
 //! The operations under way: a slab of slots, each completing exactly once.
 //!
 //! A slot's number and generation together are the call's number on the wire, so a late answer to an operation that
-//! has ended meets another generation and is dropped. A deadline costs two stores an operation: all slots are looked through
-//! only when the earliest that any can have has passed. A bare build (`--cfg farcall_bare`) has no deadlines, so that it can be
-//! measured what they cost.
+//! has ended meets another generation and is dropped. A deadline costs an operation a number in a word that it stores anyway: all
+//! slots are looked through only when the earliest that any can have has passed. A bare build (`--cfg farcall_bare`) has no
+//! deadlines, so that it can be measured what they cost.
 
 mod deadlines;
 mod messages;
 mod readings;
 mod slot;
+mod standing;
 
 use core::task::Waker;
+use core::time::Duration;
 
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Copied, Kept, SessionId};
@@ -19,9 +21,11 @@ use super::callback::ReceiveCallback;
 use super::done::Done;
 use super::outcome::CallError;
 use super::unfetched::FETCHED_ONCE;
-use readings::Readings;
+use deadlines::Deadlines;
+pub use deadlines::Timeouts;
 use slot::{Attachment, Slot, Stage};
 pub use slot::{Completion, Kind, NO_SESSION};
+use standing::Standing;
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
@@ -42,9 +46,7 @@ pub struct Operations {
     copies: Vec<Option<Copied>>,
     /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
     first_vacant: u32,
-    /// No deadline is earlier than this.
-    earliest_deadline: Instant,
-    readings: Readings,
+    deadlines: Deadlines,
     /// Operations that were added, by kind.
     added: [u64; 3],
     /// Operations that have ended, by kind.
@@ -54,7 +56,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    pub fn new(done: Done) -> Self {
+    pub fn new(done: Done, timeouts: Timeouts, now: Instant) -> Self {
         Self {
             slots: Vec::new(),
             done,
@@ -62,8 +64,7 @@ impl Operations {
             receive_callbacks: Vec::new(),
             copies: Vec::new(),
             first_vacant: NO_SLOT,
-            earliest_deadline: Instant::NEVER,
-            readings: Readings::default(),
+            deadlines: Deadlines::new(timeouts, now),
             added: [0; 3],
             ended: [0; 3],
             added_before: 0,
@@ -95,16 +96,21 @@ impl Operations {
 
     /// Adds a call that becomes an event; `None` when the slab is full.
     #[inline(always)]
-    pub fn add_event(&mut self, session: SessionId, deadline: Instant, token: u64) -> Option<CallId> {
-        let (_, slot) = self.occupy((Kind::Call, Stage::PendingEvent), session, deadline)?;
+    pub fn add_event(&mut self, session: SessionId, timeout: Option<Duration>, token: u64) -> Option<CallId> {
+        let (_, slot) = self.occupy((Kind::Call, Stage::PendingEvent), session, timeout)?;
         slot.token = token;
         Some(slot.id)
     }
 
     /// Adds a call with a callback or for a future; `None` when the slab is full.
     #[inline]
-    pub fn add(&mut self, session: SessionId, deadline: Instant, completion: Completion) -> Option<CallId> {
-        let (index, _) = self.occupy((Kind::Call, Stage::Pending), session, deadline)?;
+    pub fn add(
+        &mut self,
+        session: SessionId,
+        timeout: Option<Duration>,
+        completion: Completion,
+    ) -> Option<CallId> {
+        let (index, _) = self.occupy((Kind::Call, Stage::Pending), session, timeout)?;
         Some(self.attach(index, completion))
     }
 
@@ -114,10 +120,10 @@ impl Operations {
         let slot = &mut self.slots[usize::from(index)];
         match completion {
             Completion::Event(token) => {
-                slot.stage = Stage::PendingEvent;
+                slot.set_stage(Stage::PendingEvent);
                 slot.token = token;
             }
-            Completion::Future(None) => slot.stage = Stage::PendingFuture,
+            Completion::Future(None) => slot.set_stage(Stage::PendingFuture),
             other => {
                 self.attachments[usize::from(index)] = Attachment::Completion(other);
             }
@@ -130,7 +136,7 @@ impl Operations {
         &mut self,
         (kind, stage): (Kind, Stage),
         session: SessionId,
-        deadline: Instant,
+        timeout: Option<Duration>,
     ) -> Option<(u16, &mut Slot)> {
         if self.first_vacant == NO_SLOT {
             self.grow()?;
@@ -139,10 +145,10 @@ impl Operations {
         self.added[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
         self.first_vacant = slot.number;
-        (slot.kind, slot.stage) = (kind, stage);
+        slot.standing = Standing::new(stage, kind, self.deadlines.since());
         slot.session = session;
-        if !cfg!(farcall_bare) {
-            (slot.deadline, slot.clock_reading) = (deadline, self.readings.current());
+        if let Some(timeout) = timeout {
+            self.deadlines.give_own(slot, timeout);
         }
         Some((index, slot))
     }
@@ -163,8 +169,8 @@ impl Operations {
     #[inline]
     pub fn end_posted_call(&mut self, call: CallId, session: SessionId) -> Option<u64> {
         let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
-        let is_it = slot.id == call && slot.session == session && slot.kind == Kind::Call;
-        if !is_it || slot.stage != Stage::PendingEvent {
+        let is_it = slot.id == call && slot.session == session && slot.kind() == Kind::Call;
+        if !is_it || slot.stage() != Stage::PendingEvent {
             return None;
         }
         slot.vacate(&mut self.first_vacant);
@@ -178,7 +184,7 @@ impl Operations {
     #[inline]
     pub fn end(&mut self, call: CallId, session: SessionId) -> Option<Completion> {
         let slot = self.slot_mut(call)?;
-        if !slot.is_pending() || slot.session != session || slot.kind != Kind::Call {
+        if !slot.is_pending() || slot.session != session || slot.kind() != Kind::Call {
             return None;
         }
         Some(self.remove_pending(call))
@@ -200,12 +206,22 @@ impl Operations {
         Some((session, self.remove_pending(call)))
     }
 
+    /// Takes an operation back that was just added and could not begin.
+    #[cold]
+    pub fn take_back(&mut self, id: CallId, kind: Kind) {
+        if matches!(self.cancel(id), Some((_, Completion::Future(_)))) {
+            self.abandon(id);
+        }
+        self.added[kind as usize] -= 1;
+        self.ended[kind as usize] -= 1;
+    }
+
     #[inline]
     fn remove_pending(&mut self, call: CallId) -> Completion {
         let index = call.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
-        self.ended[slot.kind as usize] += 1;
-        match slot.stage {
+        self.ended[slot.kind() as usize] += 1;
+        match slot.stage() {
             Stage::PendingEvent => {
                 slot.vacate(&mut self.first_vacant);
                 let token = slot.token;
@@ -237,7 +253,7 @@ impl Operations {
 
     fn leave(&mut self, id: CallId, result: Attachment) {
         let index = usize::from(id.0 as u16);
-        self.slots[index].stage = Stage::Done;
+        self.slots[index].set_stage(Stage::Done);
         self.done.set(id, true);
         self.attachments[index] = result;
     }
@@ -258,7 +274,7 @@ impl Operations {
     fn fetch(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Attachment> {
         let index = id.0 as u16;
         let slot = &mut self.slots[usize::from(index)];
-        if slot.stage == Stage::Done {
+        if slot.stage() == Stage::Done {
             slot.vacate(&mut self.first_vacant);
             self.done.set(id, false);
             return Some(self.take_attachment(index));
@@ -272,7 +288,7 @@ impl Operations {
     fn register(&mut self, index: u16, waker: &Waker) {
         let slot = &mut self.slots[usize::from(index)];
         assert!(slot.is_pending(), "{FETCHED_ONCE}");
-        slot.stage = Stage::Pending;
+        slot.set_stage(Stage::Pending);
         match &mut self.attachments[usize::from(index)] {
             Attachment::Completion(Completion::Future(Some(known))) if known.will_wake(waker) => {}
             other => *other = Attachment::Completion(Completion::Future(Some(waker.clone()))),

@@ -1,6 +1,7 @@
 //! What a transport reports during a turn of the poll loop, and what becomes of it.
 
 use farcall_protocol::Identity;
+use farcall_transport::trace::event;
 use farcall_transport::{
     CallId, DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Outbox, Outgoing,
     RequestBurst, RequestId, ResponseBurst, SendOutcome, Service, SessionId, ShortMessage, Sink, Status, Tag,
@@ -18,23 +19,11 @@ use super::turn::Turn;
 impl Sink for Turn<'_, '_> {
     #[inline]
     fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
-        self.state.counters.requests.increment();
         self.state.tracer.begin_handler(id);
-        let peer = self.state.sessions.peer_of(id.session);
-        let request = Request::new(peer, service, payload);
-        // The handler is taken out while it runs, so that it can have the rest of the state.
-        let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) else {
-            let Some(requests) = &mut self.sinks.requests else {
-                return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
-            };
-            requests(request, Reply::new(Context { outbox, state: self.state }, id));
-            return self.state.tracer.end_handler(id);
-        };
-        handler(request, Reply::new(Context { outbox, state: self.state }, id));
+        self.serve(outbox, id, service, payload);
+        // Counted when the answer is on its way.
+        self.state.counters.requests.increment();
         self.state.tracer.end_handler(id);
-        if let Some(slot) = self.state.handler_slot(service) {
-            *slot = Some(handler);
-        }
     }
 
     #[inline]
@@ -69,8 +58,9 @@ impl Sink for Turn<'_, '_> {
         let Some(token) = self.state.operations.end_posted_call(call, session) else {
             return self.end_otherwise(outbox, session, call, status, payload);
         };
-        self.note_answer(call, session);
+        self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
         self.report(outbox, token, &outcome_of(status, payload));
+        self.state.counters.answered.increment();
     }
 
     #[inline]
@@ -168,6 +158,25 @@ impl Sink for Turn<'_, '_> {
                 events(&mut context, Event::PeerDown { peer, reason });
             }
             None => self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason }),
+        }
+    }
+}
+
+impl Turn<'_, '_> {
+    #[inline(always)]
+    fn serve(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
+        let peer = self.state.sessions.peer_of(id.session);
+        let request = Request::new(peer, service, payload);
+        // The handler is taken out while it runs, so that it can have the rest of the state.
+        let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) else {
+            let Some(requests) = &mut self.sinks.requests else {
+                return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
+            };
+            return requests(request, Reply::new(Context { outbox, state: self.state }, id));
+        };
+        handler(request, Reply::new(Context { outbox, state: self.state }, id));
+        if let Some(slot) = self.state.handler_slot(service) {
+            *slot = Some(handler);
         }
     }
 }

@@ -7,7 +7,7 @@ use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service};
 
 use super::MESSAGES;
 use super::ending::Ending;
-use super::operations::{Completion, OPERATIONS_MAX};
+use super::operations::{Kind, OPERATIONS_MAX};
 use super::outcome::CallError;
 use super::sessions::Peer;
 use super::state::State;
@@ -64,9 +64,8 @@ fn begin(
         return Err(CallError::UnknownService);
     }
     let begun = state.tracer.begin();
-    let deadline = state.call_timeout.deadline(state.now, timeout, &mut state.operations);
     let call = ending
-        .add_to(&mut state.operations, peer.session, deadline)
+        .add_to(&mut state.operations, peer.session, timeout)
         .ok_or(CallError::TooManyCalls { calls_max: OPERATIONS_MAX })?;
     if let Some(begun) = begun {
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
@@ -92,11 +91,7 @@ fn send(
 
 #[cold]
 fn not_sent(state: &mut State, peer: Peer, call: CallId, refused: CallRefused) -> CallError {
-    state.calls_not_sent += 1;
-    let was_future = matches!(state.operations.cancel(call), Some((_, Completion::Future(_))));
-    if was_future {
-        state.operations.abandon(call);
-    }
+    state.operations.take_back(call, Kind::Call);
     match (refused, state.sessions.reason_of(peer.session)) {
         (CallRefused::Down, Some(reason)) => CallError::PeerDown(reason.clone()),
         (refused, _) => CallError::NotSent(refused),

@@ -1,6 +1,5 @@
 //! What an endpoint knows besides its transport.
 
-use core::time::Duration;
 use std::sync::Arc;
 
 use farcall_protocol::Instant;
@@ -12,11 +11,10 @@ use super::deferred::DroppedRequests;
 use super::done::Done;
 use super::event::StoredEvents;
 use super::messages::Messages;
-use super::operations::{Kind, Operations};
+use super::operations::{Kind, Operations, Timeouts};
 use super::outcome::{CallError, Outcome};
 use super::sessions::{Peer, Sessions};
 use super::sinks::RequestSink;
-use super::timeout::Timeout;
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn RequestSink + Send>;
@@ -32,12 +30,9 @@ pub struct State {
     pub stored_events: StoredEvents,
     /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
     pub reported: usize,
-    /// Calls that became operations, and were refused by the transport.
-    pub calls_not_sent: u64,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
     pub now: Instant,
-    pub call_timeout: Timeout,
     pub tracer: CallTracer,
     spares: Spares<Copied>,
 }
@@ -47,22 +42,19 @@ impl State {
         counters: EndpointCounters,
         done: Done,
         now: Instant,
-        call_timeout: Duration,
-        message_timeout: Duration,
+        timeouts: Timeouts,
         tracer: CallTracer,
     ) -> Self {
         Self {
-            operations: Operations::new(done),
-            messages: Messages::new(Timeout::new(message_timeout, now)),
+            operations: Operations::new(done, timeouts, now),
+            messages: Messages::default(),
             handlers: Vec::new(),
             sessions: Sessions::default(),
             counters,
             stored_events: StoredEvents::default(),
             reported: 0,
-            calls_not_sent: 0,
             dropped_requests: Arc::default(),
             now,
-            call_timeout: Timeout::new(call_timeout, now),
             tracer,
             spares: Spares::default(),
         }
@@ -71,7 +63,7 @@ impl State {
     /// Shows how many calls there were: the slab counts them anyway, and a counter for each would be felt.
     #[inline]
     pub fn count_calls(&self) {
-        self.counters.calls.set(self.operations.added(Kind::Call) - self.calls_not_sent);
+        self.counters.calls.set(self.operations.added(Kind::Call));
     }
 
     /// A payload in memory that outlives the poll, a spare buffer where it must be copied.

@@ -53,12 +53,6 @@ impl Turn<'_, '_> {
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
     }
 
-    #[inline]
-    pub fn note_answer(&mut self, call: CallId, session: SessionId) {
-        self.state.counters.answered.increment();
-        self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
-    }
-
     /// Ends a call that does not become an event.
     pub fn end_otherwise(
         &mut self,
@@ -70,8 +64,9 @@ impl Turn<'_, '_> {
     ) {
         match self.state.operations.end(call, session) {
             Some(how) => {
-                self.note_answer(call, session);
+                self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
                 self.complete(outbox, call, how, &outcome_of(status, payload));
+                self.state.counters.answered.increment();
             }
             None => self.state.counters.late_answers.increment(),
         }

@@ -136,7 +136,6 @@ impl<L: Library> Outbound<L> {
             return self.violated(id, "more calls than agreed");
         }
         channel.unanswered_requests += 1;
-        self.counters.requests_received.increment();
         let request = RequestId { session: SessionId(id.0), token: header.call.to_wire() };
         self.tracer.mark_request(event::DISPATCHED, request);
         sink.request(self, request, Service(tag), &payload);
@@ -164,7 +163,6 @@ impl<L: Library> Outbound<L> {
             return self.violated(id, "a response has a status that does not exist");
         };
         channel.unanswered_calls -= 1;
-        self.counters.responses_received.increment();
         let call = CallId(header.call.to_wire() as u32);
         sink.response(self, SessionId(id.0), call, status, &payload);
     }

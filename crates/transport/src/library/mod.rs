@@ -181,7 +181,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         let progressed = self.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.outbound.library.next_loss() {
-            self.outbound.counters.peers_lost.increment();
+            self.outbound.counters.deaths_reported.increment();
             self.outbound.sessions.lost(PeerAddress(lost.0));
         }
         let timers_due = self.outbound.sessions.next_deadline().is_some_and(|deadline| deadline <= now);

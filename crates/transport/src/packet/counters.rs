@@ -5,7 +5,8 @@ use farcall_protocol::calls::{Calls, Policy};
 farcall_driver::declare_counters! {
     /// What happened to the packets and calls of one transport.
     pub struct PacketCounters {
-        calls: "calls" => "Calls made here",
+        calls_made: "calls" => "Calls made here: each tagged message is one, too",
+        messages_sent: "messages" => "Tagged messages that left",
         retransmissions: "packets" => "Packets with bytes that were sent before",
         resends_sent: "packets" => "Asked for bytes once more",
         restarts_sent: "packets" => "Asked for requests from the start",
@@ -27,9 +28,10 @@ farcall_driver::declare_counters! {
 impl PacketCounters {
     /// Brings the counters up to date with the protocol's own.
     #[inline(never)]
-    pub(super) fn follow<B: AsRef<[u8]>, P: Policy>(&self, calls: &Calls<B, P>) {
+    pub(super) fn follow<B: AsRef<[u8]>, P: Policy>(&self, calls: &Calls<B, P>, messages_sent: u64) {
         let (messages, sessions) = (calls.counters(), calls.sessions().counters());
-        self.calls.set(messages.calls);
+        self.calls_made.set(messages.calls);
+        self.messages_sent.set(messages_sent);
         self.retransmissions.set(messages.retransmissions);
         self.resends_sent.set(messages.resends_sent);
         self.restarts_sent.set(messages.restarts_sent);

@@ -22,6 +22,8 @@ pub struct Mailbox {
     /// them.
     pub starved: Vec<SessionId>,
     pub scratch: Vec<u8>,
+    /// How many messages left.
+    pub sent: u64,
 }
 
 /// A message that nobody expected.
@@ -74,6 +76,7 @@ impl Mailbox {
             heirless: Heirless::default(),
             starved: Vec::new(),
             scratch: Vec::new(),
+            sent: 0,
         }
     }
 

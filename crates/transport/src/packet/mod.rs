@@ -90,7 +90,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or too many in a
     /// row had something.
     pub fn counters(&self) -> &PacketCounters {
-        self.counters.follow(&self.outbound.calls);
+        self.counters.follow(&self.outbound.calls, self.outbound.mail.sent);
         &self.counters
     }
 
@@ -119,7 +119,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.uncounted_polls += 1;
         } else if self.uncounted_polls > 0 {
             self.uncounted_polls = 0;
-            self.counters.follow(&self.outbound.calls);
+            self.counters.follow(&self.outbound.calls, self.outbound.mail.sent);
         }
     }
 

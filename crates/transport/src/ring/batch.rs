@@ -202,6 +202,7 @@ impl<S: LaneSender> Session<S> {
             ahead.expect_record(slot_of(self.id), used);
         }
         counters.records_sent.increment();
+        counters.messages_sent.add(messages as u64);
     }
 
     /// Marks the messages in the record just published, which its entries name.

@@ -50,7 +50,6 @@ impl<D: LaneDriver> Outbound<D> {
         sink.requests(self, id, service, &mut burst);
         let (at, taken) = burst.end();
         self.sessions[slot].unanswered_requests -= entries.left() - usize::from(taken);
-        self.counters.requests_received.add(u64::from(taken));
         (at, taken)
     }
 
@@ -65,9 +64,7 @@ impl<D: LaneDriver> Outbound<D> {
         let Session { id, message_bytes_max, .. } = self.sessions[slot];
         let mut burst = ResponseBurst::new(entries, message_bytes_max, unanswered);
         sink.responses(self, id, &mut burst);
-        let (at, taken) = burst.end();
-        self.counters.responses_received.add(u64::from(taken));
-        (at, taken)
+        burst.end()
     }
 
     /// Hands a request or a response to the sink that the session has counted, with the payload that is in its record.
@@ -94,13 +91,11 @@ impl<D: LaneDriver> Outbound<D> {
         sink: &mut dyn Sink,
     ) -> Result<(), DownReason> {
         if entry.kind.is_request() {
-            self.counters.requests_received.increment();
             let request = RequestId { session: id, token: u64::from(entry.call) };
             sink.request(self, request, Service(entry.selector), payload);
         } else {
             let status =
                 Status::from_wire(entry.selector).ok_or(Violation("a response with an unknown status"))?;
-            self.counters.responses_received.increment();
             sink.response(self, id, CallId(entry.call), status, payload);
         }
         Ok(())

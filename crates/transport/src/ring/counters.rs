@@ -3,8 +3,7 @@
 farcall_driver::declare_counters! {
     /// The traffic of one ring transport and what held it up.
     pub struct RingCounters {
-        requests_received: "calls" => "Requests that arrived",
-        responses_received: "calls" => "Responses that arrived",
+        messages_sent: "messages" => "Tagged messages that left",
         messages_received: "messages" => "Tagged messages that arrived",
         unexpected: "messages" => "Tagged messages that had to be kept because no receive waited for them",
         records_sent: "records" => "Records published: batches, wraps and credit returns",

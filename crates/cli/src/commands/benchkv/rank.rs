@@ -21,8 +21,8 @@ const COUNTERS: [(&str, &str); 13] = [
     ("credit_records_sent", "credit-only batches"),
     ("wrap_records_sent", "wraps"),
     ("ring_full", "credit stalls"),
-    ("requests_received", "requests received"),
-    ("responses_received", "responses received"),
+    ("requests", "requests received"),
+    ("answered", "responses received"),
 ];
 
 /// What a daemon did in each turn, and what the turns' phases took.
@@ -41,7 +41,7 @@ pub fn show_rank(rank: usize, found: &RankResult, report: &mut Report) -> Result
             report.line(format_args!("{name:<20} {count:>12} {each:>10.4} a turn"))?;
         }
     }
-    let messages = found.counted("requests_received") + found.counted("responses_received");
+    let messages = found.counted("requests") + found.counted("answered");
     if let Some(records) = Some(found.counted("records_received")).filter(|&records| records > 0) {
         report.line(format_args!(
             "{:<20} {:>12.2} in a batch",

@@ -1,6 +1,7 @@
 //! How a receive begins.
 
-use farcall_protocol::Instant;
+use core::time::Duration;
+
 use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
 
 use super::ends::outcome_of;
@@ -8,7 +9,7 @@ use super::outcome::{KeptMessage, ReceiveError};
 use super::wanted::Wanted;
 use crate::endpoint::context::Context;
 use crate::endpoint::core::Core;
-use crate::endpoint::operations::{NO_SESSION, OPERATIONS_MAX, Operations};
+use crate::endpoint::operations::{Kind, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
@@ -18,12 +19,11 @@ pub fn begin(
     outbox: &mut dyn Outbox,
     state: &mut State,
     wanted: &Wanted,
-    add: impl FnOnce(&mut Operations, SessionId, Instant, u32) -> Option<CallId>,
+    add: impl FnOnce(&mut Operations, SessionId, Option<Duration>, u32) -> Option<CallId>,
 ) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
     let &Wanted { from, tag, room, timeout } = wanted;
-    let deadline = state.messages.timeout.deadline(state.now, timeout, &mut state.operations);
     let session = from.map(|peer| peer.session);
-    let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), deadline, room)
+    let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), timeout, room)
         .ok_or(ReceiveError::TooMany { operations_max: OPERATIONS_MAX })?;
     if let (Some(peer), Some(tag)) = (from, tag)
         && outbox.receive_at_once(MessageId(id.0), origin_of(peer), tag)
@@ -76,11 +76,10 @@ fn add_at_once(
     if !state.operations.has_vacant() {
         return None;
     }
-    let deadline = state.messages.timeout.default_deadline();
-    let id = state.operations.add_receive_future(session, deadline, room)?;
+    let id = state.operations.add_receive_future(session, None, room)?;
     let is_posted = post(MessageId(id.0));
     if !is_posted {
-        state.operations.take_back(id);
+        state.operations.take_back(id, Kind::Receive);
     }
     is_posted.then_some(id)
 }

@@ -6,7 +6,6 @@ use farcall_transport::{CallId, MessageId, Outbox, Outgoing, Payload, SendProgre
 
 use super::outcome::SendError;
 use crate::endpoint::context::Context;
-use crate::endpoint::core::Core;
 use crate::endpoint::operations::{Completion, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
@@ -33,9 +32,8 @@ pub struct Parts {
 impl Parts {
     /// Adds the operation under whose number the parts were sent.
     pub fn follow(self, state: &mut State, timeout: Option<Duration>, completion: Completion) -> CallId {
-        let deadline = state.messages.timeout.deadline(state.now, timeout, &mut state.operations);
         let operations = &mut state.operations;
-        let id = operations.add_send(deadline, self.pending, completion).expect("the number was free");
+        let id = operations.add_send(timeout, self.pending, completion).expect("the number was free");
         if let Some(failure) = self.failure {
             state.messages.failed_parts.insert(id, failure);
         }
@@ -51,29 +49,9 @@ pub fn begin(
     tag: Tag,
     payload: Outgoing<'_>,
 ) -> Result<Begun, SendError> {
-    match at_once(to, payload, |peer, bytes| context.send_at_once(peer, tag, bytes)) {
+    match at_once(to, payload, |peer, bytes| context.outbox.send_at_once(peer.session, tag, bytes)) {
         None => Ok(Begun::Done),
         Some(payload) => begin_slowly(context.outbox, context.state, to, tag, payload),
-    }
-}
-
-impl Context<'_> {
-    /// Sends a message to one peer if that is its end; otherwise nothing has happened.
-    #[inline(always)]
-    pub(super) fn send_at_once(&mut self, to: Peer, tag: Tag, payload: &[u8]) -> bool {
-        let has_left = self.outbox.send_at_once(to.session, tag, payload);
-        self.state.counters.messages.add(u64::from(has_left));
-        has_left
-    }
-}
-
-impl Core {
-    /// As that of a context.
-    #[inline(always)]
-    pub fn send_at_once(&mut self, to: Peer, tag: Tag, payload: &[u8]) -> bool {
-        let has_left = self.transport.send_at_once(to.session, tag, payload);
-        self.state.counters.messages.add(u64::from(has_left));
-        has_left
     }
 }
 
@@ -103,13 +81,8 @@ pub fn begin_slowly(
     let id = state.operations.next_id().ok_or(SendError::TooMany { operations_max: OPERATIONS_MAX })?;
     match to {
         Destinations::One(peer) => match outbox.send(peer.session, MessageId(id.0), tag, payload) {
-            Ok(progress) => {
-                state.counters.messages.increment();
-                Ok(match progress {
-                    SendProgress::Done => Begun::Done,
-                    SendProgress::Pending => Begun::Pending(Parts { pending: 1, failure: None }),
-                })
-            }
+            Ok(SendProgress::Done) => Ok(Begun::Done),
+            Ok(SendProgress::Pending) => Ok(Begun::Pending(Parts { pending: 1, failure: None })),
             Err(refused) => Err(not_sent(state, peer, refused)),
         },
         Destinations::Many(peers) => begin_many(outbox, state, peers, MessageId(id.0), tag, payload),
@@ -136,10 +109,7 @@ fn begin_many(
             other => Outgoing::Slice(other.as_slice()),
         };
         match outbox.send(peer.session, id, tag, payload) {
-            Ok(progress) => {
-                state.counters.messages.increment();
-                parts.pending += u32::from(progress == SendProgress::Pending);
-            }
+            Ok(progress) => parts.pending += u32::from(progress == SendProgress::Pending),
             Err(refused) => _ = parts.failure.get_or_insert_with(|| not_sent(state, peer, refused)),
         }
     }

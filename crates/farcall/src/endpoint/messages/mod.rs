@@ -22,7 +22,6 @@ use std::collections::HashMap;
 use farcall_transport::CallId;
 
 use super::sinks::MessageSink;
-use super::timeout::Timeout;
 pub(super) use begin::Destinations;
 use ended::EndedAtOnce;
 pub use outcome::{Cancellation, KeptMessage, Message, ReceiveError, ReceiveOutcome, Received, SendError};
@@ -34,18 +33,12 @@ pub(super) use wanted::Wanted;
 pub use wanted::{AnySource, AnyTag, SourceChoice, TagChoice};
 
 /// What an endpoint knows of its messages beside their operations.
+#[derive(Default)]
 pub struct Messages {
-    pub timeout: Timeout,
     /// Takes messages that no receive waits for.
     pub handler: Option<Box<dyn MessageSink + Send>>,
     /// Operations that ended when they began, and whose callbacks wait for the next poll.
     pub ended: EndedAtOnce,
     /// The first failures of sends of which other parts are still under way.
     pub failed_parts: HashMap<CallId, SendError>,
-}
-
-impl Messages {
-    pub fn new(timeout: Timeout) -> Self {
-        Self { timeout, handler: None, ended: EndedAtOnce::default(), failed_parts: HashMap::new() }
-    }
 }

@@ -163,8 +163,8 @@ fn then(
     callback: ReceiveCallback,
 ) -> Result<Operation, ReceiveError> {
     let (id, message) =
-        begin(context.outbox, context.state, wanted, |operations, session, deadline, bytes_max| {
-            operations.add_receive_callback(session, deadline, bytes_max, callback)
+        begin(context.outbox, context.state, wanted, |operations, session, timeout, bytes_max| {
+            operations.add_receive_callback(session, timeout, bytes_max, callback)
         })?;
     if let Some(message) = message {
         let Some((_, Completion::Received(callback))) = context.state.operations.cancel(id) else {
@@ -178,8 +178,8 @@ fn then(
 #[inline]
 fn post(context: &mut Context<'_>, wanted: &Wanted, token: u64) -> Result<Operation, ReceiveError> {
     let (id, message) =
-        begin(context.outbox, context.state, wanted, |operations, session, deadline, bytes_max| {
-            operations.add_receive_event(session, deadline, bytes_max, token)
+        begin(context.outbox, context.state, wanted, |operations, session, timeout, bytes_max| {
+            operations.add_receive_event(session, timeout, bytes_max, token)
         })?;
     if let Some(outcome) = message {
         context.state.operations.cancel(id);

@@ -48,7 +48,9 @@ impl<'e> SendMessage<'e, '_> {
     #[inline(always)]
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        match at_once(to, payload, |peer, bytes| endpoint.core().send_at_once(peer, tag, bytes)) {
+        match at_once(to, payload, |peer, bytes| {
+            endpoint.core().transport.send_at_once(peer.session, tag, bytes)
+        }) {
             None => Ok(Sending { endpoint, unfetched: Unfetched::NOTHING }),
             // Put together again, so that what leaves at once is never in memory.
             Some(payload) => Self { endpoint, to, tag, payload, timeout }.start_slowly(),
@@ -76,7 +78,9 @@ impl<'e> SendMessage<'e, '_> {
     ) -> Result<Option<Operation>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        let Some(payload) = at_once(to, payload, |peer, bytes| core.send_at_once(peer, tag, bytes)) else {
+        let Some(payload) =
+            at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes))
+        else {
             return Ok(core.state.ended_at_once(|| SendCallback::new(callback)));
         };
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
@@ -124,7 +128,9 @@ impl ContextSend<'_, '_, '_> {
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { context, to, tag, payload, timeout } = self;
-        let Some(payload) = at_once(to, payload, |peer, bytes| context.send_at_once(peer, tag, bytes)) else {
+        let Some(payload) =
+            at_once(to, payload, |peer, bytes| context.outbox.send_at_once(peer.session, tag, bytes))
+        else {
             return Ok(context.state.ended_at_once(|| SendCallback::new(callback)));
         };
         then_slowly(context, to, tag, payload, timeout, SendCallback::new(callback))

@@ -4,8 +4,8 @@
 //! the message.
 
 use core::task::Waker;
+use core::time::Duration;
 
-use farcall_protocol::Instant;
 use farcall_transport::{CallId, Copied, Kept, SessionId, Short, Spares, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
@@ -15,13 +15,6 @@ use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
 
 impl Operations {
-    /// Takes back a receive for a future that was added last.
-    #[cold]
-    pub fn take_back(&mut self, id: CallId) {
-        self.cancel(id);
-        self.abandon(id);
-    }
-
     /// The number that the next operation will have; `None` when the slab is full.
     #[inline]
     pub fn next_id(&mut self) -> Option<CallId> {
@@ -36,10 +29,10 @@ impl Operations {
     pub fn add_receive_future(
         &mut self,
         session: SessionId,
-        deadline: Instant,
+        timeout: Option<Duration>,
         bytes_max: u32,
     ) -> Option<CallId> {
-        let (_, slot) = self.occupy((Kind::Receive, Stage::PendingFuture), session, deadline)?;
+        let (_, slot) = self.occupy((Kind::Receive, Stage::PendingFuture), session, timeout)?;
         slot.number = bytes_max;
         Some(slot.id)
     }
@@ -49,11 +42,11 @@ impl Operations {
     pub fn add_receive_event(
         &mut self,
         session: SessionId,
-        deadline: Instant,
+        timeout: Option<Duration>,
         bytes_max: u32,
         token: u64,
     ) -> Option<CallId> {
-        let (_, slot) = self.occupy((Kind::Receive, Stage::PendingEvent), session, deadline)?;
+        let (_, slot) = self.occupy((Kind::Receive, Stage::PendingEvent), session, timeout)?;
         slot.number = bytes_max;
         slot.token = token;
         Some(slot.id)
@@ -64,11 +57,11 @@ impl Operations {
     pub fn add_receive_callback(
         &mut self,
         session: SessionId,
-        deadline: Instant,
+        timeout: Option<Duration>,
         bytes_max: u32,
         callback: ReceiveCallback,
     ) -> Option<CallId> {
-        let (index, slot) = self.occupy((Kind::Receive, Stage::PendingReceiveCallback), session, deadline)?;
+        let (index, slot) = self.occupy((Kind::Receive, Stage::PendingReceiveCallback), session, timeout)?;
         slot.number = bytes_max;
         let id = slot.id;
         self.receive_callbacks[usize::from(index)] = Some(callback);
@@ -80,7 +73,7 @@ impl Operations {
     #[inline(always)]
     pub fn turn_to_callback(&mut self, id: CallId, callback: impl FnOnce() -> ReceiveCallback) {
         let index = usize::from(id.0 as u16);
-        self.slots[index].stage = Stage::PendingReceiveCallback;
+        self.slots[index].set_stage(Stage::PendingReceiveCallback);
         let place = &mut self.receive_callbacks[index];
         // The place is empty, or else a leak; a drop would look at all of it, just behind the store that emptied it.
         core::mem::forget(place.replace(callback()));
@@ -88,8 +81,13 @@ impl Operations {
 
     /// Adds a send of so many parts; `None` when the slab is full.
     #[inline]
-    pub fn add_send(&mut self, deadline: Instant, parts: u32, completion: Completion) -> Option<CallId> {
-        let (index, slot) = self.occupy((Kind::Send, Stage::Pending), NO_SESSION, deadline)?;
+    pub fn add_send(
+        &mut self,
+        timeout: Option<Duration>,
+        parts: u32,
+        completion: Completion,
+    ) -> Option<CallId> {
+        let (index, slot) = self.occupy((Kind::Send, Stage::Pending), NO_SESSION, timeout)?;
         slot.number = parts;
         Some(self.attach(index, completion))
     }
@@ -99,7 +97,7 @@ impl Operations {
     #[inline]
     pub fn number(&mut self, id: CallId, kind: Kind) -> Option<&mut u32> {
         let slot = self.slot_mut(id)?;
-        (slot.is_pending() && slot.kind == kind).then_some(&mut slot.number)
+        (slot.is_pending() && slot.kind() == kind).then_some(&mut slot.number)
     }
 
     /// From now on an operation ends with another session.
@@ -112,7 +110,7 @@ impl Operations {
     /// What an operation is that has not ended.
     pub fn kind_of(&self, id: CallId) -> Option<Kind> {
         let slot = self.slots.get(usize::from(id.0 as u16))?;
-        (slot.is_pending() && slot.id == id).then_some(slot.kind)
+        (slot.is_pending() && slot.id == id).then_some(slot.kind())
     }
 
     /// Ends a receive with a message that is short, if a future waits for it that was never polled. False when that is not
@@ -130,7 +128,7 @@ impl Operations {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         let Some(short) = Short::new(payload) else { return false };
         slot.short = short;
-        slot.stage = Stage::DoneShort;
+        slot.set_stage(Stage::DoneShort);
         slot.label = Label::new(peer, tag);
         self.done.set(id, true);
         true
@@ -153,7 +151,7 @@ impl Operations {
         spares: &mut Spares<Copied>,
     ) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
-        slot.stage = Stage::DoneCopy;
+        slot.set_stage(Stage::DoneCopy);
         slot.label = Label::new(peer, tag);
         self.done.set(id, true);
         self.note_ends(Kind::Receive, 1);
@@ -167,7 +165,7 @@ impl Operations {
     #[inline]
     pub fn end_event(&mut self, id: CallId, bytes: usize) -> Option<u64> {
         let slot = self.slots.get_mut(usize::from(id.0 as u16))?;
-        let waits = slot.stage == Stage::PendingEvent && slot.id == id;
+        let waits = slot.stage() == Stage::PendingEvent && slot.id == id;
         if !waits || bytes > slot.number as usize {
             return None;
         }
@@ -182,7 +180,7 @@ impl Operations {
     pub fn end_receive_callback(&mut self, id: CallId, bytes: usize) -> Option<ReceiveCallback> {
         let index = usize::from(id.0 as u16);
         let slot = self.slots.get_mut(index)?;
-        let waits = slot.stage == Stage::PendingReceiveCallback && slot.id == id;
+        let waits = slot.stage() == Stage::PendingReceiveCallback && slot.id == id;
         if !waits || bytes > slot.number as usize {
             return None;
         }
@@ -215,9 +213,9 @@ impl Operations {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
         // Most messages are short.
-        let payload = if slot.stage == Stage::DoneShort {
+        let payload = if slot.stage() == Stage::DoneShort {
             Kept::Short(slot.short)
-        } else if slot.stage == Stage::DoneCopy {
+        } else if slot.stage() == Stage::DoneCopy {
             Kept::Copy(self.copies[index].take()?)
         } else {
             return None;
@@ -246,7 +244,7 @@ impl Operations {
     pub fn detach_future(&mut self, id: CallId) {
         let index = usize::from(id.0 as u16);
         if self.slots[index].is_pending() {
-            self.slots[index].stage = Stage::Pending;
+            self.slots[index].set_stage(Stage::Pending);
             self.attachments[index] = Attachment::Completion(Completion::Nobody);
         } else {
             self.abandon(id);
@@ -258,6 +256,6 @@ impl Operations {
 #[inline]
 fn slot_of_future(slots: &mut [Slot], receive: CallId, bytes: usize) -> Option<&mut Slot> {
     let slot = slots.get_mut(usize::from(receive.0 as u16))?;
-    let waits = slot.stage == Stage::PendingFuture && slot.id == receive;
+    let waits = slot.stage() == Stage::PendingFuture && slot.id == receive;
     (waits && bytes <= slot.number as usize).then_some(slot)
 }

@@ -1,84 +1,110 @@
-//! The readings of the clock that deadlines were computed from, and how late each of them was.
+//! The readings of the clock that operations are counted from.
 //!
-//! The clock is read once for many operations, and an operation is given its deadline from the last reading, which may be long ago
-//! where a caller does something else between two polls. The next reading says how long. That is kept here, by reading, and added when
-//! a deadline is looked at: an operation costs no more than the number of its reading.
+//! The clock is read once for many operations. One that begins is told the number of the reading to come, from which the time that it
+//! may take is counted: so it never ends early, even where its caller did something else for long before the next poll, and it keeps
+//! two bytes and no deadline.
 
 use farcall_protocol::Instant;
 
 /// Readings that are told apart at a time.
-const CYCLE: usize = 256;
+const CYCLE: usize = 8192;
 
-/// A shorter gap between two readings is none.
-const SLACK_NANOS: u64 = 1000;
+/// The reading that an operation is counted from, and whether it has a timeout of its own: in the upper half of a word, where it is
+/// needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Since(u32);
 
-/// The number of a reading: a cycle in the upper half, its place there in the lower.
-type Number = u16;
+impl Since {
+    /// None any more: the deadline was worked out.
+    pub const SETTLED: Self = Self(0);
 
-/// The last readings.
-pub struct Readings {
-    current: Number,
-    /// By place in the cycle: nanoseconds from that reading to the next, or 0.
-    gaps: [u64; CYCLE],
-    any_gap: bool,
+    const FIRST: Self = Self(1 << 16);
+
+    const OWN_TIMEOUT: u32 = 1 << 31;
+
+    /// The same for an operation with a timeout of its own.
+    pub fn with_own_timeout(self) -> Self {
+        Self(self.0 | Self::OWN_TIMEOUT)
+    }
+
+    pub fn has_own_timeout(self) -> bool {
+        self.0 & Self::OWN_TIMEOUT != 0
+    }
+
+    fn place(self) -> usize {
+        ((self.0 & !Self::OWN_TIMEOUT) >> 16) as usize
+    }
+
+    #[inline(always)]
+    pub fn in_upper_half(self) -> u32 {
+        self.0
+    }
+
+    pub fn of_upper_half(word: u32) -> Self {
+        Self(word & 0xffff_0000)
+    }
 }
 
-impl Default for Readings {
-    fn default() -> Self {
-        Self { current: CYCLE as Number, gaps: [0; CYCLE], any_gap: false }
-    }
+/// The readings of this cycle.
+pub struct Readings {
+    next: Since,
+    last: Instant,
+    cycle_began: Instant,
+    /// By place: nanoseconds from the beginning of the cycle to that reading. The first is [`Since::SETTLED`], and not used.
+    offsets: Box<[u32]>,
 }
 
 impl Readings {
-    /// The number of no reading, for deadlines that are settled: cycles begin with 1.
-    pub const SETTLED: Number = 0;
+    pub fn new(now: Instant) -> Self {
+        Self { next: Since::FIRST, last: now, cycle_began: now, offsets: vec![0; CYCLE].into() }
+    }
 
-    /// The number for operations that begin now.
+    /// What operations are counted from that begin now.
     #[inline(always)]
-    pub fn current(&self) -> Number {
-        self.current
+    pub fn next(&self) -> Since {
+        self.next
     }
 
-    /// A deadline that was computed from a reading, as it would be had the clock been read when the next reading was due.
+    /// The time of the last reading.
     #[inline]
-    pub fn settled(&self, deadline: Instant, reading: Number) -> Instant {
-        let gap = if cycle(reading) == cycle(self.current) { self.gaps[place(reading)] } else { 0 };
-        Instant::from_nanos(deadline.as_nanos().saturating_add(gap))
+    pub fn last(&self) -> Instant {
+        self.last
     }
 
-    /// The clock was read, `last` before and `now` this time, and operations were added between. True where all deadlines have to be
-    /// settled now, before [`Readings::begin_cycle`].
-    pub fn next(&mut self, last: Instant, now: Instant) -> bool {
-        let gap = now.as_nanos().saturating_sub(last.as_nanos());
-        if gap > SLACK_NANOS {
-            self.gaps[place(self.current)] = gap;
-            self.any_gap = true;
+    /// When a reading was; of the one to come, when it is at the earliest.
+    pub fn time_of(&self, since: Since) -> Instant {
+        if since.place() == self.next.place() {
+            return self.last;
         }
-        if place(self.current) < CYCLE - 1 {
-            self.current += 1;
+        let offset = u64::from(self.offsets[since.place()]);
+        Instant::from_nanos(self.cycle_began.as_nanos().saturating_add(offset))
+    }
+
+    /// The clock was read, and no operation is counted from this reading.
+    #[inline]
+    pub fn passed_over(&mut self, now: Instant) {
+        self.last = now;
+    }
+
+    /// The clock was read, and operations are counted from this reading. False where all of them have to be settled now, before
+    /// [`Readings::begin_cycle`].
+    #[inline]
+    pub fn add(&mut self, now: Instant) -> bool {
+        self.last = now;
+        let place = self.next.place();
+        let Ok(offset) = u32::try_from(now.since(self.cycle_began).as_nanos()) else { return false };
+        self.offsets[place] = offset;
+        if place == CYCLE - 1 {
             return false;
         }
-        if self.any_gap || self.current == Number::MAX {
-            return true;
-        }
-        self.current += 1;
-        false
+        self.next.0 += Since::FIRST.0;
+        true
     }
 
-    /// All deadlines are settled, and those of all operations have [`Readings::SETTLED`].
+    /// No operation is counted from any reading.
     pub fn begin_cycle(&mut self) {
-        self.gaps.fill(0);
-        self.any_gap = false;
-        self.current = self.current.checked_add(1).unwrap_or(CYCLE as Number);
+        (self.next, self.cycle_began) = (Since::FIRST, self.last);
     }
-}
-
-fn cycle(reading: Number) -> usize {
-    usize::from(reading) / CYCLE
-}
-
-fn place(reading: Number) -> usize {
-    usize::from(reading) % CYCLE
 }
 
 #[cfg(test)]
@@ -89,42 +115,40 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
-    /// Deadlines that are computed from a clock which is read seldom, beside those from one that is always right.
+    /// Operations beside what they should be counted from: the reading behind their beginning.
     #[test]
-    fn no_deadline_is_earlier_than_its_operation_asked_for() {
-        let mut readings = Readings::default();
-        let mut now = 0;
-        // When each operation began, its deadline, its reading, and the gap that the next reading showed.
-        let mut operations: Vec<(u64, Instant, Number)> = Vec::new();
+    fn an_operation_is_counted_from_the_first_reading_behind_its_beginning() {
+        let mut now = 77;
+        let mut readings = Readings::new(at(now));
+        let mut cycles = 0;
+        let mut operations: Vec<(Since, Instant)> = Vec::new();
         for round in 0..200_000_u64 {
-            // Mostly short, sometimes long, and long for a whole time.
-            let gap = if round % 1000 < 20 || round % 77 == 0 { 5000 + round % 300_000 } else { 10 };
-            operations.push((now + gap, at(now + 1_000_000), readings.current()));
-            if readings.next(at(now), at(now + gap)) {
-                for (_, deadline, reading) in &mut operations {
-                    (*deadline, *reading) = (readings.settled(*deadline, *reading), Readings::SETTLED);
+            // Mostly short, sometimes long, and at times longer than a cycle can be.
+            now += match round {
+                _ if round % 50_021 == 50_020 => 5_000_000_000,
+                _ if round % 77 == 0 => 5000 + round % 300_000,
+                _ => round % 13,
+            };
+            if round % 5 == 0 {
+                readings.passed_over(at(now));
+                continue;
+            }
+            let since = readings.next();
+            assert!(readings.time_of(since) <= at(now), "at the earliest");
+            operations.push((since, at(now)));
+            if !readings.add(at(now)) {
+                for (since, expected) in operations.drain(..) {
+                    assert_eq!(readings.time_of(since), expected, "round {round}, at the end of a cycle");
                 }
                 readings.begin_cycle();
+                cycles += 1;
             }
-            now += gap;
-            if round % 100 == 0 {
-                // Some stay long.
-                let keep = |begun: &u64| now - begun < 2_000_000 || begun.is_multiple_of(1024);
-                operations.retain(|(begun, ..)| keep(begun));
-            }
-            for &(begun, deadline, reading) in operations.iter().rev().take(3) {
-                let exact = begun + 1_000_000;
-                let settled = readings.settled(deadline, reading).as_nanos();
-                assert!(
-                    (exact - SLACK_NANOS..=exact).contains(&settled),
-                    "round {round}: {settled} for {exact}"
-                );
+            for &(since, expected) in operations.iter().rev().take(3) {
+                assert_eq!(readings.time_of(since), expected, "round {round}");
+                assert_eq!(readings.time_of(since.with_own_timeout()), expected, "round {round}");
+                assert!(since != Since::SETTLED && !since.has_own_timeout());
             }
         }
-        for (begun, deadline, reading) in operations {
-            let exact = begun + 1_000_000;
-            let settled = readings.settled(deadline, reading).as_nanos();
-            assert!((exact - SLACK_NANOS..=exact).contains(&settled), "{settled} for {exact} at the end");
-        }
+        assert!(cycles >= 200_000 / 5 * 4 / CYCLE, "{cycles}");
     }
 }

@@ -2,9 +2,10 @@
 
 use core::task::Waker;
 
-use farcall_protocol::Instant;
 use farcall_transport::{CallId, Kept, SessionId, Short, Tag};
 
+use super::readings::Since;
+use super::standing::Standing;
 use crate::endpoint::callback::{CallCallback, ReceiveCallback, SendCallback};
 use crate::endpoint::label::Label;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
@@ -71,17 +72,15 @@ pub enum Attachment {
 /// One cache line.
 #[repr(align(64))]
 pub struct Slot {
-    pub stage: Stage,
-    pub kind: Kind,
+    pub standing: Standing,
     /// The number of its operation, or of its next one: the generation in the upper half, the slot in the lower. A word of
     /// its own, because it is read right after its neighbours were written.
     pub id: CallId,
     pub session: SessionId,
     /// Of a receive the most bytes, of a send the parts that have not ended, of a vacant slot the next one that is vacant.
     pub number: u32,
-    /// The reading of the clock that the deadline was computed from.
-    pub clock_reading: u16,
-    pub deadline: Instant,
+    /// The operation's own timeout, if it has one; its deadline when that is settled.
+    pub nanos: u64,
     pub token: u64,
     /// A short message that was received.
     pub short: Short,
@@ -93,28 +92,41 @@ impl Slot {
     /// The slot of that number, in front of `next` among those that are vacant.
     pub fn vacant(index: u16, next: u32) -> Self {
         Self {
-            stage: Stage::Vacant,
-            kind: Kind::Call,
+            standing: Standing::new(Stage::Vacant, Kind::Call, Since::SETTLED),
             id: CallId(u32::from(index)),
             session: SessionId(0),
             number: next,
-            clock_reading: 0,
-            deadline: Instant::NEVER,
+            nanos: 0,
             token: 0,
             short: Short::default(),
             label: Label::new(Peer { session: NO_SESSION, rank: 0, endpoint: 0 }, Tag(0)),
         }
     }
 
+    #[inline(always)]
+    pub fn stage(&self) -> Stage {
+        self.standing.stage()
+    }
+
+    #[inline(always)]
+    pub fn set_stage(&mut self, stage: Stage) {
+        self.standing.set_stage(stage);
+    }
+
+    #[inline(always)]
+    pub fn kind(&self) -> Kind {
+        self.standing.kind()
+    }
+
     #[inline]
     pub fn is_pending(&self) -> bool {
-        !matches!(self.stage, Stage::Vacant | Stage::Done | Stage::DoneShort | Stage::DoneCopy)
+        !matches!(self.stage(), Stage::Vacant | Stage::Done | Stage::DoneShort | Stage::DoneCopy)
     }
 
     /// Ends the use of the slot, which becomes the first of those that are vacant.
     #[inline]
     pub fn vacate(&mut self, first_vacant: &mut u32) {
-        self.stage = Stage::Vacant;
+        self.set_stage(Stage::Vacant);
         self.number = core::mem::replace(first_vacant, self.id.0 & 0xffff);
         self.id.0 = self.id.0.wrapping_add(1 << 16);
     }

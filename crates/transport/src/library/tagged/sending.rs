@@ -66,6 +66,7 @@ impl<L: Library> Outbound<L> {
         let number = channel.tagged.next_number();
         self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
         self.tracer.mark(event::MESSAGE_TRANSMITTED, message, crate::SessionId(id.0));
+        self.counters.messages_sent.increment();
         self.transmit_tagged(&link, TaggedPacket::One { number, tag }, payload);
         Ok(())
     }
@@ -115,9 +116,11 @@ impl<L: Library> Outbound<L> {
         let tagged = &mut channel.tagged;
         let Some(link) = channel.link.as_ref().filter(|_| !tagged.batch.is_empty()) else { return };
         tagged.end_batch(link.remote, &mut self.head);
+        let messages = tagged.mail.sent.wrapping_sub(tagged.first_in_batch);
         mark_transmitted(&self.tracer, id, tagged.first_in_batch, tagged.mail.sent);
         self.library.send_composed(Destination(link.to.0), &mut tagged.batch);
         self.counters.batches_sent.increment();
+        self.counters.messages_sent.add(u64::from(messages));
     }
 
     /// Sends every batch whose way is not backed up; says whether there was one.

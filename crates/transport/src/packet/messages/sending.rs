@@ -96,6 +96,7 @@ impl<P: Policy> Outbound<P> {
             }
             Err(CallError::Down) => return Err(None),
         }
+        self.mail.sent += 1;
         self.tracer.mark_submitted(submitted, number, session);
         if self.tracer.is_on()
             && let Some(call) = self.calls.key_of(to_protocol(session), send.0)

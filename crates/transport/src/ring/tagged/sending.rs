@@ -104,6 +104,10 @@ impl<D: LaneDriver> Outbound<D> {
         let session = &mut self.sessions[slot];
         let number = session.mail.send(counted);
         self.tracer.mark_submitted(submitted, number, session.id);
+        if !session.batch.is_open() {
+            // Its record has left, and could not count it.
+            self.counters.messages_sent.increment();
+        }
         Ok(())
     }
 
