@@ -4,7 +4,7 @@
 //! much longer, so that the clock must not be left alone for as many of those.
 
 /// How many polls that find nothing count as one that finds something.
-const IDLE_POLLS: i32 = 4;
+const IDLE_POLLS: i32 = 16;
 
 /// Counts polls, from one reading to the next and in all.
 pub struct ClockPace {
@@ -91,11 +91,11 @@ mod tests {
     }
 
     #[test]
-    fn polls_that_find_nothing_count_a_quarter() {
+    fn polls_that_find_nothing_count_a_sixteenth() {
         let mut pace = ClockPace::new(16);
         assert_eq!(polls_between(&mut pace, |_| true), 16);
-        assert_eq!(polls_between(&mut pace, |_| false), 64);
-        assert_eq!(polls_between(&mut pace, |poll| poll % 2 == 0), 25);
+        assert_eq!(polls_between(&mut pace, |_| false), 256);
+        assert_eq!(polls_between(&mut pace, |poll| poll % 2 == 0), 31);
         pace.was_read();
         pace.polled(false);
         assert!(!pace.is_due());

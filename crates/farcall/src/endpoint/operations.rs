@@ -23,6 +23,7 @@ use super::outcome::CallError;
 use super::unfetched::FETCHED_ONCE;
 use deadlines::Deadlines;
 pub use deadlines::Timeouts;
+use readings::Since;
 use slot::{Attachment, Slot, Stage};
 pub use slot::{Completion, Kind, NO_SESSION};
 use standing::Standing;
@@ -33,9 +34,18 @@ pub const OPERATIONS_MAX: usize = 1 << 16;
 /// No slot is vacant.
 const NO_SLOT: u32 = u32::MAX;
 
-/// The slab.
+/// The slab. In the order in which it is written: what each operation needs lies on one cache line.
+#[repr(C, align(64))]
 pub struct Operations {
     slots: Vec<Slot>,
+    /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
+    first_vacant: u32,
+    /// What operations are counted from that begin now.
+    since: Since,
+    /// Operations that were added, by kind.
+    added: [u64; 3],
+    /// Operations that have ended, by kind.
+    ended: [u64; 3],
     /// Those in a stage that is done.
     done: Done,
     /// By slot.
@@ -44,29 +54,25 @@ pub struct Operations {
     receive_callbacks: Vec<Option<ReceiveCallback>>,
     /// By slot: messages for futures that were copied.
     copies: Vec<Option<Copied>>,
-    /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
-    first_vacant: u32,
     deadlines: Deadlines,
-    /// Operations that were added, by kind.
-    added: [u64; 3],
-    /// Operations that have ended, by kind.
-    ended: [u64; 3],
     /// Of all kinds, at the last reading of the clock.
     added_before: u64,
 }
 
 impl Operations {
     pub fn new(done: Done, timeouts: Timeouts, now: Instant) -> Self {
+        let deadlines = Deadlines::new(timeouts, now);
         Self {
             slots: Vec::new(),
+            first_vacant: NO_SLOT,
+            since: deadlines.since(),
+            added: [0; 3],
+            ended: [0; 3],
             done,
             attachments: Vec::new(),
             receive_callbacks: Vec::new(),
             copies: Vec::new(),
-            first_vacant: NO_SLOT,
-            deadlines: Deadlines::new(timeouts, now),
-            added: [0; 3],
-            ended: [0; 3],
+            deadlines,
             added_before: 0,
         }
     }
@@ -145,7 +151,8 @@ impl Operations {
         self.added[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
         self.first_vacant = slot.number;
-        slot.standing = Standing::new(stage, kind, self.deadlines.since());
+        slot.standing =
+            Standing::new(stage, kind, if cfg!(farcall_bare) { Since::SETTLED } else { self.since });
         slot.session = session;
         if let Some(timeout) = timeout {
             self.deadlines.give_own(slot, timeout);

@@ -44,10 +44,9 @@ impl Deadlines {
         Self { timeouts, readings: Readings::new(now), earliest: Instant::NEVER }
     }
 
-    /// What an operation that begins is counted from.
-    #[inline(always)]
+    /// What operations are counted from that begin now, until the clock is read.
     pub fn since(&self) -> Since {
-        if cfg!(farcall_bare) { Since::SETTLED } else { self.readings.next() }
+        self.readings.next()
     }
 
     /// Gives an operation that begins a timeout of its own, instead of that of its kind.
@@ -109,6 +108,7 @@ impl Operations {
         if !self.deadlines.readings.add(now) {
             self.deadlines.settle(&mut self.slots);
         }
+        self.since = self.deadlines.since();
     }
 
     /// The operations whose deadline has passed; empty, and almost free, when none can have.

@@ -40,10 +40,9 @@ pub enum Kind {
 pub const NO_SESSION: SessionId = SessionId(u32::MAX);
 
 /// Where a slot stands. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
-/// done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// done. Those that are pending come first, and of them the one that costs least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum Stage {
-    Vacant,
     /// The operation becomes an event; nothing is attached.
     PendingEvent,
     /// A future waits for it that was never polled; nothing is attached.
@@ -52,6 +51,7 @@ pub enum Stage {
     PendingReceiveCallback,
     /// A callback or the waker of a future is attached.
     Pending,
+    Vacant,
     /// The result for a future is attached.
     Done,
     /// The result for a future is a short message, which is in the slot itself.
@@ -120,7 +120,7 @@ impl Slot {
 
     #[inline]
     pub fn is_pending(&self) -> bool {
-        !matches!(self.stage(), Stage::Vacant | Stage::Done | Stage::DoneShort | Stage::DoneCopy)
+        self.stage() <= Stage::Pending
     }
 
     /// Ends the use of the slot, which becomes the first of those that are vacant.

@@ -22,11 +22,11 @@ impl Standing {
     #[inline(always)]
     pub fn stage(&self) -> Stage {
         match self.0[STAGE] {
-            0 => Stage::Vacant,
-            1 => Stage::PendingEvent,
-            2 => Stage::PendingFuture,
-            3 => Stage::PendingReceiveCallback,
-            4 => Stage::Pending,
+            0 => Stage::PendingEvent,
+            1 => Stage::PendingFuture,
+            2 => Stage::PendingReceiveCallback,
+            3 => Stage::Pending,
+            4 => Stage::Vacant,
             5 => Stage::Done,
             6 => Stage::DoneShort,
             _ => Stage::DoneCopy,
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn what_was_put_into_it_is_in_it() {
         let stages = [
-            Stage::Vacant,
             Stage::PendingEvent,
             Stage::PendingFuture,
             Stage::PendingReceiveCallback,
             Stage::Pending,
+            Stage::Vacant,
             Stage::Done,
             Stage::DoneShort,
             Stage::DoneCopy,
