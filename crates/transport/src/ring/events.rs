@@ -99,7 +99,7 @@ impl<D: LaneDriver> Ring<D> {
         }
         let ring_bytes = receiver.ring_bytes();
         let unanswered = self.outbound.sessions[slot].unanswered_calls.clone();
-        readers[slot] = Some(Reader { receiver, unanswered });
+        readers[slot] = Some(Box::new(Reader { receiver, unanswered }));
         self.outbound.session_up(slot, sender, ring_bytes, peer);
         let session = self.outbound.sessions[slot].id;
         sink.session_up(&mut self.outbound, session, peer.identity);

@@ -37,7 +37,7 @@ impl<D: LaneDriver> Outbound<D> {
     pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
         let offset = session.consumer.offset();
-        let has_record = |reader: &mut Reader<D::Receiver>| reader.receiver.may_have_record(offset);
+        let has_record = |reader: &mut Box<Reader<D::Receiver>>| reader.receiver.may_have_record(offset);
         let Some(reader) = self.readers[slot].take_if(has_record) else {
             session.finds = 0;
             return 0;

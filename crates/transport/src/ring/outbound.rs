@@ -20,7 +20,7 @@ pub struct Outbound<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
     pub sessions: Vec<Session<D::Sender>>,
     /// The reading ends, by session slot. One whose record is being read is not here.
-    pub(super) readers: Vec<Option<Reader<D::Receiver>>>,
+    pub(super) readers: Vec<Option<Box<Reader<D::Receiver>>>>,
     pub driver: D,
     pub hello: Hello,
     pub config: RingConfig,
