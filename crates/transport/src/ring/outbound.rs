@@ -19,7 +19,8 @@ use crate::{DownReason, SessionId};
 pub struct Outbound<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
     pub sessions: Vec<Session<D::Sender>>,
-    /// The reading ends, by session slot. One whose record is being read is not here.
+    /// The reading ends, by session slot. One whose record is being read is not here: as a pointer, because each is taken out and put
+    /// back for every record.
     pub(super) readers: Vec<Option<Box<Reader<D::Receiver>>>>,
     pub driver: D,
     pub hello: Hello,
