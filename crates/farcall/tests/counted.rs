@@ -13,7 +13,7 @@ use farcall_driver::CounterFile;
 const ECHO: Service = Service(1);
 const COUNTED: [&str; 6] = ["calls", "answered", "requests", "messages_sent", "received", "under_way"];
 
-/// As many calls at a time as fit no single record, one after the other, and some that no record takes.
+/// One after the other, of which the longest fit no record, and then more at a time than one record takes.
 fn call(pair: &Pair) -> u64 {
     let Pair { client, server, .. } = pair;
     let (mut calls, mut answered) = (0, 0);

@@ -40,7 +40,7 @@ pub struct Operations {
     slots: Vec<Slot>,
     /// The slot that the next operation gets; [`NO_SLOT`] when all are taken.
     first_vacant: u32,
-    /// What operations are counted from that begin now.
+    /// What operations are counted from that begin now: a copy, for its place.
     since: Since,
     /// Operations that were added, by kind.
     added: [u64; 3],

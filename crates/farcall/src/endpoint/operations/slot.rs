@@ -40,7 +40,7 @@ pub enum Kind {
 pub const NO_SESSION: SessionId = SessionId(u32::MAX);
 
 /// Where a slot stands. Vacant → one of those that are pending → Vacant; with a future, before that one of those that are
-/// done. Those that are pending come first, and of them the one that costs least.
+/// done. Those that are pending come first, and of them that of posted calls: as zero it costs them nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum Stage {
     /// The operation becomes an event; nothing is attached.
