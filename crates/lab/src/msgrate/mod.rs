@@ -6,6 +6,7 @@
 //!
 //! Processes exist for one measurement, as those of [`exchange`](crate::exchange) do.
 
+mod cell;
 mod cluster;
 mod raw;
 mod receive;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::trace::TracedMessages;
 
+pub use cell::{RateCell, RateLine};
 pub(crate) use cluster::run_by;
 pub use cluster::{MessageRateError, run};
 pub use raw::Raw;

@@ -94,8 +94,10 @@ fn figures(runs: &[RecordedRun]) -> Vec<BTreeMap<Key, f64>> {
             .iter()
             .filter(|figure| figure.test != REFERENCE)
             .map(|figure| {
+                let fields = ["run", "push", "clients", "servers", "regime"];
+                let tells_apart = |field| field != "regime" || figure.has_row_for_each_regime();
                 let apart =
-                    ["run", "push", "clients", "servers"].map(|field| figure.more.get(field).cloned());
+                    fields.map(|field| figure.more.get(field).filter(|_| tells_apart(field)).cloned());
                 let apart = format!("{} {apart:?} {}", figure.statistic, figure.in_flight);
                 let key = (figure.transport.clone(), figure.name.clone(), apart, figure.unit.clone());
                 (key, figure.value)

@@ -153,6 +153,11 @@ fn row_of(figure: &Figure) -> Observation {
             _ => {}
         }
     }
+    if figure.has_row_for_each_regime()
+        && let Some(Value::String(regime)) = figure.more.get("regime")
+    {
+        row.labels.insert("cores".to_owned(), regime.clone());
+    }
     for class in ["local", "remote"] {
         if figure.command == "benchkv" && figure.name.split('.').next() == Some(class) {
             row.labels.insert("class".to_owned(), class.to_owned());

@@ -41,6 +41,13 @@ pub struct Figure {
     pub more: Map<String, Value>,
 }
 
+impl Figure {
+    /// Whether its command records a row anew for each regime that the cores were in. Those of different ones are different rows.
+    pub fn has_row_for_each_regime(&self) -> bool {
+        matches!(self.command.as_str(), "compare" | "msgrate")
+    }
+}
+
 /// A run that was recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {

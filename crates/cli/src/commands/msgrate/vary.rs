@@ -6,7 +6,8 @@ use farcall_lab::bench::Bench;
 use farcall_lab::msgrate::{MessageRate, run as measure};
 use farcall_lab::units::Size;
 
-use super::{rows, way};
+use super::rows;
+use super::table::way;
 use crate::arguments::Msgrate;
 use crate::commands::vary::{self, Metric, Subject, rate};
 use crate::failure::Failure;
