@@ -151,6 +151,12 @@ impl Mail {
         self.hands_on && self.matching.has_no_receives()
     }
 
+    /// Whether no receive waits for a message, no message for a receive, and the sink for none.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        !self.hands_on && self.matching.is_empty()
+    }
+
     /// Whether a receive or the sink waits for a message.
     #[inline]
     pub fn expects_messages(&self) -> bool {
@@ -226,7 +232,7 @@ impl Mail {
         }
     }
 
-    /// As [`Mail::post`] where no message waits and it takes no memory; false otherwise, and then nothing has happened.
+    /// As [`Mail::post`] where no message waits and there is a place for it; false otherwise, and then nothing has happened.
     #[inline(always)]
     pub fn post_at_once(&mut self, receive: MessageId, source: Source, tag: Tag) -> bool {
         self.matching.post_at_once(receive.0, source, tag)

@@ -12,14 +12,14 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, Loan, LoanError};
-use farcall_protocol::matching::Tag;
+use farcall_protocol::matching::{Source, Tag};
 use farcall_protocol::{Identity, Instant};
 
 use crate::trace::CallTracer;
 use crate::{
     CallRefused, DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, Outgoing,
-    ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, ShortMessage,
-    Status,
+    ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Short,
+    ShortMessage, Status,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -94,7 +94,7 @@ pub trait Outbox {
         false
     }
 
-    /// As [`Outbox::receive`] with source and tag, where no message waits and it takes no memory. False otherwise, or when the
+    /// As [`Outbox::receive`] with source and tag, where no message waits and there is a place for it. False otherwise, or when the
     /// session is down; then nothing has happened.
     fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
         let _ = (receive, from, tag);
@@ -275,9 +275,17 @@ pub trait Transport: Send {
         self.outbox().send_at_once(session, tag, payload)
     }
 
-    /// As that of the [`Outbox`], by one call through a table instead of two.
+    /// As that of the [`Outbox`], by one call through a table instead of two. May also be false where [`Transport::take_left`] has
+    /// the message.
     fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
         self.outbox().receive_at_once(receive, from, tag)
+    }
+
+    /// The message that such a receive would get, if it lies where it came and nothing else waits, and the session over which it
+    /// came. It counts as received. Who can be given it asks when [`Transport::receive_at_once`] has refused the receive.
+    fn take_left(&mut self, from: Source, tag: Tag) -> Option<(SessionId, Short)> {
+        let _ = (from, tag);
+        None
     }
 
     /// How many polls that find something may be given the same reading of the clock; of those that find nothing it may be a few

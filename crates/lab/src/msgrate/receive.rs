@@ -62,7 +62,10 @@ fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
                 return Err(LoopError::Wrong);
             }
         }
-        let done = endpoint.poll(|_, _| {});
+        // As in plain loops, the library works when it has not brought yet what is waited for.
+        let first = slots.first().and_then(|(receiving, _)| receiving.as_ref());
+        let is_there = first.is_some_and(Receiving::is_complete);
+        let done = if is_there { 1 } else { endpoint.poll(|_, _| {}) };
         limit.look(done)?;
     }
     Ok(())

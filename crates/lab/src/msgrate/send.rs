@@ -64,17 +64,19 @@ pub fn send(
 fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
     let mut sendings: Vec<Option<Sending<'_>>> = (0..slots.share.slots).map(|_| None).collect();
     while slots.left > 0 {
+        let mut all_were_free = true;
         for (slot, sending) in sendings.iter_mut().enumerate() {
-            if sending.as_ref().is_none_or(Sending::is_complete)
-                && let Some(payload) = slots.next(slot)
-            {
+            if !sending.as_ref().is_none_or(Sending::is_complete) {
+                all_were_free = false;
+            } else if let Some(payload) = slots.next(slot) {
                 let next = endpoint.send(peer, tag_of(slot), payload).start()?;
                 if let Some(complete) = sending.replace(next) {
                     complete.wait()?;
                 }
             }
         }
-        let done = endpoint.poll(|_, _| {});
+        // As in plain loops, the library works when there is something that it has not taken yet.
+        let done = if all_were_free { 1 } else { endpoint.poll(|_, _| {}) };
         limit.look(done)?;
     }
     for sending in sendings.into_iter().flatten() {

@@ -213,7 +213,7 @@ impl CellRun {
         let rate = MessageRate {
             transport: transport.name().to_owned(),
             settings: self.settings_with(settings),
-            mode: if self.path == Path::Publication { Mode::Handler } else { Mode::CallbacksResubmit },
+            mode: if self.path == Path::Publication { Mode::Handler } else { Mode::Futures },
             message_bytes: self.size.0,
             in_flight: self.in_flight,
             messages: self.ask(bench).stream_messages(),

@@ -80,7 +80,7 @@ impl<V: Copy + Default> Lists<V> {
         &mut self.links[node as usize].value
     }
 
-    /// As [`Lists::push`] where that takes no memory; `None` where it does, and then nothing has happened.
+    /// As [`Lists::push`] where there are a place and a queue; `None` where there are not, and then nothing has happened.
     #[inline]
     pub fn push_at_once(&mut self, key: u64, node: u32) -> Option<&mut V> {
         append(&mut self.links, self.table.taken(key)?, key, node)

@@ -68,8 +68,8 @@ impl<M> Matching<M> {
         None
     }
 
-    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all and it takes no memory
-    /// to wait; false otherwise, and then nothing has happened.
+    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all and there are a place and a
+    /// queue for it to wait; false otherwise, and then nothing has happened.
     #[inline(always)]
     pub fn post_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
         self.unexpected.is_empty() && self.posted.push_at_once(receive, source, tag)
@@ -111,6 +111,12 @@ impl<M> Matching<M> {
     #[inline]
     pub fn has_no_receives(&self) -> bool {
         self.posted.is_empty()
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.posted.is_empty() && self.unexpected.is_empty()
     }
 
     /// How many receives wait.

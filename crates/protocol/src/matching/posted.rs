@@ -69,8 +69,8 @@ impl Posted {
         }
     }
 
-    /// As [`Posted::push`] of a receive that asks for a source and a tag, where that takes no memory; false where it does, and
-    /// then nothing has happened.
+    /// As [`Posted::push`] of a receive that asks for a source and a tag, where there are a place and a queue for it; false where
+    /// there are not, and then nothing has happened.
     #[inline(always)]
     pub fn push_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
         debug_assert!(self.find_receive(place_of(receive)).is_none(), "names are different");

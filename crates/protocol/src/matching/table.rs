@@ -1,8 +1,8 @@
 //! From the key of a queue to its two ends.
 //!
 //! Most programs number their tags from nought, so that most keys have neighbours. A family of neighbours of which several
-//! are in use has its queues side by side, in a [`Page`]: they are found by a subtraction, without a hash, and a poll that takes
-//! the messages of a thousand tags looks at a hundred lines for them. Sparse keys are [`Hashed`].
+//! are in use, or one again and again, has its queues side by side, in a [`Page`]: they are found by a subtraction, without a
+//! hash, and a poll that takes the messages of a thousand tags looks at a hundred lines for them. Sparse keys are [`Hashed`].
 //!
 //! The page of the family that was asked for last is at hand; there is a small number of others.
 
@@ -15,6 +15,9 @@ const PAGES_MAX: usize = 8;
 
 /// A family has a page when so many of its keys got a queue one after the other.
 const KEYS_OF_A_PAGE: u32 = 4;
+
+/// Or when its hashed queues were asked for so many times, and no others between.
+const TIMES_OF_A_PAGE: u32 = 64;
 
 /// The ends of all queues.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ struct Others {
     hashed: Hashed,
     /// The family of the key that got a queue last, and how many of its keys got one without another's between them.
     last_taken: (u64, u32),
+    /// The family of the hashed key that was asked for last, and how many times one of it was without another's between them.
+    last_asked: (u64, u32),
     /// How many keys got one since a page changed its family.
     taken_since: u64,
 }
@@ -45,7 +50,8 @@ impl Table {
     /// A table without queues.
     pub fn new(seed: u64) -> Self {
         let hashed = Hashed::new(seed);
-        let others = Others { pages: Vec::new(), hashed, last_taken: (0, 0), taken_since: 0 };
+        let others =
+            Others { pages: Vec::new(), hashed, last_taken: (0, 0), last_asked: (0, 0), taken_since: 0 };
         Self { page: Page::default(), others }
     }
 
@@ -59,6 +65,9 @@ impl Table {
     pub fn taken(&mut self, key: u64) -> Option<&mut Ends> {
         let is_in = |page: &Page| page.get(key).is_some();
         if is_in(&self.page) || self.turn_to(is_in) {
+            return self.at_hand(key);
+        }
+        if self.others.is_asked_for_often(key / FAMILY) && self.open_page(key / FAMILY) {
             return self.at_hand(key);
         }
         self.others.hashed.taken(key)
@@ -155,6 +164,14 @@ impl Others {
         Some(self.pages.swap_remove(idle))
     }
 
+    /// Notes that a hashed queue of that family is asked for; says whether it is time for a page.
+    fn is_asked_for_often(&mut self, family: u64) -> bool {
+        let (last, times) = self.last_asked;
+        let times = if family == last { times % TIMES_OF_A_PAGE + 1 } else { 1 };
+        self.last_asked = (family, times);
+        times == TIMES_OF_A_PAGE
+    }
+
     #[inline(never)]
     fn queue(&mut self, key: u64) -> &mut Ends {
         let mut queues = self.pages.iter_mut().filter_map(|page| page.get_mut(key));
@@ -219,6 +236,23 @@ mod tests {
         (5..9).for_each(|tag| table.take(7 << 32 | tag));
         assert!([0, 9, FAMILY - 1].iter().all(|tag| table.at_hand(7 << 32 | tag).is_some()));
         assert!(table.at_hand(7 << 32 | FAMILY).is_none() && table.at_hand(6 << 32).is_none());
+    }
+
+    #[test]
+    fn a_single_key_that_is_asked_for_again_and_again_gets_a_page() {
+        let mut table = Table::new(1);
+        (0..2).for_each(|source| table.take(source << 32));
+        for time in 1..2 * TIMES_OF_A_PAGE {
+            (0..2).for_each(|source| table.taken(source << 32).expect("it has a queue").first = time);
+        }
+        assert!(table.page.is_blank(), "two by turns have none");
+        // The last of these turns was the first time.
+        for time in 2..=TIMES_OF_A_PAGE {
+            assert!(table.at_hand(1 << 32).is_none(), "asked for {time} times");
+            table.taken(1 << 32).expect("it has a queue").first = time;
+        }
+        assert_eq!(table.at_hand(1 << 32).expect("it has a page").first, TIMES_OF_A_PAGE);
+        assert_eq!(table.queue(0).first, 2 * TIMES_OF_A_PAGE - 1);
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub struct Outbound<L: Library> {
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(SessionId, String)>,
     pub mail: Mail,
-    pub held: Option<Held<L::Arrival>>,
+    /// As a pointer, because it is taken out and put back for each message of it where few are expected at a time.
+    pub held: Option<Box<Held<L::Arrival>>>,
     /// Whether the next message that nobody expects may be left in this poll.
     pub patience: Patience,
     /// How much of a peer's messages may wait here.
@@ -173,17 +174,21 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Reads what was left of a message.
-    pub fn go_on(&mut self, held: Held<L::Arrival>, sink: &mut dyn Sink) {
-        let Held { arrival, rest } = held;
-        let rest = self.deliver(rest, &arrival.payload(), sink);
-        self.hold_or_release(arrival, rest);
+    pub fn go_on(&mut self, mut held: Box<Held<L::Arrival>>, sink: &mut dyn Sink) {
+        match self.deliver(held.rest, &held.arrival.payload(), sink) {
+            Some(rest) => {
+                held.rest = rest;
+                self.held = Some(held);
+            }
+            None => self.library.release(held.arrival),
+        }
     }
 
     /// Gives a message back to the library, unless something is left of it.
     #[inline]
     pub fn hold_or_release(&mut self, arrival: L::Arrival, rest: Option<Rest>) {
         match rest {
-            Some(rest) => self.held = Some(Held { arrival, rest }),
+            Some(rest) => self.held = Some(Box::new(Held { arrival, rest })),
             None => self.library.release(arrival),
         }
     }

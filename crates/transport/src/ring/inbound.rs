@@ -60,6 +60,9 @@ impl<D: LaneDriver> Outbound<D> {
         };
         let session = &mut self.sessions[slot];
         session.finds += 1;
+        if let Some(reading) = session.reading {
+            return self.receive_left(slot, reader, record, reading, patience, sink);
+        }
         let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry) else {
             // Many follow: what they lead to goes together.
             session.batch.is_kept = false;
@@ -73,7 +76,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// What the peer has published next; a lane with a fault costs the session.
     #[inline(always)]
-    fn next_record<'r>(&mut self, slot: usize, reader: &'r Reader<D::Receiver>) -> Option<Record<'r>> {
+    pub fn next_record<'r>(&mut self, slot: usize, reader: &'r Reader<D::Receiver>) -> Option<Record<'r>> {
         reader.receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
             self.doom(slot, reason_of(fault));
             None
@@ -115,9 +118,9 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
-    /// Hands this record to the sink, and those behind it.
+    /// Hands this record to the sink, and those behind it; with [`Patience::Waited`] from where the last poll left it.
     #[inline(never)]
-    fn receive_records(
+    pub fn receive_records(
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
@@ -140,13 +143,11 @@ impl<D: LaneDriver> Outbound<D> {
         slot: usize,
         reader: &Reader<D::Receiver>,
         first: Record<'_>,
-        patience: Patience,
+        mut patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
         let (mut records, mut record) = (0, first);
         self.block_bytes_read = 0;
-        let left = self.sessions[slot].reading.is_some() && patience == Patience::Once;
-        let mut patience = if left { Patience::Waited } else { patience };
         loop {
             match self.deliver(slot, reader, record, &mut patience, sink) {
                 Ok(Flow::Halt) => return records,
@@ -178,7 +179,7 @@ impl<D: LaneDriver> Outbound<D> {
         sink: &mut dyn Sink,
     ) -> Result<Flow, DownReason> {
         let (mut at, mut entries_read, entries) = match self.sessions[slot].reading.take() {
-            Some(Reading { at, entries_read, entries }) => (at, entries_read, entries),
+            Some(Reading { at, entries_read, entries, .. }) => (at, entries_read, entries),
             None => match self.open_record_of_peer(slot, record)? {
                 Some(entries) => (WORD_BYTES, 0, entries),
                 None => return Ok(Flow::Continue),
@@ -188,6 +189,12 @@ impl<D: LaneDriver> Outbound<D> {
         let mut last = Last::Other;
         while entries_read < entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
+            let may_be_left = entry.kind == EntryKind::Message && *patience == Patience::Once;
+            if last == Last::Expected && may_be_left && !self.mail.expects_messages() {
+                let read_last = entries_read - first;
+                self.leave(slot, record, Reading { at, entries_read, entries, read_last });
+                return Ok(Flow::Stop);
+            }
             if let Some(found) = found {
                 self.mark_received(slot, entry, found, entries_read == first);
             } else {
@@ -207,7 +214,8 @@ impl<D: LaneDriver> Outbound<D> {
             last = Last::Entry(entry.kind);
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {
-                self.sessions[slot].reading = Some(Reading { at, entries_read, entries });
+                let read_last = entries_read - first;
+                self.leave(slot, record, Reading { at, entries_read, entries, read_last });
                 return Ok(flow);
             }
             at += WORD_BYTES + padded(usize::from(entry.length));

@@ -10,6 +10,7 @@ mod ahead;
 mod answers;
 mod batch;
 mod calls;
+mod claim;
 mod copies;
 mod counters;
 mod delivery;
@@ -17,6 +18,7 @@ mod entries;
 mod events;
 mod flow;
 mod inbound;
+mod left;
 mod messages;
 mod outbound;
 mod outbox;
@@ -30,7 +32,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneSender};
-use farcall_protocol::matching::{Tag, WINDOW_LINE_BYTES, lines, lines_max};
+use farcall_protocol::matching::{Source, Tag, WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
 use farcall_protocol::{Identity, Instant};
 
@@ -41,7 +43,9 @@ use session::{SESSIONS_MAX, Session};
 
 use crate::patience::Patience;
 use crate::trace::CallTracer;
-use crate::{DownReason, Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
+use crate::{
+    DownReason, Holdings, MessageId, Origin, Outbox, SessionId, Short, Sink, Transport, TransportLimits,
+};
 
 /// The least limit that admits the longest entry: see [`lines_max`].
 const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
@@ -171,6 +175,18 @@ impl<D: LaneDriver> Transport for Ring<D> {
     /// By itself, or it would be a jump to that of the outbox.
     fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
         self.outbound.send_short(session, tag, payload)
+    }
+
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+        let outbound = &mut self.outbound;
+        if outbound.receives_from != Some(from.session) {
+            return outbound.receive_anew(receive, from, tag);
+        }
+        outbound.mail.post_at_once(receive, from.source, tag)
+    }
+
+    fn take_left(&mut self, from: Source, tag: Tag) -> Option<(SessionId, Short)> {
+        self.outbound.claim_left(from, tag)
     }
 
     /// Time plays no role here but for the deadlines of the layer above.

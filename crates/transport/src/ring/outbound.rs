@@ -4,7 +4,7 @@
 //! the ring in `records.rs`, and what is done when there is no room in `room.rs`.
 
 use farcall_driver::{LaneDriver, LaneId, LaneSender, RUNWAY_BYTES};
-use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source};
+use farcall_protocol::matching::{ReceiveWindow, SendWindow, Source, Tag};
 use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_BYTES, record_bytes_max};
 
 use super::ahead::Ahead;
@@ -36,8 +36,14 @@ pub struct Outbound<D: LaneDriver> {
     pub(super) block_bytes_read: u64,
     pub(super) ahead: Ahead,
     pub(super) mail: Mail,
-    /// The session that a receive was posted for last, which is there: most receives are for the same.
-    receives_from: Option<SessionId>,
+    /// The session that a receive was posted for last, which is there: most receives are for the same. Nothing when a message was left
+    /// since, which the next receive may be for.
+    pub(super) receives_from: Option<SessionId>,
+    /// The short message that nobody expected and that the last record was left for, if it was: from whom, with which tag, and in
+    /// which session's lane.
+    pub(super) left: Option<(Source, Tag, u16)>,
+    /// Polls in a row that left a record after a single message.
+    pub(super) single_messages: u32,
     pub tracer: CallTracer,
 }
 
@@ -57,6 +63,8 @@ impl<D: LaneDriver> Outbound<D> {
             ahead: Ahead::default(),
             mail: Mail::new(hello.identity.incarnation),
             receives_from: None,
+            left: None,
+            single_messages: 0,
             tracer: CallTracer::default(),
         }
     }

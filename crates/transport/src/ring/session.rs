@@ -98,6 +98,8 @@ pub struct Reading {
     pub entries_read: u16,
     /// All entries.
     pub entries: u16,
+    /// Entries that the last poll read of it.
+    pub read_last: u16,
 }
 
 /// The reading side of a session. Taken out of the transport while a record is read, so that the sink can have the rest.

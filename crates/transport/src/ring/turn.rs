@@ -28,9 +28,6 @@ impl<D: LaneDriver> Outbound<D> {
         let Some(payload) = record.slice(2 * WORD_BYTES, usize::from(entry.length)) else { return false };
         let found = self.tracer.begin_found();
         let session = &mut self.sessions[slot];
-        if session.reading.is_some() {
-            return false;
-        }
         let taken = session.take_turn(released_lines, entry);
         if !session.batch.is_kept {
             session.keep_place();
@@ -84,7 +81,7 @@ impl<D: LaneDriver> Outbound<D> {
         let entry = record.word(WORD_BYTES).and_then(|word| EntryHeader::tagged_message(word, bytes_max));
         let (Some(released_lines), Some((tag, length))) = (header, entry) else { return Ok(false) };
         let Some(payload) = record.slice(2 * WORD_BYTES, length) else { return Ok(false) };
-        if session.reading.is_some() || self.tracer.is_on() {
+        if self.tracer.is_on() {
             return Ok(false);
         }
         // Taken a second time, in another way, it gives nothing.

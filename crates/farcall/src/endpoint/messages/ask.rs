@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
+use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Short, Source, Tag};
 
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, ReceiveError};
@@ -38,8 +38,48 @@ pub fn begin(
 }
 
 impl Core {
-    /// Asks for a message for a future, where nothing stands in the way. Always inlined: a function would keep registers for the
-    /// one call that it makes, which costs more than it does.
+    /// Asks for a message for a future, which may have it already then, where nothing stands in the way. Always inlined: a function
+    /// would keep registers for the one call that it makes, which costs more than it does.
+    #[inline(always)]
+    pub fn ask_for_future(
+        &mut self,
+        session: SessionId,
+        source: Source,
+        tag: Tag,
+        room: u32,
+    ) -> Option<CallId> {
+        if !self.state.operations.has_vacant() {
+            return None;
+        }
+        let id = self.state.operations.add_receive_future(session, None, room)?;
+        let is_posted = self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
+        if is_posted { Some(id) } else { self.not_posted(id, source, tag, room) }
+    }
+
+    /// The future has its message already, or else there is none.
+    #[inline(never)]
+    fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> Option<CallId> {
+        if self.take_left(id, from, tag, room) {
+            return Some(id);
+        }
+        self.state.operations.take_back(id, Kind::Receive);
+        None
+    }
+
+    /// Takes the message that was left for the future; false when there is none.
+    fn take_left(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
+        let Self { transport, state, .. } = self;
+        if (room as usize) < Short::BYTES_MAX {
+            return false;
+        }
+        let Some((session, message)) = transport.take_left(from, tag) else { return false };
+        let peer = state.sessions.peer_of(session);
+        let is_left = state.operations.leave_short(id, peer, tag, &message);
+        state.counters.received.add(u64::from(is_left));
+        is_left
+    }
+
+    /// Asks for a message for a future, where nothing stands in the way.
     #[inline(always)]
     pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
         let Self { transport, state, .. } = self;

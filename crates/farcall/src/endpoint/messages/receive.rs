@@ -56,7 +56,7 @@ impl<'e> ReceiveMessage<'e> {
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
         if let Some((session, source, tag, room)) = wanted.exact()
-            && let Some(id) = endpoint.core().ask_at_once(session, source, tag, room)
+            && let Some(id) = endpoint.core().ask_for_future(session, source, tag, room)
         {
             return Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) });
         }

@@ -177,6 +177,11 @@ impl<L: Library> Outbound<L> {
         };
         if rest.found.is_none() && self.read_expected(rest.id, &mut batch, sink)? > 0 {
             self.patience = self.patience.after_a_receive();
+            // The next one was looked for already, and nobody waits for it.
+            let is_left = batch.unread() > 0 && self.patience == Patience::Once && !self.mail.hands_on;
+            if is_left {
+                return Ok(Some(Rest { at: bytes.len() - batch.unread(), ..rest }));
+            }
         }
         loop {
             let at = bytes.len() - batch.unread();
