@@ -18,6 +18,8 @@ use crate::receives::{Looks, MpiArrival, Receives, SHORT_BYTES_MAX, announce};
 
 /// The most endpoints of one process: every MPI has so many tags.
 const ENDPOINTS_MAX: u32 = 32_768;
+/// What Open MPI sends through shared memory without asking first: 4 KiB (`btl_vader_eager_limit`), headers of its own included.
+const EAGER_BYTES_MAX: usize = (4 << 10) - 64;
 /// The time between two looks of an endpoint that blocks.
 const NAP: Duration = Duration::from_micros(50);
 /// How long an endpoint that is dropped waits for its last messages to leave.
@@ -151,6 +153,10 @@ impl Library for Mpi {
     fn payload_bytes_max(&self) -> usize {
         // MPI counts with 32 bits and a sign.
         self.payload_bytes_max.min(i32::MAX as usize - COMPOSED_FRONT_BYTES_MAX)
+    }
+
+    fn short_bytes_max(&self) -> usize {
+        EAGER_BYTES_MAX
     }
 
     fn address(&self) -> Address {

@@ -37,6 +37,9 @@ pub fn split_composed(message: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::from(head_bytes))
 }
 
+/// What most libraries send at once: it fits the buffers of 8 KiB in which UCX copies what is short.
+const SHORT_BYTES_MAX: usize = 7 << 10;
+
 /// A message that has arrived, until it is given back with [`Library::release`].
 pub trait Arrival {
     /// The head, as it was sent.
@@ -58,6 +61,12 @@ pub trait Library: Send {
 
     /// The longest payload, in bytes.
     fn payload_bytes_max(&self) -> usize;
+
+    /// The longest composed message, in bytes, that the library sends at once, by copying it and without asking its receiver. Short
+    /// messages gather up to that.
+    fn short_bytes_max(&self) -> usize {
+        SHORT_BYTES_MAX
+    }
 
     /// Where other processes reach this instance.
     fn address(&self) -> Address;

@@ -18,9 +18,6 @@ use super::seam::Library;
 use crate::mail::Correspondent;
 use crate::{Kept, Outgoing};
 
-/// The longest batch with its head, in bytes: it fits the buffers of 8 KiB in which UCX copies what is short.
-const BATCH_BYTES_MAX: usize = 7 << 10;
-
 /// What is in front of the messages of a batch.
 const FRONT_BYTES: usize = 1 + HEADER_BYTES;
 
@@ -99,8 +96,9 @@ impl<L: Library> Outbound<L> {
     /// A session is up: says how much may be sent here.
     pub fn open_mail(&mut self, link: &Link, id: SessionId, source: Source) {
         let limit = self.unexpected_lines;
+        let batch_bytes_max = self.library.short_bytes_max();
         let Some(channel) = self.channel(id) else { return };
-        let batch_bytes_max = BATCH_BYTES_MAX.min(FRONT_BYTES + channel.message_bytes_max());
+        let batch_bytes_max = batch_bytes_max.min(FRONT_BYTES + channel.message_bytes_max());
         let tagged = &mut channel.tagged;
         tagged.mail.source = source;
         tagged.mail.receive_window = ReceiveWindow::new(limit);
