@@ -7,6 +7,9 @@ use farcall::{Endpoint, Event, Outgoing, Peer, Sending};
 use super::work::Limit;
 use super::{LoopError, Mode, Share, tag_of, write_number};
 
+/// The most messages that a sender begins between two polls, whatever is under way.
+const MESSAGES_PER_POLL: u64 = 128;
+
 /// What the slots of a sender have to do.
 struct Slots {
     share: Share,
@@ -63,6 +66,7 @@ pub fn send(
 
 fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
     let mut sendings: Vec<Option<Sending<'_>>> = (0..slots.share.slots).map(|_| None).collect();
+    let mut left_at_poll = slots.left;
     while slots.left > 0 {
         let mut all_were_free = true;
         for (slot, sending) in sendings.iter_mut().enumerate() {
@@ -75,8 +79,12 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit)
                 }
             }
         }
-        // As in plain loops, the library works when there is something that it has not taken yet.
-        let done = if all_were_free { 1 } else { endpoint.poll(|_, _| {}) };
+        // As in plain loops, the library works when there is something that it has not taken yet; and now and then.
+        let mut done = 1;
+        if !all_were_free || left_at_poll - slots.left >= MESSAGES_PER_POLL {
+            done = endpoint.poll(|_, _| {});
+            left_at_poll = slots.left;
+        }
         limit.look(done)?;
     }
     for sending in sendings.into_iter().flatten() {
