@@ -76,6 +76,25 @@ fn every_message_is_joined_and_its_parts_add_up_on_every_kind_of_transport() {
 }
 
 #[test]
+fn what_is_compared_has_its_regime_and_its_ratio_to_the_first_mode() {
+    let what = ["--mode", "futures,handler", "--size", "8", "--inflight", "10", "--messages", "4000"];
+    let output = msgrate(&[&what[..], &["--runs", "2", "--quiet", "--json", "-"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |mode: &str| records.iter().filter(|record| record["mode"] == *mode).collect::<Vec<_>>();
+    let (futures, handler) = (of("futures"), of("handler"));
+    assert!(!futures.is_empty() && futures.len() == handler.len(), "{text}");
+    for (first, other) in futures.iter().zip(handler) {
+        assert_eq!(first["regime"], other["regime"], "they are measured in turns");
+        assert!(first["time_ratio"].is_null() && first["ratio_low"].is_null(), "{first}");
+        let stood_still = other["regime"].is_string();
+        assert_eq!(other["time_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), stood_still, "{other}");
+        assert!(other["blocks_discarded"].is_u64());
+    }
+}
+
+#[test]
 fn a_traced_run_that_was_kept_is_explained() {
     let folder = path("kept");
     let what =

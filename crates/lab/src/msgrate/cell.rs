@@ -4,7 +4,7 @@
 //! beside it takes three times as long, and the host moves them every few minutes, so that figures of different blocks say
 //! little about each other.
 
-use super::{MessageRate, MessageRateResult, run};
+use super::{MessageRate, MessageRateError, MessageRateResult, run};
 use crate::bench::{Bench, BenchError};
 use crate::blocks::{Blocks, Distance, Plan};
 use crate::bootstrap::{Ratio, median, ratio_of_medians};
@@ -17,9 +17,11 @@ const TRIES_PER_BLOCK: usize = 3;
 pub struct RateCell {
     rates: Vec<MessageRate>,
     orders: std::vec::IntoIter<Vec<usize>>,
-    blocks: Blocks<MessageRateResult>,
+    blocks: Blocks<Option<MessageRateResult>>,
     /// What each rate was last, for cells whose every block was discarded.
     last: Vec<Option<MessageRateResult>>,
+    /// Why plain loops failed. They are not tried again: some take minutes for what farcall does in milliseconds.
+    failed: Vec<Option<String>>,
     wanted: usize,
     seed: u64,
 }
@@ -31,8 +33,8 @@ pub struct RateLine {
     pub rate: MessageRate,
     /// Where the cores were; `None` when they never stood still.
     pub regime: Option<Regime>,
-    /// The run with the median time; the last one when the cores never stood still.
-    pub result: MessageRateResult,
+    /// The run with the median time; the last one when the cores never stood still. Or why a plain loop failed.
+    pub result: Result<MessageRateResult, String>,
     /// Its time over that of the rate that all are held against; `None` for that one.
     pub ratio: Option<Ratio>,
     /// Runs during which the cores moved, or others came to them or went.
@@ -43,9 +45,9 @@ impl RateCell {
     /// A cell of these rates, of which so many runs are wanted. The seed decides orders and resampling.
     pub fn new(rates: Vec<MessageRate>, runs: usize, seed: u64) -> Self {
         let plan = Plan { arms: rates.len(), blocks: runs * TRIES_PER_BLOCK, seed };
-        let last = vec![None; rates.len()];
+        let (last, failed) = (vec![None; rates.len()], vec![None; rates.len()]);
         let orders = plan.orders().into_iter();
-        Self { rates, orders, blocks: Blocks::new(), last, wanted: runs, seed }
+        Self { rates, orders, blocks: Blocks::new(), last, failed, wanted: runs, seed }
     }
 
     /// Its rates.
@@ -64,12 +66,22 @@ impl RateCell {
             return Ok(());
         }
         let Some(order) = self.orders.next() else { return Ok(()) };
-        let Self { rates, blocks, last, .. } = self;
+        let Self { rates, blocks, last, failed, .. } = self;
         let measure = |place: usize| {
+            if failed[place].is_some() {
+                return Ok(None);
+            }
             begin(&rates[place]);
-            let result = run(&rates[place])?;
-            last[place] = Some(result.clone());
-            Ok(result)
+            match run(&rates[place]) {
+                Err(MessageRateError::Failed { why, .. }) if rates[place].raw.is_some() => {
+                    failed[place] = Some(why);
+                    Ok(None)
+                }
+                result => {
+                    last[place] = Some(result?);
+                    Ok(last[place].clone())
+                }
+            }
         };
         blocks.run(&order, || bench.standing(), measure)
     }
@@ -83,35 +95,34 @@ impl RateCell {
     pub fn lines(&self) -> Vec<RateLine> {
         let regimes = self.blocks.regimes();
         if regimes.is_empty() {
-            let unsteady = |(rate, last): (_, &Option<_>)| Some(self.line(rate, None, last.clone()?, None));
-            return self.rates.iter().zip(&self.last).filter_map(unsteady).collect();
+            return (0..self.rates.len()).filter_map(|place| self.line(place, None, None)).collect();
         }
         regimes.into_iter().flat_map(|regime| self.lines_in(regime)).collect()
     }
 
     fn lines_in(&self, regime: Regime) -> Vec<RateLine> {
         let held_against = self.held_against(regime);
-        let line = |(place, rate)| {
+        let line = |place| {
             let ratio = (place != held_against).then(|| self.ratio(regime, place, held_against)).flatten();
-            self.line(rate, Some(regime), self.middle(regime, place), ratio)
+            self.line(place, Some(regime), ratio)
         };
-        self.rates.iter().enumerate().map(line).collect()
+        (0..self.rates.len()).filter_map(line).collect()
     }
 
-    fn line(
-        &self,
-        rate: &MessageRate,
-        regime: Option<Regime>,
-        result: MessageRateResult,
-        ratio: Option<Ratio>,
-    ) -> RateLine {
-        RateLine { rate: rate.clone(), regime, result, ratio, discarded: self.blocks.discarded }
+    fn line(&self, place: usize, regime: Option<Regime>, ratio: Option<Ratio>) -> Option<RateLine> {
+        let result = match (&self.failed[place], regime) {
+            (Some(why), _) => Err(why.clone()),
+            (None, Some(regime)) => Ok(self.middle(regime, place)?),
+            (None, None) => Ok(self.last[place].clone()?),
+        };
+        let (rate, discarded) = (self.rates[place].clone(), self.blocks.discarded);
+        Some(RateLine { rate, regime, result, ratio, discarded })
     }
 
     /// The rate that all are held against: of the plain loops the one with the least median, without any the first of all.
     fn held_against(&self, regime: Regime) -> usize {
         let time = |place: usize| {
-            let times: Vec<f64> = self.blocks.of_arm(regime, place).map(nanos).collect();
+            let times: Vec<f64> = self.blocks.of_arm(regime, place).filter_map(nanos).collect();
             median(&times).unwrap_or(f64::INFINITY)
         };
         let plain = (0..self.rates.len()).filter(|&place| self.rates[place].raw.is_some());
@@ -119,18 +130,17 @@ impl RateCell {
     }
 
     fn ratio(&self, regime: Regime, one: usize, other: usize) -> Option<Ratio> {
-        let pairs = self.blocks.pairs(regime, one, other, |result| Some(nanos(result)));
-        ratio_of_medians(&pairs, self.seed)
+        ratio_of_medians(&self.blocks.pairs(regime, one, other, nanos), self.seed)
     }
 
     /// The run with the median time, the longer one of two.
-    fn middle(&self, regime: Regime, place: usize) -> MessageRateResult {
-        let mut results: Vec<_> = self.blocks.of_arm(regime, place).collect();
+    fn middle(&self, regime: Regime, place: usize) -> Option<MessageRateResult> {
+        let mut results: Vec<_> = self.blocks.of_arm(regime, place).flatten().collect();
         results.sort_by_key(|result| result.elapsed);
-        results[results.len() / 2].clone()
+        results.get(results.len() / 2).copied().cloned()
     }
 }
 
-fn nanos(result: &MessageRateResult) -> f64 {
-    result.elapsed.as_nanos() as f64
+fn nanos(result: &Option<MessageRateResult>) -> Option<f64> {
+    Some(result.as_ref()?.elapsed.as_nanos() as f64)
 }

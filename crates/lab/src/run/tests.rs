@@ -154,3 +154,31 @@ fn runs_of_different_commands_are_no_configurations_of_each_other() {
             .all(|row| !row.labels.contains_key("configuration"))
     );
 }
+
+/// A run of `command` with a time for each of these regimes, all of one name.
+fn in_regimes(command: &'static str, times: &[(&str, f64)]) -> RecordedRun {
+    let line = |&(regime, value): &(&str, f64)| {
+        let mut record = record("futures.8x10.time", value, Statistic::P50, 100);
+        record.command = command;
+        record.more.insert("regime".to_owned(), regime.into());
+        serde_json::to_string(&record).expect("JSON") + "\n"
+    };
+    let lines: String = times.iter().map(line).collect();
+    parse("run", &serde_json::to_string(&run()).expect("JSON"), &lines).expect("a run")
+}
+
+#[test]
+fn figures_of_different_regimes_are_never_compared() {
+    let before = in_regimes("msgrate", &[("near", 30.0), ("far", 100.0)]);
+    let after = in_regimes("msgrate", &[("far", 200.0), ("near", 30.0)]);
+    let mut ratios: Vec<f64> =
+        diff(&[before], &[after], 1).cells.iter().map(|cell| cell.ratio.ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    assert_eq!(ratios, [1.0, 2.0], "near with near, far with far");
+    let only = |regime| in_regimes("compare", &[(regime, 30.0)]);
+    let difference = diff(&[only("near")], &[only("far")], 1);
+    assert_eq!((difference.cells.len(), difference.unmatched), (0, 2));
+    let document = document(&[in_regimes("msgrate", &[("near", 30.0), ("far", 100.0)])]);
+    let cores: Vec<_> = document.tables[0].rows.iter().map(|row| row.labels["cores"].clone()).collect();
+    assert_eq!(cores, ["far", "near"], "two rows, and not one with two figures");
+}

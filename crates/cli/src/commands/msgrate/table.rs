@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use farcall_lab::msgrate::{MessageRate, RateCell, RateLine};
+use farcall_lab::msgrate::{MessageRate, MessageRateResult, RateCell, RateLine};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
@@ -61,16 +61,30 @@ pub fn show(cell: &RateCell, trace_file: Option<&Path>, report: &mut Report) -> 
         )?;
     }
     for line in cell.lines() {
-        show_line(&line, report)?;
-        if let Some(traced) = &line.result.traced {
+        match &line.result {
+            Ok(result) => show_result(&line, result, report)?,
+            Err(why) => show_failure(&line, why, report)?,
+        }
+        if let Ok(MessageRateResult { traced: Some(traced), .. }) = &line.result {
             tracing::show_messages(&full_name(&line.rate), traced, trace_file, report)?;
         }
     }
     Ok(())
 }
 
-fn show_line(line: &RateLine, report: &mut Report) -> Result<(), Failure> {
-    let RateLine { rate, result, .. } = line;
+/// Of a plain loop; those of farcall end the command.
+fn show_failure(line: &RateLine, why: &str, report: &mut Report) -> Result<(), Failure> {
+    let (rate, size) = (&line.rate, Size(line.rate.message_bytes).to_string());
+    report.line(format_args!(
+        "{:<12} {:<18} {size:>6} {:>10}  failed: {why}",
+        rate.transport,
+        way(rate),
+        rate.in_flight
+    ))
+}
+
+fn show_result(line: &RateLine, result: &MessageRateResult, report: &mut Report) -> Result<(), Failure> {
+    let rate = &line.rate;
     let seconds = result.elapsed.as_secs_f64();
     let per_second = result.messages as f64 / seconds;
     let size = Size(rate.message_bytes).to_string();
@@ -86,8 +100,8 @@ fn show_line(line: &RateLine, report: &mut Report) -> Result<(), Failure> {
         ratio(line),
     );
     report.line(row.trim_end())?;
-    report.record(&record(line, "rate", per_second, Unit::PerSecond))?;
-    report.record(&record(line, "time", 1e9 / per_second, Unit::Nanoseconds))
+    report.record(&record(line, result, "rate", per_second, Unit::PerSecond))?;
+    report.record(&record(line, result, "time", 1e9 / per_second, Unit::Nanoseconds))
 }
 
 fn cores(line: &RateLine) -> String {
@@ -100,8 +114,8 @@ fn ratio(line: &RateLine) -> String {
     format!("{:.3}{}", ratio.ratio, interval.unwrap_or_default())
 }
 
-fn record(line: &RateLine, name: &str, value: f64, unit: Unit) -> Record {
-    let RateLine { rate, result, ratio, .. } = line;
+fn record(line: &RateLine, result: &MessageRateResult, name: &str, value: f64, unit: Unit) -> Record {
+    let RateLine { rate, ratio, .. } = line;
     let (way, size) = (way(rate).replace(' ', "-"), Size(rate.message_bytes));
     let trace = result.traced.as_ref().and_then(tracing::parts_of_messages);
     let interval = ratio.and_then(|ratio| ratio.interval);
