@@ -93,6 +93,8 @@ pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRat
             Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
         }
         None => {
+            // Both sides may say the same.
+            failures.dedup();
             let (transport, why) = (rate.transport.clone(), failures.join("; "));
             Err(MessageRateError::Failed { transport, why })
         }
