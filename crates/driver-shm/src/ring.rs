@@ -31,6 +31,8 @@ pub struct ShmSender {
     /// The record that is being written. The peer keeps looking at the first line of the next record; if that line
     /// were written piece by piece, each piece would have to win it back from the peer's cache.
     draft: Box<[u8]>,
+    /// How much of the record is in its place already, its first line left out; 0 when nothing is.
+    written_bytes: usize,
     /// For payloads, in blocks and in records.
     copier: Copier,
     /// For records of many short messages.
@@ -52,7 +54,17 @@ impl ShmSender {
         let draft = vec![0; ring.bytes()].into_boxed_slice();
         let [copier, message_copier] =
             [Cargo::Payloads, Cargo::ShortMessages].map(|cargo| Copier::new(cargo, past_caches));
-        Self { ring, runway, draft, copier, message_copier, is_stream: false, doorbell }
+        Self { ring, runway, draft, written_bytes: 0, copier, message_copier, is_stream: false, doorbell }
+    }
+}
+
+impl ShmSender {
+    /// Brings what is still a draft of a record to its place, the first line last.
+    #[inline(never)]
+    fn finish(&mut self, offset: usize, length: usize) {
+        let behind = core::mem::take(&mut self.written_bytes)..length - RECORD_HEADER_BYTES;
+        self.ring.copy_part(offset, behind.start, &self.draft[behind], &mut self.copier);
+        self.ring.write_first_line(offset, &self.draft);
     }
 }
 
@@ -76,15 +88,39 @@ impl LaneSender for ShmSender {
         &mut self.draft[..length - RECORD_HEADER_BYTES]
     }
 
+    /// Where lines come quickly from the peer's cache, to copy twice costs more than to fetch them one after the other. The draft
+    /// behind what was written before, and what is in the first line, stay drafts.
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        if !self.copier.may_go_by_parts() || payload.len() < FIRST_LINE_BYTES {
+            self.draft[at..at + payload.len()].copy_from_slice(payload);
+            return;
+        }
+        let begin = at.max(FIRST_LINE_BYTES);
+        let (first, rest) = payload.split_at(begin - at);
+        self.draft[at..begin].copy_from_slice(first);
+        let before = self.written_bytes.max(FIRST_LINE_BYTES)..begin;
+        self.ring.copy_part(offset, before.start, &self.draft[before], &mut self.copier);
+        self.ring.copy_part(offset, begin, rest, &mut self.copier);
+        self.written_bytes = at + payload.len();
+    }
+
     #[inline(always)]
     fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
         self.is_stream = false;
-        self.ring.copy_in(offset, &self.draft, length, &mut self.copier);
+        if self.written_bytes > 0 {
+            self.finish(offset, length);
+        } else {
+            self.ring.copy_in(offset, &self.draft, length, &mut self.copier);
+        }
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 
     fn publish_messages(&mut self, offset: usize, length: usize, next_offset: usize) {
         self.is_stream = true;
+        if self.written_bytes > 0 {
+            self.finish(offset, length);
+            return self.runway.publish(&self.ring, offset, length, next_offset);
+        }
         self.ring.copy_in(offset, &self.draft, length, &mut self.message_copier);
         self.runway.publish(&self.ring, offset, length, next_offset);
     }

@@ -82,6 +82,17 @@ impl RingMemory {
         );
     }
 
+    /// Copies a part of a record that is not published, from the byte `at` behind its flag on, which is not in the first line.
+    pub fn copy_part(&mut self, offset: usize, at: usize, part: &[u8], copier: &mut Copier) {
+        self.check_record(offset, RECORD_HEADER_BYTES + at + part.len());
+        assert!(at >= FIRST_LINE_BYTES, "the first line is written as a whole");
+        // SAFETY: the record is inside the mapping up to the end of the part (checked above); for the rest, as in `copy_in`.
+        let place = unsafe {
+            from_raw_parts_mut(self.start.add(offset + RECORD_HEADER_BYTES + at).as_ptr(), part.len())
+        };
+        copier.copy_part(place, part);
+    }
+
     /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
     /// at, comes last and whole, so that little time passes between it and the flag.
     #[inline(always)]
@@ -103,6 +114,17 @@ impl RingMemory {
                 core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());
             }
         }
+        self.write_words(offset, first);
+    }
+
+    /// Writes the first line of a record, but for the flag.
+    pub fn write_first_line(&mut self, offset: usize, draft: &[u8]) {
+        let first = draft.first_chunk().expect("a draft has the bytes of a ring");
+        self.write_words(offset, first);
+    }
+
+    #[inline(always)]
+    fn write_words(&mut self, offset: usize, first: &[u8; FIRST_LINE_BYTES]) {
         // Word by word, as it was put together: a load of more than was stored at once waits until that store, and all before it,
         // has left the core.
         for (at, word) in first.as_chunks().0.iter().enumerate() {

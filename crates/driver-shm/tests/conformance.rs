@@ -16,6 +16,24 @@ fn lanes_frugal(count: usize) -> Vec<ShmLanes> {
     lanes(count, ShmConfig { ring_bytes: 4096, block_bytes: 1 << 18, may_sleep: true, past_caches: None })
 }
 
+/// Payloads go straight to their places.
+fn lanes_through_caches(count: usize) -> Vec<ShmLanes> {
+    lanes(
+        count,
+        ShmConfig { ring_bytes: 1 << 16, block_bytes: 1 << 22, may_sleep: true, past_caches: Some(false) },
+    )
+}
+
+/// They never do.
+fn lanes_past_caches(count: usize) -> Vec<ShmLanes> {
+    lanes(
+        count,
+        ShmConfig { ring_bytes: 1 << 16, block_bytes: 1 << 22, may_sleep: true, past_caches: Some(true) },
+    )
+}
+
+lane_conformance!(lanes_shm_through_caches, lanes_through_caches);
+lane_conformance!(lanes_shm_past_caches, lanes_past_caches);
 lane_conformance!(lanes_shm, lanes_plain);
 lane_conformance!(lanes_shm_frugal, lanes_frugal);
 

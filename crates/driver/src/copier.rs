@@ -108,6 +108,23 @@ impl Copier {
         !self.goes_past_caches(bytes) && !self.trial_is_due(bytes)
     }
 
+    /// Whether it may be copied part by part, as it comes: where no trial is due, for which much has to come together, and nothing goes
+    /// past the caches, which takes whole lines.
+    #[inline]
+    pub fn may_go_by_parts(&self) -> bool {
+        self.way == Way::ThroughCaches && self.trial != Trial::In { bytes: 0 }
+    }
+
+    /// Copies a part, through the caches.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    #[inline]
+    pub fn copy_part(&mut self, to: &mut [u8], from: &[u8]) {
+        to.copy_from_slice(from);
+        self.count_down(from.len());
+    }
+
     /// Copies, and returns whether that was past the caches.
     ///
     /// # Panics

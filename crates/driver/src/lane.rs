@@ -59,6 +59,15 @@ pub trait LaneSender: Send {
     /// the ring.
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8];
 
+    /// Writes a long payload into the record at `offset`, at `at` of what [`LaneSender::record`] returns. What is written behind it
+    /// has higher offsets, and nothing of it is written again. The driver need not keep it: only what is not written by this method
+    /// is in the slice afterwards.
+    #[inline]
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        let length = RECORD_HEADER_BYTES + at + payload.len();
+        self.record(offset, length)[at..].copy_from_slice(payload);
+    }
+
     /// Makes the record of `length` bytes at `offset` visible to the peer, all at once, and at the latest with the next
     /// `ring_doorbell`.
     ///

@@ -8,6 +8,9 @@ use farcall_protocol::ring::{WORD_BYTES, padded};
 
 use super::session::Session;
 
+/// Payloads from this on may go to their place at once, if the driver knows that this is faster.
+const LONG_BYTES_MIN: usize = 512;
+
 /// Payloads up to this are copied in place: two words.
 pub const BRIEF_BYTES: usize = 2 * WORD_BYTES;
 
@@ -40,13 +43,16 @@ impl<S: LaneSender> Session<S> {
         let sender = self.sender.as_mut().expect("sessions with an open record are up");
         // No further than it is filled now: one bound less than of all that it may hold.
         let record = sender.record(batch.offset, end);
-        let entry = &mut record[batch.used - RECORD_HEADER_BYTES..];
-        let (word, place) = entry.split_first_chunk_mut::<WORD_BYTES>().expect("it begins with its header");
+        let at = batch.used - RECORD_HEADER_BYTES;
+        let (word, place) =
+            record[at..].split_first_chunk_mut::<WORD_BYTES>().expect("it begins with its header");
         *word = header.to_le_bytes();
         if IS_BRIEF {
             copy_brief(place, payload);
-        } else {
+        } else if payload.len() < LONG_BYTES_MIN {
             place[..payload.len()].copy_from_slice(payload);
+        } else {
+            sender.write_payload(batch.offset, at + WORD_BYTES, payload);
         }
         batch.used = end;
         batch.entries += 1;

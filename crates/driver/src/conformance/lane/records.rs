@@ -138,6 +138,53 @@ pub fn records_written_as_a_whole_pass<L: LaneDriver>(make: impl Fn(usize) -> Ve
     }
 }
 
+/// A record may be written piece by piece, with long payloads between what else is in it. Enough of them for a driver that finds out
+/// which way is faster.
+pub fn records_with_payloads_between_words_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (_a, _b, mut at_a, at_b) = pair(make);
+    let ring_bytes = at_a.sender.ring_bytes();
+    let longest = (ring_bytes / 2 - RUNWAY_BYTES - RECORD_HEADER_BYTES) / 8 * 8;
+    let mut positions = Positions { ring_bytes, offset: 0 };
+    let mut random = Random::new(0x9a71);
+    let mut draw = || {
+        let parts: Vec<usize> = (0..random.below(20)).map(|_| random.below(1100) as usize).collect();
+        let words = |parts: &[usize]| parts.iter().map(|bytes| 8 + bytes.next_multiple_of(8)).sum::<usize>();
+        let fits = (0..=parts.len()).rev().find(|&fits| words(&parts[..fits]) <= longest);
+        let parts = parts[..fits.expect("none fits")].to_vec();
+        (words(&parts), parts)
+    };
+    let mut following = draw();
+    for number in 0..600_usize {
+        let (bytes, parts) = core::mem::replace(&mut following, draw());
+        let (offset, next) = positions.next(bytes, following.0);
+        let mut expected = Vec::with_capacity(bytes);
+        for (part, &length) in parts.iter().enumerate() {
+            let (at, word) = (expected.len(), (part as u64 | (number as u64) << 32).to_le_bytes());
+            at_a.sender.record(offset, RECORD_HEADER_BYTES + at + 8)[at..].copy_from_slice(&word);
+            let payload: Vec<u8> = (0..length).map(|byte| (byte * 5 + part + number) as u8).collect();
+            at_a.sender.write_payload(offset, at + 8, &payload);
+            expected.extend([&word[..], &payload].concat());
+            expected.resize(expected.len().next_multiple_of(8), 0);
+        }
+        if number % 3 == 0 {
+            at_a.sender.publish_messages(offset, RECORD_HEADER_BYTES + bytes, next);
+        } else {
+            at_a.sender.publish(offset, RECORD_HEADER_BYTES + bytes, next);
+        }
+        until_it_left(&mut at_a.sender);
+        let mut record = read(&at_b.receiver, offset);
+        // What fills payloads up to whole words is nobody's.
+        let mut at = 0;
+        for &length in &parts {
+            at += 8 + length;
+            let end = at.next_multiple_of(8);
+            record[at..end].fill(0);
+            at = end;
+        }
+        assert!(record == expected, "record {number} at {offset}, of payloads of {parts:?} bytes");
+    }
+}
+
 /// Records pass at every offset where one can start, over many turns of the ring.
 pub fn records_pass_at_every_offset<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     pass_in_lock_step(make, |ring_bytes| {
