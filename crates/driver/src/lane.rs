@@ -60,8 +60,8 @@ pub trait LaneSender: Send {
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8];
 
     /// Writes a long payload into the record at `offset`, at `at` of what [`LaneSender::record`] returns. What is written behind it
-    /// has higher offsets, and nothing of it is written again. The driver need not keep it: only what is not written by this method
-    /// is in the slice afterwards.
+    /// has higher offsets, nothing of it is written again, and the record is published before another is begun. The driver need not
+    /// keep it: only what is not written by this method is in the slice afterwards.
     #[inline]
     fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
         let length = RECORD_HEADER_BYTES + at + payload.len();
