@@ -131,8 +131,11 @@ impl LaneSender for ShmSender {
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 
+    /// Not while a part of a record is in its place: it is in what would be cleared.
     fn prepare(&mut self, length: usize) -> bool {
-        self.copier.wants_lines_ahead(length) && self.runway.lengthen(&self.ring, length)
+        self.written_bytes == 0
+            && self.copier.wants_lines_ahead(length)
+            && self.runway.lengthen(&self.ring, length)
     }
 
     fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {

@@ -163,6 +163,8 @@ pub fn records_with_payloads_between_words_pass<L: LaneDriver>(make: impl Fn(usi
             at_a.sender.record(offset, RECORD_HEADER_BYTES + at + 8)[at..].copy_from_slice(&word);
             let payload: Vec<u8> = (0..length).map(|byte| (byte * 5 + part + number) as u8).collect();
             at_a.sender.write_payload(offset, at + 8, &payload);
+            // Whoever has nothing else to do may look ahead while a record is open.
+            at_a.sender.prepare(RECORD_HEADER_BYTES + bytes);
             expected.extend([&word[..], &payload].concat());
             expected.resize(expected.len().next_multiple_of(8), 0);
         }
