@@ -168,10 +168,13 @@ pub fn records_with_payloads_between_words_pass<L: LaneDriver>(make: impl Fn(usi
             expected.extend([&word[..], &payload].concat());
             expected.resize(expected.len().next_multiple_of(8), 0);
         }
+        // All of it, which the last payload need not fill.
+        let length = RECORD_HEADER_BYTES + bytes;
+        at_a.sender.record(offset, length);
         if number % 3 == 0 {
-            at_a.sender.publish_messages(offset, RECORD_HEADER_BYTES + bytes, next);
+            at_a.sender.publish_messages(offset, length, next);
         } else {
-            at_a.sender.publish(offset, RECORD_HEADER_BYTES + bytes, next);
+            at_a.sender.publish(offset, length, next);
         }
         until_it_left(&mut at_a.sender);
         let mut record = read(&at_b.receiver, offset);
