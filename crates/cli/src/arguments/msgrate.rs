@@ -25,8 +25,8 @@ pub struct Msgrate {
     /// testany (MPI only), test
     #[arg(long, value_delimiter = ',', value_name = "WAYS")]
     pub raw: Vec<Raw>,
-    /// Runs of everything that is compared, in random order, between two looks at how far the cores are apart; the one with
-    /// the median time is reported, and from five on the intervals of ratios
+    /// How often everything that is compared is measured, in random order, between two looks at how far the cores are apart; the one
+    /// with the median time is reported, and ratios have intervals from five on
     #[arg(long, default_value = "1", value_parser = whole_number::<99>)]
     pub runs: u64,
     /// Lengths of messages, separated by commas
