@@ -16,6 +16,8 @@ use crate::operations::{Operation, Progress, received_bytes};
 pub const SHORT_BYTES_MAX: usize = 8 << 10;
 /// Receives that are posted ahead.
 const POSTED: usize = 16;
+/// A message of so many bytes is a batch that others wait behind, or was gathered while others were taken.
+const STREAMED_BYTES_MIN: usize = 2 << 10;
 /// The most long messages on their way that are asked after at a time.
 const LONG_PER_LOOK: usize = 4;
 /// The first byte of an announcement. In a message it is the length of a head, and no head is so long.
@@ -99,31 +101,51 @@ impl Receives {
         }
     }
 
-    /// Takes the next short message, if it has come. Returns how much there was to do.
+    /// Takes the next short message, if it has come, and those behind it while each is as long as in a stream. Returns how
+    /// much there was to do.
     ///
-    /// Only one at a time: to ask for another that has not come would let MPI work once more.
+    /// Only one at a time otherwise: to ask for another that has not come would let MPI work once more.
     #[inline]
     pub fn look(&mut self, mpi: &Started, arrivals: &mut VecDeque<MpiArrival>, spares: &mut Spares) -> usize {
+        let mut done = 0;
+        while let Some(length) = self.look_once(mpi, arrivals, spares) {
+            done += 1;
+            if length < STREAMED_BYTES_MIN || done == POSTED {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Takes the next short message, if it has come; gives its length.
+    #[inline]
+    fn look_once(
+        &mut self,
+        mpi: &Started,
+        arrivals: &mut VecDeque<MpiArrival>,
+        spares: &mut Spares,
+    ) -> Option<usize> {
         let Some(oldest) = self.posted.pop_front() else {
             self.post(mpi);
-            return 0;
+            return None;
         };
+        let mut found = 0;
         match oldest.test(mpi) {
             Progress::Pending(oldest) => {
                 self.posted.push_front(oldest);
-                return 0;
+                return None;
             }
             Progress::Done(bytes, status) => {
-                let length = received_bytes(mpi, &status).min(bytes.len());
-                match MpiArrival::new(bytes, length) {
+                found = received_bytes(mpi, &status).min(bytes.len());
+                match MpiArrival::new(bytes, found) {
                     Ok(arrival) => arrivals.push_back(arrival),
-                    Err(bytes) => self.take_announcement(mpi, bytes, length, spares),
+                    Err(bytes) => self.take_announcement(mpi, bytes, found, spares),
                 }
             }
             Progress::Failed => {}
         }
         self.post(mpi);
-        1
+        Some(found)
     }
 
     /// What is no message announces one, or comes from no correct peer. What is longer than any message may be is cut off;
