@@ -74,12 +74,18 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit)
                 all_were_free = false;
             } else if let Some(payload) = slots.next(slot) {
                 let next = endpoint.send(peer, tag_of(slot), payload).start()?;
+                let is_under_way = !next.is_complete();
                 if let Some(complete) = sending.replace(next) {
                     complete.wait()?;
                 }
+                // As in plain loops, the library works when there is something that it has not taken yet.
+                if is_under_way {
+                    limit.look(endpoint.poll(|_, _| {}))?;
+                    left_at_poll = slots.left;
+                }
             }
         }
-        // As in plain loops, the library works when there is something that it has not taken yet; and now and then.
+        // And now and then.
         let mut done = 1;
         if !all_were_free || left_at_poll - slots.left >= MESSAGES_PER_POLL {
             done = endpoint.poll(|_, _| {});
@@ -148,7 +154,7 @@ fn callbacks(
             is_free.store(0, Ordering::Relaxed);
             begun += 1;
             let payload = if dynamic { lent(endpoint, payload)? } else { Outgoing::Slice(payload) };
-            endpoint.send(peer, tag_of(slot), payload).then(move |_, outcome| {
+            let under_way = endpoint.send(peer, tag_of(slot), payload).then(move |_, outcome| {
                 // A failure leaves the slot taken, and the run ends by its limit.
                 if outcome.is_ok() {
                     is_free.store(1, Ordering::Relaxed);
@@ -156,6 +162,10 @@ fn callbacks(
                     completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
             })?;
+            // As in plain loops, the library works when there is something that it has not taken yet.
+            if under_way.is_some() {
+                limit.look(endpoint.poll(|_, _| {}))?;
+            }
         }
         let done = endpoint.poll(|_, _| {});
         limit.look(done)?;
