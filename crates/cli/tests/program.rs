@@ -129,9 +129,9 @@ fn info_lists_transports_and_parameters() {
     let parameters = records(&["info", "--parameters", "--set", "ring.ring_bytes=1M", "--json", "-"]);
     let ring_bytes =
         parameters.iter().find(|parameter| parameter["name"] == "ring.ring_bytes").expect("it is declared");
-    assert_eq!((&ring_bytes["value"], &ring_bytes["default"]), (&"1M".into(), &"256K".into()));
+    assert_eq!((&ring_bytes["value"], &ring_bytes["default"]), (&"1M".into(), &"auto".into()));
     let text = String::from_utf8(farcall(&["info", "--parameters"]).stdout).expect("listings are text");
-    assert!(text.contains("ring.ring_bytes=256K\n") && text.contains("FARCALL_RING_RING_BYTES"));
+    assert!(text.contains("ring.ring_bytes=auto\n") && text.contains("FARCALL_RING_RING_BYTES"));
 }
 
 #[test]

@@ -25,6 +25,10 @@ const FIRST_PAYLOAD_BYTES: usize = FIRST_LINE_BYTES - size_of::<[u64; 2]>();
 /// Records up to this are copied through the caches in any case.
 const SHORT_RECORD_BYTES: usize = 512;
 
+/// So many bytes of a ring get their pages when it is made: those through which conversations walk. The rest is for streams, and takes
+/// no memory before.
+const POPULATED_BYTES: usize = 256 << 10;
+
 /// The ring inside its segment.
 #[derive(Clone, Debug)]
 pub struct RingMemory {
@@ -43,7 +47,7 @@ impl RingMemory {
     pub fn new(mapping: Arc<Mapping>) -> Self {
         let bytes = mapping.len() - CONTROL_BYTES;
         assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
-        mapping.populate();
+        mapping.populate(CONTROL_BYTES + POPULATED_BYTES);
         Self { start: mapping.at(CONTROL_BYTES, bytes), bytes, mapping }
     }
 

@@ -91,12 +91,13 @@ impl Mapping {
         Ok(Self { start, bytes })
     }
 
-    /// Gives a mapping that can be written to all its pages now. Who touches a page for the first time enters the kernel for some
-    /// microseconds; of a ring's first round that would be one message in fifty.
-    pub fn populate(&self) {
+    /// Gives a mapping that can be written to the pages of its first `bytes` now. Who touches a page for the first time enters the
+    /// kernel for some microseconds; of a ring's first round that would be one message in fifty.
+    pub fn populate(&self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
         // Kernels before 5.14 do not know how, and where memory is short, whoever needs a page will find out.
         // SAFETY: the range is ours, and advice of this kind changes nothing in it.
-        _ = unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
+        _ = unsafe { madvise(self.start.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) };
     }
 
     /// The size in bytes.
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_populated_mapping_has_all_its_pages() {
+    fn a_populated_mapping_has_its_first_pages() {
         use std::os::unix::fs::FileExt;
 
         let bytes = 64 * rustix::param::page_size();
@@ -150,7 +151,9 @@ mod tests {
             words.as_chunks::<8>().0.iter().filter(|word| u64::from_le_bytes(**word) >> 63 == 1).count()
         };
         assert_eq!(pages_there(), 0);
-        mapping.populate();
+        mapping.populate(10 * rustix::param::page_size());
+        assert_eq!(pages_there(), 10);
+        mapping.populate(usize::MAX);
         assert_eq!(pages_there(), 64);
     }
 

@@ -251,7 +251,7 @@ fn settings_come_from_the_file_and_the_environment_of_the_process() {
             return;
         }
         let ring = loaded.expect("all are valid").ring;
-        assert_eq!((ring.ring_bytes, ring.calls_max, ring.batch_bytes), (8192, 9, 300));
+        assert_eq!((ring.ring_bytes, ring.calls_max, ring.batch_bytes), (Some(8192), 9, 300));
         return;
     }
     let file = std::env::temp_dir().join(format!("farcall-settings-{}.toml", std::process::id()));

@@ -34,7 +34,7 @@ fn assignment_error(assignment: &str) -> String {
 #[test]
 fn the_defaults_are_the_declared_ones() {
     let settings = Settings::default();
-    assert_eq!(settings.ring.ring_bytes, 256 << 10);
+    assert_eq!(settings.ring.ring_bytes, None);
     assert_eq!(settings.udp.mtu_bytes, None);
     assert_eq!(settings.endpoint.idle, Idle::Block);
     for (parameter, value) in settings.iter() {
@@ -53,7 +53,7 @@ fn later_sources_overrule_earlier_ones() {
         &["ring.ring_bytes=32K", "ring.ring_bytes=64K"],
     ))
     .expect("all are valid");
-    assert_eq!(settings.ring.ring_bytes, 64 << 10);
+    assert_eq!(settings.ring.ring_bytes, Some(64 << 10));
     assert_eq!(settings.ring.batch_bytes, 200);
     assert_eq!(settings.ring.calls_max, 7);
     assert_eq!(settings.ring.inline_bytes, 8184);
@@ -76,7 +76,7 @@ fn every_type_can_be_set() {
         settings.assign(assignment).expect("the assignment is valid");
     }
     assert_eq!(settings.ring.calls_max, 12);
-    assert_eq!(settings.ring.ring_bytes, 1 << 20);
+    assert_eq!(settings.ring.ring_bytes, Some(1 << 20));
     assert_eq!(settings.endpoint.call_timeout, Duration::from_millis(5));
     assert_eq!(settings.basic.checksum, Some(false));
     assert_eq!(settings.endpoint.idle, Idle::Spin);
@@ -135,7 +135,7 @@ fn declarations_are_complete_and_unambiguous() {
         );
     }
     assert_eq!(PARAMETERS[0].environment(), "FARCALL_RING_RING_BYTES");
-    assert_eq!(PARAMETERS[0].domain.to_string(), "a power of two from 4K to 64M");
+    assert_eq!(PARAMETERS[0].domain.to_string(), "auto or a power of two from 4K to 64M");
     assert_eq!((PARAMETERS[0].domain.unit(), PARAMETERS[0].scope.word()), ("bytes", "endpoint"));
 }
 
@@ -183,7 +183,7 @@ fn a_value_out_of_range_leads_to_the_nearest_valid_one() {
 #[test]
 fn a_value_of_another_type_is_told_what_is_valid() {
     let cases = [
-        ("ring.ring_bytes=big", "a power of two from 4K to 64M; the default is 256K"),
+        ("ring.ring_bytes=big", "auto or a power of two from 4K to 64M; the default is auto"),
         ("ring.calls_max=4K", "a whole number from 1 to 65535; the default is 4096"),
         ("endpoint.call_timeout=10", "a duration from 1us to 3600s; the default is 10s"),
         ("basic.checksum=yes", "auto, true or false; the default is auto"),

@@ -36,9 +36,14 @@ const fn whole_lines(bytes: u64) -> u64 {
     (bytes + LINE_BYTES - 1) & !(LINE_BYTES - 1)
 }
 
-/// The largest record in a ring of `ring_bytes`: a quarter, so that a wrap can never make a record unsendable.
+/// Who has little under way uses so much of a longer ring, in bytes.
+pub const LAP_BYTES: u64 = 256 << 10;
+
+/// The largest record in a ring of `ring_bytes`: a quarter of it, or of a lap, so that a wrap can never make a record
+/// unsendable.
 pub const fn record_bytes_max(ring_bytes: u64) -> u64 {
-    ring_bytes / 4
+    let round_bytes = if ring_bytes < LAP_BYTES { ring_bytes } else { LAP_BYTES };
+    round_bytes / 4
 }
 
 #[cfg(test)]

@@ -3,8 +3,12 @@
 //! Positions are 64-bit and never wrap; their remainder modulo the ring's size is the offset. The invariant is
 //! `tail + reserve <= released + capacity`, where the reserve holds one record that only returns credits: two
 //! full rings can therefore always tell each other about the room they have made, and cannot deadlock.
+//!
+//! A ring that is longer than a *lap* is used as a whole by streams only. They are faster where they walk through more memory than
+//! a core's own caches hold: what was written longest ago is in a cache that both cores reach, and need not be won back from the
+//! other core. A conversation turns back after a lap, and keeps its lines and pages warm.
 
-use super::{LINE_BYTES, Violation, record_bytes_max, whole_lines};
+use super::{LAP_BYTES, LINE_BYTES, Violation, record_bytes_max, whole_lines};
 
 /// Positions and credit of the ring that we write.
 #[derive(Clone, Debug)]
@@ -14,9 +18,14 @@ pub struct Producer {
     runway: u64,
     /// Where the next record starts.
     tail: u64,
+    /// Where this round ends, at the latest at the end of the ring. Not before the tail.
+    lap_end: u64,
     /// Everything before this position has been read by the peer.
     released: u64,
 }
+
+/// Who has more than this under way at the end of a lap sends a stream.
+const UNDER_WAY_BYTES_MAX: u64 = LAP_BYTES / 4;
 
 /// The answer to a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +60,7 @@ impl Producer {
             runway <= capacity / 8 && runway.is_multiple_of(LINE_BYTES),
             "the runway is small and aligned"
         );
-        Self { capacity, runway, tail: 0, released: 0 }
+        Self { capacity, runway, tail: 0, lap_end: capacity.min(LAP_BYTES), released: 0 }
     }
 
     /// Room for a record of at least `bytes_min` bytes, leaving the reserve for credit returns alone.
@@ -59,8 +68,9 @@ impl Producer {
     /// # Panics
     /// When `bytes_min` is over [`record_bytes_max`]: such a record might never fit.
     #[inline]
-    pub fn reserve(&self, bytes_min: u64) -> Reservation {
-        assert!(bytes_min <= record_bytes_max(self.capacity), "records are at most a quarter of the ring");
+    pub fn reserve(&mut self, bytes_min: u64) -> Reservation {
+        assert!(bytes_min <= record_bytes_max(self.capacity), "records are at most a quarter of a lap");
+        self.look_at_lap(bytes_min);
         self.reserve_within(bytes_min, self.free().saturating_sub(LINE_BYTES))
     }
 
@@ -71,13 +81,16 @@ impl Producer {
         let offset = self.offset(self.tail);
         let end = self.tail + self.runway + LINE_BYTES + whole_lines(bytes);
         let has_room = bytes <= record_bytes_max(self.capacity)
-            && bytes <= self.capacity - offset as u64
+            && bytes <= self.lap_end - self.tail
             && end <= self.released + self.capacity;
         has_room.then_some(offset)
     }
 
     /// Room for the one-line record that only returns credits; may use the reserve.
-    pub fn reserve_credit_return(&self) -> Reservation {
+    pub fn reserve_credit_return(&mut self) -> Reservation {
+        self.look_at_lap(LINE_BYTES);
+        // At the end of a lap that is not the end of the ring there is one more line for it.
+        self.lap_end = self.lap_end.max(self.tail + LINE_BYTES);
         self.reserve_within(LINE_BYTES, self.free())
     }
 
@@ -94,7 +107,8 @@ impl Producer {
 
     /// Moves the tail to the start of the ring, after a wrap record.
     pub fn advance_to_start(&mut self) {
-        self.tail = (self.tail + 1).next_multiple_of(self.capacity);
+        self.tail = self.ring_end();
+        self.begin_lap();
     }
 
     /// Takes a credit return: the peer has read everything before the position whose low 32 bits, in lines, are
@@ -121,15 +135,41 @@ impl Producer {
     }
 
     #[inline]
+    fn begin_lap(&mut self) {
+        self.lap_end = self.tail + self.capacity.min(LAP_BYTES);
+    }
+
+    /// The position that follows the tail at the end of the ring.
+    #[inline]
+    fn ring_end(&self) -> u64 {
+        (self.tail + 1).next_multiple_of(self.capacity)
+    }
+
+    /// Where a record of so many bytes does not fit into this lap any more: a new one begins if the ring has come to its end, and
+    /// this one goes on for who has much under way, as far as is known. With as little as is under way else, the largest record fits
+    /// after the wrap although no credit is due yet.
+    #[inline]
+    fn look_at_lap(&mut self, bytes_min: u64) {
+        if whole_lines(bytes_min) <= self.lap_end - self.tail {
+            return;
+        }
+        if self.offset(self.tail) == 0 {
+            self.begin_lap();
+        } else if self.tail - self.released > UNDER_WAY_BYTES_MAX {
+            self.lap_end = self.ring_end();
+        }
+    }
+
+    #[inline]
     fn reserve_within(&self, bytes_min: u64, free: u64) -> Reservation {
         let offset = self.offset(self.tail);
-        let to_end = self.capacity - offset as u64;
+        let (to_end, to_start) = (self.lap_end - self.tail, self.capacity - offset as u64);
         let bytes_min = whole_lines(bytes_min);
         if bytes_min <= to_end && bytes_min <= free {
             let bytes = to_end.min(free).min(record_bytes_max(self.capacity)) & !(LINE_BYTES - 1);
             return Reservation::At { offset, bytes: bytes as usize };
         }
-        if bytes_min > to_end && to_end + bytes_min <= free {
+        if bytes_min > to_end && to_start + bytes_min <= free {
             return Reservation::WrapAt { offset };
         }
         Reservation::Full

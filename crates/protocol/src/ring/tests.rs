@@ -55,6 +55,18 @@ impl Model {
         }
     }
 
+    /// Sends a record of a line out of the reserve, if there is one; as little as that is always possible in a ring that is read.
+    fn return_credit_alone(&mut self) {
+        match self.producer.reserve_credit_return() {
+            Reservation::At { offset, .. } => {
+                self.assert_free(offset as u64, LINE_BYTES);
+                self.in_flight.push_back((offset, LINE_BYTES, false));
+                self.producer.advance(LINE_BYTES);
+            }
+            answer => assert!(!self.in_flight.is_empty(), "{answer:?}, and everything is read"),
+        }
+    }
+
     /// No record in flight may overlap with a new one.
     fn assert_free(&self, offset: u64, bytes: u64) {
         let end = offset + bytes.next_multiple_of(LINE_BYTES);
@@ -90,6 +102,37 @@ proptest! {
                 0 => { model.send(bytes); }
                 1 => { model.receive(); }
                 _ => model.return_credit(),
+            }
+        }
+    }
+
+    #[test]
+    fn in_rings_of_several_laps_records_never_overlap_either(
+        capacity_log2 in 19u32..22,
+        steps in proptest::collection::vec((0u8..5, 1u64..65536), 1..2000),
+    ) {
+        let mut model = Model::new(1 << capacity_log2);
+        for (kind, bytes) in steps {
+            match kind {
+                0 => { model.send(bytes); }
+                1 => { model.send(LINE_BYTES * (1 + bytes % 8)); }
+                2 => { model.return_credit_alone(); }
+                3 => { model.receive(); }
+                _ => model.return_credit(),
+            }
+        }
+    }
+
+    #[test]
+    fn a_drained_ring_of_several_laps_takes_the_largest_record_even_while_credits_are_withheld(
+        sizes in proptest::collection::vec(prop_oneof![Just(64u64), Just(65536), 1u64..65536], 1..500),
+    ) {
+        let mut model = Model::new(1 << 20);
+        for bytes in sizes {
+            prop_assert!(model.send(bytes), "a ring whose reader keeps up is never full");
+            while model.receive() {}
+            if model.consumer.credit_is_due() {
+                model.return_credit();
             }
         }
     }
@@ -136,6 +179,48 @@ proptest! {
         let single = BatchHeader { entries: 1, ..header };
         prop_assert_eq!(BatchHeader::of_single_entry(single.to_word()), Some(released));
     }
+}
+
+/// The offsets of so many records of `bytes`, of which the peer has read all but `under_way` when the next is sent.
+fn offsets(model: &mut Model, records: usize, bytes: u64, under_way: usize) -> Vec<usize> {
+    let mut offsets = Vec::new();
+    for _ in 0..records {
+        assert!(model.send(bytes));
+        offsets.extend(model.in_flight.back().map(|&(offset, ..)| offset));
+        while model.in_flight.len() > under_way {
+            model.receive();
+        }
+        model.return_credit();
+    }
+    offsets
+}
+
+#[test]
+fn a_conversation_stays_in_a_lap_and_a_stream_has_the_whole_ring() {
+    let (capacity, bytes) = (4 << 20, 1024);
+    let mut model = Model::new(capacity);
+    let mut highest =
+        |under_way| *offsets(&mut model, 20_000, bytes, under_way).iter().max().expect("some") as u64;
+    assert_eq!(highest(1), LAP_BYTES - bytes);
+    assert!(highest(100) > capacity - 2 * bytes, "a hundred records are more than a quarter of a lap");
+    assert!(highest(1) > capacity - 2 * bytes, "the round that was begun");
+    assert_eq!(highest(1), LAP_BYTES - bytes);
+    // Records of a line fill the ring to the last one.
+    let mut highest =
+        |under_way| *offsets(&mut model, 200_000, LINE_BYTES, under_way).iter().max().expect("some") as u64;
+    assert_eq!((highest(2000), highest(1)), (capacity - LINE_BYTES, capacity - LINE_BYTES));
+    assert_eq!(highest(1), LAP_BYTES - LINE_BYTES);
+}
+
+#[test]
+fn credits_can_be_returned_at_the_end_of_a_lap() {
+    let mut model = Model::new(4 << 20);
+    offsets(&mut model, (LAP_BYTES / LINE_BYTES) as usize, LINE_BYTES, 1);
+    let at_end = Reservation::At { offset: LAP_BYTES as usize, bytes: LINE_BYTES as usize };
+    assert_eq!(model.producer.reserve_credit_return(), at_end);
+    assert_eq!(model.producer.reserve_credit_return(), at_end, "as often as it is asked for");
+    model.return_credit_alone();
+    assert_eq!(offsets(&mut model, 2, LINE_BYTES, 1), [0, LINE_BYTES as usize]);
 }
 
 #[test]
