@@ -133,6 +133,9 @@ const READY: Tag = Tag(u32::MAX);
 /// Says that the last message has arrived.
 const RECEIVED: Tag = Tag(u32::MAX - 1);
 
+/// So many messages, however short, walk once through a ring of 4 MB, whose pages are touched for the first time then.
+const WARM_UP_MESSAGES_MIN: u64 = 250_000;
+
 /// The messages of each slot of a thread.
 #[derive(Clone, Copy, Debug)]
 struct Share {
@@ -152,9 +155,10 @@ impl Share {
         Self { message_bytes, slots, messages, each, with_one_more: rest as usize }
     }
 
-    /// A tenth of the messages, but one for each slot at least, to begin with.
+    /// A tenth of the messages, but [`WARM_UP_MESSAGES_MIN`] and one for each slot at least, to begin with.
     fn warm_up(&self) -> Self {
-        Self::new(self.message_bytes, self.slots, (self.messages / 10).max(self.slots as u64))
+        let messages = (self.messages / 10).max(WARM_UP_MESSAGES_MIN.min(self.messages));
+        Self::new(self.message_bytes, self.slots, messages.max(self.slots as u64))
     }
 
     /// How many messages a slot has.
