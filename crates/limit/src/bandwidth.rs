@@ -28,11 +28,15 @@ const SLOTS: [usize; 4] = [2, 4, 16, 64];
 /// How many are enough where no lines stay in caches.
 const SLOTS_PAST_CACHES: usize = 4;
 
+/// So much shared memory is worth a trial, too: more than a core's own caches hold, so that what was written longest ago lies in
+/// one that both cores reach.
+const LONG_RING_BYTES: usize = 1 << 22;
+
 /// More shared memory than this is never faster.
 const RING_BYTES_MAX: usize = 1 << 24;
 
-/// How long each layout is tried before one is chosen.
-const TRIAL: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(5) };
+/// How long each layout is tried before one is chosen, once its memory was touched.
+const TRIAL: Effort = Effort { warmup: Duration::from_millis(2), measure: Duration::from_millis(5) };
 
 /// How often the bytes are copied on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +86,10 @@ pub fn best_bandwidth_plan(
     let mut best: Option<(f64, BandwidthPlan)> = None;
     for chunk_bytes in chunks {
         let plan = |slots, writes| BandwidthPlan { message_bytes, copies, chunk_bytes, slots, writes };
-        let plain = SLOTS.map(|slots| plan(slots, Writes::Plain));
-        for plan in plain.into_iter().chain([plan(SLOTS_PAST_CACHES, Writes::PastCaches)]) {
+        let many = (LONG_RING_BYTES / chunk_bytes).next_power_of_two();
+        let numbers = SLOTS.into_iter().chain((many > SLOTS[SLOTS.len() - 1]).then_some(many));
+        let plain = numbers.map(|slots| plan(slots, Writes::Plain));
+        for plan in plain.chain([plan(SLOTS_PAST_CACHES, Writes::PastCaches)]) {
             if plan.slots > SLOTS[0] && chunk_bytes * plan.slots > RING_BYTES_MAX {
                 continue;
             }
