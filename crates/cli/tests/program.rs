@@ -75,7 +75,7 @@ fn a_wrong_command_line_gets_one_sentence_and_status_2() {
         ),
         (
             &["compare", "--peers", "netpype"],
-            "farcall: --peers: there is no peer `netpype`; choose from all, ucx, netpipe, aeron, libfabric, redis, memcached",
+            "farcall: --peers: there is no peer `netpype`; choose from all, ucx, netpipe, oomph, aeron, libfabric, redis, memcached",
         ),
         (
             &["compare", "--rows", "echo100,call"],

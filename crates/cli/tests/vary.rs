@@ -157,13 +157,15 @@ fn the_handler_takes_its_time_while_something_is_varied() {
 #[test]
 fn peers_that_are_not_here_are_named_with_what_installs_them() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
-    let output = command.args(["compare", "--peers", "netpipe,memcached"]).env("PATH", "").output();
+    let output = command.args(["compare", "--peers", "netpipe,oomph,memcached"]).env("PATH", "").output();
     let text = text_of(&output.expect("the program runs"));
     assert!(
         text.contains("# memcached-tcp: absent, there is no memcached; --install fetches memcached"),
         "{text}"
     );
     assert!(text.contains("# netpipe-mpich: absent, there is no NPmpich2"), "{text}");
+    let oomph = "# oomph-stream-ucx: absent, there is no bench_p2p_bi_ft_avail_mt_ucx; github.com/ghex-org/oomph, built";
+    assert!(text.contains(oomph), "{text}");
 }
 
 #[test]

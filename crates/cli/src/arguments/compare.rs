@@ -17,7 +17,7 @@ pub struct Compare {
     /// Compares with the limits, or with another build, in these rows only, such as echo100,callRate8 [default: all rows]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub rows: Vec<String>,
-    /// Compares with programs of others: all, or families such as ucx,netpipe,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
+    /// Compares with programs of others: all, or families such as ucx,netpipe,oomph,aeron,libfabric,redis,memcached, or single settings such as ucx-sysv [default, without --limit: all, after the limits]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub peers: Vec<String>,
     /// Compares with another build of this program, instead of with the limits

@@ -1,9 +1,9 @@
 //! The peers that are known.
 
-use super::{Origin, Path, Peer, PeerStatistic, aeron, libfabric, netpipe, store, ucx};
+use super::{Origin, Path, Peer, PeerStatistic, aeron, libfabric, netpipe, oomph, store, ucx};
 
 /// The settings in which peers are run.
-pub const PEERS: [Peer; 20] = [
+pub const PEERS: [Peer; 22] = [
     Peer {
         name: "ucx-cma",
         description: "ucx_perftest tag_lat over UCX_TLS=posix,cma,self: long messages are copied by the kernel",
@@ -123,6 +123,26 @@ pub const PEERS: [Peer; 20] = [
         statistic: PeerStatistic::BestRate,
         sleeps: false,
         measure: netpipe::mpich_stream,
+    },
+    Peer {
+        name: "oomph-stream-mpi",
+        description: "oomph's bench_p2p_bi_ft_avail_mt over Open MPI's ob1 and vader: both ways at once, counted together",
+        programs: &["bench_p2p_bi_ft_avail_mt_mpi", "mpirun.openmpi"],
+        origin: Origin::Sources,
+        path: Path::Stream,
+        statistic: PeerStatistic::RateBothWays,
+        sleeps: false,
+        measure: oomph::mpi_stream,
+    },
+    Peer {
+        name: "oomph-stream-ucx",
+        description: "oomph's bench_p2p_bi_ft_avail_mt over UCX_TLS=sysv,self: both ways at once, counted together",
+        programs: &["bench_p2p_bi_ft_avail_mt_ucx", "mpirun.openmpi"],
+        origin: Origin::Sources,
+        path: Path::Stream,
+        statistic: PeerStatistic::RateBothWays,
+        sleeps: false,
+        measure: oomph::ucx_stream,
     },
     Peer {
         name: "aeron-ipc",

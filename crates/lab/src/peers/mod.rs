@@ -9,7 +9,9 @@ mod arm;
 mod launch;
 mod libfabric;
 mod list;
+mod mpi;
 mod netpipe;
+mod oomph;
 mod outcome;
 mod path;
 mod rows;
@@ -73,6 +75,8 @@ pub enum PeerStatistic {
     P50,
     /// Messages a second over the whole run.
     Rate,
+    /// Messages a second over the whole run, of both directions together: each side sends and receives at once.
+    RateBothWays,
     /// Messages a second of the best of several series.
     BestRate,
     /// The mean of all round trips.
@@ -88,6 +92,7 @@ impl PeerStatistic {
         match self {
             Self::P50 => "median",
             Self::Rate => "rate of the whole run",
+            Self::RateBothWays => "rate of both directions together",
             Self::BestRate => "best of several rates",
             Self::Mean => "mean",
             Self::LeastMean => "least of several means",
@@ -142,6 +147,8 @@ pub enum Origin {
     Wheel,
     /// A Java archive, and Java to run it.
     Maven,
+    /// A repository of sources that its user builds.
+    Sources,
 }
 
 /// A program of others in one of its settings.
@@ -190,7 +197,7 @@ impl Peer {
     pub fn missing(&self) -> Option<&'static str> {
         let program = || self.programs.iter().copied().find(|program| !launch::is_here(program));
         match self.origin {
-            Origin::Debian(_) => program(),
+            Origin::Debian(_) | Origin::Sources => program(),
             Origin::Wheel => ucx::wheel().is_none().then_some(WHEEL),
             Origin::Maven => program().or_else(|| aeron::jar().is_none().then_some(JAR)),
         }
@@ -200,7 +207,7 @@ impl Peer {
     pub fn packages(&self) -> &'static [&'static str] {
         match self.origin {
             Origin::Debian(packages) => packages,
-            Origin::Wheel | Origin::Maven => &[],
+            Origin::Wheel | Origin::Maven | Origin::Sources => &[],
         }
     }
 
@@ -210,6 +217,9 @@ impl Peer {
             Origin::Debian(packages) => format!("--install fetches {}", packages.join(" and ")),
             Origin::Wheel => format!("`pip install --no-deps {WHEEL}` has it for python3"),
             Origin::Maven => format!("`mvn dependency:get -Dartifact={JAR}` has it for Java 11 or later"),
+            Origin::Sources => {
+                format!("{SOURCES}, built with its benchmarks and their folder on the search path, has it")
+            }
         }
     }
 }
@@ -219,6 +229,9 @@ const WHEEL: &str = "libucx-cu12";
 
 /// The Java archive that has Aeron with its samples; any version of it will do.
 const JAR: &str = "io.aeron:aeron-all:1.44.1";
+
+/// The sources that have oomph with its benchmarks.
+const SOURCES: &str = "github.com/ghex-org/oomph";
 
 #[cfg(test)]
 mod tests;

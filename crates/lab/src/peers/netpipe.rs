@@ -3,7 +3,8 @@
 
 use std::process::Command;
 
-use super::launch::{bounded, last_words, output_of};
+use super::launch::{last_words, output_of};
+use super::mpi::{mpich_launcher, on_their_cores, open_mpi_launcher};
 use super::{Ask, PeerError, PeerFigure};
 
 const PROGRAM: &str = "NetPIPE";
@@ -19,10 +20,6 @@ const STEP_MEGABITS: f64 = 1e-6;
 
 /// No series is shorter, in round trips or messages.
 const FEWEST: u64 = 30;
-
-/// What puts a rank on its core: rank 0 takes the time.
-const ON_ITS_CORE: &str = "case \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" in 0) core=$1;; *) core=$2;; esac; \
-                           shift 2; exec taskset --cpu-list \"$core\" \"$@\"";
 
 /// Over the shared memory of Open MPI's own transport.
 pub fn open_mpi(ask: Ask) -> Result<PeerFigure, PeerError> {
@@ -42,20 +39,6 @@ pub fn open_mpi_stream(ask: Ask) -> Result<PeerFigure, PeerError> {
 /// One way, as [`mpich`].
 pub fn mpich_stream(ask: Ask) -> Result<PeerFigure, PeerError> {
     stream(ask, mpich_launcher(), MPICH)
-}
-
-fn open_mpi_launcher() -> Command {
-    let mut launcher = bounded("mpirun.openmpi");
-    launcher.args(["--bind-to", "none", "-np", "2", "--mca", "pml", "ob1", "--mca", "btl", "self,vader"]);
-    // Without these Open MPI refuses to be started by root, as in a container.
-    launcher.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    launcher
-}
-
-fn mpich_launcher() -> Command {
-    let mut launcher = bounded("mpirun.mpich");
-    launcher.args(["-launcher", "fork", "-bind-to", "none", "-np", "2"]);
-    launcher
 }
 
 fn ping_pong(ask: Ask, launcher: Command, program: &str) -> Result<PeerFigure, PeerError> {
@@ -78,10 +61,9 @@ fn run(
     more: &[&str],
 ) -> Result<String, PeerError> {
     let file = std::env::temp_dir().join(format!("farcall-netpipe-{}-{program}", std::process::id()));
-    let (initiator, responder) = (ask.cores.initiator.to_string(), ask.cores.responder.to_string());
-    launcher.args(["sh", "-c", ON_ITS_CORE, "rank", &initiator, &responder, program]).args(more);
+    on_their_cores(&mut launcher, ask.cores, program);
     let (bytes, count) = (ask.bytes.to_string(), count.to_string());
-    launcher.args(["-l", &bytes, "-u", &bytes, "-p", "0", "-n", &count, "-o"]).arg(&file);
+    launcher.args(more).args(["-l", &bytes, "-u", &bytes, "-p", "0", "-n", &count, "-o"]).arg(&file);
     let printed = output_of(&mut launcher);
     let text = std::fs::read_to_string(&file);
     // A file that is not there needs no removal.

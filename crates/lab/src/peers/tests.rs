@@ -48,6 +48,48 @@ fn netpipe_prints_the_rate_of_a_stream() {
 }
 
 #[test]
+fn oomph_prints_the_rate_of_both_directions_together() {
+    let over_mpi = include_str!("../../data/peers/oomph-mpi.txt");
+    let figure = oomph::read(over_mpi, 8).expect("a figure");
+    assert!(near(figure.value, 2.0 * 300_000.0 / 0.528254), "as many as its own time says: {figure:?}");
+    assert!(figure.step > 0.0 && figure.step < 1e-4 * figure.value, "{figure:?}");
+    assert!(oomph::read(over_mpi, 1024).is_err(), "another size");
+    let figure = oomph::read(include_str!("../../data/peers/oomph-ucx.txt"), 8).expect("a figure");
+    assert!(near(figure.value, 2.0 * 300_000.0 / 0.462739), "{figure:?}");
+}
+
+#[test]
+fn oomph_takes_its_time_in_whole_microseconds() {
+    let brief = "CSVData, niter, 100, buff_size, 8, inflight, 1, transport, mpi, BW MB/s, 32\n";
+    let figure = oomph::read(brief, 8).expect("a figure");
+    assert!(near(figure.value, 4e6) && near(figure.step, 4e6 / 50.0), "{figure:?}");
+}
+
+#[test]
+fn what_oomph_prints_without_its_last_line_or_without_a_rate_is_refused() {
+    let text = include_str!("../../data/peers/oomph-ucx.txt");
+    let (before, line) = text.split_once("CSVData").expect("its last line");
+    let error = oomph::read(before, 8).expect_err("no figure").to_string();
+    assert!(error.starts_with("oomph printed no figure: final MB/s: "), "{error}");
+    for (rate, other) in [("BW MB/s, ", "BW MB/s, -"), ("BW MB/s, ", "BW MB/s, nan "), ("niter, ", "count, ")]
+    {
+        let line = line.replace(rate, other);
+        assert!(oomph::read(&format!("CSVData{line}"), 8).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn oomph_is_not_asked_for_more_buffers_than_memory_allows() {
+    let core = farcall_limit::Core(0);
+    let cores = CorePair { initiator: core, responder: core };
+    let check =
+        |bytes, in_flight| oomph::check_buffers(Ask { cores, bytes, in_flight, lasting: Duration::ZERO });
+    assert_eq!([check(8, 1000), check(100 << 10, 1000), check(1 << 20, 256)], [Ok(()), Ok(()), Ok(())]);
+    let error = check(1 << 20, 1000).expect_err("four buffers for each").to_string();
+    assert_eq!(error, "oomph failed: its buffers would take 4000 MiB, and may take 1024");
+}
+
+#[test]
 fn aeron_prints_a_histogram_of_round_trips() {
     let figure = aeron::read(include_str!("../../data/peers/aeron-ping.txt")).expect("a figure");
     assert!(near(figure.value, 490.0) && figure.step == 1.0, "{figure:?}");
@@ -95,6 +137,7 @@ fn what_is_no_table_is_refused_with_its_last_words() {
         assert!(ucx::read(text).is_err() && netpipe::read(text, 1024).is_err(), "{text}");
         assert!(libfabric::read(text, 1024).is_err() && netpipe::read_stream(text, 1024).is_err(), "{text}");
         assert!(aeron::read(text).is_err() && aeron::read_stream(text).is_err(), "{text}");
+        assert!(oomph::read(text, 1024).is_err(), "{text}");
     }
     let error = ucx::read("some words\nno such device\n").expect_err("no table").to_string();
     assert_eq!(error, "ucx_perftest printed no figure: no such device");
@@ -112,6 +155,7 @@ fn peers_have_names_of_their_own_and_say_what_they_need() {
             Origin::Debian(packages) => (packages[0], peer.family()),
             Origin::Wheel => (WHEEL, "ucx"),
             Origin::Maven => (JAR, "aeron"),
+            Origin::Sources => (SOURCES, "oomph"),
         };
         assert!(peer.source().contains(from) && peer.family() == family, "{peer:?}: {}", peer.source());
     }

@@ -69,7 +69,9 @@ pub fn wheel_sysv_stream(ask: Ask) -> Result<PeerFigure, PeerError> {
 }
 
 const POSIX: &str = "posix,cma,self";
-const SYSV: &str = "sysv,self";
+
+/// System V shared memory alone, for the benchmarks of oomph too.
+pub(super) const SYSV: &str = "sysv,self";
 
 /// Which of the two it is.
 #[derive(Clone, Copy)]

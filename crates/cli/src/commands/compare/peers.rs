@@ -170,10 +170,13 @@ fn show(cells: &[CellRun], bench: &Bench, report: &mut Report) -> Result<(), Fai
 
 /// What both figures are.
 fn what(line: &CellLine) -> String {
-    let best = line.statistic == Some(PeerStatistic::BestRate);
     match (line.in_flight, line.statistic) {
         (many, _) if line.path.is_one_way() => {
-            let of_peer = if best { ", the peer's of the best of its series" } else { "" };
+            let of_peer = match line.statistic {
+                Some(PeerStatistic::BestRate) => ", the peer's of the best of its series",
+                Some(PeerStatistic::RateBothWays) => ", the peer's each way and both ways counted together",
+                _ => "",
+            };
             format!("bytes a second over the whole run, {many} messages under way{of_peer}")
         }
         (1, None) => "medians".to_owned(),
