@@ -18,6 +18,7 @@ mod outbound;
 #[doc(hidden)]
 pub mod post;
 mod seam;
+mod sessions;
 mod tagged;
 #[cfg(test)]
 mod tests;
