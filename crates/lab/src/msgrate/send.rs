@@ -7,7 +7,7 @@ use farcall::{Endpoint, Event, Outgoing, Peer, Sending};
 use super::work::Limit;
 use super::{LoopError, Mode, Share, tag_of, write_number};
 
-/// The most messages that a sender begins between two polls, whatever is under way.
+/// After so many messages without a poll there is one at the end of the round over all slots, whatever is under way.
 const MESSAGES_PER_POLL: u64 = 128;
 
 /// What the slots of a sender have to do.
@@ -85,7 +85,7 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit)
                 }
             }
         }
-        // And now and then.
+        // And where something is still under way, and now and then.
         let mut done = 1;
         if !all_were_free || left_at_poll - slots.left >= MESSAGES_PER_POLL {
             done = endpoint.poll(|_, _| {});

@@ -145,9 +145,9 @@ impl Producer {
         (self.tail + 1).next_multiple_of(self.capacity)
     }
 
-    /// Where a record of so many bytes does not fit into this lap any more: a new one begins if the ring has come to its end, and
-    /// this one goes on for who has much under way, as far as is known. With as little as is under way else, the largest record fits
-    /// after the wrap although no credit is due yet.
+    /// Looks whether a record of so many bytes fits into this lap. If not, a new lap begins where the ring has come to its end, and this
+    /// one goes on to the end of the ring for who has much under way, as far as is known. Who has little turns back, and then the
+    /// largest record fits at the start although the reader does not owe a credit yet: [`UNDER_WAY_BYTES_MAX`] must stay so small.
     #[inline]
     fn look_at_lap(&mut self, bytes_min: u64) {
         if whole_lines(bytes_min) <= self.lap_end - self.tail {
