@@ -19,7 +19,7 @@ mod spares;
 pub mod trace;
 mod waiting;
 
-pub use burst::{MatchedBurst, MessageBurst, RequestBurst, ResponseBurst, ShortMessage};
+pub use burst::{Matched, MatchedBurst, MessageBurst, RequestBurst, ResponseBurst, ShortMessage};
 pub use farcall_protocol::matching::{Source, Tag};
 pub use kept::{Copied, Kept, Short};
 #[cfg(feature = "conformance")]

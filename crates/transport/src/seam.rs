@@ -17,8 +17,8 @@ use farcall_protocol::{Identity, Instant};
 
 use crate::trace::CallTracer;
 use crate::{
-    CallRefused, DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, Outgoing,
-    ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Short,
+    CallRefused, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Origin,
+    Outgoing, ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Short,
     ShortMessage, Status,
 };
 
@@ -184,9 +184,18 @@ pub trait Sink {
         &mut self,
         session: SessionId,
         burst: &mut MatchedBurst<'a, '_>,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    ) -> Option<Matched<'a>> {
         let _ = (session, burst);
         None
+    }
+
+    /// As [`Sink::received`] of messages of one session that came together, in the order in which they came. All their receives
+    /// wait no longer when it begins.
+    fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
+        for &(receive, ShortMessage { tag, payload }) in messages {
+            let envelope = Envelope { session, tag, bytes: payload.len() };
+            self.received(outbox, receive, envelope, &Incoming::Borrowed(payload));
+        }
     }
 
     /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after

@@ -25,6 +25,16 @@ pub struct MatchedBurst<'a, 'm> {
     pub(crate) source: Source,
 }
 
+/// A message, and the receive that it is for.
+pub type Matched<'a> = (MessageId, ShortMessage<'a>);
+
+/// How many messages are matched together at most, for a sink that ends their receives one by one.
+pub(crate) const TOGETHER_MAX: usize = 16;
+
+/// No messages.
+pub(crate) const NONE_TOGETHER: [Matched<'_>; TOGETHER_MAX] =
+    [(MessageId(0), ShortMessage { tag: Tag(0), payload: &[] }); TOGETHER_MAX];
+
 /// What was taken out of a burst.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
@@ -76,7 +86,7 @@ impl<'a> MessageBurst<'a> {
     pub(crate) fn take_matched(
         &mut self,
         receive_for: impl FnOnce(Tag) -> Option<MessageId>,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    ) -> Option<Matched<'a>> {
         self.take_matched_of(self.bytes_max, receive_for)
     }
 
@@ -86,7 +96,7 @@ impl<'a> MessageBurst<'a> {
         &mut self,
         bytes_max: usize,
         receive_for: impl FnOnce(Tag) -> Option<MessageId>,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    ) -> Option<Matched<'a>> {
         let (message, rest) = self.peek(bytes_max)?;
         let receive = receive_for(message.tag)?;
         self.advance(message, rest);
@@ -100,7 +110,7 @@ impl<'a> MessageBurst<'a> {
         &mut self,
         mut receive_for: impl FnMut(Tag) -> Option<MessageId>,
         mut end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    ) -> Option<Matched<'a>> {
         // A copy, which the loop can keep in registers.
         let mut burst = *self;
         let bytes_max = self.bytes_max.min(Short::BYTES_MAX);
@@ -139,7 +149,7 @@ impl<'a> MatchedBurst<'a, '_> {
     pub fn take_short_while(
         &mut self,
         end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    ) -> Option<Matched<'a>> {
         let Self { burst, mail, source } = self;
         if let Some(mut receives) = mail.exact_receives(*source) {
             let before = burst.taken();
@@ -150,12 +160,42 @@ impl<'a> MatchedBurst<'a, '_> {
         self.take_seldom(end)
     }
 
+    /// Takes `first`, if there is one, and the messages behind it for which there is a receive, up to [`TOGETHER_MAX`] in all; says
+    /// how many.
+    ///
+    /// A function by itself, which has its registers for this.
+    #[inline(never)]
+    pub(crate) fn take_together(
+        &mut self,
+        first: Option<Matched<'a>>,
+        together: &mut [Matched<'a>; TOGETHER_MAX],
+    ) -> usize {
+        let mut taken = 0;
+        if let Some(first) = first {
+            together[0] = first;
+            taken = 1;
+        }
+        // A copy, which the loop can keep in registers.
+        let (mut burst, before) = (self.burst, taken);
+        if let Some(mut receives) = self.mail.exact_receives(self.source) {
+            while taken < TOGETHER_MAX
+                && let Some(next) = burst.take_matched(|tag| receives.take(tag).map(MessageId))
+            {
+                together[taken] = next;
+                taken += 1;
+            }
+            receives.were_taken((taken - before) as u32);
+        } else if let Some(next) = burst.take_matched(|tag| self.mail.take_receive(self.source, tag)) {
+            together[taken] = next;
+            taken += 1;
+        }
+        self.burst = burst;
+        taken
+    }
+
     /// As [`MatchedBurst::take_short_while`], where receives wait that leave the source or the tag open.
     #[inline(never)]
-    fn take_seldom(
-        &mut self,
-        end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    fn take_seldom(&mut self, end: impl FnMut(MessageId, ShortMessage<'a>) -> bool) -> Option<Matched<'a>> {
         let Self { burst, mail, source } = self;
         burst.take_short_while(|tag| mail.take_receive(*source, tag), end)
     }

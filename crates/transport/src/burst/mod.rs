@@ -9,8 +9,8 @@ mod unanswered;
 
 pub use calls::{RequestBurst, ResponseBurst};
 pub(crate) use entries::Entries;
-pub(crate) use messages::Taken;
-pub use messages::{MatchedBurst, MessageBurst, ShortMessage};
+pub use messages::{Matched, MatchedBurst, MessageBurst, ShortMessage};
+pub(crate) use messages::{NONE_TOGETHER, TOGETHER_MAX, Taken};
 pub(crate) use unanswered::Unanswered;
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
 use super::{Contents, Early, OVERRUN, Rest};
-use crate::burst::Taken;
+use crate::burst::{NONE_TOGETHER, TOGETHER_MAX, Taken};
 use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::Library;
 use crate::mail::{Claimed, Verdict};
 use crate::patience::Patience;
 use crate::trace::event;
-use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, Sink};
+use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, ShortMessage, Sink};
 
 impl<L: Library> Outbound<L> {
     #[inline]
@@ -230,21 +230,29 @@ impl<L: Library> Outbound<L> {
         let (source, lines_max) = (channel.tagged.mail.source, lines_max(self.unexpected_lines));
         let session = crate::SessionId(id.0);
         let mut taken = Taken::default();
-        let mut ahead = *batch;
         // Where one message cannot be taken at once, the next most likely cannot.
         let mut at_once = true;
-        while taken.messages < u16::MAX
-            && let Some(Ok((tag, message))) = ahead.next()
-        {
-            let Some(receive) = self.mail.take_receive(source, tag) else { break };
-            *batch = ahead;
-            taken.messages += 1;
-            taken.lines += lines(message.len()).min(lines_max);
-            at_once = at_once && sink.received_at_once(receive, session, tag, message);
-            if !at_once {
-                let envelope = Envelope { session, tag, bytes: message.len() };
-                sink.received(self, receive, envelope, &Incoming::Borrowed(message));
+        loop {
+            let (mut together, mut count) = (NONE_TOGETHER, 0);
+            let mut ahead = *batch;
+            while count < TOGETHER_MAX
+                && taken.messages < u16::MAX
+                && let Some(Ok((tag, payload))) = ahead.next()
+            {
+                let Some(receive) = self.mail.take_receive(source, tag) else { break };
+                *batch = ahead;
+                taken.messages += 1;
+                taken.lines += lines(payload.len()).min(lines_max);
+                at_once = at_once && sink.received_at_once(receive, session, tag, payload);
+                if !at_once {
+                    together[count] = (receive, ShortMessage { tag, payload });
+                    count += 1;
+                }
             }
+            if count == 0 {
+                break;
+            }
+            sink.received_together(self, session, &together[..count]);
         }
         // None of them was kept, so that it is early enough to look at the window now.
         if let Some(channel) = live(&mut self.channels, id) {

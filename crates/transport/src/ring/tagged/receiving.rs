@@ -5,16 +5,17 @@
 //! for longer than a turn.
 
 use farcall_driver::LaneDriver;
-use farcall_protocol::matching::{Tag, lines};
+use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES};
 
 use super::overrun;
+use crate::burst::NONE_TOGETHER;
 use crate::mail::{Claimed, Verdict};
 use crate::ring::outbound::Outbound;
 use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
-    DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
+    DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
     SessionId, ShortMessage, Sink,
 };
 
@@ -89,14 +90,11 @@ impl<D: LaneDriver> Outbound<D> {
             burst = lent;
         } else {
             let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
-            let mut next = sink.received_burst(id, &mut matched);
+            let next = sink.received_burst(id, &mut matched);
             burst = matched.burst;
-            // Where the sink does not take a message in its loop, it most likely does not take the next one there.
-            while let Some((receive, ShortMessage { tag, payload })) =
-                next.take().or_else(|| burst.take_matched(|tag| self.mail.take_receive(source, tag)))
-            {
-                let envelope = Envelope { session: id, tag, bytes: payload.len() };
-                sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+            let next = next.or_else(|| burst.take_matched(|tag| self.mail.take_receive(source, tag)));
+            if next.is_some() {
+                burst = self.hand_on_rest(id, source, burst, next, sink);
             }
         }
         let (at, taken) = burst.end();
@@ -104,6 +102,40 @@ impl<D: LaneDriver> Outbound<D> {
         self.sessions[slot].mail.pass(taken).map_err(overrun)?;
         self.counters.messages_received.add(u64::from(taken.messages));
         Ok((at, taken.messages))
+    }
+
+    /// Hands on the message that the sink did not take in its loop, and those behind it, which it most likely would not take there
+    /// either, up to one that nobody waits for. A function by itself, which has its registers for this.
+    #[inline(never)]
+    fn hand_on_rest<'a>(
+        &mut self,
+        id: SessionId,
+        source: Source,
+        mut burst: MessageBurst<'a>,
+        mut next: Option<Matched<'a>>,
+        sink: &mut dyn Sink,
+    ) -> MessageBurst<'a> {
+        let mut together = NONE_TOGETHER;
+        loop {
+            let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
+            let taken = matched.take_together(next.take(), &mut together);
+            burst = matched.burst;
+            if taken == 0 {
+                return burst;
+            }
+            sink.received_together(self, id, &together[..taken]);
+            if taken == 1 {
+                break;
+            }
+        }
+        // Who asks for a message with each that it gets is given one at a time.
+        while let Some((receive, ShortMessage { tag, payload })) =
+            burst.take_matched(|tag| self.mail.take_receive(source, tag))
+        {
+            let envelope = Envelope { session: id, tag, bytes: payload.len() };
+            sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+        }
+        burst
     }
 
     /// Hands the messages that waited to a sink that takes all.
