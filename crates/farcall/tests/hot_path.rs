@@ -78,17 +78,23 @@ fn spinning_pair(traced: bool) -> Pair {
     pair
 }
 
+/// What is under way at a time.
+const WINDOW: usize = 64;
+
+/// More than that to begin with: whatever is more than ever before takes memory, on either side.
+const WARM_WINDOW: usize = 2 * WINDOW;
+
 /// Exchanges with callbacks; one call at a time, then a window of calls as events, then messages there and back as futures and as
 /// events.
-fn converse(client: &Endpoint, server: Peer, calls: usize) {
-    converse_by_callbacks(client, server, calls / 4);
+fn converse(client: &Endpoint, server: Peer, calls: usize, window: usize) {
+    converse_by_callbacks(client, server, calls / 4, window);
     for _ in 0..calls / 2 {
         let answer = client.call(server, ECHO, b"thirty bytes of a small request").within(LONG).wait();
         assert_eq!(answer.expect("an echo").len(), 31);
     }
     let (mut sent, mut done) = (0, 0);
     while done < calls / 2 {
-        while sent < calls / 2 && sent - done < 64 {
+        while sent < calls / 2 && sent - done < window {
             client.call(server, ECHO, b"eight ..").within(LONG).post(sent as u64).expect("sent");
             sent += 1;
         }
@@ -104,7 +110,7 @@ fn converse(client: &Endpoint, server: Peer, calls: usize) {
     }
     let (mut sent, mut done) = (0, 0);
     while done < calls / 2 {
-        while sent < calls / 2 && sent - done < 64 {
+        while sent < calls / 2 && sent - done < window {
             client.receive(server, BACK).within(LONG).post(sent as u64).expect("posted");
             drop(client.send(server, THERE, b"more than fits a slot").within(LONG).start().expect("sent"));
             sent += 1;
@@ -120,9 +126,8 @@ fn converse(client: &Endpoint, server: Peer, calls: usize) {
 static ENDED: AtomicUsize = AtomicUsize::new(0);
 
 /// A window of exchanges, each a call and a message there and back, with callbacks that keep something.
-fn converse_by_callbacks(client: &Endpoint, server: Peer, exchanges: usize) {
+fn converse_by_callbacks(client: &Endpoint, server: Peer, exchanges: usize, window: usize) {
     const PARTS: usize = 3;
-    const WINDOW: usize = 64;
     ENDED.store(0, Ordering::Relaxed);
     let end = |is_right: bool, number: usize| {
         assert!(is_right, "exchange {number}");
@@ -130,7 +135,7 @@ fn converse_by_callbacks(client: &Endpoint, server: Peer, exchanges: usize) {
     };
     let mut begun = 0;
     while ENDED.load(Ordering::Relaxed) < PARTS * exchanges {
-        while begun < exchanges && PARTS * begun < ENDED.load(Ordering::Relaxed) + PARTS * WINDOW {
+        while begun < exchanges && PARTS * begun < ENDED.load(Ordering::Relaxed) + PARTS * window {
             let (number, bytes) = (begun, b"eight ..");
             let call = client.call(server, ECHO, bytes).within(LONG);
             call.then(move |_, outcome| end(outcome.is_ok(), number)).expect("sent");
@@ -154,10 +159,10 @@ fn small_calls_and_messages_allocate_nothing() {
         let pair = spinning_pair(traced);
         ALLOCATIONS.store(0, Ordering::SeqCst);
         WATCHING.store(true, Ordering::SeqCst);
-        converse(&pair.client, pair.server, 10_000);
+        converse(&pair.client, pair.server, 10_000, WARM_WINDOW);
         let warm = ALLOCATIONS.load(Ordering::SeqCst);
         assert_ne!(warm, 0, "the counter counts what the first calls and messages allocate");
-        converse(&pair.client, pair.server, CALLS);
+        converse(&pair.client, pair.server, CALLS, WINDOW);
         WATCHING.store(false, Ordering::SeqCst);
         let allocations = ALLOCATIONS.load(Ordering::SeqCst) - warm;
         assert_eq!(allocations, 0, "allocations in {CALLS} calls and messages, traced: {traced}");
@@ -187,7 +192,7 @@ const SIGSYS: i32 = 31;
 fn run_without_system_calls() {
     let yields = std::env::var(CHILD_VARIABLE).is_ok_and(|value| value == "yield");
     let pair = spinning_pair(true);
-    converse(&pair.client, pair.server, 10_000);
+    converse(&pair.client, pair.server, 10_000, WARM_WINDOW);
     let sealed = pair.client.call(pair.server, SEAL, b"").within(LONG).wait().expect("sealed");
     assert_eq!(&sealed[..], b"sealed");
     drop(sealed);
@@ -199,7 +204,7 @@ fn run_without_system_calls() {
         std::process::exit(0);
     });
     forbid_system_calls();
-    converse(&pair.client, pair.server, CALLS);
+    converse(&pair.client, pair.server, CALLS, WINDOW);
     if yields {
         std::thread::yield_now();
     }

@@ -5,6 +5,7 @@
 //! slots are looked through only when the earliest that any can have has passed. A bare build (`--cfg farcall_bare`) has no
 //! deadlines, so that it can be measured what they cost.
 
+mod callbacks;
 mod deadlines;
 mod messages;
 mod readings;
@@ -17,7 +18,7 @@ use core::time::Duration;
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Copied, Kept, SessionId};
 
-use super::callback::ReceiveCallback;
+use super::callback::ReceivePlace;
 use super::done::Done;
 use super::outcome::CallError;
 use super::unfetched::FETCHED_ONCE;
@@ -51,7 +52,9 @@ pub struct Operations {
     /// By slot.
     attachments: Vec<Attachment>,
     /// By slot; apart from what else can be attached, which is many times as long.
-    receive_callbacks: Vec<Option<ReceiveCallback>>,
+    receive_callbacks: Vec<ReceivePlace>,
+    /// Takes the place of the one whose callback runs.
+    spare_place: ReceivePlace,
     /// By slot: messages for futures that were copied.
     copies: Vec<Option<Copied>>,
     deadlines: Deadlines,
@@ -71,6 +74,7 @@ impl Operations {
             done,
             attachments: Vec::new(),
             receive_callbacks: Vec::new(),
+            spare_place: ReceivePlace::allocated(),
             copies: Vec::new(),
             deadlines,
             added_before: 0,
@@ -166,7 +170,7 @@ impl Operations {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot::vacant(index, self.first_vacant));
         self.attachments.push(Attachment::Nothing);
-        self.receive_callbacks.push(None);
+        self.receive_callbacks.push(ReceivePlace::allocated());
         self.copies.push(None);
         self.first_vacant = u32::from(index);
         Some(())

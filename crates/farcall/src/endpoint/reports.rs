@@ -1,15 +1,17 @@
 //! What a transport reports during a turn of the poll loop, and what becomes of it.
 
+use core::mem::ManuallyDrop;
+
 use farcall_protocol::Identity;
 use farcall_transport::trace::event;
 use farcall_transport::{
-    CallId, DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Outbox, Outgoing,
+    CallId, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Outbox, Outgoing,
     RequestBurst, RequestId, ResponseBurst, SendOutcome, Service, SessionId, ShortMessage, Sink, Status, Tag,
 };
 
 use super::context::Context;
 use super::event::{Event, StoredEvent};
-use super::messages::SendError;
+use super::messages::{Received, SendError};
 use super::operations::Kind;
 use super::outcome::{CallError, outcome_of};
 use super::request::{Reply, Request};
@@ -103,7 +105,7 @@ impl Sink for Turn<'_, '_> {
         &mut self,
         session: SessionId,
         burst: &mut MatchedBurst<'a, '_>,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
+    ) -> Option<Matched<'a>> {
         let State { sessions, operations, counters, .. } = &mut *self.state;
         let peer = sessions.last_peer(session)?;
         let not_ended = burst.take_short_while(|receive, ShortMessage { tag, payload }| {
@@ -113,6 +115,24 @@ impl Sink for Turn<'_, '_> {
         operations.receives_ended(ended);
         counters.received.add(ended as u64);
         not_ended
+    }
+
+    #[inline]
+    fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
+        let peer = self.state.sessions.peer_of(session);
+        for &(receive, ShortMessage { tag, payload }) in messages {
+            let (id, bytes) = (CallId(receive.0), payload.len());
+            let payload = ManuallyDrop::new(Incoming::Borrowed(payload));
+            match self.state.operations.end_receive_callback(id, bytes) {
+                Some(mut place) => {
+                    self.state.counters.received.increment();
+                    let outcome = Ok(Received { peer, tag, payload: &payload });
+                    place.run(&mut Context { outbox, state: self.state }, &outcome);
+                    self.state.operations.give_back(place);
+                }
+                None => self.end_receive(outbox, id, Envelope { session, tag, bytes }, &payload),
+            }
+        }
     }
 
     #[inline]

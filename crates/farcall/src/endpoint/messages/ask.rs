@@ -37,36 +37,41 @@ pub fn begin(
     Ok((id, outcome_of(state, from, room, progress)))
 }
 
+/// A receive of a future, or one that is about to be given to a callback.
+pub enum Asked {
+    /// It waits for its message.
+    Posted(CallId),
+    /// Its message was there, and is left with it.
+    Ended(CallId),
+}
+
 impl Core {
-    /// Asks for a message for a future, which may have it already then, where nothing stands in the way. Always inlined: a function
-    /// would keep registers for the one call that it makes, which costs more than it does.
+    /// Asks for a message, which may be there already, where nothing stands in the way and nothing has to grow for it: that is left
+    /// to a way which may keep more registers. Always inlined: a function would keep registers for the one call that it makes, which
+    /// costs more than it does.
     #[inline(always)]
-    pub fn ask_for_future(
-        &mut self,
-        session: SessionId,
-        source: Source,
-        tag: Tag,
-        room: u32,
-    ) -> Option<CallId> {
+    pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<Asked> {
         if !self.state.operations.has_vacant() {
             return None;
         }
         let id = self.state.operations.add_receive_future(session, None, room)?;
-        let is_posted = self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
-        if is_posted { Some(id) } else { self.not_posted(id, source, tag, room) }
-    }
-
-    /// The future has its message already, or else there is none.
-    #[inline(never)]
-    fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> Option<CallId> {
-        if self.take_left(id, from, tag, room) {
-            return Some(id);
+        if self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag) {
+            return Some(Asked::Posted(id));
         }
-        self.state.operations.take_back(id, Kind::Receive);
-        None
+        if self.not_posted(id, source, tag, room) { Some(Asked::Ended(id)) } else { None }
     }
 
-    /// Takes the message that was left for the future; false when there is none.
+    /// The receive has its message already, or else there is none.
+    #[inline(never)]
+    fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
+        let has_message = self.take_left(id, from, tag, room);
+        if !has_message {
+            self.state.operations.take_back(id, Kind::Receive);
+        }
+        has_message
+    }
+
+    /// Takes the message that was left for the receive; false when there is none.
     fn take_left(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
         let Self { transport, state, .. } = self;
         if (room as usize) < Short::BYTES_MAX {
@@ -78,18 +83,10 @@ impl Core {
         state.counters.received.add(u64::from(is_left));
         is_left
     }
-
-    /// Asks for a message for a future, where nothing stands in the way.
-    #[inline(always)]
-    pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<CallId> {
-        let Self { transport, state, .. } = self;
-        let post = |receive| transport.receive_at_once(receive, Origin { source, session }, tag);
-        add_at_once(state, session, room, post)
-    }
 }
 
 impl Context<'_> {
-    /// As that of the endpoint, but not inlined: it would be in every callback that asks again.
+    /// As that of the endpoint, but for a message that is not there, and not inlined: it would be in every callback that asks again.
     #[inline(never)]
     pub(super) fn ask_at_once(
         &mut self,
@@ -99,29 +96,16 @@ impl Context<'_> {
         room: u32,
     ) -> Option<CallId> {
         let Self { outbox, state } = self;
-        let post = |receive| outbox.receive_at_once(receive, Origin { source, session }, tag);
-        add_at_once(state, session, room, post)
+        if !state.operations.has_vacant() {
+            return None;
+        }
+        let id = state.operations.add_receive_future(session, None, room)?;
+        let is_posted = outbox.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
+        if !is_posted {
+            state.operations.take_back(id, Kind::Receive);
+        }
+        is_posted.then_some(id)
     }
-}
-
-/// Adds a receive for a future if it can be posted, and nothing has to grow for it: that is left to a way which may keep more
-/// registers.
-#[inline(always)]
-fn add_at_once(
-    state: &mut State,
-    session: SessionId,
-    room: u32,
-    post: impl FnOnce(MessageId) -> bool,
-) -> Option<CallId> {
-    if !state.operations.has_vacant() {
-        return None;
-    }
-    let id = state.operations.add_receive_future(session, None, room)?;
-    let is_posted = post(MessageId(id.0));
-    if !is_posted {
-        state.operations.take_back(id, Kind::Receive);
-    }
-    is_posted.then_some(id)
 }
 
 #[inline]

@@ -25,9 +25,10 @@ impl Turn<'_, '_> {
     ) {
         self.state.counters.received.increment();
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
-        if let Some(callback) = self.state.operations.end_receive_callback(id, envelope.bytes) {
+        if let Some(mut place) = self.state.operations.end_receive_callback(id, envelope.bytes) {
             let outcome = &Ok(Received { peer, tag, payload });
-            return callback.run(&mut Context { outbox, state: self.state }, outcome);
+            place.run(&mut Context { outbox, state: self.state }, outcome);
+            return self.state.operations.give_back(place);
         }
         if let Some(events) = &mut self.sinks.events
             && let Some(token) = self.state.operations.end_event(id, envelope.bytes)

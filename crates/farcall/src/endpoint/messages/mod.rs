@@ -1,15 +1,14 @@
 //! Tagged messages: sends and receives that complete as futures, callbacks or events.
 //!
 //! They are operations like calls, in the same slab, with deadlines and exactly one end. What ends at once, because the
-//! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll, so that
-//! a callback may post again to any depth without using the stack.
+//! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll or when the
+//! endpoint reaps, so that a callback may post again to any depth without using the stack.
 
 mod ask;
 mod begin;
 mod ended;
 mod endpoint;
 mod ends;
-mod in_order;
 mod outcome;
 mod receive;
 mod receiving;
@@ -37,7 +36,7 @@ pub use wanted::{AnySource, AnyTag, SourceChoice, TagChoice};
 pub struct Messages {
     /// Takes messages that no receive waits for.
     pub handler: Option<Box<dyn MessageSink + Send>>,
-    /// Operations that ended when they began, and whose callbacks wait for the next poll.
+    /// Operations that ended when they began, and whose callbacks have yet to run.
     pub ended: EndedAtOnce,
     /// The first failures of sends of which other parts are still under way.
     pub failed_parts: HashMap<CallId, SendError>,

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use farcall_transport::CallId;
 
-use super::ask::begin;
+use super::ask::{Asked, begin};
 use super::outcome::{Message, ReceiveError, ReceiveOutcome};
 use super::receiving::{Receiving, ReceivingOrRefused};
 use super::wanted::Wanted;
@@ -13,7 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::event::StoredEvent;
-use crate::endpoint::operations::{Completion, Operations};
+use crate::endpoint::operations::Operations;
+use crate::endpoint::state::State;
 use crate::endpoint::unfetched::Unfetched;
 
 /// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `post` or `.await`.
@@ -56,7 +57,8 @@ impl<'e> ReceiveMessage<'e> {
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
         if let Some((session, source, tag, room)) = wanted.exact()
-            && let Some(id) = endpoint.core().ask_for_future(session, source, tag, room)
+            && let Some(Asked::Posted(id) | Asked::Ended(id)) =
+                endpoint.core().ask_at_once(session, source, tag, room)
         {
             return Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) });
         }
@@ -78,7 +80,7 @@ impl<'e> ReceiveMessage<'e> {
         Ok(id)
     }
 
-    /// Asks for the message; `callback` gets it, once, during a later poll.
+    /// Asks for the message; `callback` gets it, once, during a later poll or [`Endpoint::reap`].
     #[inline(always)]
     pub fn then(
         self,
@@ -87,16 +89,25 @@ impl<'e> ReceiveMessage<'e> {
         let Self { endpoint, wanted } = self;
         let core = &mut *endpoint.core();
         if let Some((session, source, tag, room)) = wanted.exact()
-            && let Some(id) = core.ask_at_once(session, source, tag, room)
+            && let Some(asked) = core.ask_at_once(session, source, tag, room)
         {
-            core.state.operations.turn_to_callback(id, || ReceiveCallback::new(callback));
+            let State { operations, messages, .. } = &mut core.state;
+            let callback = || ReceiveCallback::new(callback);
+            match asked {
+                Asked::Posted(id) => operations.turn_to_callback(id, callback),
+                Asked::Ended(id) => {
+                    operations.put_callback(id, callback);
+                    messages.ended.push_received(id);
+                }
+            }
+            let (Asked::Posted(id) | Asked::Ended(id)) = asked;
             return Ok(Operation(id));
         }
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
         then(&mut context, &wanted.again(), ReceiveCallback::new(callback))
     }
 
-    /// Asks for the message; it becomes an event with this token, in a later poll.
+    /// Asks for the message; it becomes an event with this token, in a later poll or [`Endpoint::reap`].
     #[inline]
     pub fn post(self, token: u64) -> Result<Operation, ReceiveError> {
         let core = &mut *self.endpoint.core();
@@ -167,10 +178,8 @@ fn then(
             operations.add_receive_callback(session, timeout, bytes_max, callback)
         })?;
     if let Some(message) = message {
-        let Some((_, Completion::Received(callback))) = context.state.operations.cancel(id) else {
-            unreachable!("it was added with its callback")
-        };
-        context.state.messages.ended.received.push_back((callback, message));
+        context.state.operations.leave_for_callback(id, message);
+        context.state.messages.ended.push_received(id);
     }
     Ok(Operation(id))
 }

@@ -70,7 +70,8 @@ impl<'e> SendMessage<'e, '_> {
         Ok(Sending { endpoint, unfetched })
     }
 
-    /// Sends the message; `callback` gets the outcome, once, during a later poll.
+    /// Sends the message; `callback` gets the outcome, once, during a later poll or [`Endpoint::reap`]. There is an operation if
+    /// it is still under way.
     #[inline(always)]
     pub fn then(
         self,
@@ -87,7 +88,8 @@ impl<'e> SendMessage<'e, '_> {
         then_slowly(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
     }
 
-    /// Sends the message; its end is an event with this token, in a later poll.
+    /// Sends the message; its end is an event with this token, in a later poll or [`Endpoint::reap`]. There is an operation if it
+    /// is still under way.
     pub fn post(self, token: u64) -> Result<Option<Operation>, SendError> {
         let core = &mut *self.endpoint.core();
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
@@ -121,7 +123,7 @@ impl ContextSend<'_, '_, '_> {
         self
     }
 
-    /// Sends the message; `callback` gets the outcome, once, during a later poll.
+    /// Sends the message; `callback` gets the outcome, once, during a later poll or [`Endpoint::reap`].
     #[inline(always)]
     pub fn then(
         self,

@@ -9,7 +9,6 @@ use core::time::Duration;
 use farcall_transport::{CallId, Copied, Kept, SessionId, Short, Spares, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
-use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::label::Label;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
 use crate::endpoint::sessions::Peer;
@@ -50,33 +49,6 @@ impl Operations {
         slot.number = bytes_max;
         slot.token = token;
         Some(slot.id)
-    }
-
-    /// Adds a receive with a callback, of at most so many bytes; `None` when the slab is full.
-    #[inline]
-    pub fn add_receive_callback(
-        &mut self,
-        session: SessionId,
-        timeout: Option<Duration>,
-        bytes_max: u32,
-        callback: ReceiveCallback,
-    ) -> Option<CallId> {
-        let (index, slot) = self.occupy((Kind::Receive, Stage::PendingReceiveCallback), session, timeout)?;
-        slot.number = bytes_max;
-        let id = slot.id;
-        self.receive_callbacks[usize::from(index)] = Some(callback);
-        Some(id)
-    }
-
-    /// Gives a receive that was added for a future just now to a callback instead, which is made where it stays, as in
-    /// `messages/in_order.rs`.
-    #[inline(always)]
-    pub fn turn_to_callback(&mut self, id: CallId, callback: impl FnOnce() -> ReceiveCallback) {
-        let index = usize::from(id.0 as u16);
-        self.slots[index].set_stage(Stage::PendingReceiveCallback);
-        let place = &mut self.receive_callbacks[index];
-        // The place is empty, or else a leak; a drop would look at all of it, just behind the store that emptied it.
-        core::mem::forget(place.replace(callback()));
     }
 
     /// Adds a send of so many parts; `None` when the slab is full.
@@ -173,20 +145,6 @@ impl Operations {
         let token = slot.token;
         self.note_ends(Kind::Receive, 1);
         Some(token)
-    }
-
-    /// Ends a receive with a callback, if it is one that takes so many bytes; gives its callback.
-    #[inline]
-    pub fn end_receive_callback(&mut self, id: CallId, bytes: usize) -> Option<ReceiveCallback> {
-        let index = usize::from(id.0 as u16);
-        let slot = self.slots.get_mut(index)?;
-        let waits = slot.stage() == Stage::PendingReceiveCallback && slot.id == id;
-        if !waits || bytes > slot.number as usize {
-            return None;
-        }
-        slot.vacate(&mut self.first_vacant);
-        self.note_ends(Kind::Receive, 1);
-        self.receive_callbacks[index].take()
     }
 
     /// Leaves the end of a send for its future.
