@@ -60,7 +60,8 @@ pub enum Mode {
     Futures,
     /// All slots are posted with callbacks; when all are complete, all are posted again.
     Callbacks,
-    /// Slots are posted with callbacks as they become free, between polls.
+    /// Slots are posted with callbacks as they become free. Polls come where those of `Futures` do; in between what has ended is
+    /// reaped.
     CallbacksAvailable,
     /// As `CallbacksAvailable`, and receives are posted again by their own callbacks.
     CallbacksResubmit,

@@ -148,7 +148,9 @@ fn callbacks(
             is_ready = true;
             say_ready(endpoint, peer)?;
         }
-        state.poll(endpoint, limit)?;
+        // What lies there needs no work of the library.
+        let done = endpoint.reap(|_, _| {});
+        state.look(if done == 0 { endpoint.poll(|_, _| {}) } else { done }, limit)?;
     }
     Ok(())
 }
@@ -222,7 +224,10 @@ impl State {
     }
 
     fn poll(&self, endpoint: &Endpoint, limit: &mut Limit) -> Result<(), LoopError> {
-        let done = endpoint.poll(|_, _| {});
+        self.look(endpoint.poll(|_, _| {}), limit)
+    }
+
+    fn look(&self, done: usize, limit: &mut Limit) -> Result<(), LoopError> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(LoopError::Wrong);
         }

@@ -144,6 +144,7 @@ fn callbacks(
         (0..slots.share.slots).map(|_| AtomicU64::new(1)).collect::<Vec<_>>().leak();
     let completed: &'static AtomicU64 = Box::leak(Box::default());
     let mut begun = 0;
+    let mut left_at_poll = slots.left;
     while slots.left > 0 || completed.load(Ordering::Relaxed) < begun {
         let may_begin = !in_rounds || completed.load(Ordering::Relaxed) == begun;
         for (slot, is_free) in free.iter().enumerate() {
@@ -165,11 +166,18 @@ fn callbacks(
             // As in plain loops, the library works when there is something that it has not taken yet.
             if under_way.is_some() {
                 limit.look(endpoint.poll(|_, _| {}))?;
+                left_at_poll = slots.left;
             }
         }
-        let done = endpoint.poll(|_, _| {});
+        let mut done = endpoint.reap(|_, _| {});
+        // As with futures: where something is under way, and now and then.
+        if completed.load(Ordering::Relaxed) < begun || left_at_poll - slots.left >= MESSAGES_PER_POLL {
+            done += endpoint.poll(|_, _| {});
+            left_at_poll = slots.left;
+        }
         limit.look(done)?;
     }
+    endpoint.poll(|_, _| {});
     Ok(())
 }
 
