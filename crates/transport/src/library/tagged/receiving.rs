@@ -2,7 +2,7 @@
 
 use core::mem;
 
-use farcall_protocol::matching::{Tag, WINDOW_LINE_BYTES, lines, lines_max};
+use farcall_protocol::matching::{Source, Tag, WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
@@ -13,7 +13,9 @@ use crate::library::seam::Library;
 use crate::mail::{Claimed, Verdict};
 use crate::patience::Patience;
 use crate::trace::event;
-use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, ShortMessage, Sink};
+use crate::{
+    Envelope, Incoming, Kept, Matched, MessageId, Origin, ReceiveProgress, Short, ShortMessage, Sink,
+};
 
 impl<L: Library> Outbound<L> {
     #[inline]
@@ -227,32 +229,22 @@ impl<L: Library> Outbound<L> {
         sink: &mut dyn Sink,
     ) -> Result<u16, &'static str> {
         let Some(channel) = live(&mut self.channels, id) else { return Ok(0) };
-        let (source, lines_max) = (channel.tagged.mail.source, lines_max(self.unexpected_lines));
-        let session = crate::SessionId(id.0);
+        let (session, source) = (crate::SessionId(id.0), channel.tagged.mail.source);
         let mut taken = Taken::default();
         // Where one message cannot be taken at once, the next most likely cannot.
         let mut at_once = true;
-        loop {
-            let (mut together, mut count) = (NONE_TOGETHER, 0);
-            let mut ahead = *batch;
-            while count < TOGETHER_MAX
-                && taken.messages < u16::MAX
-                && let Some(Ok((tag, payload))) = ahead.next()
-            {
-                let Some(receive) = self.mail.take_receive(source, tag) else { break };
-                *batch = ahead;
-                taken.messages += 1;
-                taken.lines += lines(payload.len()).min(lines_max);
-                at_once = at_once && sink.received_at_once(receive, session, tag, payload);
-                if !at_once {
-                    together[count] = (receive, ShortMessage { tag, payload });
-                    count += 1;
-                }
+        while let Some((receive, message)) = self.next_expected(source, batch, &mut taken) {
+            let ShortMessage { tag, payload } = message;
+            at_once = at_once && sink.received_at_once(receive, session, tag, payload);
+            if at_once {
+                continue;
             }
-            if count == 0 {
-                break;
+            if payload.len() <= Short::BYTES_MAX {
+                self.read_together((receive, message), session, source, batch, &mut taken, sink);
+            } else {
+                let envelope = Envelope { session, tag, bytes: payload.len() };
+                sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
             }
-            sink.received_together(self, session, &together[..count]);
         }
         // None of them was kept, so that it is early enough to look at the window now.
         if let Some(channel) = live(&mut self.channels, id) {
@@ -260,6 +252,45 @@ impl<L: Library> Outbound<L> {
         }
         self.counters.messages_received.add(u64::from(taken.messages));
         Ok(taken.messages)
+    }
+
+    /// Takes the next message of a batch, if a receive waits for it.
+    #[inline(always)]
+    fn next_expected<'b>(
+        &mut self,
+        source: Source,
+        batch: &mut Batch<'b>,
+        taken: &mut Taken,
+    ) -> Option<Matched<'b>> {
+        let mut ahead = *batch;
+        let (tag, payload) = ahead.next().filter(|_| taken.messages < u16::MAX)?.ok()?;
+        let receive = self.mail.take_receive(source, tag)?;
+        *batch = ahead;
+        taken.messages += 1;
+        taken.lines += lines(payload.len()).min(lines_max(self.unexpected_lines));
+        Some((receive, ShortMessage { tag, payload }))
+    }
+
+    /// Hands `first` and the messages behind it on together, as many as are expected.
+    #[inline(never)]
+    fn read_together<'b>(
+        &mut self,
+        first: Matched<'b>,
+        session: crate::SessionId,
+        source: Source,
+        batch: &mut Batch<'b>,
+        taken: &mut Taken,
+        sink: &mut dyn Sink,
+    ) {
+        let (mut together, mut count) = (NONE_TOGETHER, 1);
+        together[0] = first;
+        while count < TOGETHER_MAX
+            && let Some(next) = self.next_expected(source, batch, taken)
+        {
+            together[count] = next;
+            count += 1;
+        }
+        sink.received_together(self, session, &together[..count]);
     }
 
     #[inline]

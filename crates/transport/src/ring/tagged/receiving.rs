@@ -92,10 +92,7 @@ impl<D: LaneDriver> Outbound<D> {
             let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
             let next = sink.received_burst(id, &mut matched);
             burst = matched.burst;
-            let next = next.or_else(|| burst.take_matched(|tag| self.mail.take_receive(source, tag)));
-            if next.is_some() {
-                burst = self.hand_on_rest(id, source, burst, next, sink);
-            }
+            burst = self.hand_on_rest(id, source, burst, next, sink);
         }
         let (at, taken) = burst.end();
         // None of them was kept, so that it is early enough to look at the window now.
@@ -104,31 +101,21 @@ impl<D: LaneDriver> Outbound<D> {
         Ok((at, taken.messages))
     }
 
-    /// Hands on the message that the sink did not take in its loop, and those behind it, which it most likely would not take there
-    /// either, up to one that nobody waits for. A function by itself, which has its registers for this.
-    #[inline(never)]
+    /// Hands on what the sink did not take in its loop, where it most likely does not take the next one either, up to a message
+    /// that nobody waits for.
+    #[inline(always)]
     fn hand_on_rest<'a>(
         &mut self,
         id: SessionId,
         source: Source,
         mut burst: MessageBurst<'a>,
-        mut next: Option<Matched<'a>>,
+        not_ended: Option<Matched<'a>>,
         sink: &mut dyn Sink,
     ) -> MessageBurst<'a> {
-        let mut together = NONE_TOGETHER;
-        loop {
-            let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
-            let taken = matched.take_together(next.take(), &mut together);
-            burst = matched.burst;
-            if taken == 0 {
-                return burst;
-            }
-            sink.received_together(self, id, &together[..taken]);
-            if taken == 1 {
-                break;
-            }
+        if let Some(first) = not_ended {
+            burst = self.hand_on_matched(id, source, burst, first, sink);
         }
-        // Who asks for a message with each that it gets is given one at a time.
+        // Long messages, and those of who asks for a message with each that it gets.
         while let Some((receive, ShortMessage { tag, payload })) =
             burst.take_matched(|tag| self.mail.take_receive(source, tag))
         {
@@ -136,6 +123,29 @@ impl<D: LaneDriver> Outbound<D> {
             sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
         }
         burst
+    }
+
+    /// Hands `first` and the messages behind it on by the dozen, as long as more than one at a time is expected. A function by
+    /// itself, which has its registers for this.
+    #[inline(never)]
+    fn hand_on_matched<'a>(
+        &mut self,
+        id: SessionId,
+        source: Source,
+        mut burst: MessageBurst<'a>,
+        first: Matched<'a>,
+        sink: &mut dyn Sink,
+    ) -> MessageBurst<'a> {
+        let (mut together, mut first) = (NONE_TOGETHER, Some(first));
+        loop {
+            let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
+            let taken = matched.take_together(first.take(), &mut together);
+            burst = matched.burst;
+            sink.received_together(self, id, &together[..taken]);
+            if taken <= 1 {
+                return burst;
+            }
+        }
     }
 
     /// Hands the messages that waited to a sink that takes all.
