@@ -336,3 +336,26 @@ fn behind_a_callback_that_panics_the_others_run_the_next_time() {
         (vec!["0".into()], 2, vec!["2".into(), "3".into()])
     );
 }
+
+/// They are matched together, so that nobody else could end those behind it.
+#[test]
+fn behind_a_callback_that_panics_the_others_of_its_burst_run() {
+    let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
+    // From the second message on: the first of a session takes a way by itself.
+    sender.send(to, SOME, b"").wait().expect("sent");
+    receiver.receive(from, SOME).wait().expect("a message");
+    let log = Log::default();
+    for number in 0..10 {
+        let noted = log.clone();
+        let received = receiver.receive(from, Tag(number)).then(move |_, outcome| {
+            assert!(![3, 5].contains(&number), "as it must");
+            noted.note(text(outcome.as_ref().expect("a message")));
+        });
+        received.expect("room");
+        drop(sender.send(to, Tag(number), number.to_string().as_bytes()).start().expect("room"));
+    }
+    sender.poll(|_, _| {});
+    catch_unwind(AssertUnwindSafe(|| receiver.poll(|_, _| {}))).expect_err("two panic");
+    assert_eq!(log.take(), ["0", "1", "2", "4", "6", "7", "8", "9"]);
+    assert_eq!(receiver.receives_under_way(), 0);
+}

@@ -1,6 +1,8 @@
 //! What a transport reports during a turn of the poll loop, and what becomes of it.
 
 use core::mem::ManuallyDrop;
+use core::slice;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use farcall_protocol::Identity;
 use farcall_transport::trace::event;
@@ -119,19 +121,16 @@ impl Sink for Turn<'_, '_> {
 
     #[inline]
     fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
-        let peer = self.state.sessions.peer_of(session);
-        for &(receive, ShortMessage { tag, payload }) in messages {
-            let (id, bytes) = (CallId(receive.0), payload.len());
-            let payload = ManuallyDrop::new(Incoming::Borrowed(payload));
-            match self.state.operations.end_receive_callback(id, bytes) {
-                Some(mut place) => {
-                    self.state.counters.received.increment();
-                    let outcome = Ok(Received { peer, tag, payload: &payload });
-                    place.run(&mut Context { outbox, state: self.state }, &outcome);
-                    self.state.operations.give_back(place);
-                }
-                None => self.end_receive(outbox, id, Envelope { session, tag, bytes }, &payload),
-            }
+        let mut messages = messages.iter();
+        let mut panic = None;
+        // No other way leads to the receives behind one whose callback panics: they have theirs before that goes on.
+        while let Err(payload) =
+            catch_unwind(AssertUnwindSafe(|| self.end_all(outbox, session, &mut messages)))
+        {
+            panic.get_or_insert(payload);
+        }
+        if let Some(payload) = panic {
+            resume_unwind(payload);
         }
     }
 
@@ -183,6 +182,29 @@ impl Sink for Turn<'_, '_> {
 }
 
 impl Turn<'_, '_> {
+    /// Ends the receives of these messages.
+    fn end_all(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        messages: &mut slice::Iter<'_, Matched<'_>>,
+    ) {
+        let peer = self.state.sessions.peer_of(session);
+        for &(receive, ShortMessage { tag, payload }) in messages {
+            let (id, bytes) = (CallId(receive.0), payload.len());
+            let payload = ManuallyDrop::new(Incoming::Borrowed(payload));
+            match self.state.operations.end_receive_callback(id, bytes) {
+                Some(mut place) => {
+                    self.state.counters.received.increment();
+                    let outcome = Ok(Received { peer, tag, payload: &payload });
+                    place.run(&mut Context { outbox, state: self.state }, &outcome);
+                    self.state.operations.give_back(place);
+                }
+                None => self.end_receive(outbox, id, Envelope { session, tag, bytes }, &payload),
+            }
+        }
+    }
+
     #[inline(always)]
     fn serve(&mut self, outbox: &mut dyn Outbox, id: RequestId, service: Service, payload: &Incoming<'_>) {
         let peer = self.state.sessions.peer_of(id.session);
