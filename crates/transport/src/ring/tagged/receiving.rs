@@ -141,7 +141,9 @@ impl<D: LaneDriver> Outbound<D> {
             let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
             let taken = matched.take_together(first.take(), &mut together);
             burst = matched.burst;
-            sink.received_together(self, id, &together[..taken]);
+            if taken > 0 {
+                sink.received_together(self, id, &together[..taken]);
+            }
             if taken <= 1 {
                 return burst;
             }
