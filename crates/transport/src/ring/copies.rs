@@ -40,14 +40,14 @@ impl<D: LaneDriver> Outbound<D> {
         self.counters.past_caches.add(past_caches.into());
     }
 
-    /// Copies a payload into a block, tells the peer of each part, and returns whether the last one went past the caches.
+    /// Copies a payload into a block, tells the peer of each part, and returns whether any went past the caches: the last one may be short.
     fn copy_by_parts(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) -> bool {
         let part_bytes = payload.len().div_ceil(PARTS).clamp(PART_BYTES_MIN, PREFETCH_BYTES_MAX);
         let BlockDescriptor { mut offset, .. } = loan.descriptor();
         let mut parts = loan.chunks_mut(part_bytes).zip(payload.chunks(part_bytes)).peekable();
         let mut past_caches = false;
         while let Some((to, from)) = parts.next() {
-            past_caches = self.copy(slot, to, from);
+            past_caches |= self.copy(slot, to, from);
             // The last part comes with the message.
             if parts.peek().is_some() {
                 self.hint(slot, BlockDescriptor { offset, length: from.len() as u64 });
