@@ -134,14 +134,16 @@ fn callbacks(
     let (mut begun_total, mut is_ready) = (0, false);
     while state.received() < share.messages {
         if !in_rounds || state.received() == begun_total {
-            for (slot, begun) in begun.iter_mut().enumerate() {
-                let is_free = state.numbers[slot].load(Ordering::Relaxed) == *begun;
+            for (slot, (begun, number)) in begun.iter_mut().zip(&state.numbers).enumerate() {
+                let is_free = number.load(Ordering::Relaxed) == *begun;
                 if !is_free || *begun == share.of_slot(slot) {
                     continue;
                 }
                 *begun += 1;
                 begun_total += 1;
-                endpoint.receive(peer, tag_of(slot)).then(move |_, outcome| state.take(slot, outcome))?;
+                endpoint
+                    .receive(peer, tag_of(slot))
+                    .then(move |_, outcome| _ = state.take(number, outcome))?;
             }
         }
         if !is_ready {
@@ -164,8 +166,7 @@ fn resubmit(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) ->
         state: &'static State,
         outcome: &ReceiveOutcome<'_>,
     ) {
-        state.take(slot, outcome);
-        if state.numbers[slot].load(Ordering::Relaxed) < state.share.of_slot(slot) {
+        if state.take(&state.numbers[slot], outcome) < state.share.of_slot(slot) {
             let posted = context
                 .receive(peer, tag_of(slot))
                 .then(move |context, outcome| again(context, peer, slot, state, outcome));
@@ -216,11 +217,13 @@ impl State {
         self.received.store(self.received() + 1, Ordering::Relaxed);
     }
 
+    /// Takes the next message of a slot; gives how many it has then.
     #[inline]
-    fn take(&self, slot: usize, outcome: &ReceiveOutcome<'_>) {
-        let number = self.numbers[slot].load(Ordering::Relaxed);
+    fn take(&self, numbers: &AtomicU64, outcome: &ReceiveOutcome<'_>) -> u64 {
+        let number = numbers.load(Ordering::Relaxed);
         self.note(outcome.as_ref().is_ok_and(|message| look_at(message, &self.share, number)));
-        self.numbers[slot].store(number + 1, Ordering::Relaxed);
+        numbers.store(number + 1, Ordering::Relaxed);
+        number + 1
     }
 
     fn poll(&self, endpoint: &Endpoint, limit: &mut Limit) -> Result<(), LoopError> {
