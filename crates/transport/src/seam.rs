@@ -19,7 +19,7 @@ use crate::trace::CallTracer;
 use crate::{
     CallRefused, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Origin,
     Outgoing, ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Short,
-    ShortMessage, Status,
+    Status,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -179,12 +179,8 @@ pub trait Sink {
     }
 
     /// As [`Sink::received_at_once`] of messages of a burst, up to one that the sink does not take: [`Sink::received`] follows for
-    /// it, which is given back if it was taken out of the burst, and for all that come behind it.
-    fn received_burst<'a>(
-        &mut self,
-        session: SessionId,
-        burst: &mut MatchedBurst<'a, '_>,
-    ) -> Option<Matched<'a>> {
+    /// it, whose receive is given back, and for all that come behind it.
+    fn received_burst(&mut self, session: SessionId, burst: &mut MatchedBurst<'_, '_>) -> Option<MessageId> {
         let _ = (session, burst);
         None
     }
@@ -192,9 +188,9 @@ pub trait Sink {
     /// As [`Sink::received`] of messages of one session that came together, in the order in which they came. All their receives
     /// wait no longer when it begins.
     fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
-        for &(receive, ShortMessage { tag, payload }) in messages {
-            let envelope = Envelope { session, tag, bytes: payload.len() };
-            self.received(outbox, receive, envelope, &Incoming::Borrowed(payload));
+        for message in messages {
+            let (tag, bytes) = (message.tag, message.payload().as_slice().len());
+            self.received(outbox, message.receive, Envelope { session, tag, bytes }, message.payload());
         }
     }
 

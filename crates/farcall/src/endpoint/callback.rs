@@ -59,65 +59,53 @@ callback! {
 }
 
 macro_rules! place {
-    ($name:ident, $line:ident, $callback:ident, $outcome:ty) => {
-        /// Memory for a callback, which stays where it was made until it has run: what moves is a pointer. The default has none
-        /// until there is a callback.
+    ($name:ident, $callback:ident, $outcome:ty) => {
+        /// Memory for a callback, which stays where it was made until it has run. The default has none.
         ///
         /// What was put together a moment ago is moved with a stall, because it is read by loads that are wider than the stores it
         /// was written by.
         #[derive(Default)]
-        pub struct $name(Option<Box<$line>>);
-
-        #[derive(Default)]
         #[repr(align(64))]
-        struct $line(Option<$callback>);
+        pub struct $name(Option<$callback>);
 
         impl $name {
             /// Makes a callback where it stays. There must be none: it would leak, because a drop would look at all of it, just
             /// behind the store that emptied the place.
             #[inline(always)]
             pub fn put(&mut self, make: impl FnOnce() -> $callback) {
-                if self.0.is_none() {
-                    self.allocate();
-                }
-                if let Some(line) = &mut self.0 {
-                    core::mem::forget(line.0.replace(make()));
-                }
+                core::mem::forget(self.0.replace(make()));
             }
 
-            #[cold]
-            fn allocate(&mut self) {
-                self.0 = Some(Box::default());
+            /// Lets go of what is left of a callback that panicked.
+            pub fn clear(&mut self) {
+                self.0 = None;
             }
 
             /// Runs the callback, which is gone then.
             #[inline(always)]
             pub fn run(&mut self, context: &mut Context<'_>, outcome: $outcome) {
-                let Some(line) = &mut self.0 else { return };
-                let Some(callback) = &mut line.0 else { return };
+                let Some(callback) = &mut self.0 else { return };
                 callback.0.run(context, outcome);
                 if callback.0.is_heap() {
-                    line.0 = None;
+                    self.0 = None;
                 } else {
                     // What it captured was moved out when it ran, so that there is nothing to drop.
-                    core::mem::forget(line.0.take());
+                    core::mem::forget(self.0.take());
                 }
             }
         }
     };
 }
 
-place! { SendPlace, SendLine, SendCallback, Result<(), SendError> }
-place! { ReceivePlace, ReceiveLine, ReceiveCallback, &ReceiveOutcome<'_> }
+place! { SendPlace, SendCallback, Result<(), SendError> }
+place! { ReceivePlace, ReceiveCallback, &ReceiveOutcome<'_> }
+
+/// Places of which only the pointers move, so that callbacks can run while the slab is used.
+pub type ReceivePlaces = Vec<Box<ReceivePlace>>;
 
 impl ReceivePlace {
-    /// Memory that is there before its first callback, which then takes no time for it.
-    pub fn allocated() -> Self {
-        Self(Some(Box::default()))
-    }
-
     /// Takes the callback out, to be run elsewhere.
     pub fn take(&mut self) -> Option<ReceiveCallback> {
-        self.0.as_mut()?.0.take()
+        self.0.take()
     }
 }

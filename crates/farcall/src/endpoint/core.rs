@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use farcall_driver::clock::Clock;
@@ -64,6 +65,9 @@ impl Core {
         let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
         let mut turn = Turn { state: &mut self.state, sinks: Sinks { events, requests } };
         let done = expired + ended + self.transport.poll(now, &mut turn);
+        if let Some(panic) = self.state.panic.take() {
+            resume_unwind(panic);
+        }
         let done = done + core::mem::take(&mut self.state.reported);
         self.clock_pace.polled(done > 0);
         if done > 0 {

@@ -19,6 +19,7 @@ mod label;
 mod messages;
 mod operations;
 mod outcome;
+mod panics;
 mod peers;
 mod poll;
 mod reports;

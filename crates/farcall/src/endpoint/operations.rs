@@ -18,7 +18,7 @@ use core::time::Duration;
 use farcall_protocol::Instant;
 use farcall_transport::{CallId, Copied, Kept, SessionId};
 
-use super::callback::ReceivePlace;
+use super::callback::ReceivePlaces;
 use super::done::Done;
 use super::outcome::CallError;
 use super::unfetched::FETCHED_ONCE;
@@ -31,6 +31,9 @@ use standing::Standing;
 
 /// The most operations of one endpoint at a time: the slot's number has 16 bits on the wire.
 pub const OPERATIONS_MAX: usize = 1 << 16;
+
+/// How many callbacks of receives can be about to run; a transport hands so many messages on together.
+const READY_MAX: usize = 16;
 
 /// No slot is vacant.
 const NO_SLOT: u32 = u32::MAX;
@@ -52,9 +55,9 @@ pub struct Operations {
     /// By slot.
     attachments: Vec<Attachment>,
     /// By slot; apart from what else can be attached, which is many times as long.
-    receive_callbacks: Vec<ReceivePlace>,
-    /// Takes the place of the one whose callback runs.
-    spare_place: ReceivePlace,
+    receive_callbacks: ReceivePlaces,
+    /// Memory that takes the place of callbacks that run.
+    spare_places: ReceivePlaces,
     /// By slot: messages for futures that were copied.
     copies: Vec<Option<Copied>>,
     deadlines: Deadlines,
@@ -74,7 +77,7 @@ impl Operations {
             done,
             attachments: Vec::new(),
             receive_callbacks: Vec::new(),
-            spare_place: ReceivePlace::allocated(),
+            spare_places: (0..READY_MAX).map(|_| Box::default()).collect(),
             copies: Vec::new(),
             deadlines,
             added_before: 0,
@@ -151,6 +154,17 @@ impl Operations {
         if self.first_vacant == NO_SLOT {
             self.grow()?;
         }
+        Some(self.occupy_vacant((kind, stage), session, timeout))
+    }
+
+    /// As [`Operations::occupy`] where a slot is vacant.
+    #[inline(always)]
+    fn occupy_vacant(
+        &mut self,
+        (kind, stage): (Kind, Stage),
+        session: SessionId,
+        timeout: Option<Duration>,
+    ) -> (u16, &mut Slot) {
         let index = self.first_vacant as u16;
         self.added[kind as usize] += 1;
         let slot = &mut self.slots[usize::from(index)];
@@ -161,7 +175,7 @@ impl Operations {
         if let Some(timeout) = timeout {
             self.deadlines.give_own(slot, timeout);
         }
-        Some((index, slot))
+        (index, slot)
     }
 
     /// Adds a slot, which is vacant.
@@ -170,7 +184,7 @@ impl Operations {
         let index = u16::try_from(self.slots.len()).ok()?;
         self.slots.push(Slot::vacant(index, self.first_vacant));
         self.attachments.push(Attachment::Nothing);
-        self.receive_callbacks.push(ReceivePlace::allocated());
+        self.receive_callbacks.push(Box::default());
         self.copies.push(None);
         self.first_vacant = u32::from(index);
         Some(())

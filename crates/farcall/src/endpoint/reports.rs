@@ -1,9 +1,5 @@
 //! What a transport reports during a turn of the poll loop, and what becomes of it.
 
-use core::mem::ManuallyDrop;
-use core::slice;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
 use farcall_protocol::Identity;
 use farcall_transport::trace::event;
 use farcall_transport::{
@@ -16,6 +12,7 @@ use super::event::{Event, StoredEvent};
 use super::messages::{Received, SendError};
 use super::operations::Kind;
 use super::outcome::{CallError, outcome_of};
+use super::panics;
 use super::request::{Reply, Request};
 use super::state::State;
 use super::turn::Turn;
@@ -103,34 +100,29 @@ impl Sink for Turn<'_, '_> {
     }
 
     #[inline]
-    fn received_burst<'a>(
-        &mut self,
-        session: SessionId,
-        burst: &mut MatchedBurst<'a, '_>,
-    ) -> Option<Matched<'a>> {
+    fn received_burst(&mut self, session: SessionId, burst: &mut MatchedBurst<'_, '_>) -> Option<MessageId> {
         let State { sessions, operations, counters, .. } = &mut *self.state;
         let peer = sessions.last_peer(session)?;
         let not_ended = burst.take_short_while(|receive, ShortMessage { tag, payload }| {
             operations.leave_short_of_burst(CallId(receive.0), peer, tag, payload)
         });
-        let ended = burst.taken() - usize::from(not_ended.is_some());
-        operations.receives_ended(ended);
-        counters.received.add(ended as u64);
+        operations.receives_ended(burst.taken());
+        counters.received.add(burst.taken() as u64);
         not_ended
     }
 
     #[inline]
     fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
-        let mut messages = messages.iter();
-        let mut panic = None;
-        // No other way leads to the receives behind one whose callback panics: they have theirs before that goes on.
-        while let Err(payload) =
-            catch_unwind(AssertUnwindSafe(|| self.end_all(outbox, session, &mut messages)))
-        {
-            panic.get_or_insert(payload);
-        }
-        if let Some(payload) = panic {
-            resume_unwind(payload);
+        let mut left = messages;
+        while !left.is_empty() {
+            let ended = self.state.operations.end_receive_callbacks(left);
+            let (now, later) = left.split_at(ended.max(1));
+            left = later;
+            if ended > 0 {
+                self.run_callbacks(outbox, session, now);
+            } else {
+                self.guard(|turn| turn.end_receive_of(outbox, session, &now[0]));
+            }
         }
     }
 
@@ -182,27 +174,30 @@ impl Sink for Turn<'_, '_> {
 }
 
 impl Turn<'_, '_> {
-    /// Ends the receives of these messages.
-    fn end_all(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        messages: &mut slice::Iter<'_, Matched<'_>>,
-    ) {
+    fn end_receive_of(&mut self, outbox: &mut dyn Outbox, session: SessionId, message: &Matched<'_>) {
+        let (tag, payload) = (message.tag, message.payload());
+        let envelope = Envelope { session, tag, bytes: payload.as_slice().len() };
+        self.end_receive(outbox, CallId(message.receive.0), envelope, payload);
+    }
+
+    /// Runs the callbacks that have just become ready, which are for these messages.
+    fn run_callbacks(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
+        self.state.counters.received.add(messages.len() as u64);
         let peer = self.state.sessions.peer_of(session);
-        for &(receive, ShortMessage { tag, payload }) in messages {
-            let (id, bytes) = (CallId(receive.0), payload.len());
-            let payload = ManuallyDrop::new(Incoming::Borrowed(payload));
-            match self.state.operations.end_receive_callback(id, bytes) {
-                Some(mut place) => {
-                    self.state.counters.received.increment();
-                    let outcome = Ok(Received { peer, tag, payload: &payload });
-                    place.run(&mut Context { outbox, state: self.state }, &outcome);
-                    self.state.operations.give_back(place);
-                }
-                None => self.end_receive(outbox, id, Envelope { session, tag, bytes }, &payload),
+        let mut ready = self.state.operations.take_ready();
+        let mut left = ready.iter_mut().zip(messages);
+        let outcome = panics::to_the_end(|| {
+            let mut context = Context { outbox, state: self.state };
+            for (place, message) in &mut left {
+                let (tag, payload) = (message.tag, message.payload());
+                place.run(&mut context, &Ok(Received { peer, tag, payload }));
             }
+        });
+        if outcome.is_err() {
+            ready.iter_mut().for_each(|place| place.clear());
         }
+        self.state.operations.give_ready_back(ready);
+        self.state.keep_panic(outcome);
     }
 
     #[inline(always)]

@@ -1,6 +1,8 @@
 //! What an endpoint knows besides its transport.
 
+use std::any::Any;
 use std::sync::Arc;
+use std::thread;
 
 use farcall_protocol::Instant;
 use farcall_transport::trace::CallTracer;
@@ -30,6 +32,8 @@ pub struct State {
     pub stored_events: StoredEvents,
     /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
     pub reported: usize,
+    /// What a callback of this turn has panicked with.
+    pub panic: Option<Box<dyn Any + Send>>,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
     pub now: Instant,
@@ -53,11 +57,18 @@ impl State {
             counters,
             stored_events: StoredEvents::default(),
             reported: 0,
+            panic: None,
             dropped_requests: Arc::default(),
             now,
             tracer,
             spares: Spares::default(),
         }
+    }
+
+    /// Keeps what a callback has panicked with until the transport has done its work, the first of a turn; whether it did not.
+    #[inline]
+    pub fn keep_panic(&mut self, outcome: thread::Result<()>) -> bool {
+        outcome.map_err(|panic| self.panic.get_or_insert(panic)).is_ok()
     }
 
     /// Shows how many calls there were: the slab counts them anyway, and a counter for each would be felt.

@@ -1,5 +1,7 @@
 //! One turn of the poll loop: how operations end in it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use farcall_transport::trace::event;
 use farcall_transport::{CallId, Incoming, Outbox, SessionId, Status};
 
@@ -18,6 +20,13 @@ pub struct Turn<'a, 'e> {
 }
 
 impl Turn<'_, '_> {
+    /// Runs what may panic in the middle of a turn; whether it did not.
+    #[inline]
+    pub fn guard(&mut self, run: impl FnOnce(&mut Self)) -> bool {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(self)));
+        self.state.keep_panic(outcome)
+    }
+
     /// Completes an operation that has ended.
     #[inline]
     pub fn complete(

@@ -1,12 +1,15 @@
 //! Short messages that came together.
 
+use core::mem::ManuallyDrop;
+
+use arrayvec::ArrayVec;
 use farcall_driver::Words;
 use farcall_protocol::matching::{Source, Tag, payload_lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
 use super::entries::Entries;
 use crate::mail::Mail;
-use crate::{MessageId, Short};
+use crate::{Incoming, MessageId, Short};
 
 /// Short messages of one session, in the order in which they were sent.
 #[derive(Clone, Copy)]
@@ -20,20 +23,36 @@ pub struct MessageBurst<'a> {
 
 /// A burst of which each message is for the receive that waits for it, up to one that nobody waits for.
 pub struct MatchedBurst<'a, 'm> {
-    pub(crate) burst: MessageBurst<'a>,
+    pub(crate) burst: &'m mut MessageBurst<'a>,
     pub(crate) mail: &'m mut Mail,
     pub(crate) source: Source,
 }
 
 /// A message, and the receive that it is for.
-pub type Matched<'a> = (MessageId, ShortMessage<'a>);
+pub struct Matched<'a> {
+    /// The receive.
+    pub receive: MessageId,
+    /// The tag of the message.
+    pub tag: Tag,
+    /// Always borrowed: a drop would look.
+    payload: ManuallyDrop<Incoming<'a>>,
+}
 
-/// How many messages are matched together at most, for a sink that ends their receives one by one.
-pub(crate) const TOGETHER_MAX: usize = 16;
+/// Messages that were matched together, as many as are at most, for a sink that ends their receives one by one.
+pub(crate) type Together<'a> = ArrayVec<Matched<'a>, 16>;
 
-/// No messages.
-pub(crate) const NONE_TOGETHER: [Matched<'_>; TOGETHER_MAX] =
-    [(MessageId(0), ShortMessage { tag: Tag(0), payload: &[] }); TOGETHER_MAX];
+impl<'a> Matched<'a> {
+    #[inline(always)]
+    pub(crate) fn new(receive: MessageId, tag: Tag, payload: &'a [u8]) -> Self {
+        Self { receive, tag, payload: ManuallyDrop::new(Incoming::Borrowed(payload)) }
+    }
+
+    /// The bytes of the message, as sinks see them.
+    #[inline(always)]
+    pub fn payload(&self) -> &Incoming<'a> {
+        &self.payload
+    }
+}
 
 /// What was taken out of a burst.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,40 +105,33 @@ impl<'a> MessageBurst<'a> {
     pub(crate) fn take_matched(
         &mut self,
         receive_for: impl FnOnce(Tag) -> Option<MessageId>,
-    ) -> Option<Matched<'a>> {
-        self.take_matched_of(self.bytes_max, receive_for)
-    }
-
-    /// As [`MessageBurst::take_matched`] of a message of at most so many bytes.
-    #[inline(always)]
-    fn take_matched_of(
-        &mut self,
-        bytes_max: usize,
-        receive_for: impl FnOnce(Tag) -> Option<MessageId>,
-    ) -> Option<Matched<'a>> {
-        let (message, rest) = self.peek(bytes_max)?;
+    ) -> Option<(MessageId, ShortMessage<'a>)> {
+        let (message, rest) = self.peek(self.bytes_max)?;
         let receive = receive_for(message.tag)?;
         self.advance(message, rest);
         Some((receive, message))
     }
 
     /// Takes messages that fit a [`Short`] and for which there is a receive, as long as `end` ends those; gives the one that it
-    /// did not end.
+    /// did not end, whose message is the next one.
     #[inline(always)]
     fn take_short_while(
         &mut self,
         mut receive_for: impl FnMut(Tag) -> Option<MessageId>,
         mut end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
-    ) -> Option<Matched<'a>> {
+    ) -> Option<MessageId> {
         // A copy, which the loop can keep in registers.
         let mut burst = *self;
         let bytes_max = self.bytes_max.min(Short::BYTES_MAX);
         let mut not_ended = None;
-        while let Some((receive, message)) = burst.take_matched_of(bytes_max, &mut receive_for) {
+        while let Some((message, rest)) = burst.peek(bytes_max)
+            && let Some(receive) = receive_for(message.tag)
+        {
             if !end(receive, message) {
-                not_ended = Some((receive, message));
+                not_ended = Some(receive);
                 break;
             }
+            burst.advance(message, rest);
         }
         *self = burst;
         not_ended
@@ -129,6 +141,12 @@ impl<'a> MessageBurst<'a> {
     #[inline]
     pub fn taken(&self) -> usize {
         self.entries.taken().into()
+    }
+
+    /// Whether nothing comes behind the messages that were taken.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.entries.left() == 0
     }
 
     /// Where the next entry is, and what was taken.
@@ -142,60 +160,58 @@ impl<'a> MessageBurst<'a> {
 
 impl<'a> MatchedBurst<'a, '_> {
     /// Takes messages that fit a [`Short`], as long as `end` ends the receives that they are for, which it says; gives the one
-    /// that it did not end.
+    /// that it did not end, whose message is the next one.
     ///
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]
     pub fn take_short_while(
         &mut self,
         end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
-    ) -> Option<Matched<'a>> {
+    ) -> Option<MessageId> {
         let Self { burst, mail, source } = self;
         if let Some(mut receives) = mail.exact_receives(*source) {
             let before = burst.taken();
             let not_ended = burst.take_short_while(|tag| receives.take(tag).map(MessageId), end);
-            receives.were_taken((burst.taken() - before) as u32);
+            let ended = burst.taken() - before;
+            receives.were_taken(ended as u32 + u32::from(not_ended.is_some()));
             return not_ended;
         }
         self.take_seldom(end)
     }
 
-    /// Takes `first`, if there is one, and the messages behind it for which there is a receive, up to [`TOGETHER_MAX`] in all; says
-    /// how many.
+    /// Takes the next message, which is for `first` if there is that, and those behind it for which there is a receive, as many as
+    /// there is room for.
     ///
     /// A function by itself, which has its registers for this.
     #[inline(never)]
-    pub(crate) fn take_together(
-        &mut self,
-        first: Option<Matched<'a>>,
-        together: &mut [Matched<'a>; TOGETHER_MAX],
-    ) -> usize {
-        let mut taken = 0;
-        if let Some(first) = first {
-            together[0] = first;
-            taken = 1;
-        }
+    pub(crate) fn take_together(&mut self, first: Option<MessageId>, together: &mut Together<'a>) {
         // A copy, which the loop can keep in registers.
-        let (mut burst, before) = (self.burst, taken);
-        if let Some(mut receives) = self.mail.exact_receives(self.source) {
-            while taken < TOGETHER_MAX
-                && let Some(next) = burst.take_matched(|tag| receives.take(tag).map(MessageId))
-            {
-                together[taken] = next;
-                taken += 1;
-            }
-            receives.were_taken((taken - before) as u32);
-        } else if let Some(next) = burst.take_matched(|tag| self.mail.take_receive(self.source, tag)) {
-            together[taken] = next;
-            taken += 1;
+        let mut burst = *self.burst;
+        if let Some(receive) = first
+            && let Some(ShortMessage { tag, payload }) = burst.take()
+        {
+            together.push(Matched::new(receive, tag, payload));
         }
-        self.burst = burst;
-        taken
+        let before = together.len();
+        if let Some(mut receives) = self.mail.exact_receives(self.source) {
+            while !together.is_full()
+                && let Some((receive, ShortMessage { tag, payload })) =
+                    burst.take_matched(|tag| receives.take(tag).map(MessageId))
+            {
+                together.push(Matched::new(receive, tag, payload));
+            }
+            receives.were_taken((together.len() - before) as u32);
+        } else if let Some((receive, ShortMessage { tag, payload })) =
+            burst.take_matched(|tag| self.mail.take_receive(self.source, tag))
+        {
+            together.push(Matched::new(receive, tag, payload));
+        }
+        *self.burst = burst;
     }
 
     /// As [`MatchedBurst::take_short_while`], where receives wait that leave the source or the tag open.
     #[inline(never)]
-    fn take_seldom(&mut self, end: impl FnMut(MessageId, ShortMessage<'a>) -> bool) -> Option<Matched<'a>> {
+    fn take_seldom(&mut self, end: impl FnMut(MessageId, ShortMessage<'a>) -> bool) -> Option<MessageId> {
         let Self { burst, mail, source } = self;
         burst.take_short_while(|tag| mail.take_receive(*source, tag), end)
     }

@@ -40,7 +40,8 @@ impl<D: LaneDriver> Outbound<D> {
         self.counters.past_caches.add(past_caches.into());
     }
 
-    /// Copies a payload into a block, tells the peer of each part, and returns whether any went past the caches: the last one may be short.
+    /// Copies a payload into a block, tells the peer of each part, and returns whether any went past the caches. The last one may be
+    /// too short for that.
     fn copy_by_parts(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) -> bool {
         let part_bytes = payload.len().div_ceil(PARTS).clamp(PART_BYTES_MIN, PREFETCH_BYTES_MAX);
         let BlockDescriptor { mut offset, .. } = loan.descriptor();

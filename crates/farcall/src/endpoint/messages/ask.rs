@@ -6,7 +6,8 @@ use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, Sess
 
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, ReceiveError};
-use super::wanted::Wanted;
+use super::wanted::{Exact, Wanted};
+use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::Context;
 use crate::endpoint::core::Core;
 use crate::endpoint::operations::{Kind, NO_SESSION, OPERATIONS_MAX, Operations};
@@ -37,31 +38,21 @@ pub fn begin(
     Ok((id, outcome_of(state, from, room, progress)))
 }
 
-/// A receive of a future, or one that is about to be given to a callback.
-pub enum Asked {
-    /// It waits for its message.
-    Posted(CallId),
-    /// Its message was there, and is left with it.
-    Ended(CallId),
-}
-
 impl Core {
-    /// Asks for a message, which may be there already, where nothing stands in the way and nothing has to grow for it: that is left
-    /// to a way which may keep more registers. Always inlined: a function would keep registers for the one call that it makes, which
-    /// costs more than it does.
+    /// Asks for a message for a future, which may be there already, where nothing stands in the way and nothing has to grow for it:
+    /// that is left to a way which may keep more registers. Always inlined: a function would keep registers for the one call that it
+    /// makes, which costs more than it does.
     #[inline(always)]
-    pub fn ask_at_once(&mut self, session: SessionId, source: Source, tag: Tag, room: u32) -> Option<Asked> {
+    pub fn ask_at_once(&mut self, Exact { from, tag, room }: Exact) -> Option<CallId> {
         if !self.state.operations.has_vacant() {
             return None;
         }
-        let id = self.state.operations.add_receive_future(session, None, room)?;
-        if self.transport.receive_at_once(MessageId(id.0), Origin { source, session }, tag) {
-            return Some(Asked::Posted(id));
-        }
-        if self.not_posted(id, source, tag, room) { Some(Asked::Ended(id)) } else { None }
+        let id = self.state.operations.add_receive_future(from.session, None, room)?;
+        let is_posted = self.transport.receive_at_once(MessageId(id.0), from, tag);
+        (is_posted || self.not_posted(id, from.source, tag, room)).then_some(id)
     }
 
-    /// The receive has its message already, or else there is none.
+    /// Whether the receive has its message already; otherwise there is none any more.
     #[inline(never)]
     fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
         let has_message = self.take_left(id, from, tag, room);
@@ -71,7 +62,37 @@ impl Core {
         has_message
     }
 
-    /// Takes the message that was left for the receive; false when there is none.
+    /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way.
+    #[inline(always)]
+    pub fn ask_with_callback(
+        &mut self,
+        Exact { from, tag, room }: Exact,
+        callback: impl FnOnce() -> ReceiveCallback,
+    ) -> Result<CallId, ReceiveCallback> {
+        let id = self.state.operations.add_receive_at_once(from.session, room, callback)?;
+        if self.transport.receive_at_once(MessageId(id.0), from, tag) {
+            return Ok(id);
+        }
+        self.not_posted_with_callback(id, from.source, tag, room)
+    }
+
+    #[inline(never)]
+    fn not_posted_with_callback(
+        &mut self,
+        id: CallId,
+        from: Source,
+        tag: Tag,
+        room: u32,
+    ) -> Result<CallId, ReceiveCallback> {
+        self.state.operations.turn_to_future(id);
+        if !self.take_left(id, from, tag, room) {
+            return Err(self.state.operations.take_callback_back(id));
+        }
+        self.state.messages.ended.push_received(id);
+        Ok(id)
+    }
+
+    /// Takes the message that was left for a receive, as that of a future; false when there is none.
     fn take_left(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
         let Self { transport, state, .. } = self;
         if (room as usize) < Short::BYTES_MAX {
@@ -86,25 +107,19 @@ impl Core {
 }
 
 impl Context<'_> {
-    /// As that of the endpoint, but for a message that is not there, and not inlined: it would be in every callback that asks again.
-    #[inline(never)]
-    pub(super) fn ask_at_once(
+    /// As that of the endpoint, but for a message that is not there.
+    #[inline(always)]
+    pub(super) fn ask_with_callback(
         &mut self,
-        session: SessionId,
-        source: Source,
-        tag: Tag,
-        room: u32,
-    ) -> Option<CallId> {
+        Exact { from, tag, room }: Exact,
+        callback: impl FnOnce() -> ReceiveCallback,
+    ) -> Result<CallId, ReceiveCallback> {
         let Self { outbox, state } = self;
-        if !state.operations.has_vacant() {
-            return None;
+        let id = state.operations.add_receive_at_once(from.session, room, callback)?;
+        if outbox.receive_at_once(MessageId(id.0), from, tag) {
+            return Ok(id);
         }
-        let id = state.operations.add_receive_future(session, None, room)?;
-        let is_posted = outbox.receive_at_once(MessageId(id.0), Origin { source, session }, tag);
-        if !is_posted {
-            state.operations.take_back(id, Kind::Receive);
-        }
-        is_posted.then_some(id)
+        Err(state.operations.take_callback_back(id))
     }
 }
 

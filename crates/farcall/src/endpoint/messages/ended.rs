@@ -3,8 +3,10 @@
 //! Their callbacks run in a poll, or when the endpoint is asked to reap, so that a callback may begin the next operation to any
 //! depth without using the stack.
 
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, forget, replace, take};
 use std::collections::VecDeque;
+use std::panic::resume_unwind;
+use std::thread;
 
 use farcall_transport::{CallId, Incoming, Outbox};
 
@@ -12,14 +14,18 @@ use super::outcome::Received;
 use crate::endpoint::callback::{SendCallback, SendPlace};
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
+use crate::endpoint::panics;
 use crate::endpoint::state::State;
 
 /// Operations that ended when they began, until their callbacks run: of each kind the oldest first.
 #[derive(Default)]
 pub struct EndedAtOnce {
-    /// Sends, all of which have left well: one that cannot be sent is refused.
-    sent: VecDeque<SendPlace>,
-    /// Memory for more of them.
+    /// Callbacks of sends, all of which have left well: one that cannot be sent is refused. They stay where they were made until they
+    /// have run; their memory is kept for the next.
+    sent: Vec<SendPlace>,
+    /// How many of these places have a callback: the first ones.
+    sends: usize,
+    /// Memory for sends that end while the callbacks of others run.
     spare: Vec<SendPlace>,
     /// Receives whose message was there already, or that can have none: their outcome is left with their callback.
     received: VecDeque<CallId>,
@@ -28,14 +34,21 @@ pub struct EndedAtOnce {
 impl EndedAtOnce {
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.sent.is_empty() && self.received.is_empty()
+        self.sends == 0 && self.received.is_empty()
     }
 
     #[inline(always)]
     fn push_sent(&mut self, callback: impl FnOnce() -> SendCallback) {
-        let mut place = self.spare.pop().unwrap_or_default();
-        place.put(callback);
-        self.sent.push_back(place);
+        if self.sends == self.sent.len() {
+            self.grow();
+        }
+        self.sent[self.sends].put(callback);
+        self.sends += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.sent.push(SendPlace::default());
     }
 
     /// A receive that has a callback has ended when it began.
@@ -60,23 +73,41 @@ impl Core {
     pub fn run_ended(&mut self) -> usize {
         let Self { transport, state, .. } = self;
         let outbox = transport.outbox();
-        let (sent, received) = (state.messages.ended.sent.len(), state.messages.ended.received.len());
-        for _ in 0..sent {
-            let Some(mut callback) = state.messages.ended.sent.pop_front() else { break };
-            callback.run(&mut Context { outbox, state }, Ok(()));
-            state.messages.ended.spare.push(callback);
-        }
-        for _ in 0..received {
-            let Some(id) = state.messages.ended.received.pop_front() else { break };
-            state.run_received(outbox, id);
-        }
-        sent + received
+        let receives = state.messages.ended.received.len();
+        let (sends, sent) = state.run_sent(outbox);
+        let mut left = 0..receives;
+        let received = panics::to_the_end(|| left.by_ref().for_each(|_| state.run_received(outbox)));
+        sent.and(received).unwrap_or_else(|panic| resume_unwind(panic));
+        sends + receives
     }
 }
 
 impl State {
+    /// Runs the callbacks of sends; says how many there were, and how that went.
     #[inline]
-    fn run_received(&mut self, outbox: &mut dyn Outbox, id: CallId) {
+    fn run_sent(&mut self, outbox: &mut dyn Outbox) -> (usize, thread::Result<()>) {
+        let EndedAtOnce { sent, sends, spare, .. } = &mut self.messages.ended;
+        if *sends == 0 {
+            return (0, Ok(()));
+        }
+        let (mut places, sends) = (replace(sent, take(spare)), take(sends));
+        let mut left = places[..sends].iter_mut();
+        let outcome = panics::to_the_end(|| {
+            let mut context = Context { outbox, state: self };
+            left.by_ref().for_each(|place| place.run(&mut context, Ok(())));
+        });
+        if outcome.is_err() {
+            places.iter_mut().for_each(SendPlace::clear);
+        }
+        // What took its place has no memory: a drop would look.
+        forget(replace(&mut self.messages.ended.spare, places));
+        (sends, outcome)
+    }
+
+    /// Runs the callback of the oldest of the receives.
+    #[inline]
+    fn run_received(&mut self, outbox: &mut dyn Outbox) {
+        let Some(id) = self.messages.ended.received.pop_front() else { return };
         // Most messages are short.
         let Some((label, short, mut callback)) = self.operations.take_short(id) else {
             return self.run_received_slowly(outbox, id);

@@ -27,7 +27,9 @@ impl Turn<'_, '_> {
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
         if let Some(mut place) = self.state.operations.end_receive_callback(id, envelope.bytes) {
             let outcome = &Ok(Received { peer, tag, payload });
-            place.run(&mut Context { outbox, state: self.state }, outcome);
+            if !self.guard(|turn| place.run(&mut Context { outbox, state: turn.state }, outcome)) {
+                place.clear();
+            }
             return self.state.operations.give_back(place);
         }
         if let Some(events) = &mut self.sinks.events
@@ -44,7 +46,7 @@ impl Turn<'_, '_> {
         {
             return;
         }
-        self.end_receive_slowly(outbox, id, peer, envelope, payload);
+        self.guard(|turn| turn.end_receive_slowly(outbox, id, peer, envelope, payload));
     }
 
     fn end_receive_slowly(

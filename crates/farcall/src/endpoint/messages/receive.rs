@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use farcall_transport::CallId;
 
-use super::ask::{Asked, begin};
+use super::ask::begin;
 use super::outcome::{Message, ReceiveError, ReceiveOutcome};
 use super::receiving::{Receiving, ReceivingOrRefused};
 use super::wanted::Wanted;
@@ -14,7 +14,6 @@ use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::Operations;
-use crate::endpoint::state::State;
 use crate::endpoint::unfetched::Unfetched;
 
 /// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `post` or `.await`.
@@ -56,9 +55,8 @@ impl<'e> ReceiveMessage<'e> {
     #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
-        if let Some((session, source, tag, room)) = wanted.exact()
-            && let Some(Asked::Posted(id) | Asked::Ended(id)) =
-                endpoint.core().ask_at_once(session, source, tag, room)
+        if let Some(exact) = wanted.exact()
+            && let Some(id) = endpoint.core().ask_at_once(exact)
         {
             return Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) });
         }
@@ -88,23 +86,17 @@ impl<'e> ReceiveMessage<'e> {
     ) -> Result<Operation, ReceiveError> {
         let Self { endpoint, wanted } = self;
         let core = &mut *endpoint.core();
-        if let Some((session, source, tag, room)) = wanted.exact()
-            && let Some(asked) = core.ask_at_once(session, source, tag, room)
-        {
-            let State { operations, messages, .. } = &mut core.state;
-            let callback = || ReceiveCallback::new(callback);
-            match asked {
-                Asked::Posted(id) => operations.turn_to_callback(id, callback),
-                Asked::Ended(id) => {
-                    operations.put_callback(id, callback);
-                    messages.ended.push_received(id);
-                }
-            }
-            let (Asked::Posted(id) | Asked::Ended(id)) = asked;
-            return Ok(Operation(id));
-        }
+        let callback = || ReceiveCallback::new(callback);
+        let asked = match wanted.exact() {
+            Some(exact) => core.ask_with_callback(exact, callback),
+            None => Err(callback()),
+        };
+        let callback = match asked {
+            Ok(id) => return Ok(Operation(id)),
+            Err(callback) => callback,
+        };
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then(&mut context, &wanted.again(), ReceiveCallback::new(callback))
+        then(&mut context, &wanted.again(), callback)
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or [`Endpoint::reap`].
@@ -152,13 +144,15 @@ impl ContextReceive<'_, '_> {
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
         let Self { context, wanted } = self;
-        if let Some((session, source, tag, room)) = wanted.exact()
-            && let Some(id) = context.ask_at_once(session, source, tag, room)
-        {
-            context.state.operations.turn_to_callback(id, || ReceiveCallback::new(callback));
-            return Ok(Operation(id));
+        let callback = || ReceiveCallback::new(callback);
+        let asked = match wanted.exact() {
+            Some(exact) => context.ask_with_callback(exact, callback),
+            None => Err(callback()),
+        };
+        match asked {
+            Ok(id) => Ok(Operation(id)),
+            Err(callback) => then(context, &wanted.again(), callback),
         }
-        then(context, &wanted.again(), ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or later in this one.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::{SessionId, Source, Tag};
+use farcall_transport::{Origin, Source, Tag};
 
 use crate::endpoint::sessions::Peer;
 
@@ -56,6 +56,15 @@ pub struct Wanted {
     pub timeout: Option<Duration>,
 }
 
+/// A message of one peer with one tag, within the usual time.
+#[derive(Clone, Copy)]
+pub struct Exact {
+    pub from: Origin,
+    pub tag: Tag,
+    /// The most bytes.
+    pub room: u32,
+}
+
 impl Wanted {
     pub fn new(from: SourceChoice, tag: TagChoice) -> Self {
         Self { from: from.0, tag: tag.0, room: u32::MAX, timeout: None }
@@ -68,13 +77,13 @@ impl Wanted {
         Self { from, tag, room, timeout }
     }
 
-    /// What it asks for, if that is a message of one peer with one tag within the usual time.
+    /// What it asks for, if that is exact.
     #[inline(always)]
-    pub fn exact(&self) -> Option<(SessionId, Source, Tag, u32)> {
+    pub fn exact(&self) -> Option<Exact> {
         let (Some(Peer { session, rank, endpoint }), Some(tag), None) = (self.from, self.tag, self.timeout)
         else {
             return None;
         };
-        Some((session, Source::new(rank, endpoint), tag, self.room))
+        Some(Exact { from: Origin { source: Source::new(rank, endpoint), session }, tag, room: self.room })
     }
 }

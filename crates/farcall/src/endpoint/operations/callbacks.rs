@@ -4,10 +4,10 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, SessionId, Short};
+use farcall_transport::{CallId, Matched, SessionId, Short};
 
-use super::{Kind, Operations, Stage};
-use crate::endpoint::callback::{ReceiveCallback, ReceivePlace};
+use super::{Kind, Operations, Slot, Stage};
+use crate::endpoint::callback::{ReceiveCallback, ReceivePlace, ReceivePlaces};
 use crate::endpoint::label::Label;
 use crate::endpoint::messages::{KeptMessage, ReceiveError};
 
@@ -28,22 +28,40 @@ impl Operations {
         Some(id)
     }
 
-    /// Gives a receive that was added for a future just now to a callback instead.
+    /// As [`Operations::add_receive_callback`], where nothing has to grow for it, of a callback that is made where it stays. Gives it
+    /// when there is no vacant slot.
     #[inline(always)]
-    pub fn turn_to_callback(&mut self, id: CallId, callback: impl FnOnce() -> ReceiveCallback) {
-        self.slots[usize::from(id.0 as u16)].set_stage(Stage::PendingReceiveCallback);
-        self.put_callback(id, callback);
+    pub fn add_receive_at_once(
+        &mut self,
+        session: SessionId,
+        bytes_max: u32,
+        callback: impl FnOnce() -> ReceiveCallback,
+    ) -> Result<CallId, ReceiveCallback> {
+        if !self.has_vacant() {
+            return Err(callback());
+        }
+        let (index, slot) = self.occupy_vacant((Kind::Receive, Stage::PendingReceiveCallback), session, None);
+        slot.number = bytes_max;
+        let id = slot.id;
+        self.receive_callbacks[usize::from(index)].put(callback);
+        Ok(id)
     }
 
-    /// Makes the callback of a receive, where it stays.
-    #[inline(always)]
-    pub fn put_callback(&mut self, id: CallId, callback: impl FnOnce() -> ReceiveCallback) {
-        self.receive_callbacks[usize::from(id.0 as u16)].put(callback);
+    /// A receive that was just added gets a message that is there as if a future waited for it.
+    pub fn turn_to_future(&mut self, id: CallId) {
+        self.slots[usize::from(id.0 as u16)].set_stage(Stage::PendingFuture);
+    }
+
+    /// Takes a receive back that was just added and could not begin; gives its callback.
+    pub fn take_callback_back(&mut self, id: CallId) -> ReceiveCallback {
+        self.turn_to_future(id);
+        self.take_back(id, Kind::Receive);
+        self.receive_callbacks[usize::from(id.0 as u16)].take().expect("it was just added")
     }
 
     /// The message of a receive with a callback, if it is a short one that was there when it was asked for, and the callback.
     #[inline]
-    pub fn take_short(&mut self, id: CallId) -> Option<(Label, Short, ReceivePlace)> {
+    pub fn take_short(&mut self, id: CallId) -> Option<(Label, Short, Box<ReceivePlace>)> {
         let index = usize::from(id.0 as u16);
         let slot = &mut self.slots[index];
         if slot.stage() != Stage::DoneShort {
@@ -56,33 +74,34 @@ impl Operations {
     }
 
     /// The outcome of a receive with a callback that was there when it was asked for, and the callback.
-    pub fn take_received(&mut self, id: CallId) -> Option<(Result<KeptMessage, ReceiveError>, ReceivePlace)> {
+    pub fn take_received(
+        &mut self,
+        id: CallId,
+    ) -> Option<(Result<KeptMessage, ReceiveError>, Box<ReceivePlace>)> {
         let outcome = self.fetch_received(id, None)?;
         Some((outcome, self.take_place(usize::from(id.0 as u16))))
     }
 
     /// Takes the callback of a receive out, with its memory; [`Operations::give_back`] follows when it has run.
     #[inline(always)]
-    fn take_place(&mut self, index: usize) -> ReceivePlace {
-        let spare = core::mem::take(&mut self.spare_place);
+    fn take_place(&mut self, index: usize) -> Box<ReceivePlace> {
+        let spare = self.spare_places.pop().unwrap_or_default();
         core::mem::replace(&mut self.receive_callbacks[index], spare)
     }
 
     /// Takes the memory of a callback back that has run.
     #[inline(always)]
-    pub fn give_back(&mut self, place: ReceivePlace) {
-        // The other is empty since this one was taken: a drop would look.
-        core::mem::forget(core::mem::replace(&mut self.spare_place, place));
+    pub fn give_back(&mut self, place: Box<ReceivePlace>) {
+        self.spare_places.push(place);
     }
 
     /// Ends a receive with a callback, if it is one that takes so many bytes; gives its callback, with its
     /// memory; [`Operations::give_back`] follows when it has run.
     #[inline]
-    pub fn end_receive_callback(&mut self, id: CallId, bytes: usize) -> Option<ReceivePlace> {
+    pub fn end_receive_callback(&mut self, id: CallId, bytes: usize) -> Option<Box<ReceivePlace>> {
         let index = usize::from(id.0 as u16);
         let slot = self.slots.get_mut(index)?;
-        let waits = slot.stage() == Stage::PendingReceiveCallback && slot.id == id;
-        if !waits || bytes > slot.number as usize {
+        if !takes(slot, id, bytes) {
             return None;
         }
         slot.vacate(&mut self.first_vacant);
@@ -90,9 +109,52 @@ impl Operations {
         Some(self.take_place(index))
     }
 
+    /// Ends the receives of these messages as [`Operations::end_receive_callback`] does, up to one that it does not end; says how
+    /// many. Their callbacks are the first that [`Operations::take_ready`] gives.
+    #[inline(always)]
+    pub fn end_receive_callbacks(&mut self, messages: &[Matched<'_>]) -> usize {
+        let Self { slots, first_vacant, receive_callbacks, spare_places, .. } = self;
+        let mut ended = 0;
+        for (message, spare) in messages.iter().zip(spare_places) {
+            let (id, bytes) = (CallId(message.receive.0), message.payload().as_slice().len());
+            let index = usize::from(id.0 as u16);
+            let Some((slot, place)) = slots.get_mut(index).zip(receive_callbacks.get_mut(index)) else {
+                break;
+            };
+            if !takes(slot, id, bytes) {
+                break;
+            }
+            slot.vacate(first_vacant);
+            core::mem::swap(place, spare);
+            ended += 1;
+        }
+        self.note_ends(Kind::Receive, ended);
+        ended
+    }
+
+    /// Callbacks of receives that have ended, with all the spare memory; [`Operations::give_ready_back`] follows when they have run.
+    #[inline(always)]
+    pub fn take_ready(&mut self) -> ReceivePlaces {
+        core::mem::take(&mut self.spare_places)
+    }
+
+    /// Takes the spare memory back.
+    #[inline(always)]
+    pub fn give_ready_back(&mut self, places: ReceivePlaces) {
+        // No callback of a receive runs in another's, so that none was added meanwhile: a drop would look.
+        core::mem::forget(core::mem::replace(&mut self.spare_places, places));
+    }
+
     /// Leaves the outcome of a receive that was there when it was asked for, for its callback.
     pub fn leave_for_callback(&mut self, id: CallId, result: Result<KeptMessage, ReceiveError>) {
         self.note_ends(Kind::Receive, 1);
         self.leave_received(id, result);
     }
+}
+
+/// Whether a slot is that of a receive with a callback that takes so many bytes.
+#[inline(always)]
+fn takes(slot: &Slot, receive: CallId, bytes: usize) -> bool {
+    let waits = slot.stage() == Stage::PendingReceiveCallback && slot.id == receive;
+    waits && bytes <= slot.number as usize
 }

@@ -7,7 +7,7 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
 use super::{Contents, Early, OVERRUN, Rest};
-use crate::burst::{NONE_TOGETHER, TOGETHER_MAX, Taken};
+use crate::burst::{Taken, Together};
 use crate::library::outbound::{Outbound, live, to_protocol};
 use crate::library::seam::Library;
 use crate::mail::{Claimed, Verdict};
@@ -240,7 +240,9 @@ impl<L: Library> Outbound<L> {
                 continue;
             }
             if payload.len() <= Short::BYTES_MAX {
-                self.read_together((receive, message), session, source, batch, &mut taken, sink);
+                let mut together = Together::new();
+                together.push(Matched::new(receive, tag, payload));
+                self.read_together(&mut together, session, source, batch, &mut taken, sink);
             } else {
                 let envelope = Envelope { session, tag, bytes: payload.len() };
                 sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
@@ -261,7 +263,7 @@ impl<L: Library> Outbound<L> {
         source: Source,
         batch: &mut Batch<'b>,
         taken: &mut Taken,
-    ) -> Option<Matched<'b>> {
+    ) -> Option<(MessageId, ShortMessage<'b>)> {
         let mut ahead = *batch;
         let (tag, payload) = ahead.next().filter(|_| taken.messages < u16::MAX)?.ok()?;
         let receive = self.mail.take_receive(source, tag)?;
@@ -271,26 +273,30 @@ impl<L: Library> Outbound<L> {
         Some((receive, ShortMessage { tag, payload }))
     }
 
-    /// Hands `first` and the messages behind it on together, as many as are expected.
+    /// Hands the message on that is there, together with those behind it, as many as are expected.
     #[inline(never)]
     fn read_together<'b>(
         &mut self,
-        first: Matched<'b>,
+        together: &mut Together<'b>,
         session: crate::SessionId,
         source: Source,
         batch: &mut Batch<'b>,
         taken: &mut Taken,
         sink: &mut dyn Sink,
     ) {
-        let (mut together, mut count) = (NONE_TOGETHER, 1);
-        together[0] = first;
-        while count < TOGETHER_MAX
-            && let Some(next) = self.next_expected(source, batch, taken)
+        while !together.is_full()
+            && let Some((receive, ShortMessage { tag, payload })) = self.next_expected(source, batch, taken)
         {
-            together[count] = next;
-            count += 1;
+            together.push(Matched::new(receive, tag, payload));
         }
-        sink.received_together(self, session, &together[..count]);
+        match together.as_slice() {
+            // What is prepared for several would be for nothing.
+            [one] => {
+                let envelope = Envelope { session, tag: one.tag, bytes: one.payload().as_slice().len() };
+                sink.received(self, one.receive, envelope, one.payload());
+            }
+            several => sink.received_together(self, session, several),
+        }
     }
 
     #[inline]

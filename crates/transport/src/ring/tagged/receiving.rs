@@ -9,13 +9,13 @@ use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES};
 
 use super::overrun;
-use crate::burst::NONE_TOGETHER;
+use crate::burst::Together;
 use crate::mail::{Claimed, Verdict};
 use crate::ring::outbound::Outbound;
 use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
-    DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
+    DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
     SessionId, ShortMessage, Sink,
 };
 
@@ -89,10 +89,9 @@ impl<D: LaneDriver> Outbound<D> {
             sink.messages(self, id, &mut lent);
             burst = lent;
         } else {
-            let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
+            let mut matched = MatchedBurst { burst: &mut burst, mail: &mut self.mail, source };
             let next = sink.received_burst(id, &mut matched);
-            burst = matched.burst;
-            burst = self.hand_on_rest(id, source, burst, next, sink);
+            self.hand_on_rest(id, source, &mut burst, next, sink);
         }
         let (at, taken) = burst.end();
         // None of them was kept, so that it is early enough to look at the window now.
@@ -104,16 +103,16 @@ impl<D: LaneDriver> Outbound<D> {
     /// Hands on what the sink did not take in its loop, where it most likely does not take the next one either, up to a message
     /// that nobody waits for.
     #[inline(always)]
-    fn hand_on_rest<'a>(
+    fn hand_on_rest(
         &mut self,
         id: SessionId,
         source: Source,
-        mut burst: MessageBurst<'a>,
-        not_ended: Option<Matched<'a>>,
+        burst: &mut MessageBurst<'_>,
+        not_ended: Option<MessageId>,
         sink: &mut dyn Sink,
-    ) -> MessageBurst<'a> {
+    ) {
         if let Some(first) = not_ended {
-            burst = self.hand_on_matched(id, source, burst, first, sink);
+            self.hand_on_matched(id, source, burst, first, sink);
         }
         // Long messages, and those of who asks for a message with each that it gets.
         while let Some((receive, ShortMessage { tag, payload })) =
@@ -122,31 +121,30 @@ impl<D: LaneDriver> Outbound<D> {
             let envelope = Envelope { session: id, tag, bytes: payload.len() };
             sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
         }
-        burst
     }
 
     /// Hands `first` and the messages behind it on by the dozen, as long as more than one at a time is expected. A function by
     /// itself, which has its registers for this.
     #[inline(never)]
-    fn hand_on_matched<'a>(
+    fn hand_on_matched(
         &mut self,
         id: SessionId,
         source: Source,
-        mut burst: MessageBurst<'a>,
-        first: Matched<'a>,
+        burst: &mut MessageBurst<'_>,
+        first: MessageId,
         sink: &mut dyn Sink,
-    ) -> MessageBurst<'a> {
-        let (mut together, mut first) = (NONE_TOGETHER, Some(first));
+    ) {
+        let (mut together, mut first) = (Together::new(), Some(first));
         loop {
             let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
-            let taken = matched.take_together(first.take(), &mut together);
-            burst = matched.burst;
-            if taken > 0 {
-                sink.received_together(self, id, &together[..taken]);
+            matched.take_together(first.take(), &mut together);
+            if !together.is_empty() {
+                sink.received_together(self, id, &together);
             }
-            if taken <= 1 {
-                return burst;
+            if together.len() <= 1 || burst.is_at_end() {
+                return;
             }
+            together.clear();
         }
     }
 
