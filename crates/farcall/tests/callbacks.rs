@@ -58,6 +58,38 @@ fn what_has_ended_is_reaped_over_every_transport() {
     }
 }
 
+/// One after the other, a few, and more than are matched together, of as many messages that were sent together.
+#[test]
+fn short_messages_reach_their_callbacks_over_every_transport() {
+    const MESSAGES: u32 = 60;
+    for kind in transports() {
+        println!("over {kind}");
+        let pair = Pair::new(kind, settings(&["endpoint.message_timeout=20s"]), |server| {
+            server.on_message(|context, message| {
+                for number in 0..MESSAGES {
+                    let payload = number.to_string();
+                    context.send(message.peer(), Tag(number), payload.as_bytes()).detach().expect("room");
+                }
+            });
+        });
+        let log = Log::default();
+        for together in [1, 3, 20, MESSAGES] {
+            pair.client.send(pair.server, SOME, b"all of them").wait().expect("sent");
+            for number in 0..MESSAGES {
+                let noted = log.clone();
+                let received = pair.client.receive(pair.server, Tag(number)).then(move |_, outcome| {
+                    noted.note(text(outcome.as_ref().expect("a message")));
+                });
+                received.expect("room");
+                if (number + 1) % together == 0 {
+                    pair.client.wait_all();
+                }
+            }
+            assert_eq!(log.take(), (0..MESSAGES).map(|number| number.to_string()).collect::<Vec<_>>());
+        }
+    }
+}
+
 #[test]
 fn reaping_neither_transmits_nor_receives() {
     let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
