@@ -15,6 +15,9 @@ impl Endpoint {
     /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
     ///
     /// Never blocks. Returns the number of packets, records and events dealt with.
+    ///
+    /// # Panics
+    /// With what a handler, a callback or `on_event` panics with. Behind the callback of a receive, the others of the turn run first.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         self.poll_with(&mut on_event, None)
     }
@@ -24,6 +27,9 @@ impl Endpoint {
     ///
     /// It costs a fraction of a poll: for who sends message after message, each of which ends at once, and polls when one does
     /// not, or when messages are to leave. Returns how many callbacks and events there were.
+    ///
+    /// # Panics
+    /// With what a callback panics with, when the others have run.
     #[inline]
     pub fn reap(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         let core = &mut *self.core();
