@@ -120,12 +120,14 @@ impl Hostile {
         let (word, payload) = match shape & 0x0f {
             0..=3 => (entry(EntryKind::Request, u32::from(shape), selector, 8), vec![5; 8]),
             4 => {
-                let length = input.u16() % 1500;
-                (entry(EntryKind::Message, u32::from(selector), 0, length), vec![8; usize::from(length)])
+                let length = u32::from(input.u16() % 1500);
+                // Some say that they are longer than they are, in the bits that only messages have.
+                let said = if selector == 15 { length + (1 << 13) } else { length };
+                (entry(EntryKind::Message, u32::from(selector), 0, said), vec![8; length as usize])
             }
             5 | 6 => {
-                let length = input.u16() % 1500;
-                (entry(EntryKind::Request, 1, selector, length), vec![5; usize::from(length)])
+                let length = u32::from(input.u16() % 1500);
+                (entry(EntryKind::Request, 1, selector, length), vec![5; length as usize])
             }
             7 | 8 => {
                 let call = self.calls.pop().unwrap_or(9);
@@ -173,8 +175,8 @@ impl Hostile {
         for _ in 0..header.entries {
             let entry = EntryHeader::from_word(word(record, at)).expect("farcall writes what it can read");
             at += WORD_BYTES;
-            self.read_entry(entry, &record[at..at + usize::from(entry.length)]);
-            at += padded(usize::from(entry.length));
+            self.read_entry(entry, &record[at..at + entry.length as usize]);
+            at += padded(entry.length as usize);
         }
         assert_eq!(at, record.len(), "a record ends with its last entry");
         let before = self.consumer.offset() as u64;

@@ -56,7 +56,7 @@ fn later_sources_overrule_earlier_ones() {
     assert_eq!(settings.ring.ring_bytes, Some(64 << 10));
     assert_eq!(settings.ring.batch_bytes, 200);
     assert_eq!(settings.ring.calls_max, 7);
-    assert_eq!(settings.ring.inline_bytes, 8184);
+    assert_eq!(settings.ring.inline_bytes, None);
 }
 
 #[test]

@@ -118,7 +118,8 @@ impl Builder<'_> {
     }
 
     fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Box<dyn Transport> {
-        let (config, counters) = (ring_config(self.settings), CounterFile::process());
+        let config = ring_config(self.settings, driver.can_prefetch());
+        let counters = CounterFile::process();
         match lane_delay_config(&self.settings.fault) {
             None => Box::new(Ring::new(driver, self.identity, config, counters, self.label)),
             Some(delay) => {

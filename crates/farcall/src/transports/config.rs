@@ -63,9 +63,16 @@ pub fn shm_datagram_config(settings: &Settings) -> ShmDatagramConfig {
     }
 }
 
-pub fn ring_config(settings: &Settings) -> RingConfig {
+/// The longest payload that is copied through a ring, and where peers fetch slowly what they are lent.
+const RING_INLINE_BYTES: usize = 8184;
+const RING_INLINE_BYTES_WHERE_SLOW: usize = 16 << 10;
+
+/// For lanes whose peers read blocks in place, or have them copied.
+pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig {
+    let is_slow = are_blocks_in_place && processor::cores_fetch_slowly();
+    let inline_bytes = if is_slow { RING_INLINE_BYTES_WHERE_SLOW } else { RING_INLINE_BYTES };
     RingConfig {
-        inline_bytes: settings.ring.inline_bytes,
+        inline_bytes: settings.ring.inline_bytes.unwrap_or(inline_bytes),
         batch_bytes: settings.ring.batch_bytes,
         message_bytes_max: settings.ring.message_bytes_max,
         calls_max: settings.ring.calls_max,

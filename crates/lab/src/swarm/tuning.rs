@@ -44,7 +44,7 @@ impl Tuning {
         set(format!("{protocol}.calls_max"), draw.pick(&[1, 2, 7, 64, 4096]).to_string());
         set(format!("{protocol}.message_bytes_max"), tuning.message_bytes_max.to_string());
         if protocol == "ring" {
-            tuning.unscheduled_bytes = draw.pick(&[0, 64, 1000, 8184]);
+            tuning.unscheduled_bytes = draw.pick(&[0, 64, 1000, 8184, 20_000]);
             set("ring.inline_bytes".into(), tuning.unscheduled_bytes.to_string());
             set("ring.batch_bytes".into(), draw.pick(&[64, 512, 65_536]).to_string());
             return tuning;

@@ -28,7 +28,9 @@ pub use posted::ExactReceives;
 use posted::Posted;
 pub use sequencer::{OutOfRange, Sequencer};
 use unexpected::Unexpected;
-pub use window::{Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines, lines_max, payload_lines};
+pub use window::{
+    Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines, lines_max, message_bytes_max, payload_lines,
+};
 
 /// The receives and messages of one endpoint that wait for each other. `M` is what is kept of an unexpected message.
 #[derive(Debug)]

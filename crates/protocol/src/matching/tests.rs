@@ -162,6 +162,13 @@ proptest! {
             prop_assert!(waiting.iter().sum::<u32>() <= limit);
         }
     }
+
+    #[test]
+    fn the_longest_message_within_a_limit_counts_as_much_as_one_may(limit in 8_u32..1 << 24) {
+        let bytes = message_bytes_max(limit);
+        prop_assert!(lines(bytes) <= lines_max(limit) && lines(bytes + 1) > lines_max(limit));
+        prop_assert_eq!(message_bytes_max(0), 0, "no messages at all");
+    }
 }
 
 #[test]

@@ -30,6 +30,11 @@ pub const fn lines_max(limit: u32) -> u32 {
     limit - limit / 4
 }
 
+/// The longest message within a limit: see [`lines_max`].
+pub const fn message_bytes_max(limit: u32) -> usize {
+    (lines_max(limit) as usize).saturating_sub(1) * WINDOW_LINE_BYTES
+}
+
 /// The peer counts otherwise than we do: more was sent than may be, or more consumed than was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;

@@ -5,7 +5,7 @@
 use crate::Identity;
 
 /// The version of the ring protocol that this code speaks.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_BYTES: usize = 40;

@@ -152,6 +152,14 @@ proptest! {
     }
 
     #[test]
+    fn lengths_of_messages_survive_the_wire(call: u32, length in prop_oneof![0u32..32_768, 0u32..1 << 29]) {
+        let header = EntryHeader { kind: EntryKind::Message, call, selector: 0, length };
+        prop_assert_eq!(EntryHeader::from_word(header.to_word()), Ok(header));
+        let short = (length as usize <= ENTRY_LENGTH_MAX).then_some((call, length as usize));
+        prop_assert_eq!(EntryHeader::tagged_message(header.to_word(), ENTRY_LENGTH_MAX), short);
+    }
+
+    #[test]
     fn headers_survive_the_wire(call: u32, selector: u16, length in 0u16..8192, kind in 0u64..8, released: u32, entries: u16) {
         let word = u64::from(call) | u64::from(selector) << 32 | u64::from(length) << 48 | kind << 61;
         match EntryHeader::from_word(word) {
@@ -160,8 +168,8 @@ proptest! {
         }
         let of_call = EntryHeader::from_word(word).ok().filter(|_| kind < 2);
         prop_assert_eq!(EntryHeader::of_call(word), of_call, "requests and responses, read the short way");
-        let tagged = (kind == 5).then_some((call, usize::from(length)));
-        prop_assert_eq!(EntryHeader::tagged_message(word, ENTRY_LENGTH_MAX), tagged, "no other kind is a message");
+        let tagged = (kind == 5 && selector == 0).then_some((call, usize::from(length)));
+        prop_assert_eq!(EntryHeader::tagged_message(word, ENTRY_LENGTH_MAX), tagged, "no other kind is a message, nor one that is too long for this way");
         let longer = usize::from(length).wrapping_sub(1).min(ENTRY_LENGTH_MAX);
         prop_assert!(length == 0 || EntryHeader::tagged_message(word, longer).is_none(), "nor is a longer one");
         for (series, number) in [(CallSeries::requests(selector), 0), (CallSeries::responses(selector), 1)] {
@@ -277,6 +285,7 @@ fn golden_words_and_hello() {
         EntryHeader { kind: EntryKind::ResponseBlock, call: 0x0403_0201, selector: 0x0605, length: 16 };
     let hint = EntryHeader { kind: EntryKind::PrefetchHint, call: 0, selector: 0, length: 16 };
     let message = EntryHeader { kind: EntryKind::Message, call: 0x0403_0201, selector: 0, length: 8 };
+    let long = EntryHeader { length: 0x2808, ..message };
     let credit = EntryHeader { kind: EntryKind::MessageCredit, call: 0x0403_0201, selector: 0, length: 0 };
     let written = [
         batch.to_word().to_le_bytes().to_vec(),
@@ -284,6 +293,7 @@ fn golden_words_and_hello() {
         entry.to_word().to_le_bytes().to_vec(),
         hint.to_word().to_le_bytes().to_vec(),
         message.to_word().to_le_bytes().to_vec(),
+        long.to_word().to_le_bytes().to_vec(),
         credit.to_word().to_le_bytes().to_vec(),
         hello().encode().to_vec(),
     ];
@@ -304,8 +314,8 @@ fn a_hello_is_checked() {
     assert_eq!(Hello::decode(&bytes), Ok(hello()));
     assert_eq!(Hello::decode(&bytes[..39]), Err(HelloError::Malformed));
     let mut other = bytes;
-    (other[4], other[5]) = (2, 3);
-    assert_eq!(Hello::decode(&other), Err(HelloError::Version { oldest: 2, newest: 3 }));
+    (other[4], other[5]) = (VERSION + 1, VERSION + 2);
+    assert_eq!(Hello::decode(&other), Err(HelloError::Version { oldest: VERSION + 1, newest: VERSION + 2 }));
     let mut newer = bytes;
     newer[5] = 9;
     assert_eq!(Hello::decode(&newer), Ok(hello()), "a peer that also speaks our version is fine");

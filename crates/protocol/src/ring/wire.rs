@@ -7,8 +7,12 @@ use super::Violation;
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
 
-/// The longest payload inside an entry, in bytes; longer ones travel as blocks.
-pub const ENTRY_LENGTH_MAX: usize = (1 << 13) - 1;
+/// Bits of a payload's length beside the kind of its entry.
+const LENGTH_BITS: u32 = 13;
+
+/// The longest payload of a call inside an entry, in bytes; longer ones travel as blocks. Of a tagged message it is the longest
+/// whose length fits beside the kind of the entry: of a longer one the upper bits are where calls have their selector.
+pub const ENTRY_LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 
 /// The most bytes in one prefetch hint: what a receiver does for a hint must be little.
 pub const PREFETCH_BYTES_MAX: usize = 1 << 16;
@@ -162,15 +166,15 @@ pub struct EntryHeader {
     pub call: u32,
     /// The service of a request or the status of a response; 0 otherwise.
     pub selector: u16,
-    /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`].
-    pub length: u16,
+    /// Bytes of payload, at most [`ENTRY_LENGTH_MAX`], but for tagged messages.
+    pub length: u32,
 }
 
 impl EntryHeader {
     /// The header as a word. Always inlined: its kind is mostly known where it is made.
     #[inline(always)]
     pub const fn to_word(self) -> u64 {
-        debug_assert!(self.length as usize <= ENTRY_LENGTH_MAX);
+        debug_assert!(self.length as usize <= ENTRY_LENGTH_MAX || matches!(self.kind, EntryKind::Message));
         let (kind, selector) = match self.kind {
             EntryKind::Request => (0, self.selector),
             EntryKind::Response => (1, self.selector),
@@ -178,23 +182,19 @@ impl EntryHeader {
             EntryKind::ResponseBlock => (3, self.selector),
             EntryKind::BlockReturn => (4, BLOCK_RETURN),
             EntryKind::PrefetchHint => (4, PREFETCH_HINT),
-            EntryKind::Message => (5, self.selector),
+            EntryKind::Message => (5, (self.length >> LENGTH_BITS) as u16),
             EntryKind::MessageBlock => (6, self.selector),
             EntryKind::MessageCredit => (7, self.selector),
         };
-        self.call as u64 | (selector as u64) << 32 | (self.length as u64) << 48 | kind << 61
+        let length = self.length as u64 & ENTRY_LENGTH_MAX as u64;
+        self.call as u64 | (selector as u64) << 32 | length << 48 | kind << 61
     }
 
     /// Tag and length, if the word is the header of a tagged message with its payload, of at most so many bytes (which are at
     /// most [`ENTRY_LENGTH_MAX`]).
     #[inline(always)]
     pub const fn tagged_message(word: u64, bytes_max: usize) -> Option<(u32, usize)> {
-        // The kind is above the length: of any other, and of a longer message, what is left is out of bounds.
-        const MESSAGE: u64 =
-            EntryHeader { kind: EntryKind::Message, call: 0, selector: 0, length: 0 }.to_word();
-        let length = ((word >> 48) as u16).wrapping_sub((MESSAGE >> 48) as u16) as usize;
-        debug_assert!(bytes_max <= ENTRY_LENGTH_MAX);
-        if length > bytes_max { None } else { Some((word as u32, length)) }
+        CallSeries::of(EntryKind::Message, 0).read(word, bytes_max)
     }
 
     /// The header, if the word is that of a request or a response with its payload.
@@ -205,7 +205,7 @@ impl EntryHeader {
             return None;
         }
         let kind = if word >> 61 == 0 { EntryKind::Request } else { EntryKind::Response };
-        let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
+        let length = (word >> 48) as u32 & ENTRY_LENGTH_MAX as u32;
         Some(Self { kind, call: word as u32, selector: (word >> 32) as u16, length })
     }
 
@@ -222,7 +222,10 @@ impl EntryHeader {
                 _ => return Err(Violation("an entry of unknown kind")),
             };
         }
-        let length = (word >> 48) as u16 & ENTRY_LENGTH_MAX as u16;
+        let mut length = (word >> 48) as u32 & ENTRY_LENGTH_MAX as u32;
+        if let EntryKind::Message = kind {
+            length |= (core::mem::replace(&mut selector, 0) as u32) << LENGTH_BITS;
+        }
         Ok(Self { kind, call: word as u32, selector, length })
     }
 }

@@ -15,14 +15,14 @@ struct Memory {
 }
 
 impl Memory {
-    fn with(entries: &[(EntryKind, u16, u32, u16)]) -> Self {
+    fn with(entries: &[(EntryKind, u16, u32, u32)]) -> Self {
         let mut memory = Self { bytes: [0; 1024], used: WORD_BYTES, entries: entries.len() as u16 };
         for &(kind, selector, call, length) in entries {
             let word = EntryHeader { kind, call, selector, length }.to_word();
             let payload = memory.used + WORD_BYTES;
             memory.bytes[memory.used..payload].copy_from_slice(&word.to_le_bytes());
-            memory.bytes[payload..payload + usize::from(length)].fill(call as u8);
-            memory.used = payload + padded(length.into());
+            memory.bytes[payload..payload + length as usize].fill(call as u8);
+            memory.used = payload + padded(length as usize);
         }
         memory
     }
@@ -52,7 +52,7 @@ fn requests_end_with_their_service_and_at_what_is_not_allowed() {
         let memory = Memory::with(&[&of_one[..], &[other]].concat());
         let (calls, (at, taken)) = requests(memory.entries(), 16, 9);
         assert_eq!((calls, taken), (vec![1, 2, 3], 3), "before {other:?}");
-        assert_eq!(at, memory.used - WORD_BYTES - padded(other.3.into()), "the other is what comes next");
+        assert_eq!(at, memory.used - WORD_BYTES - padded(other.3 as usize), "the other is what comes next");
     }
     let memory = Memory::with(&of_one);
     assert_eq!(requests(memory.entries(), 16, 9), (vec![1, 2, 3], (memory.used, 3)));

@@ -215,7 +215,7 @@ impl<S: LaneSender> Session<S> {
         for _ in 0..entries {
             let word = record.get(at..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
             let Some(Ok(entry)) = word.map(EntryHeader::from_word) else { return };
-            at += WORD_BYTES + padded(usize::from(entry.length));
+            at += WORD_BYTES + padded(entry.length as usize);
             let (event, number) = match entry.kind {
                 EntryKind::Request | EntryKind::RequestBlock => (event::REQUEST_TRANSMITTED, entry.call),
                 EntryKind::Response | EntryKind::ResponseBlock => (event::RESPONSE_TRANSMITTED, entry.call),

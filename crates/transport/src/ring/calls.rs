@@ -106,7 +106,7 @@ impl<S> Session<S> {
     /// As [`Session::take_call`], for a payload inside the record.
     #[inline(always)]
     pub fn take_inline_call(&mut self, entry: EntryHeader) -> Result<SessionId, Violation> {
-        if usize::from(entry.length) > self.message_bytes_max {
+        if entry.length as usize > self.message_bytes_max {
             return Err(TOO_LONG);
         }
         self.take_call(entry)

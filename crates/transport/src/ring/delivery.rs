@@ -63,7 +63,7 @@ impl<D: LaneDriver> Outbound<D> {
         patience: &mut Patience,
         sink: &mut dyn Sink,
     ) -> Result<Flow, DownReason> {
-        let payload = record.slice(at, usize::from(entry.length)).ok_or(CUT_SHORT)?;
+        let payload = record.slice(at, entry.length as usize).ok_or(CUT_SHORT)?;
         match entry.kind {
             EntryKind::Request | EntryKind::Response => {
                 let id = self.sessions[slot].take_inline_call(entry)?;
@@ -169,7 +169,7 @@ impl<D: LaneDriver> Outbound<D> {
 }
 
 pub fn descriptor(entry: EntryHeader, record: Record<'_>, at: usize) -> Result<BlockDescriptor, DownReason> {
-    if usize::from(entry.length) != DESCRIPTOR_BYTES {
+    if entry.length as usize != DESCRIPTOR_BYTES {
         return Err(Violation("a block descriptor of the wrong length").into());
     }
     let offset = record.word(at).ok_or(CUT_SHORT)?;

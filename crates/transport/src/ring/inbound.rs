@@ -218,7 +218,7 @@ impl<D: LaneDriver> Outbound<D> {
                 self.leave(slot, record, Reading { at, entries_read, entries, read_last });
                 return Ok(flow);
             }
-            at += WORD_BYTES + padded(usize::from(entry.length));
+            at += WORD_BYTES + padded(entry.length as usize);
             entries_read += 1;
         }
         self.close_record_of_peer(slot, record)?;

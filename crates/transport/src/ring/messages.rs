@@ -105,7 +105,7 @@ impl<D: LaneDriver> Outbound<D> {
         message: Message,
         payload: Outgoing<'p>,
     ) -> Result<(), Outgoing<'p>> {
-        if payload.len() > self.sessions[slot].inline_bytes {
+        if payload.len() > self.sessions[slot].inline_bytes_of(message.direction) {
             return self.transmit_block(slot, message, payload);
         }
         let bytes = payload.as_slice();

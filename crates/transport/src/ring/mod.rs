@@ -47,15 +47,15 @@ use crate::{
     DownReason, Holdings, MessageId, Origin, Outbox, SessionId, Short, Sink, Transport, TransportLimits,
 };
 
-/// The least limit that admits the longest entry: see [`lines_max`].
+/// The least limit that admits all messages that are no longer than the longest call in a record: see [`lines_max`].
 const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
 const _: () = assert!(lines_max(UNEXPECTED_LINES_MIN) >= lines(ENTRY_LENGTH_MAX));
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingConfig {
-    /// Payloads up to this many bytes travel inside the ring, longer ones as blocks. What a small ring cannot take is
-    /// cut to what it can.
+    /// Payloads up to this many bytes travel inside the ring, longer ones as blocks; those of calls up to [`ENTRY_LENGTH_MAX`] at
+    /// most. What a small ring cannot take is cut to what it can.
     pub inline_bytes: usize,
     /// Bytes after which a record is published even though more could follow.
     pub batch_bytes: usize,
@@ -86,14 +86,15 @@ impl<D: LaneDriver> Ring<D> {
         label: &str,
     ) -> Self {
         // What can neither pass through the ring nor be lent would wait for ever.
-        let carried_bytes_max = driver.limits().loan_bytes_max.max(config.inline_bytes);
+        let call_inline_bytes = config.inline_bytes.min(ENTRY_LENGTH_MAX);
+        let carried_bytes_max = driver.limits().loan_bytes_max.max(call_inline_bytes);
         config.message_bytes_max = config.message_bytes_max.min(carried_bytes_max);
         config.batch_bytes = config.batch_bytes.min(BATCH_BYTES_MAX);
         let hello = Hello {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
             calls_max: u32::try_from(config.calls_max).unwrap_or(u32::MAX),
-            // No less than what the longest message that a record takes can be sent within.
+            // Senders lend what is too long for it. They need not for what they would not lend of a call.
             unexpected_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES)
                 .unwrap_or(u32::MAX)
                 .max(UNEXPECTED_LINES_MIN),

@@ -78,7 +78,7 @@ impl<D: LaneDriver> Outbound<D> {
         selector: u16,
         block: BlockDescriptor,
     ) {
-        let header = EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u16 };
+        let header = EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u32 };
         let has_room = self.sessions[slot].append_brief(header.to_word(), &encode_descriptor(block));
         debug_assert!(has_room, "`make_room` was asked");
     }

@@ -54,7 +54,7 @@ impl<D: LaneDriver> Outbound<D> {
         for _ in 0..entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
             self.use_again(slot, entry, record, at + WORD_BYTES)?;
-            at += WORD_BYTES + padded(usize::from(entry.length));
+            at += WORD_BYTES + padded(entry.length as usize);
         }
         self.close_record_of_peer(slot, record)
     }
@@ -89,7 +89,7 @@ fn only_tells_of_room(record: Record<'_>) -> Result<bool, Violation> {
         if !entry.kind.tells_of_room() {
             return Ok(false);
         }
-        at += WORD_BYTES + padded(usize::from(entry.length));
+        at += WORD_BYTES + padded(entry.length as usize);
     }
     Ok(true)
 }

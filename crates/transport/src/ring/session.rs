@@ -50,7 +50,7 @@ impl Message {
     #[inline]
     pub fn inline_header(self, length: usize) -> EntryHeader {
         let Self { direction, call, selector } = self;
-        EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u16 }
+        EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u32 }
     }
 }
 
@@ -144,8 +144,10 @@ pub struct Session<S> {
     pub returning: Option<BlockDescriptor>,
     pub calls_max: usize,
     pub message_bytes_max: usize,
-    /// Payloads up to this travel inside the ring; no more than `message_bytes_max`, and none before the session is up.
+    /// Payloads of calls up to this travel inside the ring; no more than `message_bytes_max`, and none before the session is up.
     pub inline_bytes: usize,
+    /// The same of tagged messages.
+    pub message_inline_bytes: usize,
 }
 
 impl<S> Session<S> {
@@ -153,6 +155,15 @@ impl<S> Session<S> {
     #[inline]
     pub fn waits_for_room(&self) -> bool {
         !self.backlog.is_empty() || !self.mail.sends.is_empty()
+    }
+
+    /// Payloads up to this travel inside the ring.
+    #[inline]
+    pub fn inline_bytes_of(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Request | Direction::Response => self.inline_bytes,
+            Direction::OneWay => self.message_inline_bytes,
+        }
     }
 
     /// A free slot.
@@ -180,6 +191,7 @@ impl<S> Session<S> {
             calls_max: 0,
             message_bytes_max: 0,
             inline_bytes: 0,
+            message_inline_bytes: 0,
         }
     }
 

@@ -25,7 +25,7 @@ impl<D: LaneDriver> Outbound<D> {
         sink: &mut dyn Sink,
     ) -> bool {
         let Some(entry) = record.word(WORD_BYTES).and_then(EntryHeader::of_call) else { return false };
-        let Some(payload) = record.slice(2 * WORD_BYTES, usize::from(entry.length)) else { return false };
+        let Some(payload) = record.slice(2 * WORD_BYTES, entry.length as usize) else { return false };
         let found = self.tracer.begin_found();
         let session = &mut self.sessions[slot];
         let taken = session.take_turn(released_lines, entry);

@@ -33,7 +33,7 @@ impl<D: LaneDriver> Outbound<D> {
         let Some(slot) = self.slot_of(to) else { return false };
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
-        if !session.mail.may_send(counted) || payload.len() > session.inline_bytes {
+        if !session.mail.may_send(counted) || payload.len() > session.message_inline_bytes {
             return false;
         }
         let header = Message::tagged(tag).inline_header(payload.len()).to_word();
@@ -94,7 +94,8 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<(), Outgoing<'p>> {
         let session = &self.sessions[slot];
         // A block stays with the sender until somebody reads it: at the receiver it is a few words.
-        let counted = if payload.len() > session.inline_bytes { lines(0) } else { lines(payload.len()) };
+        let counted =
+            if payload.len() > session.message_inline_bytes { lines(0) } else { lines(payload.len()) };
         let is_admitted = session.mail.send_window.admits(counted)
             || self.learn_of_room(slot) && self.sessions[slot].mail.send_window.admits(counted);
         if !is_admitted {
