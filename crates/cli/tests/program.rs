@@ -126,6 +126,16 @@ fn a_failure_gets_one_sentence_and_status_1() {
 fn info_lists_transports_and_parameters() {
     let transports = records(&["info", "--json", "-"]);
     assert!(transports.iter().any(|transport| transport["name"] == "ring+shm"));
+    let rings = |assignment| records(&["info", "--set", assignment, "--json", "-"]).swap_remove(0);
+    for (assignment, shown) in [
+        ("ring.inline_bytes=20K", "payloads of calls up to 8191 and of messages up to 20K bytes"),
+        ("ring.inline_bytes=100", "payloads of calls up to 100 and of messages up to 100 bytes"),
+        ("ring.ring_bytes=1M", "are copied through rings of 1M bytes; longer ones are lent"),
+        ("ring.fetch_ahead=true", "longer ones are lent, fetched part by part"),
+    ] {
+        let found = rings(assignment)["copied_and_lent"].to_string();
+        assert!(found.contains(shown), "{found}");
+    }
     let parameters = records(&["info", "--parameters", "--set", "ring.ring_bytes=1M", "--json", "-"]);
     let ring_bytes =
         parameters.iter().find(|parameter| parameter["name"] == "ring.ring_bytes").expect("it is declared");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farcall::parameters::{Parameter, Value};
+use farcall::parameters::{Parameter, Settings, Value};
 use farcall::{CmReach, DeviceReport, PortReport, Presence, TransportKind, rdma_cm_reach, rdma_devices};
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub fn run(info: &Info) -> Result<(), Failure> {
     let mut report = Report::open(info.json.as_ref())?;
     if !info.parameters {
         let mut transports = TransportKind::every().filter(|transport| !transport.is_simulated());
-        transports.try_for_each(|transport| show_transport(transport, &mut report))?;
+        transports.try_for_each(|transport| show_transport(transport, &settings, &mut report))?;
         // Why there are none was said of the transports that need one.
         return rdma_devices()
             .unwrap_or_default()
@@ -29,13 +29,18 @@ pub fn run(info: &Info) -> Result<(), Failure> {
     settings.iter().try_for_each(|(parameter, value)| show_parameter(parameter, &value, &mut report))
 }
 
-fn show_transport(transport: TransportKind, report: &mut Report) -> Result<(), Failure> {
+fn show_transport(transport: TransportKind, settings: &Settings, report: &mut Report) -> Result<(), Failure> {
     let (name, description) = (transport.name(), transport.description());
     let presence = transport.presence();
     match &presence {
         None => report.line(format_args!("{name:<12} {description}"))?,
         Some(Presence::Here { found }) => report.line(format_args!("{name:<12} {description} ({found})"))?,
         Some(Presence::Absent { why }) => report.line(format_args!("{name:<12} absent: {why}"))?,
+    }
+    let is_absent = matches!(presence, Some(Presence::Absent { .. }));
+    let copied_and_lent = transport.copied_and_lent(settings).filter(|_| !is_absent);
+    if let Some(text) = &copied_and_lent {
+        report.line(format_args!("    {text}"))?;
     }
     let (found, absent) = match presence {
         None => (None, None),
@@ -49,6 +54,7 @@ fn show_transport(transport: TransportKind, report: &mut Report) -> Result<(), F
         "description": description,
         "found": found,
         "absent": absent,
+        "copied_and_lent": copied_and_lent,
     }))
 }
 

@@ -110,6 +110,11 @@ pub fn verbs_datagram_config(settings: &Settings, local: IpAddr) -> VerbsDatagra
     }
 }
 
+/// All of a ring is pinned for the card.
+pub fn verbs_ring_bytes(settings: &Settings) -> usize {
+    settings.ring.ring_bytes.unwrap_or(VerbsLaneConfig::default().ring_bytes)
+}
+
 pub fn verbs_lane_config(settings: &Settings, local: IpAddr) -> VerbsLaneConfig {
     let (verbs, default) = (&settings.verbs, VerbsLaneConfig::default());
     VerbsLaneConfig {
@@ -119,7 +124,7 @@ pub fn verbs_lane_config(settings: &Settings, local: IpAddr) -> VerbsLaneConfig 
             ConnectBy::Bootstrap => LanesConnectBy::Bootstrap,
             ConnectBy::Cm => LanesConnectBy::Cm,
         },
-        ring_bytes: settings.ring.ring_bytes.unwrap_or(default.ring_bytes),
+        ring_bytes: verbs_ring_bytes(settings),
         block_bytes: verbs.block_bytes,
         mtu_bytes: verbs.mtu,
         signal_period: usize::from(verbs.signal_period),

@@ -10,6 +10,9 @@ use core::str::FromStr;
 pub(crate) use build::{Builder, Site};
 pub use farcall_transport::Presence;
 
+use crate::parameters::Settings;
+use crate::parameters::quantity::show_size;
+
 /// A transport and the driver or library that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransportKind {
@@ -83,6 +86,24 @@ impl TransportKind {
             Self::BasicOfi | Self::HomaOfi => Some(ofi_datagram_presence()),
             _ => None,
         }
+    }
+
+    /// Which payloads are copied with their messages and which are lent, with these settings on this machine; `None` where nothing
+    /// is lent, or a library decides by itself.
+    pub fn copied_and_lent(self, settings: &Settings) -> Option<String> {
+        let (ring_bytes, config) = match self {
+            Self::RingShm => (config::shm_config(settings).ring_bytes, config::ring_config(settings, true)),
+            Self::RingVerbs => (config::verbs_ring_bytes(settings), config::ring_config(settings, false)),
+            _ => return None,
+        };
+        let size = |bytes: usize| show_size(bytes as u64);
+        let (of_calls, of_messages) = (size(config.call_inline_bytes()), size(config.inline_bytes));
+        let ahead = if config.fetch_ahead && self == Self::RingShm { ", fetched part by part" } else { "" };
+        Some(format!(
+            "payloads of calls up to {of_calls} and of messages up to {of_messages} bytes are copied through rings of {} bytes; \
+             longer ones are lent{ahead}",
+            size(ring_bytes)
+        ))
     }
 
     /// Whether it needs a simulated fabric.

@@ -71,6 +71,13 @@ pub struct RingConfig {
     pub fetch_ahead: bool,
 }
 
+impl RingConfig {
+    /// Payloads of calls up to this many bytes travel inside the ring.
+    pub fn call_inline_bytes(&self) -> usize {
+        self.inline_bytes.min(ENTRY_LENGTH_MAX)
+    }
+}
+
 /// Calls over the lanes of one driver.
 pub struct Ring<D: LaneDriver> {
     outbound: Outbound<D>,
@@ -86,8 +93,7 @@ impl<D: LaneDriver> Ring<D> {
         label: &str,
     ) -> Self {
         // What can neither pass through the ring nor be lent would wait for ever.
-        let call_inline_bytes = config.inline_bytes.min(ENTRY_LENGTH_MAX);
-        let carried_bytes_max = driver.limits().loan_bytes_max.max(call_inline_bytes);
+        let carried_bytes_max = driver.limits().loan_bytes_max.max(config.call_inline_bytes());
         config.message_bytes_max = config.message_bytes_max.min(carried_bytes_max);
         config.batch_bytes = config.batch_bytes.min(BATCH_BYTES_MAX);
         let hello = Hello {

@@ -5,7 +5,7 @@
 
 use farcall_driver::{LaneDriver, LaneId, LaneSender, RUNWAY_BYTES};
 use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
-use farcall_protocol::ring::{Consumer, ENTRY_LENGTH_MAX, Hello, Producer, WORD_BYTES, record_bytes_max};
+use farcall_protocol::ring::{Consumer, Hello, Producer, WORD_BYTES, record_bytes_max};
 
 use super::ahead::Ahead;
 use super::records::RECORD_OVERHEAD;
@@ -94,10 +94,11 @@ impl<D: LaneDriver> Outbound<D> {
         let ring_bytes = sender.ring_bytes() as u64;
         let entry_room = record_bytes_max(ring_bytes) as usize - RECORD_OVERHEAD - WORD_BYTES;
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
-        let inline_bytes = self.config.inline_bytes.min(entry_room).min(message_bytes_max);
-        session.inline_bytes = inline_bytes.min(ENTRY_LENGTH_MAX);
-        // A longer message would wait for ever; as a block it counts as an empty one.
-        session.message_inline_bytes = inline_bytes.min(matching::message_bytes_max(peer.unexpected_lines));
+        let room = entry_room.min(message_bytes_max);
+        session.inline_bytes = self.config.call_inline_bytes().min(room);
+        // A message that is longer than the window would wait for ever; as a block it counts as an empty one.
+        let window = matching::message_bytes_max(peer.unexpected_lines);
+        session.message_inline_bytes = self.config.inline_bytes.min(room).min(window);
         session.producer = Producer::new(ring_bytes, RUNWAY_BYTES as u64);
         session.consumer = Consumer::new(receive_ring_bytes as u64);
         session.message_bytes_max = message_bytes_max;
