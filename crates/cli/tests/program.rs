@@ -130,6 +130,7 @@ fn info_lists_transports_and_parameters() {
     for (assignment, shown) in [
         ("ring.inline_bytes=20K", "payloads of calls up to 8191 and of messages up to 20K bytes"),
         ("ring.inline_bytes=100", "payloads of calls up to 100 and of messages up to 100 bytes"),
+        ("ring.ring_bytes=4K", "payloads of calls up to 1000 and of messages up to 1000 bytes"),
         ("ring.ring_bytes=1M", "are copied through rings of 1M bytes; longer ones are lent"),
         ("ring.fetch_ahead=true", "longer ones are lent, fetched part by part"),
     ] {

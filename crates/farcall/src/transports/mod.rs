@@ -97,11 +97,13 @@ impl TransportKind {
             _ => return None,
         };
         let size = |bytes: usize| show_size(bytes as u64);
-        let (of_calls, of_messages) = (size(config.call_inline_bytes()), size(config.inline_bytes));
+        let (of_calls, of_messages) = config.inline_bytes_in(ring_bytes);
         let ahead = if config.fetch_ahead && self == Self::RingShm { ", fetched part by part" } else { "" };
         Some(format!(
-            "payloads of calls up to {of_calls} and of messages up to {of_messages} bytes are copied through rings of {} bytes; \
-             longer ones are lent{ahead}",
+            "payloads of calls up to {} and of messages up to {} bytes are copied through rings of {} bytes; longer ones are \
+             lent{ahead}",
+            size(of_calls),
+            size(of_messages),
             size(ring_bytes)
         ))
     }

@@ -30,7 +30,7 @@ pub const fn lines_max(limit: u32) -> u32 {
     limit - limit / 4
 }
 
-/// The longest message within a limit: see [`lines_max`].
+/// The longest message within a limit, in bytes: see [`lines_max`].
 pub const fn message_bytes_max(limit: u32) -> usize {
     (lines_max(limit) as usize).saturating_sub(1) * WINDOW_LINE_BYTES
 }

@@ -33,12 +33,12 @@ use std::os::fd::RawFd;
 
 use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneSender};
 use farcall_protocol::matching::{Source, Tag, WINDOW_LINE_BYTES, lines, lines_max};
-use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello};
+use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, WORD_BYTES, record_bytes_max};
 use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
 use outbound::Outbound;
-use records::BATCH_BYTES_MAX;
+use records::{BATCH_BYTES_MAX, RECORD_OVERHEAD};
 use session::{SESSIONS_MAX, Session};
 
 use crate::patience::Patience;
@@ -72,9 +72,11 @@ pub struct RingConfig {
 }
 
 impl RingConfig {
-    /// Payloads of calls up to this many bytes travel inside the ring.
-    pub fn call_inline_bytes(&self) -> usize {
-        self.inline_bytes.min(ENTRY_LENGTH_MAX)
+    /// How long the payloads of calls, and those of messages, may be that travel inside a ring of so many bytes.
+    pub fn inline_bytes_in(&self, ring_bytes: usize) -> (usize, usize) {
+        let entry_bytes_max = record_bytes_max(ring_bytes as u64) as usize - RECORD_OVERHEAD;
+        let of_messages = self.inline_bytes.min(entry_bytes_max - WORD_BYTES);
+        (of_messages.min(ENTRY_LENGTH_MAX), of_messages)
     }
 }
 
@@ -93,14 +95,14 @@ impl<D: LaneDriver> Ring<D> {
         label: &str,
     ) -> Self {
         // What can neither pass through the ring nor be lent would wait for ever.
-        let carried_bytes_max = driver.limits().loan_bytes_max.max(config.call_inline_bytes());
+        let carried_bytes_max = driver.limits().loan_bytes_max.max(config.inline_bytes.min(ENTRY_LENGTH_MAX));
         config.message_bytes_max = config.message_bytes_max.min(carried_bytes_max);
         config.batch_bytes = config.batch_bytes.min(BATCH_BYTES_MAX);
         let hello = Hello {
             identity,
             message_bytes_max: config.message_bytes_max as u64,
             calls_max: u32::try_from(config.calls_max).unwrap_or(u32::MAX),
-            // Senders lend what is too long for it. They need not for what they would not lend of a call.
+            // Senders lend messages that are longer; none has to be that would fit the entry of a call.
             unexpected_lines: u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES)
                 .unwrap_or(u32::MAX)
                 .max(UNEXPECTED_LINES_MIN),

@@ -5,10 +5,9 @@
 
 use farcall_driver::{LaneDriver, LaneId, LaneSender, RUNWAY_BYTES};
 use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
-use farcall_protocol::ring::{Consumer, Hello, Producer, WORD_BYTES, record_bytes_max};
+use farcall_protocol::ring::{Consumer, Hello, Producer};
 
 use super::ahead::Ahead;
-use super::records::RECORD_OVERHEAD;
 use super::session::{Reader, SESSIONS_MAX, Session, Stage, slot_of};
 use super::{RingConfig, RingCounters};
 use crate::mail::Mail;
@@ -92,13 +91,12 @@ impl<D: LaneDriver> Outbound<D> {
         let (message_bytes_max, calls_max) = self.hello.limits_with(peer);
         let session = &mut self.sessions[slot];
         let ring_bytes = sender.ring_bytes() as u64;
-        let entry_room = record_bytes_max(ring_bytes) as usize - RECORD_OVERHEAD - WORD_BYTES;
         let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
-        let room = entry_room.min(message_bytes_max);
-        session.inline_bytes = self.config.call_inline_bytes().min(room);
+        let (of_calls, of_messages) = self.config.inline_bytes_in(sender.ring_bytes());
+        session.inline_bytes = of_calls.min(message_bytes_max);
         // A message that is longer than the window would wait for ever; as a block it counts as an empty one.
         let window = matching::message_bytes_max(peer.unexpected_lines);
-        session.message_inline_bytes = self.config.inline_bytes.min(room).min(window);
+        session.message_inline_bytes = of_messages.min(message_bytes_max).min(window);
         session.producer = Producer::new(ring_bytes, RUNWAY_BYTES as u64);
         session.consumer = Consumer::new(receive_ring_bytes as u64);
         session.message_bytes_max = message_bytes_max;
