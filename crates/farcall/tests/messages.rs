@@ -10,7 +10,7 @@ use common::stream::Stream;
 use common::{LONG, Pair, pattern, settings, transports};
 use farcall::{
     AnySource, AnyTag, Cancellation, Context, Endpoint, Event, Executor, Peer, ReceiveError, Received,
-    SendError, SendRefused, Sending, Service, Tag, TransportKind,
+    SendError, SendRefused, Sending, Service, Tag,
 };
 
 /// Sends the message back with the tag that follows.
@@ -125,24 +125,6 @@ fn messages_of_all_sizes_arrive_whole() {
             assert_eq!((message.peer(), message.tag()), (pair.server, BACK));
         }
     }
-}
-
-/// They are longer than a call in a record may be, and longer than that of which all bits of the length lie together.
-#[test]
-fn long_messages_inside_records_arrive_whole_and_in_order_with_others() {
-    let settings = settings(&["ring.inline_bytes=32K"]);
-    let pair = Pair::new(TransportKind::RingShm, settings, serve);
-    start_echo(&pair);
-    let lengths = [8, 8191, 8192, 8193, 16_383, 0, 16_384, 20_000, 1, 32_767, 32_768, 32_769, 100];
-    let sent = lengths.map(|length| pattern(length as u64, length));
-    let sending = sent
-        .each_ref()
-        .map(|sent| pair.client.send(pair.server, THERE, sent).within(LONG).start().expect("accepted"));
-    for sent in &sent {
-        let message = pair.client.receive(pair.server, BACK).within(LONG).wait().expect("a message");
-        assert!(*message == sent[..], "{} bytes", sent.len());
-    }
-    sending.into_iter().for_each(|sending| sending.wait().expect("sent"));
 }
 
 /// They share records or packets, which those that wait for each other never do.
