@@ -117,7 +117,8 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::MessageCredit,
 ];
 
-/// What the headers of all requests for one service have in common, or those of all responses with one status.
+/// What the headers of all requests for one service have in common, or those of all responses with one status; or those of all
+/// tagged messages that are no longer than a call may be, which have no selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallSeries {
     /// The selector above kind and length, so that of any other series, and of a longer payload, what is left is out of bounds.
