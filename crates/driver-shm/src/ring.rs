@@ -4,6 +4,7 @@
 //! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
 //! written by both, except the sleeper's flag in the control line.
 
+use core::ops::Range;
 use core::ptr::slice_from_raw_parts;
 use core::sync::atomic::AtomicU32;
 use std::os::fd::{AsFd, OwnedFd};
@@ -165,6 +166,29 @@ impl ShmReceiver {
     pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
         Self { ring: RingMemory::new(mapping) }
     }
+
+    /// The bytes of the record at `offset`, behind its flag.
+    #[inline(always)]
+    fn record(&self, offset: usize) -> Result<Option<&[u8]>, LaneFault> {
+        assert!(
+            offset < self.ring.bytes() && offset.is_multiple_of(RECORD_ALIGN),
+            "an offset outside the ring"
+        );
+        let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
+        else {
+            return Ok(None);
+        };
+        if length < RECORD_HEADER_BYTES || length > self.ring.bytes() - offset {
+            return Err(bad("a record that leaves the ring"));
+        }
+        // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not write to a
+        // published record; what a hostile one could change is documented at `Record`.
+        let bytes = unsafe {
+            let start = self.ring.at(offset + RECORD_HEADER_BYTES);
+            core::slice::from_raw_parts(start, length - RECORD_HEADER_BYTES)
+        };
+        Ok(Some(bytes))
+    }
 }
 
 impl LaneReceiver for ShmReceiver {
@@ -184,25 +208,25 @@ impl LaneReceiver for ShmReceiver {
 
     #[inline]
     fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
-        assert!(
-            offset < self.ring.bytes() && offset.is_multiple_of(RECORD_ALIGN),
-            "an offset outside the ring"
-        );
-        let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
-        else {
-            return Ok(None);
-        };
-        if length < RECORD_HEADER_BYTES || length > self.ring.bytes() - offset {
-            return Err(bad("a record that leaves the ring"));
+        let record = self.record(offset)?;
+        if let Some(bytes) = record {
+            prefetch(bytes);
         }
-        // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not write to a
-        // published record; what a hostile one could change is documented at `Record`.
-        let bytes = unsafe {
-            let start = self.ring.at(offset + RECORD_HEADER_BYTES);
-            core::slice::from_raw_parts(start, length - RECORD_HEADER_BYTES)
-        };
-        prefetch(bytes);
-        Ok(Some(Record::new(bytes)))
+        Ok(record.map(Record::new))
+    }
+
+    #[inline]
+    fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
+        let Some(record) = self.record(offset)? else { return Ok(None) };
+        // What is read now was fetched before, and what comes so far behind it was not.
+        let ahead =
+            bytes.start + PREFETCH_LINES_MAX * RECORD_ALIGN..bytes.end + PREFETCH_LINES_MAX * RECORD_ALIGN;
+        for line in
+            record.get(ahead.start..ahead.end.min(record.len())).unwrap_or_default().chunks(RECORD_ALIGN)
+        {
+            prefetch_line(line.as_ptr());
+        }
+        Ok(Some(Record::new(record)))
     }
 }
 

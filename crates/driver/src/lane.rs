@@ -11,6 +11,7 @@
 //! Large payloads do not pass through the ring. The driver lends [`Loan`]s from memory that peers can read, and a
 //! sender passes a [`BlockDescriptor`] in a record.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
@@ -156,6 +157,13 @@ pub trait LaneReceiver: Send {
     /// The record at `offset`, when it has been published. It stays readable until the peer is told that its place is
     /// free, which is the caller's business.
     fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault>;
+
+    /// As [`LaneReceiver::peek`], for who reads the record bit by bit, and these bytes of it now.
+    #[inline]
+    fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
+        let _ = bytes;
+        self.peek(offset)
+    }
 }
 
 /// A fabric that connects each pair of peers by a lane: a [`LaneSender`] and a [`LaneReceiver`] on either side.

@@ -3,6 +3,8 @@
 //! Everything is read in place. What decides about bounds is read once and checked; a peer that breaks a rule loses
 //! its session and nothing else.
 
+use core::ops::Range;
+
 use farcall_driver::{LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
@@ -17,6 +19,9 @@ use crate::{DownReason, Sink};
 /// The most records that one poll reads from one peer, so that no peer can keep the others waiting: so many with a single message,
 /// and so many of all kinds behind them.
 const RECORDS_PER_POLL: usize = 16;
+
+/// Bytes that a poll may read of a record that was left; it is no rule, only what is fetched ahead.
+const READ_AHEAD_BYTES: usize = 1 << 10;
 
 /// After so many bytes in blocks a poll reads no more from a peer.
 const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
@@ -55,14 +60,17 @@ impl<D: LaneDriver> Outbound<D> {
         patience: Patience,
         sink: &mut dyn Sink,
     ) -> usize {
-        let Some(record) = self.next_record(slot, reader) else {
-            return 0;
-        };
+        if let Some(reading) = self.sessions[slot].reading {
+            self.sessions[slot].finds += 1;
+            let bytes = reading.at..reading.at + READ_AHEAD_BYTES;
+            return match self.record_again(slot, reader, bytes) {
+                Some(record) => self.receive_left(slot, reader, record, reading, patience, sink),
+                None => 0,
+            };
+        }
+        let Some(record) = self.next_record(slot, reader) else { return 0 };
         let session = &mut self.sessions[slot];
         session.finds += 1;
-        if let Some(reading) = session.reading {
-            return self.receive_left(slot, reader, record, reading, patience, sink);
-        }
         let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry) else {
             // Many follow: what they lead to goes together.
             session.batch.is_kept = false;
@@ -78,6 +86,21 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline(always)]
     pub fn next_record<'r>(&mut self, slot: usize, reader: &'r Reader<D::Receiver>) -> Option<Record<'r>> {
         reader.receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
+            self.doom(slot, reason_of(fault));
+            None
+        })
+    }
+
+    /// The record in which reading was left, for who reads these bytes of it now.
+    #[inline(always)]
+    pub fn record_again<'r>(
+        &mut self,
+        slot: usize,
+        reader: &'r Reader<D::Receiver>,
+        bytes: Range<usize>,
+    ) -> Option<Record<'r>> {
+        let offset = self.sessions[slot].consumer.offset();
+        reader.receiver.peek_again(offset, bytes).unwrap_or_else(|fault| {
             self.doom(slot, reason_of(fault));
             None
         })
