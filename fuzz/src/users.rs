@@ -1,12 +1,20 @@
 //! The users of the attacked transport and of the honest one, whatever fabric these are on.
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, MessageId, Outgoing, ReceiveProgress, Service, Status, Tag, Transport};
+use farcall_transport::{
+    CallId, MessageId, Origin, Outgoing, ReceiveProgress, Service, Source, Status, Tag, Transport,
+};
 
 use crate::sink::{ECHO, HonestSink, TargetSink};
 
 /// Time stands still, so that nobody is silent for too long.
 pub const NOW: Instant = Instant::from_nanos(1);
+
+/// The rank of the hostile peer.
+pub const HOSTILE_RANK: u32 = 2;
+
+/// The most messages that are asked for one after the other.
+const IN_TURN_MAX: usize = 16;
 
 /// The attacked transport, and what its user has done.
 pub struct Target<T> {
@@ -53,14 +61,40 @@ impl<T: Transport> Target<T> {
         let _ = self.transport.outbox().send(session, send, Tag(1), Outgoing::Slice(&bytes));
     }
 
-    /// Asks for a message, or takes back that it asked.
+    /// Asks for a message, or takes back that it asked; or asks for several, one after the other.
     pub fn receive(&mut self, choice: u8) {
+        if choice % 16 == 9 {
+            return self.receive_in_turn(Tag(u32::from(choice >> 4)));
+        }
         let tag = (!choice.is_multiple_of(4)).then_some(Tag(u32::from(choice >> 4)));
         let receive = self.next_message();
         let outbox = self.transport.outbox();
         let progress = outbox.receive(receive, None, tag);
         if matches!(progress, ReceiveProgress::Posted) && choice % 8 == 7 {
             assert!(outbox.cancel_receive(receive), "it waits until it is cancelled");
+        }
+    }
+
+    /// Asks the hostile peer for one message after the other, as an endpoint does, until there is none.
+    fn receive_in_turn(&mut self, tag: Tag) {
+        let Some(session) = self.sink.hostile else { return };
+        let from = Origin { source: Source::new(HOSTILE_RANK, 0), session };
+        for _ in 0..IN_TURN_MAX {
+            let receive = self.next_message();
+            if !self.transport.receive_at_once(receive, from, tag, usize::MAX) {
+                if self.transport.take_left(from.source, tag, usize::MAX, &mut |_, _| {}) {
+                    continue;
+                }
+                match self.transport.outbox().receive(receive, Some(from), Some(tag)) {
+                    ReceiveProgress::Posted => {}
+                    ReceiveProgress::Arrived(..) => continue,
+                    ReceiveProgress::Down => return,
+                }
+            }
+            self.poll();
+            if self.transport.outbox().cancel_receive(receive) {
+                return;
+            }
         }
     }
 

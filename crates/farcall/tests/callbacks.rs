@@ -183,6 +183,34 @@ fn one_receive_at_a_time_gets_most_messages_without_a_poll() {
     assert!(reaped > 500, "{reaped} of 1000 lay there when they were asked for");
 }
 
+#[test]
+fn the_number_of_a_receive_that_was_given_its_message_stands_for_no_other() {
+    let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
+    (0..40).for_each(|number| drop(sender.send(to, SOME, &[number]).start().expect("room")));
+    sender.poll(|_, _| {});
+    let log = Log::default();
+    let ask = |tag: Tag| {
+        let noted = log.clone();
+        receiver
+            .receive(from, tag)
+            .then(move |_, outcome| noted.note(format!("{}", outcome.is_ok())))
+            .expect("room")
+    };
+    let given = (0..40).find_map(|_| {
+        let receive = ask(SOME);
+        let lay_there = receiver.receives_under_way() == 0;
+        receiver.run_while(|| receiver.receives_under_way() > 0);
+        lay_there.then_some(receive)
+    });
+    let given = given.expect("the fifth at the latest");
+    receiver.reap(|_, _| {});
+    log.take();
+    let other = ask(Tag(99));
+    assert_eq!(receiver.cancel(given), Cancellation::Over);
+    assert_eq!((receiver.receives_under_way(), log.take().len()), (1, 0));
+    assert_eq!((receiver.cancel(other), log.take()), (Cancellation::Cancelled, vec!["false".into()]));
+}
+
 /// How a receive learns of its message.
 enum Waiting<'e> {
     Future(Receiving<'e>),

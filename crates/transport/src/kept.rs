@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::{Incoming, Payload, Spare};
+use crate::{Incoming, Payload, Spare, Spares};
 
 const LENGTH_SHIFT: u32 = u64::BITS - 8;
 
@@ -82,7 +82,7 @@ pub struct Copied(
 impl Copied {
     /// Makes it a copy of `payload`, in its own memory.
     #[inline]
-    pub fn fill(&mut self, payload: &[u8]) {
+    fn fill(&mut self, payload: &[u8]) {
         let bytes = self.0.get_or_insert_default();
         bytes.clear();
         bytes.extend_from_slice(payload);
@@ -120,6 +120,16 @@ impl Spare for Copied {
         if let Some(bytes) = &mut self.0 {
             bytes.clear();
         }
+    }
+}
+
+impl Spares<Copied> {
+    /// A copy of a payload in spare memory, if there is some.
+    #[inline]
+    pub fn copy(&mut self, payload: &[u8]) -> Copied {
+        let mut copy = self.take(payload.len());
+        copy.fill(payload);
+        copy
     }
 }
 

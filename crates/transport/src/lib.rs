@@ -17,6 +17,7 @@ mod ring;
 mod seam;
 mod spares;
 pub mod trace;
+mod unclaimed;
 mod waiting;
 
 pub use burst::{Matched, MatchedBurst, MessageBurst, RequestBurst, ResponseBurst, ShortMessage};

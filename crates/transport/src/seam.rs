@@ -18,8 +18,7 @@ use farcall_protocol::{Identity, Instant};
 use crate::trace::CallTracer;
 use crate::{
     CallRefused, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Origin,
-    Outgoing, ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Short,
-    Status,
+    Outgoing, ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Status,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -239,6 +238,9 @@ pub struct Holdings {
     pub blocks: usize,
 }
 
+/// Takes a message that was left, of that session.
+pub type TakeLeft<'a> = dyn FnMut(SessionId, &[u8]) + 'a;
+
 /// Carries calls over one driver. Owned and polled by one thread.
 pub trait Transport: Send {
     /// What this transport can do.
@@ -280,17 +282,18 @@ pub trait Transport: Send {
         self.outbox().send_at_once(session, tag, payload)
     }
 
-    /// As that of the [`Outbox`], by one call through a table instead of two. May also be false where [`Transport::take_left`] has
-    /// the message.
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+    /// As that of the [`Outbox`], by one call through a table instead of two. Also false where [`Transport::take_left`] has
+    /// the message, and it is of at most `bytes_max` bytes.
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
+        let _ = bytes_max;
         self.outbox().receive_at_once(receive, from, tag)
     }
 
-    /// The message that such a receive would get, if it lies where it came and nothing else waits, and the session over which it
-    /// came. It counts as received. Who can be given it asks when [`Transport::receive_at_once`] has refused the receive.
-    fn take_left(&mut self, from: Source, tag: Tag) -> Option<(SessionId, Short)> {
-        let _ = (from, tag);
-        None
+    /// Gives `take` the message that such a receive would get, and its session, if it lies where it came and nothing else waits; says
+    /// whether it did. It counts as received. Who can take it asks when [`Transport::receive_at_once`] has refused the receive.
+    fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
+        let _ = (from, tag, bytes_max, take);
+        false
     }
 
     /// How many polls that find something may be given the same reading of the clock; of those that find nothing it may be a few

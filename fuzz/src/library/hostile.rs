@@ -204,10 +204,13 @@ impl Hostile {
 /// Some messages, perhaps with an end that is missing or too much.
 fn batch(input: &mut Input<'_>) -> Vec<u8> {
     let mut batch = Vec::new();
-    for _ in 0..input.u8() % ENTRIES_MAX {
+    let entries = input.u8();
+    for _ in 0..entries % ENTRIES_MAX {
         let shape = input.u8();
         let length = usize::from(shape >> 4) * if shape & 8 == 0 { 1 } else { 30 };
-        put_entry(&mut batch, farcall_transport::Tag(u32::from(shape % 8)), &vec![2; length]);
+        // Some are all for who asks for one after the other.
+        let tag = if entries >= 0xc0 { 0 } else { shape % 8 };
+        put_entry(&mut batch, farcall_transport::Tag(u32::from(tag)), &vec![2; length]);
     }
     match input.u8() {
         0 => batch.truncate(usize::from(input.u16())),

@@ -82,12 +82,7 @@ impl State {
     pub fn keep(&mut self, payload: &Incoming<'_>) -> Kept {
         match payload {
             Incoming::Borrowed(bytes) => {
-                if let Some(short) = Short::new(bytes) {
-                    return Kept::Short(short);
-                }
-                let mut copy = self.spares.take(bytes.len());
-                copy.fill(bytes);
-                Kept::Copy(copy)
+                Short::new(bytes).map_or_else(|| Kept::Copy(self.spares.copy(bytes)), Kept::Short)
             }
             Incoming::Owned(payload) => Kept::Shared(payload.clone()),
         }

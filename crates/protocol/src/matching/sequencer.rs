@@ -41,7 +41,7 @@ impl<M> Sequencer<M> {
 
     /// Whether this is the number of the next message, which then counts as taken out: it need not be held.
     pub fn skip(&mut self, number: u32) -> bool {
-        if number != self.next || matches!(self.early.front(), Some(Some(_))) {
+        if number != self.next || self.has_next() {
             return false;
         }
         self.next = self.next.wrapping_add(1);
@@ -49,9 +49,16 @@ impl<M> Sequencer<M> {
         true
     }
 
+    /// Whether the next message in order has come.
+    pub fn has_next(&self) -> bool {
+        matches!(self.early.front(), Some(Some(_)))
+    }
+
     /// The next message in order, if it has come.
     pub fn pop(&mut self) -> Option<M> {
-        self.early.front()?.as_ref()?;
+        if !self.has_next() {
+            return None;
+        }
         self.next = self.next.wrapping_add(1);
         self.early.pop_front().flatten()
     }

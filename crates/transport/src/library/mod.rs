@@ -9,6 +9,7 @@
 //! over every library, also over those that cannot notice anything. `docs/protocol/library.md` has the bytes.
 
 mod channel;
+mod claim;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod counters;
@@ -39,7 +40,9 @@ pub use seam::{
 
 use crate::patience::Patience;
 use crate::trace::CallTracer;
-use crate::{Holdings, MessageId, Origin, Outbox, SessionId, Sink, Tag, Transport, TransportLimits};
+use crate::{
+    Holdings, MessageId, Origin, Outbox, SessionId, Sink, Source, Tag, TakeLeft, Transport, TransportLimits,
+};
 
 /// Where a message came from whose session says it anyway.
 const NOBODY: PeerAddress = PeerAddress(u32::MAX);
@@ -138,9 +141,7 @@ impl<L: Library> Drop for LibraryTransport<L> {
     fn drop(&mut self) {
         self.outbound.send_all_batches();
         self.outbound.close_all();
-        if let Some(held) = self.outbound.held.take() {
-            self.outbound.library.release(held.arrival);
-        }
+        self.outbound.release_held();
     }
 }
 
@@ -218,8 +219,13 @@ impl<L: Library> Transport for LibraryTransport<L> {
     }
 
     #[inline]
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
-        self.outbound.receive_at_once(receive, from, tag)
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
+        !self.outbound.has_left(from.source, tag, bytes_max)
+            && self.outbound.receive_at_once(receive, from, tag)
+    }
+
+    fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
+        self.outbound.claim_left(from, tag, bytes_max, take)
     }
 
     /// Nothing is sent again here, and the times of sessions are of another order.

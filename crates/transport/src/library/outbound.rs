@@ -12,6 +12,7 @@ use super::{LibraryConfig, LibraryCounters};
 use crate::mail::Mail;
 use crate::patience::Patience;
 use crate::trace::{CallTracer, event};
+use crate::unclaimed::Unclaimed;
 use crate::{
     CallId, CallRefused, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
     SendProgress, SendRefused, Service, Sink, Status, Tag,
@@ -44,6 +45,8 @@ pub struct Outbound<L: Library> {
     pub mail: Mail,
     /// As a pointer, because it is taken out and put back for each message of it where few are expected at a time.
     pub held: Option<Box<Held<L::Arrival>>>,
+    /// What it was left for.
+    pub(super) unclaimed: Unclaimed<()>,
     /// Whether the next message that nobody expects may be left in this poll.
     pub patience: Patience,
     /// How much of a peer's messages may wait here.
@@ -77,6 +80,7 @@ impl<L: Library> Outbound<L> {
             excesses: Vec::new(),
             mail: Mail::new(seed),
             held: None,
+            unclaimed: Unclaimed::default(),
             patience: Patience::Once,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),
@@ -109,6 +113,7 @@ impl<L: Library> Outbound<L> {
 
     /// Reads what was left of a message.
     pub fn go_on(&mut self, mut held: Box<Held<L::Arrival>>, sink: &mut dyn Sink) {
+        self.unclaimed.forget();
         match self.deliver(held.rest, &held.arrival.payload(), sink) {
             Some(rest) => {
                 held.rest = rest;
@@ -124,6 +129,13 @@ impl<L: Library> Outbound<L> {
         match rest {
             Some(rest) => self.held = Some(Box::new(Held { arrival, rest })),
             None => self.library.release(arrival),
+        }
+    }
+
+    /// Gives what is held back to the library, whatever is left of it.
+    pub fn release_held(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.library.release(held.arrival);
         }
     }
 

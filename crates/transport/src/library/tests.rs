@@ -1,5 +1,6 @@
 //! Calls and tagged messages over a library of mailboxes, which can be looked into and cut off.
 
+mod claims;
 mod tagged;
 
 use core::time::Duration;

@@ -44,7 +44,7 @@ use session::{SESSIONS_MAX, Session};
 use crate::patience::Patience;
 use crate::trace::CallTracer;
 use crate::{
-    DownReason, Holdings, MessageId, Origin, Outbox, SessionId, Short, Sink, Transport, TransportLimits,
+    DownReason, Holdings, MessageId, Origin, Outbox, SessionId, Sink, TakeLeft, Transport, TransportLimits,
 };
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see [`lines_max`].
@@ -186,16 +186,16 @@ impl<D: LaneDriver> Transport for Ring<D> {
         self.outbound.send_short(session, tag, payload)
     }
 
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
+    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
         let outbound = &mut self.outbound;
         if outbound.receives_from != Some(from.session) {
-            return outbound.receive_anew(receive, from, tag);
+            return outbound.receive_anew(receive, from, tag, bytes_max);
         }
         outbound.mail.post_at_once(receive, from.source, tag)
     }
 
-    fn take_left(&mut self, from: Source, tag: Tag) -> Option<(SessionId, Short)> {
-        self.outbound.claim_left(from, tag)
+    fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
+        self.outbound.claim_left(from, tag, bytes_max, take)
     }
 
     /// Time plays no role here but for the deadlines of the layer above.

@@ -4,7 +4,7 @@
 //! the ring in `records.rs`, and what is done when there is no room in `room.rs`.
 
 use farcall_driver::{LaneDriver, LaneId, LaneSender, RUNWAY_BYTES};
-use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
+use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source};
 use farcall_protocol::ring::{Consumer, Hello, Producer};
 
 use super::ahead::Ahead;
@@ -12,6 +12,7 @@ use super::session::{Reader, SESSIONS_MAX, Session, Stage, slot_of};
 use super::{RingConfig, RingCounters};
 use crate::mail::Mail;
 use crate::trace::CallTracer;
+use crate::unclaimed::Unclaimed;
 use crate::{DownReason, SessionId};
 
 /// Everything that sending needs.
@@ -38,11 +39,8 @@ pub struct Outbound<D: LaneDriver> {
     /// The session that a receive was posted for last, which is there: most receives are for the same. Nothing when a message was left
     /// since, which the next receive may be for.
     pub(super) receives_from: Option<SessionId>,
-    /// The short message that nobody expected and that the last record was left for, if it was: from whom, with which tag, and in
-    /// which session's lane.
-    pub(super) left: Option<(Source, Tag, u16)>,
-    /// Polls in a row that left a record after a single message.
-    pub(super) single_messages: u32,
+    /// What the last record was left for, and the slot of its session.
+    pub(super) unclaimed: Unclaimed<u16>,
     pub tracer: CallTracer,
 }
 
@@ -62,8 +60,7 @@ impl<D: LaneDriver> Outbound<D> {
             ahead: Ahead::default(),
             mail: Mail::new(hello.identity.incarnation),
             receives_from: None,
-            left: None,
-            single_messages: 0,
+            unclaimed: Unclaimed::default(),
             tracer: CallTracer::default(),
         }
     }

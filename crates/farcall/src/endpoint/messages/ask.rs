@@ -10,6 +10,7 @@ use super::wanted::{Exact, Wanted};
 use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::Context;
 use crate::endpoint::core::Core;
+use crate::endpoint::label::Label;
 use crate::endpoint::operations::{Kind, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
@@ -48,61 +49,58 @@ impl Core {
             return None;
         }
         let id = self.state.operations.add_receive_future(from.session, None, room)?;
-        let is_posted = self.transport.receive_at_once(MessageId(id.0), from, tag);
+        let is_posted = self.transport.receive_at_once(MessageId(id.0), from, tag, room as usize);
         (is_posted || self.not_posted(id, from.source, tag, room)).then_some(id)
     }
 
-    /// Whether the receive has its message already; otherwise there is none any more.
+    /// Whether the receive has its message already, because that was left for it; otherwise there is none any more.
     #[inline(never)]
     fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
-        let has_message = self.take_left(id, from, tag, room);
+        let Self { transport, state, .. } = self;
+        let has_message = transport.take_left(from, tag, room as usize, &mut |session, message| {
+            let peer = state.sessions.peer_of(session);
+            let is_left = state.operations.leave_short(id, peer, tag, message)
+                || state.leave_copy(id, peer, tag, message);
+            assert!(is_left, "a receive that was added takes what it has room for");
+            state.counters.received.increment();
+        });
         if !has_message {
             self.state.operations.take_back(id, Kind::Receive);
         }
         has_message
     }
 
-    /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way.
+    /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way. Only short messages are
+    /// taken: others are for callbacks to be read where they lie.
     #[inline(always)]
     pub fn ask_with_callback(
         &mut self,
         Exact { from, tag, room }: Exact,
         callback: impl FnOnce() -> ReceiveCallback,
     ) -> Result<CallId, ReceiveCallback> {
-        let id = self.state.operations.add_receive_at_once(from.session, room, callback)?;
-        if self.transport.receive_at_once(MessageId(id.0), from, tag) {
-            return Ok(id);
+        let Some(id) = self.state.operations.vacant_id() else { return Err(callback()) };
+        let room_for_short = (room as usize).min(Short::BYTES_MAX);
+        if self.transport.receive_at_once(MessageId(id.0), from, tag, room_for_short) {
+            self.state.operations.add_receive_at_once(from.session, room, callback);
+        } else if self.take_left_for_callback(from.source, tag, room_for_short) {
+            self.state.operations.pass_receive();
+            self.state.messages.ended.received(callback);
+        } else {
+            return Err(callback());
         }
-        self.not_posted_with_callback(id, from.source, tag, room)
-    }
-
-    #[inline(never)]
-    fn not_posted_with_callback(
-        &mut self,
-        id: CallId,
-        from: Source,
-        tag: Tag,
-        room: u32,
-    ) -> Result<CallId, ReceiveCallback> {
-        self.state.operations.turn_to_future(id);
-        if !self.take_left(id, from, tag, room) {
-            return Err(self.state.operations.take_callback_back(id));
-        }
-        self.state.messages.ended.push_received(id);
         Ok(id)
     }
 
-    /// Takes the message that was left for a receive, as that of a future; false when there is none.
-    fn take_left(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
+    /// Takes the message that was left for a receive whose callback follows; false when there is none.
+    #[inline(never)]
+    fn take_left_for_callback(&mut self, from: Source, tag: Tag, bytes_max: usize) -> bool {
         let Self { transport, state, .. } = self;
-        if (room as usize) < Short::BYTES_MAX {
-            return false;
-        }
-        let Some((session, message)) = transport.take_left(from, tag) else { return false };
-        let peer = state.sessions.peer_of(session);
-        let is_left = state.operations.leave_short(id, peer, tag, &message);
-        state.counters.received.add(u64::from(is_left));
-        is_left
+        transport.take_left(from, tag, bytes_max, &mut |session, message| {
+            let ended = state.messages.ended.next_received();
+            ended.short = Short::new(message).expect("no more bytes were asked for");
+            ended.label = Label::new(state.sessions.peer_of(session), tag);
+            state.counters.received.increment();
+        })
     }
 }
 
@@ -115,11 +113,12 @@ impl Context<'_> {
         callback: impl FnOnce() -> ReceiveCallback,
     ) -> Result<CallId, ReceiveCallback> {
         let Self { outbox, state } = self;
-        let id = state.operations.add_receive_at_once(from.session, room, callback)?;
-        if outbox.receive_at_once(MessageId(id.0), from, tag) {
-            return Ok(id);
+        let Some(id) = state.operations.vacant_id() else { return Err(callback()) };
+        if !outbox.receive_at_once(MessageId(id.0), from, tag) {
+            return Err(callback());
         }
-        Err(state.operations.take_callback_back(id))
+        state.operations.add_receive_at_once(from.session, room, callback);
+        Ok(id)
     }
 }
 

@@ -3,58 +3,76 @@
 //! Their callbacks run in a poll, or when the endpoint is asked to reap, so that a callback may begin the next operation to any
 //! depth without using the stack.
 
-use core::mem::{ManuallyDrop, forget, replace, take};
-use std::collections::VecDeque;
+use core::mem::{ManuallyDrop, take};
 use std::panic::resume_unwind;
 use std::thread;
 
-use farcall_transport::{CallId, Incoming, Outbox};
+use farcall_transport::{Incoming, Outbox, Short, Tag};
 
-use super::outcome::Received;
-use crate::endpoint::callback::{SendCallback, SendPlace};
+use super::outcome::{KeptMessage, ReceiveError, Received};
+use super::row::{Row, Taken};
+use crate::endpoint::callback::{ReceiveCallback, ReceivePlace, SendCallback, SendPlace};
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
+use crate::endpoint::label::Label;
+use crate::endpoint::operations::NO_SESSION;
 use crate::endpoint::panics;
+use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
-/// Operations that ended when they began, until their callbacks run: of each kind the oldest first.
+/// Operations that ended when they began, until their callbacks run: of each kind the oldest first. Callbacks stay where they were
+/// made until they have run.
 #[derive(Default)]
 pub struct EndedAtOnce {
-    /// Callbacks of sends, all of which have left well: one that cannot be sent is refused. They stay where they were made until they
-    /// have run; their memory is kept for the next.
-    sent: Vec<SendPlace>,
-    /// How many of these places have a callback: the first ones.
-    sends: usize,
-    /// Memory for sends that end while the callbacks of others run.
-    spare: Vec<SendPlace>,
-    /// Receives whose message was there already, or that can have none: their outcome is left with their callback.
-    received: VecDeque<CallId>,
+    /// Sends, all of which have left well: one that cannot be sent is refused.
+    sent: Row<SendPlace>,
+    /// Receives whose message was there already, or that can have none.
+    received: Row<EndedReceive>,
+}
+
+/// A receive that ended when it began.
+pub struct EndedReceive {
+    callback: ReceivePlace,
+    /// How it ended, unless with a short message.
+    otherwise: Option<Result<KeptMessage, ReceiveError>>,
+    pub label: Label,
+    pub short: Short,
+}
+
+impl Default for EndedReceive {
+    fn default() -> Self {
+        let nobody = Peer { session: NO_SESSION, rank: 0, endpoint: 0 };
+        Self {
+            callback: ReceivePlace::default(),
+            otherwise: None,
+            label: Label::new(nobody, Tag(0)),
+            short: Short::default(),
+        }
+    }
 }
 
 impl EndedAtOnce {
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.sends == 0 && self.received.is_empty()
+        self.sent.is_empty() && self.received.is_empty()
     }
 
+    /// The place of the next receive that ends when it begins, for a short message; [`EndedAtOnce::received`] follows.
     #[inline(always)]
-    fn push_sent(&mut self, callback: impl FnOnce() -> SendCallback) {
-        if self.sends == self.sent.len() {
-            self.grow();
-        }
-        self.sent[self.sends].put(callback);
-        self.sends += 1;
+    pub fn next_received(&mut self) -> &mut EndedReceive {
+        self.received.vacant()
     }
 
-    #[cold]
-    fn grow(&mut self) {
-        self.sent.push(SendPlace::default());
+    /// A receive has ended when it began, with the message that is in its place.
+    #[inline(always)]
+    pub fn received(&mut self, callback: impl FnOnce() -> ReceiveCallback) {
+        self.received.fill(|ended| ended.callback.put(callback));
     }
 
-    /// A receive that has a callback has ended when it began.
-    #[inline]
-    pub fn push_received(&mut self, receive: CallId) {
-        self.received.push_back(receive);
+    /// A receive has ended when it began.
+    pub fn push_received(&mut self, outcome: Result<KeptMessage, ReceiveError>, callback: ReceiveCallback) {
+        self.received.vacant().otherwise = Some(outcome);
+        self.received(|| callback);
     }
 }
 
@@ -62,7 +80,7 @@ impl State {
     /// A send has left when it was asked for. There is no operation for it.
     #[inline(always)]
     pub fn ended_at_once(&mut self, callback: impl FnOnce() -> SendCallback) -> Option<Operation> {
-        self.messages.ended.push_sent(callback);
+        self.messages.ended.sent.fill(|place| place.put(callback));
         None
     }
 }
@@ -73,62 +91,83 @@ impl Core {
     pub fn run_ended(&mut self) -> usize {
         let Self { transport, state, .. } = self;
         let outbox = transport.outbox();
-        let receives = state.messages.ended.received.len();
-        let (sends, sent) = state.run_sent(outbox);
-        let mut left = 0..receives;
-        let received = panics::to_the_end(|| left.by_ref().for_each(|_| state.run_received(outbox)));
+        let (sent, received) = (state.messages.ended.sent.take(), state.messages.ended.received.take());
+        let (sends, sent) = state.run_row(outbox, sent, |ended| &mut ended.sent);
+        let (receives, received) = state.run_row(outbox, received, |ended| &mut ended.received);
         sent.and(received).unwrap_or_else(|panic| resume_unwind(panic));
         sends + receives
     }
 }
 
 impl State {
-    /// Runs the callbacks of sends; says how many there were, and how that went.
+    /// Runs the callbacks of these, which were taken out of `row`; says how many there were, and how that went.
     #[inline]
-    fn run_sent(&mut self, outbox: &mut dyn Outbox) -> (usize, thread::Result<()>) {
-        let EndedAtOnce { sent, sends, spare, .. } = &mut self.messages.ended;
-        if *sends == 0 {
-            return (0, Ok(()));
-        }
-        let (mut places, sends) = (replace(sent, take(spare)), take(sends));
-        let mut left = places[..sends].iter_mut();
+    fn run_row<E: Ended>(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        taken: Option<Taken<E>>,
+        row: impl FnOnce(&mut EndedAtOnce) -> &mut Row<E>,
+    ) -> (usize, thread::Result<()>) {
+        let Some(Taken { places: mut ended, filled }) = taken else { return (0, Ok(())) };
+        let mut left = ended[..filled].iter_mut();
         let outcome = panics::to_the_end(|| {
             let mut context = Context { outbox, state: self };
-            left.by_ref().for_each(|place| place.run(&mut context, Ok(())));
+            left.by_ref().for_each(|ended| ended.run(&mut context));
         });
         if outcome.is_err() {
-            places.iter_mut().for_each(SendPlace::clear);
+            ended.iter_mut().for_each(E::clear);
         }
-        // What took its place has no memory: a drop would look.
-        forget(replace(&mut self.messages.ended.spare, places));
-        (sends, outcome)
+        row(&mut self.messages.ended).give_back(ended);
+        (filled, outcome)
+    }
+}
+
+/// What ended when it began.
+trait Ended: Default {
+    /// Runs its callback.
+    fn run(&mut self, context: &mut Context<'_>);
+
+    /// Lets go of what is left of a callback that panicked.
+    fn clear(&mut self);
+}
+
+impl Ended for SendPlace {
+    #[inline(always)]
+    fn run(&mut self, context: &mut Context<'_>) {
+        self.run(context, Ok(()));
     }
 
-    /// Runs the callback of the oldest of the receives.
-    #[inline]
-    fn run_received(&mut self, outbox: &mut dyn Outbox) {
-        let Some(id) = self.messages.ended.received.pop_front() else { return };
-        // Most messages are short.
-        let Some((label, short, mut callback)) = self.operations.take_short(id) else {
-            return self.run_received_slowly(outbox, id);
-        };
-        let payload = ManuallyDrop::new(Incoming::Borrowed(&short));
-        let received = Received { peer: label.peer(), tag: label.tag(), payload: &payload };
-        callback.run(&mut Context { outbox, state: self }, &Ok(received));
-        self.operations.give_back(callback);
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+impl Ended for EndedReceive {
+    #[inline(always)]
+    fn run(&mut self, context: &mut Context<'_>) {
+        if self.otherwise.is_some() {
+            return self.run_slowly(context);
+        }
+        let payload = ManuallyDrop::new(Incoming::Borrowed(&self.short));
+        let received = Received { peer: self.label.peer(), tag: self.label.tag(), payload: &payload };
+        self.callback.run(context, &Ok(received));
     }
 
+    fn clear(&mut self) {
+        self.callback.clear();
+    }
+}
+
+impl EndedReceive {
     #[inline(never)]
-    fn run_received_slowly(&mut self, outbox: &mut dyn Outbox, id: CallId) {
-        let Some((outcome, mut callback)) = self.operations.take_received(id) else { return };
-        let mut context = Context { outbox, state: self };
-        match outcome {
-            Ok(message) => {
+    fn run_slowly(&mut self, context: &mut Context<'_>) {
+        match take(&mut self.otherwise) {
+            Some(Ok(message)) => {
                 let payload = message.payload.as_incoming();
-                callback.run(&mut context, &Ok(message.received(&payload)));
+                self.callback.run(context, &Ok(message.received(&payload)));
             }
-            Err(error) => callback.run(&mut context, &Err(error)),
+            Some(Err(error)) => self.callback.run(context, &Err(error)),
+            None => {}
         }
-        self.operations.give_back(callback);
     }
 }

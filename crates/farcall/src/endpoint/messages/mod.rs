@@ -12,6 +12,7 @@ mod ends;
 mod outcome;
 mod receive;
 mod receiving;
+mod row;
 mod send;
 mod sending;
 mod wanted;

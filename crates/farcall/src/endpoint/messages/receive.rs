@@ -172,8 +172,8 @@ fn then(
             operations.add_receive_callback(session, timeout, bytes_max, callback)
         })?;
     if let Some(message) = message {
-        context.state.operations.leave_for_callback(id, message);
-        context.state.messages.ended.push_received(id);
+        let callback = context.state.operations.take_callback_back(id);
+        context.state.messages.ended.push_received(message, callback);
     }
     Ok(Operation(id))
 }

@@ -4,12 +4,10 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, Matched, SessionId, Short};
+use farcall_transport::{CallId, Matched, SessionId};
 
-use super::{Kind, Operations, Slot, Stage};
+use super::{Completion, Kind, Operations, Slot, Stage};
 use crate::endpoint::callback::{ReceiveCallback, ReceivePlace, ReceivePlaces};
-use crate::endpoint::label::Label;
-use crate::endpoint::messages::{KeptMessage, ReceiveError};
 
 impl Operations {
     /// Adds a receive with a callback, of at most so many bytes; `None` when the slab is full.
@@ -28,58 +26,40 @@ impl Operations {
         Some(id)
     }
 
-    /// As [`Operations::add_receive_callback`], where nothing has to grow for it, of a callback that is made where it stays. Gives it
-    /// when there is no vacant slot.
+    /// The number that the next operation will have, if nothing has to grow for it.
+    #[inline(always)]
+    pub fn vacant_id(&self) -> Option<CallId> {
+        Some(self.slots.get(self.first_vacant as usize)?.id)
+    }
+
+    /// As [`Operations::add_receive_callback`] of a callback that is made where it stays, when there is an
+    /// [`Operations::vacant_id`], which is its number.
     #[inline(always)]
     pub fn add_receive_at_once(
         &mut self,
         session: SessionId,
         bytes_max: u32,
         callback: impl FnOnce() -> ReceiveCallback,
-    ) -> Result<CallId, ReceiveCallback> {
-        if !self.has_vacant() {
-            return Err(callback());
-        }
+    ) {
         let (index, slot) = self.occupy_vacant((Kind::Receive, Stage::PendingReceiveCallback), session, None);
         slot.number = bytes_max;
-        let id = slot.id;
         self.receive_callbacks[usize::from(index)].put(callback);
-        Ok(id)
     }
 
-    /// A receive that was just added gets a message that is there as if a future waited for it.
-    pub fn turn_to_future(&mut self, id: CallId) {
-        self.slots[usize::from(id.0 as u16)].set_stage(Stage::PendingFuture);
+    /// A receive ended when it began, which needs no slot: it had the [`Operations::vacant_id`], and no other has it again.
+    #[inline(always)]
+    pub fn pass_receive(&mut self) {
+        self.added[Kind::Receive as usize] += 1;
+        self.note_ends(Kind::Receive, 1);
+        self.slots[self.first_vacant as usize].renew();
     }
 
-    /// Takes a receive back that was just added and could not begin; gives its callback.
+    /// Ends a receive that was just added; gives its callback.
     pub fn take_callback_back(&mut self, id: CallId) -> ReceiveCallback {
-        self.turn_to_future(id);
-        self.take_back(id, Kind::Receive);
-        self.receive_callbacks[usize::from(id.0 as u16)].take().expect("it was just added")
-    }
-
-    /// The message of a receive with a callback, if it is a short one that was there when it was asked for, and the callback.
-    #[inline]
-    pub fn take_short(&mut self, id: CallId) -> Option<(Label, Short, Box<ReceivePlace>)> {
-        let index = usize::from(id.0 as u16);
-        let slot = &mut self.slots[index];
-        if slot.stage() != Stage::DoneShort {
-            return None;
+        match self.cancel(id) {
+            Some((_, Completion::Received(callback))) => callback,
+            _ => unreachable!("it was just added, with a callback"),
         }
-        let (label, short) = (slot.label, slot.short);
-        slot.vacate(&mut self.first_vacant);
-        self.done.set(id, false);
-        Some((label, short, self.take_place(index)))
-    }
-
-    /// The outcome of a receive with a callback that was there when it was asked for, and the callback.
-    pub fn take_received(
-        &mut self,
-        id: CallId,
-    ) -> Option<(Result<KeptMessage, ReceiveError>, Box<ReceivePlace>)> {
-        let outcome = self.fetch_received(id, None)?;
-        Some((outcome, self.take_place(usize::from(id.0 as u16))))
     }
 
     /// Takes the callback of a receive out, with its memory; [`Operations::give_back`] follows when it has run.
@@ -143,12 +123,6 @@ impl Operations {
     pub fn give_ready_back(&mut self, places: ReceivePlaces) {
         // No callback of a receive runs in another's, so that none was added meanwhile: a drop would look.
         core::mem::forget(core::mem::replace(&mut self.spare_places, places));
-    }
-
-    /// Leaves the outcome of a receive that was there when it was asked for, for its callback.
-    pub fn leave_for_callback(&mut self, id: CallId, result: Result<KeptMessage, ReceiveError>) {
-        self.note_ends(Kind::Receive, 1);
-        self.leave_received(id, result);
     }
 }
 

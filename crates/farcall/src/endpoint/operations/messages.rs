@@ -127,9 +127,7 @@ impl Operations {
         slot.label = Label::new(peer, tag);
         self.done.set(id, true);
         self.note_ends(Kind::Receive, 1);
-        let mut copy = spares.take(payload.len());
-        copy.fill(payload);
-        self.copies[usize::from(id.0 as u16)] = Some(copy);
+        self.copies[usize::from(id.0 as u16)] = Some(spares.copy(payload));
         true
     }
 

@@ -128,6 +128,12 @@ impl Slot {
     pub fn vacate(&mut self, first_vacant: &mut u32) {
         self.set_stage(Stage::Vacant);
         self.number = core::mem::replace(first_vacant, self.id.0 & 0xffff);
+        self.renew();
+    }
+
+    /// The number was used and is not again.
+    #[inline]
+    pub fn renew(&mut self) {
         self.id.0 = self.id.0.wrapping_add(1 << 16);
     }
 }

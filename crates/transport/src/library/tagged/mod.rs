@@ -11,7 +11,7 @@ mod sending;
 use farcall_driver::Destination;
 use farcall_protocol::matching::{ReceiveWindow, Sequencer, Source, Tag, lines, lines_max};
 use farcall_protocol::session::{Link, SessionId};
-use farcall_protocol::wire::{HEADER_BYTES, TaggedPacket, put_tagged};
+use farcall_protocol::wire::{Batch, HEADER_BYTES, TaggedPacket, put_tagged};
 
 use super::outbound::Outbound;
 use super::seam::Library;
@@ -21,7 +21,7 @@ use crate::{Kept, Outgoing};
 /// What is in front of the messages of a batch.
 const FRONT_BYTES: usize = 1 + HEADER_BYTES;
 
-const OVERRUN: &str = "more messages, or more credit for them, than there can be";
+pub(super) const OVERRUN: &str = "more messages, or more credit for them, than there can be";
 
 /// The tagged messages of one session.
 #[derive(Default)]
@@ -63,6 +63,20 @@ pub struct Rest {
     found: Option<u64>,
 }
 
+impl Rest {
+    /// The messages of a batch that are left.
+    #[inline]
+    pub fn unread<'b>(&self, bytes: &'b [u8]) -> Option<Batch<'b>> {
+        matches!(self.contents, Contents::Batch).then_some(Batch::new(bytes.get(self.at..)?))
+    }
+
+    /// What is in front of `at` was read.
+    #[inline]
+    pub fn read_up_to(&mut self, at: usize) {
+        self.at = at;
+    }
+}
+
 /// What the payload of a packet is.
 #[derive(Clone, Copy)]
 enum Contents {
@@ -83,6 +97,11 @@ impl Tagged {
         let early = self.sequencer.pop()?;
         self.early_bytes -= early.payload.len();
         Some(early)
+    }
+
+    /// Whether the packet has come whose turn it is.
+    pub fn has_early(&self) -> bool {
+        self.sequencer.has_next()
     }
 
     fn next_number(&mut self) -> u32 {

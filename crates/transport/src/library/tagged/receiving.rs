@@ -65,7 +65,7 @@ impl<L: Library> Outbound<L> {
 
     /// Widens the peer's window when enough was consumed.
     #[inline]
-    fn return_credit_if_due(&mut self, id: SessionId) {
+    pub fn return_credit_if_due(&mut self, id: SessionId) {
         let Some(channel) = self.channel(id) else { return };
         let window = &mut channel.tagged.mail.receive_window;
         if let Some(link) = channel.link
@@ -177,11 +177,13 @@ impl<L: Library> Outbound<L> {
             }
             Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
         };
-        if rest.found.is_none() && self.read_expected(rest.id, &mut batch, sink)? > 0 {
+        let expected = if rest.found.is_none() { self.read_expected(rest.id, &mut batch, sink)? } else { 0 };
+        if expected > 0 {
             self.patience = self.patience.after_a_receive();
             // The next one was looked for already, and nobody waits for it.
             let is_left = batch.unread() > 0 && self.patience == Patience::Once && !self.mail.hands_on;
             if is_left {
+                self.note_left(rest.id, expected, batch);
                 return Ok(Some(Rest { at: bytes.len() - batch.unread(), ..rest }));
             }
         }
