@@ -219,24 +219,20 @@ impl LaneReceiver for ShmReceiver {
     fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some(record) = self.record(offset)? else { return Ok(None) };
         // What is read now was fetched before, and what comes so far behind it was not.
-        let ahead =
-            bytes.start + PREFETCH_LINES_MAX * RECORD_ALIGN..bytes.end + PREFETCH_LINES_MAX * RECORD_ALIGN;
-        for line in
-            record.get(ahead.start..ahead.end.min(record.len())).unwrap_or_default().chunks(RECORD_ALIGN)
-        {
-            prefetch_line(line.as_ptr());
-        }
+        let end = record.len().min(bytes.end + PREFETCH_BYTES_MAX);
+        let ahead = record.get(bytes.start + PREFETCH_BYTES_MAX..end).unwrap_or_default();
+        ahead.chunks(RECORD_ALIGN).for_each(|line| prefetch_line(line.as_ptr()));
         Ok(Some(Record::new(record)))
     }
 }
 
-/// Lines of a record that are fetched ahead; more than a core can have under way at once is of no use.
-const PREFETCH_LINES_MAX: usize = 16;
+/// What is fetched ahead of a record: more lines than a core can have under way at once are of no use.
+const PREFETCH_BYTES_MAX: usize = 16 * RECORD_ALIGN;
 
 /// Starts to fetch the lines of a record after its first: their transfers overlap instead of following each other.
 #[inline]
 pub fn prefetch(record: &[u8]) {
-    let end = record.len().min(PREFETCH_LINES_MAX * RECORD_ALIGN);
+    let end = record.len().min(PREFETCH_BYTES_MAX);
     let mut at = FIRST_LINE_BYTES;
     while at < end {
         prefetch_line(record.as_ptr().wrapping_add(at));
