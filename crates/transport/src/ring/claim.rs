@@ -1,11 +1,11 @@
 //! Messages that are given to who asks for them, without a poll: out of the record that the last poll left.
 
-use farcall_driver::{LaneDriver, Record};
+use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES, padded};
 
 use super::outbound::Outbound;
-use super::session::{Reading, Stage};
+use super::session::{Reading, Session, Stage, reason_of};
 use super::tagged::overrun;
 use crate::burst::Taken;
 use crate::unclaimed::Left;
@@ -16,11 +16,7 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     pub fn note_left(&mut self, slot: usize, record: Record<'_>, reading: Reading) {
         let session = &self.sessions[slot];
-        let (source, bytes_max) = (session.mail.source, session.message_bytes_max.min(ENTRY_LENGTH_MAX));
-        self.unclaimed.note(reading.read_last, || {
-            let (tag, bytes) = EntryHeader::tagged_message(record.word(reading.at)?, bytes_max)?;
-            Some(Left { source, tag: Tag(tag), bytes, place: slot as u16 })
-        });
+        self.unclaimed.note(reading.read_last, || next_of(session, slot, record, reading.at));
         if self.unclaimed.is_any() {
             self.receives_from = None;
         }
@@ -42,50 +38,59 @@ impl<D: LaneDriver> Outbound<D> {
     /// Takes a message out of the record in which it was left: the message that a receive would get which is posted now.
     pub fn claim_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
         let Some(left) = self.find_left(from, tag, bytes_max) else { return false };
-        let slot = usize::from(left.place);
-        // What was left may have been taken since, and the place of the session by another.
-        let session = &self.sessions[slot];
-        let is_its = session.stage == Stage::Up && session.mail.source == from;
-        let Some(reading) = session.reading.filter(|_| is_its) else { return false };
-        // Not while a record of this peer is being read.
-        let Some(reader) = self.readers.get_mut(slot).and_then(Option::take) else { return false };
-        let record = self.record_again(slot, &reader, reading.at..reading.at + WORD_BYTES + left.bytes);
-        let claimed = record.map_or(Ok(false), |record| self.claim_of(slot, record, reading, left, take));
-        self.readers[slot] = Some(reader);
-        claimed.unwrap_or_else(|reason| {
-            self.doom(slot, reason);
+        self.claim(left, take).unwrap_or_else(|reason| {
+            self.doom(usize::from(left.place), reason);
             false
         })
     }
 
-    #[inline]
-    fn claim_of(
-        &mut self,
-        slot: usize,
-        record: Record<'_>,
-        reading: Reading,
-        left: Left<u16>,
-        take: &mut TakeLeft<'_>,
-    ) -> Result<bool, DownReason> {
-        let Reading { at, entries_read, entries, read_last } = reading;
-        let entry = record.word(at).and_then(|word| EntryHeader::tagged_message(word, left.bytes));
-        let Some((_, length)) = entry.filter(|&(tag, _)| Tag(tag) == left.tag) else { return Ok(false) };
-        let Some(payload) = record.slice(at + WORD_BYTES, length) else { return Ok(false) };
-        let session = &mut self.sessions[slot];
-        session.mail.pass(Taken { messages: 1, lines: lines(length) }).map_err(overrun)?;
-        take(session.id, payload);
-        self.counters.messages_received.increment();
-        let (at, entries_read) = (at + WORD_BYTES + padded(length), entries_read + 1);
-        if entries_read < entries {
-            self.leave(slot, record, Reading { at, entries_read, entries, read_last });
+    fn claim(&mut self, left: Left<u16>, take: &mut TakeLeft<'_>) -> Result<bool, DownReason> {
+        let slot = usize::from(left.place);
+        let Self { sessions, readers, unclaimed, counters, .. } = self;
+        let session = &mut sessions[slot];
+        // What was left may have been taken since, and the place of the session by another.
+        let is_its = session.stage == Stage::Up && session.mail.source == left.source;
+        let Some(reading) = session.reading.filter(|_| is_its) else { return Ok(false) };
+        // Not while a record of this peer is being read.
+        let Some(reader) = &readers[slot] else { return Ok(false) };
+        let bytes = reading.at..reading.at + WORD_BYTES + left.bytes;
+        let record = reader.receiver.peek_again(session.consumer.offset(), bytes).map_err(reason_of)?;
+        let Some((record, message)) =
+            record.and_then(|record| Some((record, find(record, reading.at, left)?)))
+        else {
+            return Ok(false);
+        };
+        session.mail.pass(Taken { messages: 1, lines: lines(message.len()) }).map_err(overrun)?;
+        take(session.id, message);
+        counters.messages_received.increment();
+        let at = reading.at + WORD_BYTES + padded(message.len());
+        let rest = Reading { at, entries_read: reading.entries_read + 1, ..reading };
+        if rest.entries_read < rest.entries {
+            session.reading = Some(rest);
+            unclaimed.note(1, || next_of(session, slot, record, at));
         } else {
-            self.unclaimed.forget();
-            self.sessions[slot].reading = None;
-            self.close_record_of_peer(slot, record)?;
-            self.counters.records_received.increment();
+            session.reading = None;
+            unclaimed.forget();
+            counters.records_received.increment();
+            session.close_record(record)?;
             self.return_credit_if_due(slot);
         }
         self.return_message_credit_if_due(slot);
         Ok(true)
     }
+}
+
+/// The message that was left, at `at` in its record.
+#[inline]
+fn find(record: Record<'_>, at: usize, left: Left<u16>) -> Option<&[u8]> {
+    let (tag, length) = EntryHeader::tagged_message(record.word(at)?, left.bytes)?;
+    if Tag(tag) == left.tag { record.slice(at + WORD_BYTES, length) } else { None }
+}
+
+/// The message at `at` in a record of the session in a slot.
+#[inline]
+fn next_of<S>(session: &Session<S>, slot: usize, record: Record<'_>, at: usize) -> Option<Left<u16>> {
+    let bytes_max = session.message_bytes_max.min(ENTRY_LENGTH_MAX);
+    let (tag, bytes) = EntryHeader::tagged_message(record.word(at)?, bytes_max)?;
+    Some(Left { source: session.mail.source, tag: Tag(tag), bytes, place: slot as u16 })
 }

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use farcall_driver::{LaneDriver, LaneReceiver, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
 use super::flow::{Flow, Last};
@@ -93,7 +93,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// The record in which reading was left, for who reads these bytes of it now.
     #[inline(always)]
-    pub fn record_again<'r>(
+    fn record_again<'r>(
         &mut self,
         slot: usize,
         reader: &'r Reader<D::Receiver>,
@@ -268,6 +268,6 @@ impl<D: LaneDriver> Outbound<D> {
     /// The record was read.
     #[inline]
     pub fn close_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<(), DownReason> {
-        Ok(self.sessions[slot].consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)?)
+        Ok(self.sessions[slot].close_record(record)?)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_driver::{BlockDescriptor, LaneFault, LaneId};
+use farcall_driver::{BlockDescriptor, LaneFault, LaneId, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
@@ -151,6 +151,12 @@ pub struct Session<S> {
 }
 
 impl<S> Session<S> {
+    /// A record of the peer was read.
+    #[inline]
+    pub fn close_record(&mut self, record: Record<'_>) -> Result<(), Violation> {
+        self.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)
+    }
+
     /// Whether something has to be sent for which there was no room.
     #[inline]
     pub fn waits_for_room(&self) -> bool {
