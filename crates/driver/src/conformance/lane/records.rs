@@ -47,7 +47,13 @@ pub(super) fn read(receiver: &impl LaneReceiver, offset: usize) -> Vec<u8> {
     until("a record arrives", || {
         let record = receiver.peek(offset).expect("a correct peer")?;
         assert!(receiver.may_have_record(offset), "it was there a moment ago");
-        Some(record.slice(0, record.len()).expect("the whole record").to_vec())
+        let bytes = record.slice(0, record.len()).expect("the whole record").to_vec();
+        // Bit by bit it is the same, whatever of it is read, up to more than there is.
+        for part in [0..bytes.len(), bytes.len()..bytes.len(), bytes.len() / 2..usize::from(u16::MAX)] {
+            let again = receiver.peek_again(offset, part).expect("a correct peer").expect("still there");
+            assert_eq!(again.slice(0, again.len()), Some(&bytes[..]));
+        }
+        Some(bytes)
     })
 }
 
