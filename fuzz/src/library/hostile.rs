@@ -7,18 +7,22 @@ use std::collections::BTreeSet;
 
 use farcall_protocol::matching::{lines, lines_max};
 use farcall_protocol::wire::{
-    Batch, BriefHead, CallKey, Flags, Head, Header, MessagePacket, Protocol, TaggedPacket, WireSession,
-    put_entry, put_tagged, put_whole,
+    BATCH_ENTRY_BYTES, Batch, BriefHead, CallKey, Flags, Head, Header, MessagePacket, Protocol, TaggedPacket,
+    WireSession, put_entry, put_tagged, put_whole,
 };
 use farcall_transport::post::{Counter, Letter, Post};
 use farcall_transport::{CallId, LibraryTransport, Outgoing, Service, SessionId, Transport};
 
-use super::WINDOW_LINES;
+use super::{CONFIG, WINDOW_LINES};
 use crate::input::Input;
 
 /// The mailboxes of victim and hostile peer.
 const VICTIM: usize = 0;
 const OWN: usize = 2;
+
+/// What the messages of a packet count at most: a line each and their bytes, of which it has no more than the victim takes. Whose
+/// messages are received one after the other may send more in a packet than the window has, as it is told of each.
+const PACKET_LINES_MAX: u32 = CONFIG.message_bytes_max / BATCH_ENTRY_BYTES as u32;
 
 /// The most messages of a batch that is made on purpose.
 const ENTRIES_MAX: u8 = 12;
@@ -114,11 +118,12 @@ impl Hostile {
         let limit = if input.u8() == 0 { u32::from(input.u16()).max(1) } else { WINDOW_LINES };
         let consumed = match input.u8() % 4 {
             0 => input.u64() as u32,
-            1 => self.lines_released + (self.lines_sent - self.lines_released) / 2,
+            1 => self.lines_released + self.lines_sent.saturating_sub(self.lines_released) / 2,
             _ => self.lines_sent,
         };
-        // What is more than was sent ends the session, and what is less than before as well.
-        self.lines_released = self.lines_released.max(consumed.min(self.lines_sent));
+        // What is more than was sent ends the session, and what is less than before as well. More may have been sent than was
+        // read, and until the victim polls: then it holds.
+        self.lines_released = self.lines_released.max(consumed);
         TaggedPacket::Credit { reads_brief: consumed.is_multiple_of(2), consumed, limit }
     }
 
@@ -173,7 +178,11 @@ impl Hostile {
                 }
             }
             Some(TaggedPacket::Credit { consumed, limit, .. }) => {
-                assert!(limit == WINDOW_LINES && consumed <= self.sent * WINDOW_LINES, "credit for nothing");
+                let arrived_max = self.sent * PACKET_LINES_MAX;
+                assert!(
+                    limit == WINDOW_LINES && consumed <= arrived_max,
+                    "{consumed} lines, credit for nothing"
+                );
             }
             None if header.flags.has(Flags::FROM_CALLER) => {
                 let packet = MessagePacket::parse(&header, &letter.head, Protocol::Library);
@@ -191,7 +200,7 @@ impl Hostile {
     }
 
     fn check_window(&self) {
-        let unread = self.lines_sent - self.lines_released;
+        let unread = self.lines_sent.saturating_sub(self.lines_released);
         assert!(unread <= WINDOW_LINES, "{unread} lines are under way, {WINDOW_LINES} were offered");
     }
 

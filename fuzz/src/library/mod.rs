@@ -101,7 +101,11 @@ impl World {
             8 => self.target.call(usize::from(input.u16() % 2500)),
             9 => self.target.answer_deferred(),
             10 => self.target.send(usize::from(input.u16() % 2500)),
-            _ => self.target.receive(input.u8()),
+            _ => {
+                // It may poll.
+                self.target.receive(input.u8());
+                self.hostile.read_all();
+            }
         }
     }
 

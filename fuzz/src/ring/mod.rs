@@ -91,7 +91,11 @@ impl World {
             7 => self.target.call(usize::from(input.u16() % 2500)),
             8 => self.target.answer_deferred(),
             10 => self.target.send(usize::from(input.u16() % 2500)),
-            11 => self.target.receive(input.u8()),
+            11 => {
+                // It may poll.
+                self.target.receive(input.u8());
+                self.hostile.read_all();
+            }
             _ => self.target.cancel(u32::from(input.u8())),
         }
     }
