@@ -1,7 +1,7 @@
 //! Messages of a batch that are given to who asks for one after the other.
 
 use farcall_protocol::matching::{Source, Tag};
-use farcall_protocol::wire::{TaggedPacket, put_entry, put_tagged};
+use farcall_protocol::wire::{TaggedPacket, put_entry};
 
 use super::*;
 use crate::{MessageId, Origin, ReceiveProgress, SendProgress};
@@ -15,9 +15,7 @@ impl World {
     /// The caller sends very short messages, which are their numbers, in one batch.
     fn send_batch(&mut self, numbers: core::ops::Range<u8>) {
         for number in numbers {
-            let outbox = self.caller.transport.outbox();
-            let sent = outbox.send(self.session, MessageId(0), TAG, Outgoing::Slice(&[number]));
-            assert_eq!(sent, Ok(SendProgress::Done));
+            assert_eq!(self.send(0, TAG.0, &[number]), Ok(SendProgress::Done));
         }
         self.caller.transport.flush();
     }
@@ -83,8 +81,7 @@ fn who_asks_for_one_message_after_the_other_is_given_most_without_a_poll() {
 
 #[test]
 fn what_overtook_a_batch_follows_it_although_that_was_given_away() {
-    let mut world = World::connected();
-    world.turn();
+    let mut world = World::with_mail();
     for first in [0, 10, 20] {
         world.send_batch(first..first + 10);
     }
@@ -101,15 +98,11 @@ fn what_overtook_a_batch_follows_it_although_that_was_given_away() {
 
 #[test]
 fn what_is_wrong_behind_what_was_given_ends_the_session() {
-    let mut world = World::connected();
-    world.turn();
+    let mut world = World::with_mail();
     let mut batch = Vec::new();
     (0..8).for_each(|number| put_entry(&mut batch, TAG, &[number]));
     batch.extend([0; 7]);
-    let mut head = Head::new();
-    put_tagged(&mut head, world.number_at_server(), TaggedPacket::Batch { number: 0 });
-    let letter = Letter { head: head.as_bytes().to_vec(), payload: batch };
-    world.post.boxes()[1].letters.push_back(letter);
+    world.put_packet_into_servers_mailbox(TaggedPacket::Batch { number: 0 }, &batch);
     for number in 0..8 {
         assert_eq!(world.next().0, [number]);
     }
@@ -120,8 +113,7 @@ fn what_is_wrong_behind_what_was_given_ends_the_session() {
 
 #[test]
 fn what_was_left_when_its_session_ended_is_received_and_not_given() {
-    let mut world = World::connected();
-    world.turn();
+    let mut world = World::with_mail();
     world.send_batch(0..10);
     let given = (0..10).find(|_| !world.next().1).expect("the fifth at the latest") + 1;
     let session = world.server.log.up[0];

@@ -9,7 +9,7 @@ use crate::trace::{CallTracer, event};
 use crate::{MessageId, ReceiveProgress, SendProgress, SendRefused};
 
 impl World {
-    fn send(&mut self, send: u32, tag: u32, payload: &[u8]) -> Result<SendProgress, SendRefused> {
+    pub(super) fn send(&mut self, send: u32, tag: u32, payload: &[u8]) -> Result<SendProgress, SendRefused> {
         let outbox = self.caller.transport.outbox();
         outbox.send(self.session, MessageId(send), Tag(tag), Outgoing::Slice(payload))
     }
@@ -23,7 +23,7 @@ impl World {
         self.server.log.received.iter().map(|(_, tag, bytes)| (*tag, bytes.clone())).collect()
     }
 
-    fn put_packet_into_servers_mailbox(&mut self, packet: TaggedPacket, payload: &[u8]) {
+    pub(super) fn put_packet_into_servers_mailbox(&mut self, packet: TaggedPacket, payload: &[u8]) {
         let number = self.number_at_server();
         let mut head = Head::new();
         put_tagged(&mut head, number, packet);
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// A world in which the caller may send messages.
-    fn with_mail() -> Self {
+    pub(super) fn with_mail() -> Self {
         let mut world = Self::connected();
         world.turn();
         world
