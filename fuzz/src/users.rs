@@ -10,8 +10,8 @@ use crate::sink::{ECHO, HonestSink, TargetSink};
 /// Time stands still, so that nobody is silent for too long.
 pub const NOW: Instant = Instant::from_nanos(1);
 
-/// The rank of the hostile peer.
-pub const HOSTILE_RANK: u32 = 2;
+/// The rank of the hostile peer, on whatever fabric.
+const HOSTILE_RANK: u32 = 2;
 
 /// The most messages that are asked for one after the other.
 const IN_TURN_MAX: usize = 16;

@@ -122,8 +122,9 @@ impl Hostile {
             _ => self.lines_sent,
         };
         // What is more than was sent ends the session, and what is less than before as well. More may have been sent than was
-        // read, and until the victim polls: then it holds.
-        self.lines_released = self.lines_released.max(consumed);
+        // read, and until the victim polls, but no more than the window: then it holds.
+        let may_hold = consumed <= self.lines_released.saturating_add(WINDOW_LINES);
+        self.lines_released = self.lines_released.max(if may_hold { consumed } else { self.lines_sent });
         TaggedPacket::Credit { reads_brief: consumed.is_multiple_of(2), consumed, limit }
     }
 
