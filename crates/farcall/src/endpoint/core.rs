@@ -62,18 +62,24 @@ impl Core {
         if self.state.dropped_requests.any() {
             self.answer_dropped_requests();
         }
-        let ended = if self.state.messages.ended.is_empty() { 0 } else { self.run_ended() };
+        let ended = self.run_ended();
         let mut turn = Turn { state: &mut self.state, sinks: Sinks { events, requests } };
         let done = expired + ended + self.transport.poll(now, &mut turn);
-        if let Some(panic) = self.state.panic.take() {
-            resume_unwind(panic);
-        }
+        self.go_on_with_panic();
         let done = done + core::mem::take(&mut self.state.reported);
         self.clock_pace.polled(done > 0);
         if done > 0 {
             self.state.count_calls();
         }
         done
+    }
+
+    /// Goes on with what a callback has panicked with, if one has.
+    #[inline]
+    pub fn go_on_with_panic(&mut self) {
+        if let Some(panic) = self.state.panic.take() {
+            resume_unwind(panic);
+        }
     }
 
     /// Over packets this happens in every turn.

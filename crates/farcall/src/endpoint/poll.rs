@@ -35,7 +35,8 @@ impl Endpoint {
         let core = &mut *self.core();
         let events =
             if core.state.stored_events.is_empty() { 0 } else { core.deliver_stored_events(&mut on_event) };
-        let callbacks = if core.state.messages.ended.is_empty() { 0 } else { core.run_ended() };
+        let callbacks = core.run_ended();
+        core.go_on_with_panic();
         events + callbacks
     }
 

@@ -4,10 +4,8 @@
 //! depth without using the stack.
 
 use core::mem::{ManuallyDrop, take};
-use std::panic::resume_unwind;
-use std::thread;
 
-use farcall_transport::{Incoming, Outbox, Short, Tag};
+use farcall_transport::{Incoming, Short, Tag};
 
 use super::outcome::{KeptMessage, ReceiveError, Received};
 use super::row::{Row, Taken};
@@ -86,39 +84,33 @@ impl State {
 }
 
 impl Core {
-    /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time.
-    #[inline(never)]
+    /// Runs the callbacks of operations that ended when they began; those that end meanwhile wait for the next time. What one panics
+    /// with is kept for the caller.
+    #[inline]
     pub fn run_ended(&mut self) -> usize {
-        let Self { transport, state, .. } = self;
-        let outbox = transport.outbox();
-        let (sent, received) = (state.messages.ended.sent.take(), state.messages.ended.received.take());
-        let (sends, sent) = state.run_row(outbox, sent, |ended| &mut ended.sent);
-        let (receives, received) = state.run_row(outbox, received, |ended| &mut ended.received);
-        sent.and(received).unwrap_or_else(|panic| resume_unwind(panic));
+        let EndedAtOnce { sent, received } = &self.state.messages.ended;
+        let (has_sent, has_received) = (!sent.is_empty(), !received.is_empty());
+        let sends = if has_sent { self.run_row(|ended| &mut ended.sent) } else { 0 };
+        let receives = if has_received { self.run_row(|ended| &mut ended.received) } else { 0 };
         sends + receives
     }
-}
 
-impl State {
-    /// Runs the callbacks of these, which were taken out of `row`; says how many there were, and how that went.
-    #[inline]
-    fn run_row<E: Ended>(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        taken: Option<Taken<E>>,
-        row: impl FnOnce(&mut EndedAtOnce) -> &mut Row<E>,
-    ) -> (usize, thread::Result<()>) {
-        let Some(Taken { places: mut ended, filled }) = taken else { return (0, Ok(())) };
+    /// Runs the callbacks of a row; says how many there were.
+    ///
+    /// A function by itself for each row, as seldom both have any.
+    #[inline(never)]
+    fn run_row<E: Ended>(&mut self, row: impl Fn(&mut EndedAtOnce) -> &mut Row<E>) -> usize {
+        let Self { transport, state, .. } = self;
+        let Some(Taken { places: mut ended, filled }) = row(&mut state.messages.ended).take() else { return 0 };
         let mut left = ended[..filled].iter_mut();
-        let outcome = panics::to_the_end(|| {
-            let mut context = Context { outbox, state: self };
-            left.by_ref().for_each(|ended| ended.run(&mut context));
-        });
+        let mut context = Context { outbox: transport.outbox(), state };
+        let outcome = panics::to_the_end(|| left.by_ref().for_each(|ended| ended.run(&mut context)));
         if outcome.is_err() {
             ended.iter_mut().for_each(E::clear);
         }
-        row(&mut self.messages.ended).give_back(ended);
-        (filled, outcome)
+        state.keep_panic(outcome);
+        row(&mut state.messages.ended).give_back(ended);
+        filled
     }
 }
 
