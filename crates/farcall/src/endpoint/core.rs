@@ -74,7 +74,7 @@ impl Core {
         done
     }
 
-    /// Goes on with what a callback has panicked with, if one has.
+    /// Goes on with what was panicked with during a turn or outside of it, if anything was.
     #[inline]
     pub fn go_on_with_panic(&mut self) {
         if let Some(panic) = self.state.panic.take() {
@@ -136,12 +136,14 @@ impl Core {
         let outbox = self.transport.outbox();
         let kind = self.state.operations.kind_of(id);
         let mut turn = Turn { state: &mut self.state, sinks: Sinks::default() };
-        match kind {
+        let cancellation = match kind {
             None => Cancellation::Over,
             Some(Kind::Send) => turn.cancel_send(outbox, id),
             Some(Kind::Receive) => turn.cancel_receive(outbox, id),
             Some(Kind::Call) => turn.cancel_call(outbox, id),
-        }
+        };
+        self.go_on_with_panic();
+        cancellation
     }
 
     #[cold]

@@ -37,12 +37,12 @@ impl Sink for Turn<'_, '_> {
     ) {
         let peer = self.state.sessions.peer_of(session);
         if let Some(mut handler) = self.state.handler_slot(service).and_then(Option::take) {
-            handler.requests(outbox, self.state, peer, service, burst);
+            self.state.guard(|state| handler.requests(outbox, state, peer, service, burst));
             if let Some(slot) = self.state.handler_slot(service) {
                 *slot = Some(handler);
             }
         } else if let Some(requests) = &mut self.sinks.requests {
-            requests.requests(outbox, self.state, peer, service, burst);
+            self.state.guard(|state| requests.requests(outbox, state, peer, service, burst));
         }
         self.state.counters.requests.add(burst.taken() as u64);
     }
@@ -68,10 +68,10 @@ impl Sink for Turn<'_, '_> {
     fn responses(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut ResponseBurst<'_, '_>) {
         loop {
             let before = burst.taken();
-            let other = match &mut self.sinks.events {
-                Some(events) => events.answers(outbox, self.state, session, burst),
-                None => burst.take_while(|_, _| false),
-            };
+            let mut other = None;
+            if !self.tell(|events, state| other = events.answers(outbox, state, session, burst)) {
+                other = burst.take_while(|_, _| false);
+            }
             let events = burst.taken() - before - usize::from(other.is_some());
             self.state.counters.answered.add(events as u64);
             let Some((call, payload)) = other else { return };
@@ -121,7 +121,7 @@ impl Sink for Turn<'_, '_> {
             if ended > 0 {
                 self.run_callbacks(outbox, session, now);
             } else {
-                self.guard(|turn| turn.end_receive_of(outbox, session, &now[0]));
+                self.end_receive_of(outbox, session, &now[0]);
             }
         }
     }
@@ -162,13 +162,11 @@ impl Sink for Turn<'_, '_> {
                 Some(Kind::Send) | None => {}
             }
         }
-        let reason = reason.clone();
-        match &mut self.sinks.events {
-            Some(events) => {
-                let mut context = Context { outbox, state: self.state };
-                events(&mut context, Event::PeerDown { peer, reason });
-            }
-            None => self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason }),
+        let is_told = self.tell(|events, state| {
+            events(&mut Context { outbox, state }, Event::PeerDown { peer, reason: reason.clone() });
+        });
+        if !is_told {
+            self.state.stored_events.push_back(StoredEvent::PeerDown { peer, reason: reason.clone() });
         }
     }
 }
@@ -209,9 +207,10 @@ impl Turn<'_, '_> {
             let Some(requests) = &mut self.sinks.requests else {
                 return outbox.reply(id, Status::UnknownService, Outgoing::Slice(&[]));
             };
-            return requests(request, Reply::new(Context { outbox, state: self.state }, id));
+            self.state.guard(|state| requests(request, Reply::new(Context { outbox, state }, id)));
+            return;
         };
-        handler(request, Reply::new(Context { outbox, state: self.state }, id));
+        self.state.guard(|state| handler(request, Reply::new(Context { outbox, state }, id)));
         if let Some(slot) = self.state.handler_slot(service) {
             *slot = Some(handler);
         }

@@ -1,6 +1,7 @@
 //! What an endpoint knows besides its transport.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
 
@@ -32,7 +33,7 @@ pub struct State {
     pub stored_events: StoredEvents,
     /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
     pub reported: usize,
-    /// What a callback of this turn has panicked with.
+    /// What a handler, a callback or who takes events has panicked with in this turn.
     pub panic: Option<Box<dyn Any + Send>>,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
@@ -65,7 +66,14 @@ impl State {
         }
     }
 
-    /// Keeps what a callback has panicked with until the transport has done its work, the first of a turn; whether it did not.
+    /// Runs what is not ours in the middle of a turn; whether it did not panic.
+    #[inline(always)]
+    pub fn guard(&mut self, run: impl FnOnce(&mut Self)) -> bool {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(self)));
+        self.keep_panic(outcome)
+    }
+
+    /// Keeps what somebody has panicked with until the transport has done its work, the first of a turn; whether nobody did.
     #[inline]
     pub fn keep_panic(&mut self, outcome: thread::Result<()>) -> bool {
         outcome.map_err(|panic| self.panic.get_or_insert(panic)).is_ok()

@@ -1,7 +1,5 @@
 //! One turn of the poll loop: how operations end in it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use farcall_transport::trace::event;
 use farcall_transport::{CallId, Incoming, Outbox, SessionId, Status};
 
@@ -10,7 +8,7 @@ use super::event::{Event, StoredEvent};
 use super::messages::Cancellation;
 use super::operations::{Completion, Kind};
 use super::outcome::{CallError, Outcome, outcome_of};
-use super::sinks::Sinks;
+use super::sinks::{EventSink, Sinks};
 use super::state::State;
 
 /// One turn of the poll loop: the state, and whoever takes what happens meanwhile.
@@ -19,12 +17,16 @@ pub struct Turn<'a, 'e> {
     pub sinks: Sinks<'a, 'e>,
 }
 
-impl Turn<'_, '_> {
-    /// Runs what may panic in the middle of a turn; whether it did not.
-    #[inline]
-    pub fn guard(&mut self, run: impl FnOnce(&mut Self)) -> bool {
-        let outcome = catch_unwind(AssertUnwindSafe(|| run(self)));
-        self.state.keep_panic(outcome)
+impl<'e> Turn<'_, 'e> {
+    /// Gives something to who takes events; false when nobody does. Who panics is not asked again in this turn: what else happens in it
+    /// is kept.
+    #[inline(always)]
+    pub fn tell(&mut self, give: impl FnOnce(&mut (dyn EventSink + 'e), &mut State)) -> bool {
+        let Some(events) = &mut self.sinks.events else { return false };
+        if !self.state.guard(|state| give(*events, state)) {
+            self.sinks.events = None;
+        }
+        true
     }
 
     /// Completes an operation that has ended.
@@ -39,7 +41,7 @@ impl Turn<'_, '_> {
         match how {
             Completion::Event(token) => self.report(outbox, token, outcome),
             Completion::Callback(callback) => {
-                callback.run(&mut Context { outbox, state: self.state }, outcome)
+                self.state.guard(|state| callback.run(&mut Context { outbox, state }, outcome));
             }
             Completion::Nobody => {}
             Completion::Sent(_) | Completion::Received(_) => unreachable!("a call has a call's callback"),
@@ -55,8 +57,10 @@ impl Turn<'_, '_> {
 
     #[inline]
     pub fn report(&mut self, outbox: &mut dyn Outbox, token: u64, outcome: &Outcome<'_>) {
-        if let Some(events) = &mut self.sinks.events {
-            return events(&mut Context { outbox, state: self.state }, Event::Completed { token, outcome });
+        if self.tell(|events, state| {
+            events(&mut Context { outbox, state }, Event::Completed { token, outcome });
+        }) {
+            return;
         }
         let outcome = self.state.keep_outcome(outcome);
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });

@@ -35,6 +35,26 @@ impl<'a> Series<'a> {
     }
 }
 
+/// A copy of a series, which a loop can keep in registers. What it has taken out of it is taken when the loop ends, be that with a panic.
+struct Lent<'s, 'a> {
+    series: Series<'a>,
+    from: &'s mut Series<'a>,
+}
+
+impl<'s, 'a> Lent<'s, 'a> {
+    #[inline(always)]
+    fn new(from: &'s mut Series<'a>) -> Self {
+        Self { series: *from, from }
+    }
+}
+
+impl Drop for Lent<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.from = self.series;
+    }
+}
+
 impl<'a> RequestBurst<'a> {
     /// Those of these entries that are requests for a service, of at most so many bytes each.
     #[inline(always)]
@@ -48,13 +68,11 @@ impl<'a> RequestBurst<'a> {
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]
     pub fn for_each(&mut self, mut serve: impl FnMut(RequestId, &'a [u8])) {
-        // A copy, which the loop can keep in registers.
-        let mut series = self.series;
-        while let Some((call, payload, rest)) = series.peek() {
-            series.entries.advance(rest);
+        let mut lent = Lent::new(&mut self.series);
+        while let Some((call, payload, rest)) = lent.series.peek() {
+            lent.series.entries.advance(rest);
             serve(RequestId { session: self.session, token: u64::from(call) }, payload);
         }
-        self.series = series;
     }
 
     /// How many requests were taken.
@@ -86,20 +104,16 @@ impl<'a, 'u> ResponseBurst<'a, 'u> {
         &mut self,
         mut end: impl FnMut(CallId, &'a [u8]) -> bool,
     ) -> Option<(CallId, &'a [u8])> {
-        // Copies, which the loop can keep in registers.
-        let (mut series, unanswered) = (self.series, self.unanswered);
-        let mut not_ended = None;
-        while let Some((call, payload, rest)) = series.peek()
+        let (mut lent, unanswered) = (Lent::new(&mut self.series), self.unanswered);
+        while let Some((call, payload, rest)) = lent.series.peek()
             && unanswered.take_one()
         {
-            series.entries.advance(rest);
+            lent.series.entries.advance(rest);
             if !end(CallId(call), payload) {
-                not_ended = Some((CallId(call), payload));
-                break;
+                return Some((CallId(call), payload));
             }
         }
-        self.series = series;
-        not_ended
+        None
     }
 
     /// How many answers were taken.

@@ -27,16 +27,19 @@ impl Turn<'_, '_> {
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
         if let Some(mut place) = self.state.operations.end_receive_callback(id, envelope.bytes) {
             let outcome = &Ok(Received { peer, tag, payload });
-            if !self.guard(|turn| place.run(&mut Context { outbox, state: turn.state }, outcome)) {
+            if !self.state.guard(|state| place.run(&mut Context { outbox, state }, outcome)) {
                 place.clear();
             }
             return self.state.operations.give_back(place);
         }
-        if let Some(events) = &mut self.sinks.events
+        if self.sinks.events.is_some()
             && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
         {
             let outcome = &Ok(Received { peer, tag, payload });
-            return events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
+            self.tell(|events, state| {
+                events(&mut Context { outbox, state }, Event::Received { token, outcome });
+            });
+            return;
         }
         if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
             return;
@@ -46,7 +49,7 @@ impl Turn<'_, '_> {
         {
             return;
         }
-        self.guard(|turn| turn.end_receive_slowly(outbox, id, peer, envelope, payload));
+        self.end_receive_slowly(outbox, id, peer, envelope, payload);
     }
 
     fn end_receive_slowly(
@@ -76,17 +79,17 @@ impl Turn<'_, '_> {
     ) {
         match how {
             Completion::Received(callback) => {
-                callback.run(&mut Context { outbox, state: self.state }, outcome)
+                self.state.guard(|state| callback.run(&mut Context { outbox, state }, outcome));
             }
-            Completion::Event(token) => match &mut self.sinks.events {
-                Some(events) => {
-                    events(&mut Context { outbox, state: self.state }, Event::Received { token, outcome });
-                }
-                None => {
+            Completion::Event(token) => {
+                let is_told = self.tell(|events, state| {
+                    events(&mut Context { outbox, state }, Event::Received { token, outcome });
+                });
+                if !is_told {
                     let outcome = keep_outcome(self.state, outcome);
                     self.state.stored_events.push_back(StoredEvent::Received { token, outcome });
                 }
-            },
+            }
             Completion::Future(waker) => {
                 let result = keep_outcome(self.state, outcome);
                 self.state.operations.leave_received(id, result);
@@ -109,7 +112,7 @@ impl Turn<'_, '_> {
         // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.messages.handler.take() else { return };
         let received = Received { peer, tag: envelope.tag, payload };
-        handler(&mut Context { outbox, state: self.state }, received);
+        self.state.guard(|state| handler(&mut Context { outbox, state }, received));
         self.state.messages.handler.get_or_insert(handler);
     }
 
@@ -123,7 +126,7 @@ impl Turn<'_, '_> {
     ) {
         let peer = self.state.sessions.peer_of(session);
         let Some(mut handler) = self.state.messages.handler.take() else { return };
-        handler.messages(outbox, self.state, peer, burst);
+        self.state.guard(|state| handler.messages(outbox, state, peer, burst));
         self.state.counters.received.add(burst.taken() as u64);
         self.state.messages.handler.get_or_insert(handler);
     }
@@ -146,13 +149,19 @@ impl Turn<'_, '_> {
     fn complete_send(&mut self, outbox: &mut dyn Outbox, id: CallId, outcome: Result<(), SendError>) {
         let Some((_, how)) = self.state.operations.cancel(id) else { return };
         match how {
-            Completion::Sent(callback) => callback.run(&mut Context { outbox, state: self.state }, outcome),
-            Completion::Event(token) => match &mut self.sinks.events {
-                Some(events) => {
-                    events(&mut Context { outbox, state: self.state }, Event::Sent { token, outcome });
+            Completion::Sent(callback) => {
+                self.state.guard(|state| callback.run(&mut Context { outbox, state }, outcome));
+            }
+            Completion::Event(token) => {
+                let mut outcome = Some(outcome);
+                self.tell(|events, state| {
+                    let outcome = outcome.take().expect("it is given once");
+                    events(&mut Context { outbox, state }, Event::Sent { token, outcome });
+                });
+                if let Some(outcome) = outcome {
+                    self.state.stored_events.push_back(StoredEvent::Sent { token, outcome });
                 }
-                None => self.state.stored_events.push_back(StoredEvent::Sent { token, outcome }),
-            },
+            }
             Completion::Future(waker) => {
                 self.state.operations.leave_sent(id, outcome);
                 if let Some(waker) = waker {
