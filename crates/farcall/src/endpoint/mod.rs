@@ -19,7 +19,6 @@ mod label;
 mod messages;
 mod operations;
 mod outcome;
-mod panics;
 mod peers;
 mod poll;
 mod reports;

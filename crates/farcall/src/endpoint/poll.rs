@@ -17,7 +17,8 @@ impl Endpoint {
     /// Never blocks. Returns the number of packets, records and events dealt with.
     ///
     /// # Panics
-    /// With what a handler, a callback or `on_event` panics with. Behind the callback of a receive, the others of the turn run first.
+    /// With the first that a handler, a callback or `on_event` panics with, when the turn is done: what is behind it is handed on
+    /// before, but for further events, which are kept for the next poll. The endpoint goes on.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         self.poll_with(&mut on_event, None)
     }

@@ -12,7 +12,6 @@ use super::event::{Event, StoredEvent};
 use super::messages::{Received, SendError};
 use super::operations::Kind;
 use super::outcome::{CallError, outcome_of};
-use super::panics;
 use super::request::{Reply, Request};
 use super::state::State;
 use super::turn::Turn;
@@ -184,18 +183,17 @@ impl Turn<'_, '_> {
         let peer = self.state.sessions.peer_of(session);
         let mut ready = self.state.operations.take_ready();
         let mut left = ready.iter_mut().zip(messages);
-        let outcome = panics::to_the_end(|| {
-            let mut context = Context { outbox, state: self.state };
+        let went_well = self.state.guard_to_the_end(|state| {
+            let mut context = Context { outbox, state };
             for (place, message) in &mut left {
                 let (tag, payload) = (message.tag, message.payload());
                 place.run(&mut context, &Ok(Received { peer, tag, payload }));
             }
         });
-        if outcome.is_err() {
+        if !went_well {
             ready.iter_mut().for_each(|place| place.clear());
         }
         self.state.operations.give_ready_back(ready);
-        self.state.keep_panic(outcome);
     }
 
     #[inline(always)]

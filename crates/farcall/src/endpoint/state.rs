@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread;
 
 use farcall_protocol::Instant;
 use farcall_transport::trace::CallTracer;
@@ -66,17 +65,22 @@ impl State {
         }
     }
 
-    /// Runs what is not ours in the middle of a turn; whether it did not panic.
+    /// Runs what is not ours; whether it did not panic. The first panic of a turn is kept until the transport has done its work.
     #[inline(always)]
     pub fn guard(&mut self, run: impl FnOnce(&mut Self)) -> bool {
         let outcome = catch_unwind(AssertUnwindSafe(|| run(self)));
-        self.keep_panic(outcome)
+        outcome.map_err(|panic| self.panic.get_or_insert(panic)).is_ok()
     }
 
-    /// Keeps what somebody has panicked with until the transport has done its work, the first of a turn; whether nobody did.
-    #[inline]
-    pub fn keep_panic(&mut self, outcome: thread::Result<()>) -> bool {
-        outcome.map_err(|panic| self.panic.get_or_insert(panic)).is_ok()
+    /// As [`State::guard`], until `run` comes to its end: it must get further each time. For callbacks whose operations have ended
+    /// already: no other way leads to those behind one that panics.
+    #[inline(always)]
+    pub fn guard_to_the_end(&mut self, mut run: impl FnMut(&mut Self)) -> bool {
+        let mut went_well = true;
+        while !self.guard(&mut run) {
+            went_well = false;
+        }
+        went_well
     }
 
     /// Shows how many calls there were: the slab counts them anyway, and a counter for each would be felt.

@@ -14,7 +14,6 @@ use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
 use crate::endpoint::label::Label;
 use crate::endpoint::operations::NO_SESSION;
-use crate::endpoint::panics;
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
@@ -103,12 +102,14 @@ impl Core {
         let Self { transport, state, .. } = self;
         let Some(Taken { places: mut ended, filled }) = row(&mut state.messages.ended).take() else { return 0 };
         let mut left = ended[..filled].iter_mut();
-        let mut context = Context { outbox: transport.outbox(), state };
-        let outcome = panics::to_the_end(|| left.by_ref().for_each(|ended| ended.run(&mut context)));
-        if outcome.is_err() {
+        let outbox = transport.outbox();
+        let went_well = state.guard_to_the_end(|state| {
+            let mut context = Context { outbox, state };
+            left.by_ref().for_each(|ended| ended.run(&mut context));
+        });
+        if !went_well {
             ended.iter_mut().for_each(E::clear);
         }
-        state.keep_panic(outcome);
         row(&mut state.messages.ended).give_back(ended);
         filled
     }
