@@ -58,10 +58,9 @@ pub struct MessageRate {
 pub enum Mode {
     /// Each slot has a future; those that are complete are posted again, round after round.
     Futures,
-    /// All slots are posted with callbacks; when all are complete, all are posted again.
+    /// All slots are posted with callbacks; when all are complete, all are posted again. What has ended at once is reaped.
     Callbacks,
-    /// Slots are posted with callbacks as they become free. Polls come where those of `Futures` do; in between what has ended is
-    /// reaped.
+    /// Slots are posted with callbacks as they become free, which run at once if they can. Polls come where those of `Futures` do.
     CallbacksAvailable,
     /// As `CallbacksAvailable`, and receives are posted again by their own callbacks.
     CallbacksResubmit,

@@ -120,7 +120,7 @@ fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
     state.poll_until_all(endpoint, limit)
 }
 
-/// With `in_rounds`, a slot waits until all are free.
+/// With `in_rounds`, a slot waits until all are free, and callbacks of what is there already are reaped; else they run at once.
 #[inline(never)]
 fn callbacks(
     endpoint: &Endpoint,
@@ -133,6 +133,7 @@ fn callbacks(
     let mut begun = vec![0_u64; share.slots];
     let (mut begun_total, mut is_ready) = (0, false);
     while state.received() < share.messages {
+        let mut done = 0;
         if !in_rounds || state.received() == begun_total {
             for (slot, (begun, number)) in begun.iter_mut().zip(&state.numbers).enumerate() {
                 let is_free = number.load(Ordering::Relaxed) == *begun;
@@ -141,9 +142,13 @@ fn callbacks(
                 }
                 *begun += 1;
                 begun_total += 1;
-                endpoint
-                    .receive(peer, tag_of(slot))
-                    .then(move |_, outcome| _ = state.take(number, outcome))?;
+                let receive = endpoint.receive(peer, tag_of(slot));
+                let take = move |_: &mut Context<'_>, outcome: &ReceiveOutcome<'_>| _ = state.take(number, outcome);
+                if in_rounds {
+                    receive.then(take)?;
+                } else if receive.now_or_then(take)?.is_none() {
+                    done += 1;
+                }
             }
         }
         if !is_ready {
@@ -151,7 +156,9 @@ fn callbacks(
             say_ready(endpoint, peer)?;
         }
         // What lies there needs no work of the library.
-        let done = endpoint.reap(|_, _| {});
+        if in_rounds {
+            done = endpoint.reap(|_, _| {});
+        }
         state.look(if done == 0 { endpoint.poll(|_, _| {}) } else { done }, limit)?;
     }
     Ok(())

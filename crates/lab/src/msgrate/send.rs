@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use farcall::{Endpoint, Event, Outgoing, Peer, Sending};
+use farcall::{Context, Endpoint, Event, Outgoing, Peer, SendError, Sending};
 
 use super::work::Limit;
 use super::{LoopError, Mode, Share, tag_of, write_number};
@@ -130,7 +130,8 @@ fn events(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) 
     Ok(())
 }
 
-/// With `in_rounds`, a slot waits until all are free. With `dynamic`, each message has memory of its own.
+/// With `in_rounds`, a slot waits until all are free, and callbacks of what has left are reaped; else they run at once. With `dynamic`,
+/// each message has memory of its own.
 fn callbacks(
     endpoint: &Endpoint,
     peer: Peer,
@@ -155,21 +156,23 @@ fn callbacks(
             is_free.store(0, Ordering::Relaxed);
             begun += 1;
             let payload = if dynamic { lent(endpoint, payload)? } else { Outgoing::Slice(payload) };
-            let under_way = endpoint.send(peer, tag_of(slot), payload).then(move |_, outcome| {
+            let send = endpoint.send(peer, tag_of(slot), payload);
+            let end = move |_: &mut Context<'_>, outcome: Result<(), SendError>| {
                 // A failure leaves the slot taken, and the run ends by its limit.
                 if outcome.is_ok() {
                     is_free.store(1, Ordering::Relaxed);
                     // No other thread writes here.
                     completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
-            })?;
+            };
+            let under_way = if in_rounds { send.then(end) } else { send.now_or_then(end) }?;
             // As in plain loops, the library works when there is something that it has not taken yet.
             if under_way.is_some() {
                 limit.look(endpoint.poll(|_, _| {}))?;
                 left_at_poll = slots.left;
             }
         }
-        let mut done = endpoint.reap(|_, _| {});
+        let mut done = if in_rounds { endpoint.reap(|_, _| {}) } else { 1 };
         // As with futures: where something is under way, and now and then.
         if completed.load(Ordering::Relaxed) < begun || left_at_poll - slots.left >= MESSAGES_PER_POLL {
             done += endpoint.poll(|_, _| {});

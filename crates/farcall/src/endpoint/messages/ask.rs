@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Short, Source, Tag};
+use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
 
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, ReceiveError};
@@ -70,19 +70,19 @@ impl Core {
         has_message
     }
 
-    /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way. Only short messages are
-    /// taken: others are for callbacks to be read where they lie.
+    /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way. It runs later.
     #[inline(always)]
     pub fn ask_with_callback(
         &mut self,
-        Exact { from, tag, room }: Exact,
+        exact: Exact,
         callback: impl FnOnce() -> ReceiveCallback,
     ) -> Result<CallId, ReceiveCallback> {
         let Some(id) = self.state.operations.vacant_id() else { return Err(callback()) };
-        let room_for_short = (room as usize).min(Short::BYTES_MAX);
-        if self.transport.receive_at_once(MessageId(id.0), from, tag, room_for_short) {
-            self.state.operations.add_receive_at_once(from.session, room, callback);
-        } else if self.take_left_for_callback(from.source, tag, room_for_short) {
+        if self.posts_at_once(id, exact) {
+            self.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
+        } else if self.take_short(exact, |state, label, message| {
+            state.messages.ended.next_received().put(label, message);
+        }) {
             self.state.operations.pass_receive();
             self.state.messages.ended.received(callback);
         } else {
@@ -91,14 +91,20 @@ impl Core {
         Ok(id)
     }
 
-    /// Takes the message that was left for a receive whose callback follows; false when there is none.
+    /// Asks the transport for a receive that is about to be added, unless a message that [`Core::take_short`] takes was left for it.
+    #[inline(always)]
+    pub fn posts_at_once(&mut self, id: CallId, exact: Exact) -> bool {
+        self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, exact.room_for_short())
+    }
+
+    /// Takes the message that was left for a receive with a callback, if it is short: others are for callbacks to be read where they
+    /// lie. False when there is none.
     #[inline(never)]
-    fn take_left_for_callback(&mut self, from: Source, tag: Tag, bytes_max: usize) -> bool {
+    pub fn take_short(&mut self, exact: Exact, mut put: impl FnMut(&mut State, Label, &[u8])) -> bool {
         let Self { transport, state, .. } = self;
-        transport.take_left(from, tag, bytes_max, &mut |session, message| {
-            let ended = state.messages.ended.next_received();
-            ended.short = Short::new(message).expect("no more bytes were asked for");
-            ended.label = Label::new(state.sessions.peer_of(session), tag);
+        transport.take_left(exact.from.source, exact.tag, exact.room_for_short(), &mut |session, message| {
+            let peer = state.sessions.peer_of(session);
+            put(state, Label::new(peer, exact.tag), message);
             state.counters.received.increment();
         })
     }

@@ -7,7 +7,7 @@ use core::mem::{ManuallyDrop, take};
 
 use farcall_transport::{Incoming, Short, Tag};
 
-use super::outcome::{KeptMessage, ReceiveError, Received};
+use super::outcome::{KeptMessage, ReceiveError, ReceiveOutcome, Received};
 use super::row::{Row, Taken};
 use crate::endpoint::callback::{ReceiveCallback, ReceivePlace, SendCallback, SendPlace};
 use crate::endpoint::context::{Context, Operation};
@@ -28,23 +28,39 @@ pub struct EndedAtOnce {
 }
 
 /// A receive that ended when it began.
+#[derive(Default)]
 pub struct EndedReceive {
     callback: ReceivePlace,
     /// How it ended, unless with a short message.
     otherwise: Option<Result<KeptMessage, ReceiveError>>,
-    pub label: Label,
-    pub short: Short,
+    message: ShortReceived,
 }
 
-impl Default for EndedReceive {
+/// A short message that a receive was given when it began.
+pub struct ShortReceived {
+    label: Label,
+    short: Short,
+}
+
+impl Default for ShortReceived {
     fn default() -> Self {
         let nobody = Peer { session: NO_SESSION, rank: 0, endpoint: 0 };
-        Self {
-            callback: ReceivePlace::default(),
-            otherwise: None,
-            label: Label::new(nobody, Tag(0)),
-            short: Short::default(),
-        }
+        Self { label: Label::new(nobody, Tag(0)), short: Short::default() }
+    }
+}
+
+impl ShortReceived {
+    #[inline(always)]
+    pub fn put(&mut self, label: Label, message: &[u8]) {
+        self.short = Short::new(message).expect("it is short");
+        self.label = label;
+    }
+
+    /// Gives `callback` the message.
+    #[inline(always)]
+    pub fn give(&self, callback: impl FnOnce(&ReceiveOutcome<'_>)) {
+        let payload = ManuallyDrop::new(Incoming::Borrowed(&self.short));
+        callback(&Ok(Received { peer: self.label.peer(), tag: self.label.tag(), payload: &payload }));
     }
 }
 
@@ -56,8 +72,8 @@ impl EndedAtOnce {
 
     /// The place of the next receive that ends when it begins, for a short message; [`EndedAtOnce::received`] follows.
     #[inline(always)]
-    pub fn next_received(&mut self) -> &mut EndedReceive {
-        self.received.vacant()
+    pub fn next_received(&mut self) -> &mut ShortReceived {
+        &mut self.received.vacant().message
     }
 
     /// A receive has ended when it began, with the message that is in its place.
@@ -141,9 +157,8 @@ impl Ended for EndedReceive {
         if self.otherwise.is_some() {
             return self.run_slowly(context);
         }
-        let payload = ManuallyDrop::new(Incoming::Borrowed(&self.short));
-        let received = Received { peer: self.label.peer(), tag: self.label.tag(), payload: &payload };
-        self.callback.run(context, &Ok(received));
+        let Self { callback, message, .. } = self;
+        message.give(|outcome| callback.run(context, outcome));
     }
 
     fn clear(&mut self) {
@@ -154,13 +169,19 @@ impl Ended for EndedReceive {
 impl EndedReceive {
     #[inline(never)]
     fn run_slowly(&mut self, context: &mut Context<'_>) {
-        match take(&mut self.otherwise) {
-            Some(Ok(message)) => {
-                let payload = message.payload.as_incoming();
-                self.callback.run(context, &Ok(message.received(&payload)));
-            }
-            Some(Err(error)) => self.callback.run(context, &Err(error)),
-            None => {}
+        if let Some(outcome) = take(&mut self.otherwise) {
+            give(outcome, |outcome| self.callback.run(context, outcome));
         }
+    }
+}
+
+/// Gives `callback` what a receive came to when it began.
+pub fn give(outcome: Result<KeptMessage, ReceiveError>, callback: impl FnOnce(&ReceiveOutcome<'_>)) {
+    match outcome {
+        Ok(message) => {
+            let payload = message.payload.as_incoming();
+            callback(&Ok(message.received(&payload)));
+        }
+        Err(error) => callback(&Err(error)),
     }
 }

@@ -6,7 +6,8 @@ use core::time::Duration;
 use farcall_transport::CallId;
 
 use super::ask::begin;
-use super::outcome::{Message, ReceiveError, ReceiveOutcome};
+use super::ended::{ShortReceived, give};
+use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
 use super::receiving::{Receiving, ReceivingOrRefused};
 use super::wanted::Wanted;
 use crate::endpoint::Endpoint;
@@ -16,8 +17,8 @@ use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::Operations;
 use crate::endpoint::unfetched::Unfetched;
 
-/// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `post` or `.await`.
-#[must_use = "a message is asked for by `wait`, `start`, `then`, `post` or `.await`"]
+/// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `now_or_then`, `post` or `.await`.
+#[must_use = "a message is asked for by `wait`, `start`, `then`, `now_or_then`, `post` or `.await`"]
 pub struct ReceiveMessage<'e> {
     pub(in crate::endpoint) endpoint: &'e Endpoint,
     pub(in crate::endpoint) wanted: Wanted,
@@ -99,6 +100,37 @@ impl<'e> ReceiveMessage<'e> {
         then(&mut context, &wanted.again(), callback)
     }
 
+    /// As [`ReceiveMessage::then`], but if the message is there already, `callback` gets it before this returns, and there is no
+    /// operation.
+    ///
+    /// For who asks for one message after the other: nothing is kept, and nothing is to be reaped. But `callback` must not need what
+    /// its caller holds, such as a lock, and it runs before those of receives that ended earlier and have yet to be reaped.
+    #[inline(always)]
+    pub fn now_or_then(
+        self,
+        callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
+    ) -> Result<Option<Operation>, ReceiveError> {
+        let Self { endpoint, wanted } = self;
+        let core = &mut *endpoint.core();
+        if let Some(exact) = wanted.exact()
+            && let Some(id) = core.state.operations.vacant_id()
+        {
+            if core.posts_at_once(id, exact) {
+                let callback = || ReceiveCallback::new(callback);
+                core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
+                return Ok(Some(Operation(id)));
+            }
+            let mut left = ShortReceived::default();
+            if core.take_short(exact, |_, label, message| left.put(label, message)) {
+                let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
+                left.give(|outcome| callback(&mut context, outcome));
+                return Ok(None);
+            }
+        }
+        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
+        now_or_then(&mut context, &wanted.again(), ReceiveCallback::new(callback))
+    }
+
     /// Asks for the message; it becomes an event with this token, in a later poll or [`Endpoint::reap`].
     #[inline]
     pub fn post(self, token: u64) -> Result<Operation, ReceiveError> {
@@ -167,15 +199,35 @@ fn then(
     wanted: &Wanted,
     callback: ReceiveCallback,
 ) -> Result<Operation, ReceiveError> {
-    let (id, message) =
-        begin(context.outbox, context.state, wanted, |operations, session, timeout, bytes_max| {
-            operations.add_receive_callback(session, timeout, bytes_max, callback)
-        })?;
-    if let Some(message) = message {
+    let (id, outcome) = begin_with(context, wanted, callback)?;
+    if let Some(outcome) = outcome {
         let callback = context.state.operations.take_callback_back(id);
-        context.state.messages.ended.push_received(message, callback);
+        context.state.messages.ended.push_received(outcome, callback);
     }
     Ok(Operation(id))
+}
+
+fn now_or_then(
+    context: &mut Context<'_>,
+    wanted: &Wanted,
+    callback: ReceiveCallback,
+) -> Result<Option<Operation>, ReceiveError> {
+    let (id, outcome) = begin_with(context, wanted, callback)?;
+    let Some(outcome) = outcome else { return Ok(Some(Operation(id))) };
+    let callback = context.state.operations.take_callback_back(id);
+    give(outcome, |outcome| callback.run(context, outcome));
+    Ok(None)
+}
+
+/// Asks for a message; gives what came of it if it has ended at once.
+fn begin_with(
+    context: &mut Context<'_>,
+    wanted: &Wanted,
+    callback: ReceiveCallback,
+) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
+    begin(context.outbox, context.state, wanted, |operations, session, timeout, bytes_max| {
+        operations.add_receive_callback(session, timeout, bytes_max, callback)
+    })
 }
 
 #[inline]

@@ -14,12 +14,12 @@ use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::operations::Completion;
 use crate::endpoint::unfetched::Unfetched;
 
-/// A message that is about to be sent. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.
+/// A message that is about to be sent. Nothing is sent before one of `wait`, `start`, `then`, `now_or_then`, `post` or `.await`.
 ///
 /// A send is complete when its memory is free again and the message cannot be taken back: a slice was copied, a loan was
 /// handed over, a shared payload is let go of. That the peer has received the message is not said by it. The message
 /// leaves with the endpoint's next poll at the latest.
-#[must_use = "a message is sent by `wait`, `start`, `then`, `post` or `.await`"]
+#[must_use = "a message is sent by `wait`, `start`, `then`, `now_or_then`, `post` or `.await`"]
 pub struct SendMessage<'e, 'p> {
     pub(in crate::endpoint) endpoint: &'e Endpoint,
     pub(in crate::endpoint) to: Destinations<'p>,
@@ -86,6 +86,30 @@ impl<'e> SendMessage<'e, '_> {
         };
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
         then_slowly(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
+    }
+
+    /// As [`SendMessage::then`], but if the message leaves at once, `callback` runs before this returns.
+    ///
+    /// Nothing is kept then, and nothing is to be reaped. But `callback` must not need what its caller holds, such as a lock, and it
+    /// runs before those of sends that ended earlier and have yet to be reaped.
+    #[inline(always)]
+    pub fn now_or_then(
+        self,
+        callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
+    ) -> Result<Option<Operation>, SendError> {
+        let Self { endpoint, to, tag, payload, timeout } = self;
+        let core = &mut *endpoint.core();
+        let payload = at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes));
+        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
+        match payload {
+            None => {
+                callback(&mut context, Ok(()));
+                Ok(None)
+            }
+            Some(payload) => {
+                now_or_then(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
+            }
+        }
     }
 
     /// Sends the message; its end is an event with this token, in a later poll or [`Endpoint::reap`]. There is an operation if it
@@ -165,6 +189,25 @@ fn then_slowly(
 ) -> Result<Option<Operation>, SendError> {
     match begin_slowly(context.outbox, context.state, to, tag, payload)? {
         Begun::Done => Ok(context.state.ended_at_once(|| callback)),
+        Begun::Pending(parts) => {
+            Ok(Some(Operation(parts.follow(context.state, timeout, Completion::Sent(callback)))))
+        }
+    }
+}
+
+fn now_or_then(
+    context: &mut Context<'_>,
+    to: Destinations<'_>,
+    tag: Tag,
+    payload: Outgoing<'_>,
+    timeout: Option<Duration>,
+    callback: SendCallback,
+) -> Result<Option<Operation>, SendError> {
+    match begin_slowly(context.outbox, context.state, to, tag, payload)? {
+        Begun::Done => {
+            callback.run(context, Ok(()));
+            Ok(None)
+        }
         Begun::Pending(parts) => {
             Ok(Some(Operation(parts.follow(context.state, timeout, Completion::Sent(callback)))))
         }

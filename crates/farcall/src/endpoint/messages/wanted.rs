@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::{Origin, Source, Tag};
+use farcall_transport::{Origin, Short, Source, Tag};
 
 use crate::endpoint::sessions::Peer;
 
@@ -63,6 +63,14 @@ pub struct Exact {
     pub tag: Tag,
     /// The most bytes.
     pub room: u32,
+}
+
+impl Exact {
+    /// The most bytes of a message that is taken if it is short.
+    #[inline(always)]
+    pub fn room_for_short(&self) -> usize {
+        (self.room as usize).min(Short::BYTES_MAX)
+    }
 }
 
 impl Wanted {

@@ -46,11 +46,10 @@ impl Operations {
         self.receive_callbacks[usize::from(index)].put(callback);
     }
 
-    /// A receive ended when it began, which needs no slot: it had the [`Operations::vacant_id`], and no other has it again.
+    /// A receive ended when it began, which needs no slot and was never under way: it had the [`Operations::vacant_id`], and no other
+    /// has it again.
     #[inline(always)]
     pub fn pass_receive(&mut self) {
-        self.added[Kind::Receive as usize] += 1;
-        self.note_ends(Kind::Receive, 1);
         self.slots[self.first_vacant as usize].renew();
     }
 
