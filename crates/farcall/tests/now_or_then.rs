@@ -13,9 +13,12 @@ use farcall::{AnySource, AnyTag, ReceiveError, Received, Tag, TransportKind};
 const SOME: Tag = Tag(1);
 const OTHER: Tag = Tag(2);
 
+/// What a callback got.
+type Got = Result<Vec<u8>, ReceiveError>;
+
 /// What callbacks got.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Result<Vec<u8>, ReceiveError>>>>);
+struct Log(Arc<Mutex<Vec<Got>>>);
 
 impl Log {
     fn note(&self, outcome: &Result<Received<'_>, ReceiveError>) {
@@ -23,7 +26,7 @@ impl Log {
         self.0.lock().expect("no panic with it locked").push(owned);
     }
 
-    fn take(&self) -> Vec<Result<Vec<u8>, ReceiveError>> {
+    fn take(&self) -> Vec<Got> {
         core::mem::take(&mut *self.0.lock().expect("no panic with it locked"))
     }
 
@@ -96,10 +99,14 @@ fn what_was_kept_is_given_at_once() {
         let log = Log::default();
         let note = || {
             let noted = log.clone();
-            move |_: &mut farcall::Context<'_>, outcome: &Result<Received<'_>, ReceiveError>| noted.note(outcome)
+            move |_: &mut farcall::Context<'_>, outcome: &Result<Received<'_>, ReceiveError>| {
+                noted.note(outcome)
+            }
         };
         let exact = || stream.receiver.receive(stream.from, SOME);
-        for receive in [exact(), stream.receiver.receive(AnySource, SOME), stream.receiver.receive(AnySource, AnyTag)] {
+        for receive in
+            [exact(), stream.receiver.receive(AnySource, SOME), stream.receiver.receive(AnySource, AnyTag)]
+        {
             assert_eq!(receive.now_or_then(note()).expect("room"), None, "it is there");
         }
         assert_eq!(exact().at_most(1).now_or_then(note()).expect("room"), None, "it is there");
@@ -151,7 +158,8 @@ fn what_such_a_callback_panics_with_goes_on_at_once_and_what_it_begins_waits() {
         let later = stream.receiver.receive(stream.from, OTHER).start().expect("room");
         stream.receive(later).expect("a message");
         let receive = || stream.receiver.receive(stream.from, SOME);
-        catch_unwind(AssertUnwindSafe(|| receive().now_or_then(|_, _| panic!("as it must")))).expect_err("it panics");
+        catch_unwind(AssertUnwindSafe(|| receive().now_or_then(|_, _| panic!("as it must"))))
+            .expect_err("it panics");
 
         let (log, from) = (Log::default(), stream.from);
         let (noted, noted_later) = (log.clone(), log.clone());
@@ -179,7 +187,8 @@ fn of_a_peer_that_is_gone_it_is_told_at_once() {
         loop {
             assert!(begun.elapsed() < LONG, "nobody says that it has left");
             let noted = log.clone();
-            let asked = sender.receive(to, SOME).now_or_then(move |_, outcome| noted.note(outcome)).expect("room");
+            let asked =
+                sender.receive(to, SOME).now_or_then(move |_, outcome| noted.note(outcome)).expect("room");
             if asked.is_none() {
                 break;
             }

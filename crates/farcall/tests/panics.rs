@@ -115,7 +115,8 @@ fn of_a_handler_of_requests() {
 fn of_who_serves_requests_in_a_poll() {
     for stream in streams() {
         let seen = Seen::default();
-        let turn = || _ = stream.receiver.poll_requests(|request, reply| serve(&seen, request, reply), |_, _| {});
+        let turn =
+            || _ = stream.receiver.poll_requests(|request, reply| serve(&seen, request, reply), |_, _| {});
         check_requests(&stream, NOBODY, &seen, turn);
     }
 }
@@ -244,7 +245,8 @@ fn of_callbacks_of_what_does_not_end_well() {
         let turn = || _ = stream.sender.poll(|_, _| {});
         check_panics(work(turn, || seen.count() == 2 * OPERATIONS as usize));
 
-        let cancelled = stream.sender.receive(stream.to, Tag(1)).then(|_, _| panic!("as it must")).expect("room");
+        let cancelled =
+            stream.sender.receive(stream.to, Tag(1)).then(|_, _| panic!("as it must")).expect("room");
         catch_unwind(AssertUnwindSafe(|| stream.sender.cancel(cancelled))).expect_err("it panics");
         assert_eq!((stream.sender.receives_under_way(), stream.sender.calls_under_way()), (0, 0));
 

@@ -143,7 +143,8 @@ fn callbacks(
                 *begun += 1;
                 begun_total += 1;
                 let receive = endpoint.receive(peer, tag_of(slot));
-                let take = move |_: &mut Context<'_>, outcome: &ReceiveOutcome<'_>| _ = state.take(number, outcome);
+                let take =
+                    move |_: &mut Context<'_>, outcome: &ReceiveOutcome<'_>| _ = state.take(number, outcome);
                 if in_rounds {
                     receive.then(take)?;
                 } else if receive.now_or_then(take)?.is_none() {

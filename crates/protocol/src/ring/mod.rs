@@ -19,7 +19,8 @@ pub use consumer::Consumer;
 pub use hello::{HELLO_BYTES, Hello, HelloError, VERSION};
 pub use producer::{Producer, Reservation};
 pub use wire::{
-    BatchHeader, CallSeries, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES, padded,
+    BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, HeaderSeries, PREFETCH_BYTES_MAX, WORD_BYTES,
+    padded,
 };
 
 /// Records start at multiples of this many bytes, and positions are counted in it on the wire.

@@ -172,14 +172,14 @@ proptest! {
         prop_assert_eq!(EntryHeader::tagged_message(word, ENTRY_LENGTH_MAX), tagged, "no other kind is a message, nor one that is too long for this way");
         let longer = usize::from(length).wrapping_sub(1).min(ENTRY_LENGTH_MAX);
         prop_assert!(length == 0 || EntryHeader::tagged_message(word, longer).is_none(), "nor is a longer one");
-        for (series, number) in [(CallSeries::requests(selector), 0), (CallSeries::responses(selector), 1)] {
+        for (series, number) in [(HeaderSeries::requests(selector), 0), (HeaderSeries::responses(selector), 1)] {
             let read = (kind == number).then_some((call, usize::from(length)));
             prop_assert_eq!(series.read(word, ENTRY_LENGTH_MAX), read, "no other kind is of a series");
             prop_assert!(length == 0 || series.read(word, longer).is_none(), "nor is a longer one");
         }
         for other in [selector.wrapping_add(1), selector ^ 0x8000] {
-            prop_assert_eq!(CallSeries::requests(other).read(word, ENTRY_LENGTH_MAX), None, "nor has it another selector");
-            prop_assert_eq!(CallSeries::responses(other).read(word, ENTRY_LENGTH_MAX), None);
+            prop_assert_eq!(HeaderSeries::requests(other).read(word, ENTRY_LENGTH_MAX), None, "nor has it another selector");
+            prop_assert_eq!(HeaderSeries::responses(other).read(word, ENTRY_LENGTH_MAX), None);
         }
         let header = BatchHeader { released_lines: released, entries, wrap: false };
         prop_assert_eq!(BatchHeader::from_word(header.to_word()), Ok(header));

@@ -120,12 +120,12 @@ const KINDS: [EntryKind; 8] = [
 /// What the headers of all requests for one service have in common, or those of all responses with one status; or those of all
 /// tagged messages that are no longer than a call may be, which have no selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallSeries {
+pub struct HeaderSeries {
     /// The selector above kind and length, so that of any other series, and of a longer payload, what is left is out of bounds.
     first: u32,
 }
 
-impl CallSeries {
+impl HeaderSeries {
     /// Requests for a service, with their payloads.
     #[inline]
     pub const fn requests(service: u16) -> Self {
@@ -195,7 +195,7 @@ impl EntryHeader {
     /// most [`ENTRY_LENGTH_MAX`]).
     #[inline(always)]
     pub const fn tagged_message(word: u64, bytes_max: usize) -> Option<(u32, usize)> {
-        CallSeries::of(EntryKind::Message, 0).read(word, bytes_max)
+        HeaderSeries::of(EntryKind::Message, 0).read(word, bytes_max)
     }
 
     /// The header, if the word is that of a request or a response with its payload.

@@ -1,7 +1,7 @@
 //! Requests for one service, and answers, that came together.
 
 use farcall_driver::Words;
-use farcall_protocol::ring::{CallSeries, ENTRY_LENGTH_MAX};
+use farcall_protocol::ring::{ENTRY_LENGTH_MAX, HeaderSeries};
 
 use super::entries::Entries;
 use super::unanswered::Unanswered;
@@ -23,7 +23,7 @@ pub struct ResponseBurst<'a, 'u> {
 #[derive(Clone, Copy)]
 struct Series<'a> {
     entries: Entries<'a>,
-    headers: CallSeries,
+    headers: HeaderSeries,
     /// The most bytes of a payload.
     bytes_max: usize,
 }
@@ -59,7 +59,7 @@ impl<'a> RequestBurst<'a> {
     /// Those of these entries that are requests for a service, of at most so many bytes each.
     #[inline(always)]
     pub(crate) fn new(entries: Entries<'a>, bytes_max: usize, session: SessionId, service: Service) -> Self {
-        let headers = CallSeries::requests(service.0);
+        let headers = HeaderSeries::requests(service.0);
         Self { series: Series { entries, headers, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX) }, session }
     }
 
@@ -92,7 +92,7 @@ impl<'a, 'u> ResponseBurst<'a, 'u> {
     /// Those of these entries that are answers, of at most so many bytes each, to calls that are unanswered.
     #[inline(always)]
     pub(crate) fn new(entries: Entries<'a>, bytes_max: usize, unanswered: &'u Unanswered) -> Self {
-        let headers = CallSeries::responses(Status::Ok.to_wire());
+        let headers = HeaderSeries::responses(Status::Ok.to_wire());
         Self { series: Series { entries, headers, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX) }, unanswered }
     }
 

@@ -116,7 +116,9 @@ impl Core {
     #[inline(never)]
     fn run_row<E: Ended>(&mut self, row: impl Fn(&mut EndedAtOnce) -> &mut Row<E>) -> usize {
         let Self { transport, state, .. } = self;
-        let Some(Taken { places: mut ended, filled }) = row(&mut state.messages.ended).take() else { return 0 };
+        let Some(Taken { places: mut ended, filled }) = row(&mut state.messages.ended).take() else {
+            return 0;
+        };
         let mut left = ended[..filled].iter_mut();
         let outbox = transport.outbox();
         let went_well = state.guard_to_the_end(|state| {

@@ -99,7 +99,8 @@ impl<'e> SendMessage<'e, '_> {
     ) -> Result<Option<Operation>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        let payload = at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes));
+        let payload =
+            at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes));
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
         match payload {
             None => {

@@ -5,6 +5,7 @@
 //! overtake what is long, so packets are put back in order by their numbers before anything is matched.
 
 mod batch;
+mod expected;
 mod receiving;
 mod sending;
 
