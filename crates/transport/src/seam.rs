@@ -185,12 +185,18 @@ pub trait Sink {
     }
 
     /// As [`Sink::received`] of messages of one session that came together, in the order in which they came. All their receives
-    /// wait no longer when it begins.
-    fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
+    /// wait no longer when it begins. Whether the next are better brought in this way, and not by [`Sink::received_burst`] first.
+    fn received_together(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        messages: &[Matched<'_>],
+    ) -> bool {
         for message in messages {
             let (tag, bytes) = (message.tag, message.payload().as_slice().len());
             self.received(outbox, message.receive, Envelope { session, tag, bytes }, message.payload());
         }
+        false
     }
 
     /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after

@@ -111,18 +111,25 @@ impl Sink for Turn<'_, '_> {
     }
 
     #[inline]
-    fn received_together(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
-        let mut left = messages;
+    fn received_together(
+        &mut self,
+        outbox: &mut dyn Outbox,
+        session: SessionId,
+        messages: &[Matched<'_>],
+    ) -> bool {
+        let (mut left, mut are_for_callbacks) = (messages, false);
         while !left.is_empty() {
             let ended = self.state.operations.end_receive_callbacks(left);
             let (now, later) = left.split_at(ended.max(1));
             left = later;
-            if ended > 0 {
+            are_for_callbacks = ended > 0;
+            if are_for_callbacks {
                 self.run_callbacks(outbox, session, now);
             } else {
                 self.end_receive_of(outbox, session, &now[0]);
             }
         }
+        are_for_callbacks
     }
 
     #[inline]

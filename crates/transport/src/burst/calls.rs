@@ -3,7 +3,7 @@
 use farcall_driver::Words;
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, HeaderSeries};
 
-use super::entries::Entries;
+use super::entries::{Entries, Unread};
 use super::unanswered::Unanswered;
 use crate::{CallId, RequestId, Service, SessionId, Status};
 
@@ -28,30 +28,31 @@ struct Series<'a> {
     bytes_max: usize,
 }
 
-impl<'a> Series<'a> {
-    #[inline(always)]
-    fn peek(&self) -> Option<(u32, &'a [u8], Words<'a>)> {
-        self.entries.peek(|word| self.headers.read(word, self.bytes_max))
-    }
-}
-
-/// A copy of a series, which a loop can keep in registers. What it has taken out of it is taken when the loop ends, be that with a panic.
+/// What a loop can keep in registers. What it has taken is taken when it ends, be that with a panic.
 struct Lent<'s, 'a> {
-    series: Series<'a>,
-    from: &'s mut Series<'a>,
+    unread: Unread<'a>,
+    headers: HeaderSeries,
+    bytes_max: usize,
+    from: &'s mut Unread<'a>,
 }
 
 impl<'s, 'a> Lent<'s, 'a> {
     #[inline(always)]
-    fn new(from: &'s mut Series<'a>) -> Self {
-        Self { series: *from, from }
+    fn new(Series { entries, headers, bytes_max }: &'s mut Series<'a>) -> Self {
+        let from = &mut entries.unread;
+        Self { unread: *from, headers: *headers, bytes_max: *bytes_max, from }
+    }
+
+    #[inline(always)]
+    fn peek(&self) -> Option<(u32, &'a [u8], Words<'a>)> {
+        self.unread.peek(|word| self.headers.read(word, self.bytes_max))
     }
 }
 
 impl Drop for Lent<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
-        *self.from = self.series;
+        *self.from = self.unread;
     }
 }
 
@@ -69,8 +70,8 @@ impl<'a> RequestBurst<'a> {
     #[inline(always)]
     pub fn for_each(&mut self, mut serve: impl FnMut(RequestId, &'a [u8])) {
         let mut lent = Lent::new(&mut self.series);
-        while let Some((call, payload, rest)) = lent.series.peek() {
-            lent.series.entries.advance(rest);
+        while let Some((call, payload, rest)) = lent.peek() {
+            lent.unread.advance(rest);
             serve(RequestId { session: self.session, token: u64::from(call) }, payload);
         }
     }
@@ -105,10 +106,10 @@ impl<'a, 'u> ResponseBurst<'a, 'u> {
         mut end: impl FnMut(CallId, &'a [u8]) -> bool,
     ) -> Option<(CallId, &'a [u8])> {
         let (mut lent, unanswered) = (Lent::new(&mut self.series), self.unanswered);
-        while let Some((call, payload, rest)) = lent.series.peek()
+        while let Some((call, payload, rest)) = lent.peek()
             && unanswered.take_one()
         {
-            lent.series.entries.advance(rest);
+            lent.unread.advance(rest);
             if !end(CallId(call), payload) {
                 return Some((CallId(call), payload));
             }

@@ -6,27 +6,20 @@ use farcall_driver::{Record, Words};
 #[derive(Clone, Copy)]
 pub struct Entries<'a> {
     record_bytes: usize,
-    /// What was not read.
+    at_first: u16,
+    pub unread: Unread<'a>,
+}
+
+/// Those that were not taken: all that changes when one is. A loop keeps it in registers, where a copy of more would be read by loads that
+/// are wider than the stores it was written by.
+#[derive(Clone, Copy)]
+pub struct Unread<'a> {
     rest: Words<'a>,
     /// Entries of it.
     left: u16,
-    at_first: u16,
 }
 
-impl<'a> Entries<'a> {
-    /// What begins with the entry at `at` and ends with the last of `entries`, or before.
-    #[inline(always)]
-    pub fn new(record: Record<'a>, at: usize, entries: u16) -> Self {
-        Self { record_bytes: record.len(), rest: record.rest(at), left: entries, at_first: entries }
-    }
-
-    /// At most so many of them.
-    #[inline(always)]
-    pub fn first(self, entries_max: u16) -> Self {
-        let entries = self.left.min(entries_max);
-        Self { left: entries, at_first: entries, ..self }
-    }
-
+impl<'a> Unread<'a> {
     /// What `read` finds in the header of the next entry, its payload, and what comes behind it. Entries end at any that `read` does
     /// not know, and that does not fit into the record: what is wrong with it is for others to find out.
     #[inline(always)]
@@ -46,22 +39,38 @@ impl<'a> Entries<'a> {
         self.rest = rest;
         self.left -= 1;
     }
+}
+
+impl<'a> Entries<'a> {
+    /// What begins with the entry at `at` and ends with the last of `entries`, or before.
+    #[inline(always)]
+    pub fn new(record: Record<'a>, at: usize, entries: u16) -> Self {
+        let unread = Unread { rest: record.rest(at), left: entries };
+        Self { record_bytes: record.len(), at_first: entries, unread }
+    }
+
+    /// At most so many of them.
+    #[inline(always)]
+    pub fn first(self, entries_max: u16) -> Self {
+        let entries = self.unread.left.min(entries_max);
+        Self { at_first: entries, unread: Unread { left: entries, ..self.unread }, ..self }
+    }
 
     /// How many there are.
     #[inline(always)]
     pub fn left(&self) -> usize {
-        self.left.into()
+        self.unread.left.into()
     }
 
     /// How many were taken.
     #[inline(always)]
     pub fn taken(&self) -> u16 {
-        self.at_first - self.left
+        self.at_first - self.unread.left
     }
 
     /// Where the next entry is in the record.
     #[inline(always)]
     pub fn offset(&self) -> usize {
-        self.record_bytes - self.rest.len()
+        self.record_bytes - self.unread.rest.len()
     }
 }

@@ -7,7 +7,7 @@ use farcall_driver::Words;
 use farcall_protocol::matching::{Source, Tag, payload_lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
-use super::entries::Entries;
+use super::entries::{Entries, Unread};
 use crate::mail::Mail;
 use crate::{Incoming, MessageId, Short};
 
@@ -71,6 +71,43 @@ pub struct ShortMessage<'a> {
     pub payload: &'a [u8],
 }
 
+/// What changes when messages are taken out of a burst.
+#[derive(Clone, Copy)]
+struct UnreadMessages<'a> {
+    unread: Unread<'a>,
+    /// As [`MessageBurst::payload_lines`].
+    payload_lines: u32,
+}
+
+impl<'a> UnreadMessages<'a> {
+    /// The next message, and what comes behind it.
+    #[inline(always)]
+    fn peek(&self, bytes_max: usize) -> Option<(ShortMessage<'a>, Words<'a>)> {
+        let (tag, payload, rest) = self.unread.peek(|word| EntryHeader::tagged_message(word, bytes_max))?;
+        Some((ShortMessage { tag: Tag(tag), payload }, rest))
+    }
+
+    /// The message that was looked at is taken.
+    #[inline(always)]
+    fn advance(&mut self, message: ShortMessage<'_>, rest: Words<'a>) {
+        self.unread.advance(rest);
+        self.payload_lines += payload_lines(message.payload.len());
+    }
+
+    /// Takes the next message, if a receive waits for it.
+    #[inline(always)]
+    fn take_matched<R>(
+        &mut self,
+        bytes_max: usize,
+        receive_for: impl FnOnce(Tag) -> Option<R>,
+    ) -> Option<(R, ShortMessage<'a>)> {
+        let (message, rest) = self.peek(bytes_max)?;
+        let receive = receive_for(message.tag)?;
+        self.advance(message, rest);
+        Some((receive, message))
+    }
+}
+
 impl<'a> MessageBurst<'a> {
     /// Those of these entries that are messages, of at most so many bytes each.
     #[inline(always)]
@@ -78,38 +115,34 @@ impl<'a> MessageBurst<'a> {
         Self { entries, payload_lines: 0, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX) }
     }
 
-    /// The next message, and what comes behind it.
     #[inline(always)]
-    fn peek(&self, bytes_max: usize) -> Option<(ShortMessage<'a>, Words<'a>)> {
-        let (tag, payload, rest) = self.entries.peek(|word| EntryHeader::tagged_message(word, bytes_max))?;
-        Some((ShortMessage { tag: Tag(tag), payload }, rest))
+    fn unread(&self) -> UnreadMessages<'a> {
+        UnreadMessages { unread: self.entries.unread, payload_lines: self.payload_lines }
     }
 
-    /// The message that was looked at is taken.
+    /// What is not in `rest` was taken.
     #[inline(always)]
-    fn advance(&mut self, message: ShortMessage<'_>, rest: Words<'a>) {
-        self.entries.advance(rest);
-        self.payload_lines += payload_lines(message.payload.len());
+    fn read_up_to(&mut self, rest: UnreadMessages<'a>) {
+        self.entries.unread = rest.unread;
+        self.payload_lines = rest.payload_lines;
     }
 
     /// Takes the next message.
     #[inline(always)]
     pub fn take(&mut self) -> Option<ShortMessage<'a>> {
-        let (message, rest) = self.peek(self.bytes_max)?;
-        self.advance(message, rest);
-        Some(message)
+        self.take_matched(|_| Some(())).map(|((), message)| message)
     }
 
     /// Takes the next message, if a receive waits for it.
     #[inline(always)]
-    pub(crate) fn take_matched(
+    pub(crate) fn take_matched<R>(
         &mut self,
-        receive_for: impl FnOnce(Tag) -> Option<MessageId>,
-    ) -> Option<(MessageId, ShortMessage<'a>)> {
-        let (message, rest) = self.peek(self.bytes_max)?;
-        let receive = receive_for(message.tag)?;
-        self.advance(message, rest);
-        Some((receive, message))
+        receive_for: impl FnOnce(Tag) -> Option<R>,
+    ) -> Option<(R, ShortMessage<'a>)> {
+        let mut unread = self.unread();
+        let taken = unread.take_matched(self.bytes_max, receive_for)?;
+        self.read_up_to(unread);
+        Some(taken)
     }
 
     /// Takes messages that fit a [`Short`] and for which there is a receive, as long as `end` ends those; gives the one that it
@@ -120,20 +153,19 @@ impl<'a> MessageBurst<'a> {
         mut receive_for: impl FnMut(Tag) -> Option<MessageId>,
         mut end: impl FnMut(MessageId, ShortMessage<'a>) -> bool,
     ) -> Option<MessageId> {
-        // A copy, which the loop can keep in registers.
-        let mut burst = *self;
+        let mut unread = self.unread();
         let bytes_max = self.bytes_max.min(Short::BYTES_MAX);
         let mut not_ended = None;
-        while let Some((message, rest)) = burst.peek(bytes_max)
+        while let Some((message, rest)) = unread.peek(bytes_max)
             && let Some(receive) = receive_for(message.tag)
         {
             if !end(receive, message) {
                 not_ended = Some(receive);
                 break;
             }
-            burst.advance(message, rest);
+            unread.advance(message, rest);
         }
-        *self = burst;
+        self.read_up_to(unread);
         not_ended
     }
 
@@ -185,10 +217,10 @@ impl<'a> MatchedBurst<'a, '_> {
     /// A function by itself, which has its registers for this.
     #[inline(never)]
     pub(crate) fn take_together(&mut self, first: Option<MessageId>, together: &mut Together<'a>) {
-        // A copy, which the loop can keep in registers.
-        let mut burst = *self.burst;
+        let (mut unread, bytes_max) = (self.burst.unread(), self.burst.bytes_max);
         if let Some(receive) = first
-            && let Some(ShortMessage { tag, payload }) = burst.take()
+            && let Some((_, ShortMessage { tag, payload })) =
+                unread.take_matched(bytes_max, |_| Some(receive))
         {
             together.push(Matched::new(receive, tag, payload));
         }
@@ -196,17 +228,17 @@ impl<'a> MatchedBurst<'a, '_> {
         if let Some(mut receives) = self.mail.exact_receives(self.source) {
             while !together.is_full()
                 && let Some((receive, ShortMessage { tag, payload })) =
-                    burst.take_matched(|tag| receives.take(tag).map(MessageId))
+                    unread.take_matched(bytes_max, |tag| receives.take(tag).map(MessageId))
             {
                 together.push(Matched::new(receive, tag, payload));
             }
             receives.were_taken((together.len() - before) as u32);
         } else if let Some((receive, ShortMessage { tag, payload })) =
-            burst.take_matched(|tag| self.mail.take_receive(self.source, tag))
+            unread.take_matched(bytes_max, |tag| self.mail.take_receive(self.source, tag))
         {
             together.push(Matched::new(receive, tag, payload));
         }
-        *self.burst = burst;
+        self.burst.read_up_to(unread);
     }
 
     /// As [`MatchedBurst::take_short_while`], where receives wait that leave the source or the tag open.

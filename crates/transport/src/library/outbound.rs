@@ -47,6 +47,8 @@ pub struct Outbound<L: Library> {
     pub held: Option<Box<Held<L::Arrival>>>,
     /// What it was left for.
     pub(super) unclaimed: Unclaimed<()>,
+    /// Whether the sink took the last messages that came together better matched ahead than one by one.
+    pub(super) matches_ahead: bool,
     /// Whether the next message that nobody expects may be left in this poll.
     pub patience: Patience,
     /// How much of a peer's messages may wait here.
@@ -81,6 +83,7 @@ impl<L: Library> Outbound<L> {
             mail: Mail::new(seed),
             held: None,
             unclaimed: Unclaimed::default(),
+            matches_ahead: false,
             patience: Patience::Once,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),

@@ -41,6 +41,8 @@ pub struct Outbound<D: LaneDriver> {
     pub(super) receives_from: Option<SessionId>,
     /// What the last record was left for, and the slot of its session.
     pub(super) unclaimed: Unclaimed<u16>,
+    /// Whether the sink took the last messages that came together better matched ahead than one by one.
+    pub(super) matches_ahead: bool,
     pub tracer: CallTracer,
 }
 
@@ -61,6 +63,7 @@ impl<D: LaneDriver> Outbound<D> {
             mail: Mail::new(hello.identity.incarnation),
             receives_from: None,
             unclaimed: Unclaimed::default(),
+            matches_ahead: false,
             tracer: CallTracer::default(),
         }
     }

@@ -47,7 +47,7 @@ impl<L: Library> Outbound<L> {
         let (session, source) = (crate::SessionId(id.0), channel.tagged.mail.source);
         let mut taken = Taken::default();
         // Where one message cannot be taken at once, the next most likely cannot.
-        let mut at_once = true;
+        let mut at_once = !self.matches_ahead;
         while let Some((receive, message)) = self.next_expected(source, batch, &mut taken) {
             let ShortMessage { tag, payload } = message;
             at_once = at_once && sink.received_at_once(receive, session, tag, payload);
@@ -107,10 +107,11 @@ impl<L: Library> Outbound<L> {
         match together.as_slice() {
             // What is prepared for several would be for nothing.
             [one] => {
+                self.matches_ahead = false;
                 let envelope = Envelope { session, tag: one.tag, bytes: one.payload().as_slice().len() };
                 sink.received(self, one.receive, envelope, one.payload());
             }
-            several => sink.received_together(self, session, several),
+            several => self.matches_ahead = sink.received_together(self, session, several),
         }
     }
 }

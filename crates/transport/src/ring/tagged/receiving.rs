@@ -90,7 +90,7 @@ impl<D: LaneDriver> Outbound<D> {
             burst = lent;
         } else {
             let mut matched = MatchedBurst { burst: &mut burst, mail: &mut self.mail, source };
-            let next = sink.received_burst(id, &mut matched);
+            let next = if self.matches_ahead { None } else { sink.received_burst(id, &mut matched) };
             self.hand_on_rest(id, source, &mut burst, next, sink);
         }
         let (at, taken) = burst.end();
@@ -111,37 +111,38 @@ impl<D: LaneDriver> Outbound<D> {
         not_ended: Option<MessageId>,
         sink: &mut dyn Sink,
     ) {
-        if let Some(first) = not_ended {
-            self.hand_on_matched(id, source, burst, first, sink);
+        if self.matches_ahead || not_ended.is_some() {
+            self.hand_on_matched(id, source, burst, not_ended, sink);
         }
         // Long messages, and those of who asks for a message with each that it gets.
-        while let Some((receive, ShortMessage { tag, payload })) =
-            burst.take_matched(|tag| self.mail.take_receive(source, tag))
+        while self.mail.expects_messages()
+            && let Some((receive, ShortMessage { tag, payload })) =
+                burst.take_matched(|tag| self.mail.take_receive(source, tag))
         {
             let envelope = Envelope { session: id, tag, bytes: payload.len() };
             sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
         }
     }
 
-    /// Hands `first` and the messages behind it on by the dozen, as long as more than one at a time is expected. A function by
-    /// itself, which has its registers for this.
+    /// Hands `first`, if there is that, and the messages behind it on by the dozen, as long as more than one at a time is expected. A
+    /// function by itself, which has its registers for this.
     #[inline(never)]
     fn hand_on_matched(
         &mut self,
         id: SessionId,
         source: Source,
         burst: &mut MessageBurst<'_>,
-        first: MessageId,
+        mut first: Option<MessageId>,
         sink: &mut dyn Sink,
     ) {
-        let (mut together, mut first) = (Together::new(), Some(first));
+        let mut together = Together::new();
         loop {
             let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
             matched.take_together(first.take(), &mut together);
             if !together.is_empty() {
-                sink.received_together(self, id, &together);
+                self.matches_ahead = sink.received_together(self, id, &together);
             }
-            if together.len() <= 1 || burst.is_at_end() {
+            if together.len() <= 1 || burst.is_at_end() || !self.mail.expects_messages() {
                 return;
             }
             together.clear();
