@@ -74,7 +74,7 @@ impl Core {
         done
     }
 
-    /// Goes on with what was panicked with during a turn or outside of it, if anything was.
+    /// Goes on with the panic that was kept, if one was.
     #[inline]
     pub fn go_on_with_panic(&mut self) {
         if let Some(panic) = self.state.panic.take() {

@@ -1,5 +1,6 @@
 //! What an endpoint knows besides its transport.
 
+use core::task::Waker;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct State {
     pub stored_events: StoredEvents,
     /// Sessions that came up or ended and sends that ended in this turn: transports count what arrived, and not these.
     pub reported: usize,
-    /// What a handler, a callback or who takes events has panicked with in this turn.
+    /// What a handler, a callback, a waker or who takes events has panicked with in this turn.
     pub panic: Option<Box<dyn Any + Send>>,
     pub dropped_requests: Arc<DroppedRequests>,
     /// The clock as last read.
@@ -81,6 +82,13 @@ impl State {
             went_well = false;
         }
         went_well
+    }
+
+    /// Wakes who waits for the end of an operation, if somebody does.
+    pub fn wake(&mut self, waker: Option<Waker>) {
+        if let Some(waker) = waker {
+            self.guard(|_| waker.wake());
+        }
     }
 
     /// Shows how many calls there were: the slab counts them anyway, and a counter for each would be felt.

@@ -48,9 +48,7 @@ impl<'e> Turn<'_, 'e> {
             Completion::Future(waker) => {
                 let result = self.state.keep_outcome(outcome);
                 self.state.operations.leave_result(call, result);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+                self.state.wake(waker);
             }
         }
     }

@@ -172,10 +172,11 @@ fn callbacks(
                 left_at_poll = slots.left;
             }
         }
-        let mut done = if in_rounds { endpoint.reap(|_, _| {}) } else { 1 };
+        let reaped = if in_rounds { endpoint.reap(|_, _| {}) } else { 0 };
+        let mut done = 1;
         // As with futures: where something is under way, and now and then.
         if completed.load(Ordering::Relaxed) < begun || left_at_poll - slots.left >= MESSAGES_PER_POLL {
-            done += endpoint.poll(|_, _| {});
+            done = reaped + endpoint.poll(|_, _| {});
             left_at_poll = slots.left;
         }
         limit.look(done)?;

@@ -93,9 +93,7 @@ impl Turn<'_, '_> {
             Completion::Future(waker) => {
                 let result = keep_outcome(self.state, outcome);
                 self.state.operations.leave_received(id, result);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+                self.state.wake(waker);
             }
             Completion::Nobody => {}
             Completion::Callback(_) | Completion::Sent(_) => {
@@ -164,9 +162,7 @@ impl Turn<'_, '_> {
             }
             Completion::Future(waker) => {
                 self.state.operations.leave_sent(id, outcome);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+                self.state.wake(waker);
             }
             Completion::Nobody => {}
             Completion::Callback(_) | Completion::Received(_) => unreachable!("a send has a send's callback"),
