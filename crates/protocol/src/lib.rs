@@ -14,6 +14,8 @@ pub mod ring;
 pub mod session;
 mod time;
 pub mod wire;
+mod words;
 
 pub use identity::Identity;
 pub use time::Instant;
+pub use words::words_of;

@@ -2,6 +2,7 @@
 
 use core::ops::Deref;
 
+use farcall_protocol::words_of;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Incoming, Payload, Spare, Spares};
@@ -31,7 +32,7 @@ impl Short {
         if length > Self::BYTES_MAX {
             return None;
         }
-        let [first, second] = words_of(payload);
+        let [first, second] = words_of(payload)?;
         let second = second | (length as u64) << LENGTH_SHIFT;
         Some(Self { first: first.to_le(), second: second.to_le() })
     }
@@ -40,23 +41,6 @@ impl Short {
     fn length(&self) -> usize {
         (u64::from_le(self.second) >> LENGTH_SHIFT) as usize
     }
-}
-
-/// Up to two words of bytes, as little-endian numbers. Two reads that overlap, of a length that is known, are less than the call
-/// of a function that copies.
-#[inline]
-fn words_of(bytes: &[u8]) -> [u64; 2] {
-    let length = bytes.len() as u32;
-    if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let beyond_first = 8 * (length - u64::BITS / 8);
-        let tail = u64::from_le_bytes(tail);
-        return [u64::from_le_bytes(head), tail.checked_shr(u64::BITS - beyond_first).unwrap_or(0)];
-    }
-    if let (Some(&head), Some(&tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let (head, tail) = (u64::from(u32::from_le_bytes(head)), u64::from(u32::from_le_bytes(tail)));
-        return [head | tail << (8 * (length - u32::BITS / 8)), 0];
-    }
-    [bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)), 0]
 }
 
 impl Deref for Short {

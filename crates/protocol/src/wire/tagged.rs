@@ -9,6 +9,7 @@ use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare,
 };
 use crate::matching::Tag;
+use crate::words_of;
 
 /// The argument of a CREDIT whose sender reads a [`BriefHead`].
 const READS_BRIEF: u8 = 1;
@@ -129,7 +130,17 @@ pub fn put_tagged(head: &mut Head, session: WireSession, packet: TaggedPacket) {
 #[inline]
 pub fn put_entry(batch: &mut Vec<u8>, tag: Tag, payload: &[u8]) {
     let length = u32::try_from(payload.len()).expect("batches hold short messages");
-    batch.extend_from_slice(&(u64::from(length) << 32 | u64::from(tag.0)).to_le_bytes());
+    let header = (u64::from(length) << 32 | u64::from(tag.0)).to_le_bytes();
+    // Most are a word or two. Of a length that is known they are stored, and not copied by a function.
+    if let Some(words) = words_of(payload) {
+        let [first, second] = words.map(u64::to_le_bytes);
+        return match payload.len() {
+            0 => batch.extend_from_slice(&header),
+            1..=BATCH_ENTRY_BYTES => batch.extend_from_slice([header, first].as_flattened()),
+            _ => batch.extend_from_slice([header, first, second].as_flattened()),
+        };
+    }
+    batch.extend_from_slice(&header);
     batch.extend_from_slice(payload);
     let padding = payload.len().next_multiple_of(BATCH_ENTRY_BYTES) - payload.len();
     batch.extend_from_slice(&[0; BATCH_ENTRY_BYTES][..padding]);

@@ -231,6 +231,21 @@ fn packets_of_tagged_messages_that_say_nothing_are_refused() {
 }
 
 #[test]
+fn messages_of_a_batch_begin_at_whole_words_with_clear_bytes_between_them() {
+    let bytes: Vec<u8> = (1..=40).collect();
+    let (mut batch, mut expected) = (Vec::new(), Vec::new());
+    for length in 0..=bytes.len() {
+        put_entry(&mut batch, Tag(9), &bytes[..length]);
+        expected.extend_from_slice(&[9, 0, 0, 0, length as u8, 0, 0, 0]);
+        expected.extend_from_slice(&bytes[..length]);
+        expected.resize(expected.len().next_multiple_of(8), 0);
+    }
+    assert_eq!(batch, expected);
+    let lengths = Batch::new(&batch).map(|entry| entry.map(|(_, message)| message.len()));
+    assert!(lengths.eq((0..=bytes.len()).map(Ok)));
+}
+
+#[test]
 fn batches_that_end_in_the_middle_are_refused_where_they_end() {
     let mut batch = Vec::new();
     put_entry(&mut batch, Tag(7), b"whole");
