@@ -18,7 +18,8 @@ impl Endpoint {
     ///
     /// # Panics
     /// With the first that a handler, a callback or `on_event` panics with, when the turn is done: what is behind it is handed on
-    /// before, but for further events, which are kept for the next poll. The endpoint goes on.
+    /// before, but for further events, which are kept for the next poll. With an event that was kept it panics before the turn begins.
+    /// The endpoint goes on.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         self.poll_with(&mut on_event, None)
     }
@@ -30,7 +31,7 @@ impl Endpoint {
     /// not, or when messages are to leave. Returns how many callbacks and events there were.
     ///
     /// # Panics
-    /// With what a callback panics with, when the others have run.
+    /// With the first that a callback panics with, when the others have run; before they run, with what `on_event` panics with.
     #[inline]
     pub fn reap(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         let core = &mut *self.core();

@@ -20,7 +20,6 @@ pub struct ResponseBurst<'a, 'u> {
 }
 
 /// Entries whose headers differ only in the number of the call and the length.
-#[derive(Clone, Copy)]
 struct Series<'a> {
     entries: Entries<'a>,
     headers: HeaderSeries,

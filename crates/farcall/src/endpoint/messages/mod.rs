@@ -2,7 +2,8 @@
 //!
 //! They are operations like calls, in the same slab, with deadlines and exactly one end. What ends at once, because the
 //! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll or when the
-//! endpoint reaps, so that a callback may post again to any depth without using the stack.
+//! endpoint reaps, so that a callback may post again to any depth without using the stack. Only who is in no callback may ask for
+//! one that runs at once (`now_or_then`).
 
 mod ask;
 mod begin;

@@ -105,6 +105,9 @@ impl<'e> ReceiveMessage<'e> {
     ///
     /// For who asks for one message after the other: nothing is kept, and nothing is to be reaped. But `callback` must not need what
     /// its caller holds, such as a lock, and it runs before those of receives that ended earlier and have yet to be reaped.
+    ///
+    /// # Panics
+    /// With what `callback` panics with when it runs at once.
     #[inline(always)]
     pub fn now_or_then(
         self,

@@ -92,6 +92,9 @@ impl<'e> SendMessage<'e, '_> {
     ///
     /// Nothing is kept then, and nothing is to be reaped. But `callback` must not need what its caller holds, such as a lock, and it
     /// runs before those of sends that ended earlier and have yet to be reaped.
+    ///
+    /// # Panics
+    /// With what `callback` panics with when it runs at once.
     #[inline(always)]
     pub fn now_or_then(
         self,
@@ -102,13 +105,16 @@ impl<'e> SendMessage<'e, '_> {
         let payload =
             at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes));
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        match payload {
-            None => {
-                callback(&mut context, Ok(()));
+        let Some(payload) = payload else {
+            callback(&mut context, Ok(()));
+            return Ok(None);
+        };
+        let callback = SendCallback::new(callback);
+        match begin_with(&mut context, to, tag, payload, timeout, callback)? {
+            Ok(operation) => Ok(Some(operation)),
+            Err(callback) => {
+                callback.run(&mut context, Ok(()));
                 Ok(None)
-            }
-            Some(payload) => {
-                now_or_then(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
             }
         }
     }
@@ -188,31 +194,27 @@ fn then_slowly(
     timeout: Option<Duration>,
     callback: SendCallback,
 ) -> Result<Option<Operation>, SendError> {
-    match begin_slowly(context.outbox, context.state, to, tag, payload)? {
-        Begun::Done => Ok(context.state.ended_at_once(|| callback)),
-        Begun::Pending(parts) => {
-            Ok(Some(Operation(parts.follow(context.state, timeout, Completion::Sent(callback)))))
-        }
-    }
+    Ok(match begin_with(context, to, tag, payload, timeout, callback)? {
+        Ok(operation) => Some(operation),
+        Err(callback) => context.state.ended_at_once(|| callback),
+    })
 }
 
-fn now_or_then(
+/// Sends a message; gives the callback back if it has left at once.
+fn begin_with(
     context: &mut Context<'_>,
     to: Destinations<'_>,
     tag: Tag,
     payload: Outgoing<'_>,
     timeout: Option<Duration>,
     callback: SendCallback,
-) -> Result<Option<Operation>, SendError> {
-    match begin_slowly(context.outbox, context.state, to, tag, payload)? {
-        Begun::Done => {
-            callback.run(context, Ok(()));
-            Ok(None)
-        }
+) -> Result<Result<Operation, SendCallback>, SendError> {
+    Ok(match begin_slowly(context.outbox, context.state, to, tag, payload)? {
+        Begun::Done => Err(callback),
         Begun::Pending(parts) => {
-            Ok(Some(Operation(parts.follow(context.state, timeout, Completion::Sent(callback)))))
+            Ok(Operation(parts.follow(context.state, timeout, Completion::Sent(callback))))
         }
-    }
+    })
 }
 
 #[inline(always)]

@@ -107,6 +107,7 @@ impl<L: Library> Outbound<L> {
         match together.as_slice() {
             // What is prepared for several would be for nothing.
             [one] => {
+                // It was not asked what it is for: the next is offered by itself again.
                 self.matches_ahead = false;
                 let envelope = Envelope { session, tag: one.tag, bytes: one.payload().as_slice().len() };
                 sink.received(self, one.receive, envelope, one.payload());
