@@ -159,6 +159,10 @@ impl LaneDriver for ShmLanes {
         self.blocks.loan(bytes)
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.blocks.recycle(loan);
+    }
+
     fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
         self.blocks.lend(loan, lane)
     }

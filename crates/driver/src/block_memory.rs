@@ -5,8 +5,10 @@
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::buddy::{Buddy, Holder};
+use crate::buddy::{Buddy, Holder, block_bytes_for};
+use crate::loan::LoanRecord;
 use crate::resting::{Rested, Resting};
+use crate::spare_loans::SpareLoans;
 use crate::{BlockDescriptor, LaneFault, LaneId, Loan, LoanError, LoanHome, Returns};
 
 /// Memory that can be lent in parts.
@@ -34,11 +36,12 @@ pub unsafe trait LoanMemory: Send + Sync {
 pub struct BlockMemory<M> {
     buddy: Buddy,
     resting: Resting,
+    spares: SpareLoans,
     dropped: Arc<Dropped<M>>,
     /// The same as what loans keep.
     home: Arc<dyn LoanHome>,
-    /// The home of the loan that was lent last, which saves counting the next one.
-    spare_home: Option<Arc<dyn LoanHome>>,
+    /// What is left of the loan that was lent on last.
+    record: Option<LoanRecord>,
 }
 
 impl<M: LoanMemory + 'static> BlockMemory<M> {
@@ -57,7 +60,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         let buddy = Buddy::new(memory.bytes());
         let dropped = Arc::new(Dropped { memory: Arc::new(memory), loans: Returns::default() });
         let home = Arc::clone(&dropped) as _;
-        Self { buddy, resting, dropped, home, spare_home: None }
+        Self { buddy, resting, spares: SpareLoans::default(), dropped, home, record: None }
     }
 
     /// The memory itself.
@@ -76,17 +79,33 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         if bytes > bytes_max {
             return Err(LoanError::TooLong { bytes, bytes_max });
         }
+        if let Some(loan) = self.spares.take(bytes) {
+            return Ok(loan);
+        }
+        let mut loan = self.loan_anew(bytes)?;
+        loan.truncate(bytes);
+        Ok(loan)
+    }
+
+    /// A loan of a whole block, of at least `bytes` bytes.
+    fn loan_anew(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.free_dropped();
         let offset = match self.buddy.allocate(bytes) {
             Some(offset) => offset,
-            None => self.wake_all().buddy.allocate(bytes).ok_or(LoanError::Exhausted)?,
+            None => self.free_all_spare().buddy.allocate(bytes).ok_or(LoanError::Exhausted)?,
         };
-        let descriptor = BlockDescriptor { offset: offset as u64, length: bytes as u64 };
-        let home = self.spare_home.take().unwrap_or_else(|| Arc::clone(&self.home));
+        let block_bytes = block_bytes_for(bytes);
+        let descriptor = BlockDescriptor { offset: offset as u64, length: block_bytes as u64 };
         // SAFETY: the allocator gives the range to nobody else before it is freed, which follows the loan's drop or the
-        // return by the peer; the memory is initialised and stays (`LoanMemory`) while `home`, which holds it, does.
+        // return by the peer; the memory is initialised and stays (`LoanMemory`) while the home, which holds it, does.
         #[expect(unsafe_code, reason = "a loan is made of raw memory")]
-        let loan = unsafe { Loan::from_raw(self.memory().at(offset, bytes), descriptor, home) };
+        let loan = unsafe {
+            let bytes = self.memory().at(offset, block_bytes);
+            match self.record.take() {
+                Some(record) => Loan::from_raw_in(record, bytes, descriptor),
+                None => Loan::from_raw(bytes, descriptor, Arc::clone(&self.home)),
+            }
+        };
         Ok(loan)
     }
 
@@ -95,14 +114,21 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         loan.is_of(&self.home)
     }
 
+    /// Takes a loan whose bytes were copied, for the next of about its length.
+    pub fn recycle(&mut self, loan: Loan) {
+        if self.owns(&loan) {
+            self.spares.keep(loan);
+        }
+    }
+
     /// Passes a loan on to the peer of `lane`.
     ///
     /// # Panics
     /// When the loan is of other memory.
     pub fn lend(&mut self, loan: Loan, lane: LaneId) -> BlockDescriptor {
         assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
-        let (block, home) = loan.into_parts();
-        self.spare_home = Some(home);
+        let (block, record) = loan.lend_on();
+        self.record = Some(record);
         self.buddy.lend(block.offset as usize, lane.0);
         block
     }
@@ -127,9 +153,11 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         self.buddy.free_all(Holder::Peer(lane.0));
     }
 
-    /// Frees all blocks that rest: better one that is slow to write than none.
+    /// Frees loans that are kept for the next ones, and all blocks that rest: better one that is slow to write than none.
     #[cold]
-    fn wake_all(&mut self) -> &mut Self {
+    fn free_all_spare(&mut self) -> &mut Self {
+        self.spares.clear();
+        self.free_dropped();
         while let Some(block) = self.resting.next() {
             self.free_rested(block);
         }

@@ -149,6 +149,11 @@ impl Buddy {
     }
 }
 
+/// How long the block is that is allocated for so many bytes.
+pub fn block_bytes_for(bytes: usize) -> usize {
+    BLOCK_BYTES_MIN << order_of(bytes)
+}
+
 fn order_of(bytes: usize) -> usize {
     bytes.div_ceil(BLOCK_BYTES_MIN).max(1).next_power_of_two().trailing_zeros() as usize
 }

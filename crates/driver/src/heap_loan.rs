@@ -7,6 +7,7 @@
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::spare_loans::SpareLoans;
 use crate::{BlockDescriptor, Loan, LoanError, LoanHome};
 
 /// The most pieces of memory that wait for their next loan.
@@ -17,23 +18,41 @@ pub struct HeapLoans {
     home: Arc<Home>,
     /// The same home as loans know it.
     lender: Arc<dyn LoanHome>,
+    spares: SpareLoans,
 }
 
 impl HeapLoans {
     /// Lends at most `bytes_max` bytes at a time.
     pub fn new(bytes_max: usize) -> Self {
         let home = Arc::new(Home { bytes_max, books: Mutex::default() });
-        Self { lender: home.clone(), home }
+        Self { lender: home.clone(), home, spares: SpareLoans::default() }
     }
 
     /// Lends `bytes` bytes; what is in them is left over from earlier loans.
-    pub fn loan(&self, bytes: usize) -> Result<Loan, LoanError> {
+    pub fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        if let Some(loan) = self.spares.take(bytes) {
+            return Ok(loan);
+        }
+        match self.loan_anew(bytes) {
+            Err(LoanError::Exhausted) if self.spares.clear() => self.loan_anew(bytes),
+            result => result,
+        }
+    }
+
+    fn loan_anew(&self, bytes: usize) -> Result<Loan, LoanError> {
         let (start, descriptor) = self.home.lend(bytes)?;
         // SAFETY: the memory is an initialised boxed slice of at least `bytes` bytes. The home's books hold it without
         // touching it until the loan's one call of `reclaim`, and the loan keeps the home.
         #[expect(unsafe_code, reason = "a loan is made of raw memory")]
         let loan = unsafe { Loan::from_raw(start, descriptor, Arc::clone(&self.lender)) };
         Ok(loan)
+    }
+
+    /// Takes a loan whose bytes were copied, for the next of about its length.
+    pub fn recycle(&mut self, loan: Loan) {
+        if self.owns(&loan) {
+            self.spares.keep(loan);
+        }
     }
 
     /// Whether `loan` is one of these.
@@ -147,7 +166,7 @@ mod tests {
 
     #[test]
     fn memory_comes_home_and_is_lent_again() {
-        let loans = HeapLoans::new(1000);
+        let mut loans = HeapLoans::new(1000);
         let mut loan = loans.loan(600).expect("there is memory");
         loan[599] = 9;
         let first = loan.as_ptr();
@@ -159,8 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn a_loan_that_was_copied_is_given_again_and_gives_way_to_others() {
+        let mut loans = HeapLoans::new(1000);
+        let mut loan = loans.loan(600).expect("there is memory");
+        loan.truncate(1);
+        let first = loan.as_ptr();
+        loans.recycle(loan);
+        let again = loans.loan(600).expect("it was kept");
+        assert_eq!((again.as_ptr(), again.len()), (first, 600));
+        loans.recycle(again);
+        assert_eq!(loans.loan(1000).expect("what is kept is not missed").len(), 1000);
+    }
+
+    #[test]
     fn loans_outlive_their_lender_and_may_be_empty() {
-        let loans = HeapLoans::new(10);
+        let mut loans = HeapLoans::new(10);
         assert_eq!(loans.loan(11).err(), Some(LoanError::TooLong { bytes: 11, bytes_max: 10 }));
         let (empty, mut full) = (loans.loan(0).expect("nothing is asked for"), loans.loan(10).expect("all"));
         drop(loans);

@@ -21,17 +21,19 @@ mod descriptors;
 mod heap_loan;
 mod landed;
 mod lane;
+mod loan;
 mod peers;
 mod random;
 mod record;
 mod reserve;
 mod resting;
 mod returns;
+mod spare_loans;
 pub mod trace;
 mod wait;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
-pub use block::{Block, BlockDescriptor, BlockHome, Loan, LoanError, LoanHome};
+pub use block::{Block, BlockDescriptor, BlockHome};
 pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
 pub use claim::{claim_lines, prefetch_lines};
@@ -48,6 +50,7 @@ pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, whole_record_bytes,
 };
+pub use loan::{Loan, LoanError, LoanHome};
 pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use random::Random;
 pub use record::{Record, Words};

@@ -133,6 +133,10 @@ impl LaneDriver for SimLanes {
         self.loans.loan(bytes)
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.loans.recycle(loan);
+    }
+
     fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
         assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
         if !self.is_current() {

@@ -36,7 +36,7 @@ macro_rules! lane_conformance {
             a_loan_is_read_in_place_and_comes_back, a_double_return_is_a_fault, an_unknown_return_is_a_fault,
             a_nonsense_block_is_a_fault, parts_of_a_loan_can_be_fetched_ahead,
             a_block_outlives_lane_and_driver, loans_have_limits,
-            unsent_loans_come_back, lent_blocks_come_home_when_the_lane_closes, loans_know_their_driver,
+            unsent_loans_come_back, loans_that_were_copied_come_back, lent_blocks_come_home_when_the_lane_closes, loans_know_their_driver,
             a_doorbell_wakes_a_waiter, a_connection_wakes_a_waiter, a_closed_lane_wakes_a_waiter
         );
     };

@@ -72,7 +72,7 @@ fn pattern(seed: usize, length: usize) -> Vec<u8> {
 
 /// Every length arrives whole, from each kind of memory, with heads of every length.
 pub fn messages_of_all_lengths_arrive_whole<L: Library>(make: impl Fn() -> [L; 2]) {
-    let (mut two, loans) = (Two::new(make), HeapLoans::new(8 << 20));
+    let (mut two, mut loans) = (Two::new(make), HeapLoans::new(8 << 20));
     for (round, length) in LENGTHS.into_iter().enumerate() {
         for from in [0, 1] {
             let bytes = pattern(round, length);

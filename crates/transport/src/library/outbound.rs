@@ -34,7 +34,7 @@ pub struct Outbound<L: Library> {
     /// Sessions that are over and gave their place to others before their end could be reported.
     pub(super) displaced: Vec<Channel>,
     pub(super) address: Address,
-    loans: HeapLoans,
+    pub(super) loans: HeapLoans,
     pub(super) head: Head,
     /// Destinations that a session has led to; looked through when one ends.
     pub(super) destinations: Vec<Destination>,

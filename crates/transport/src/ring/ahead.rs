@@ -74,8 +74,10 @@ impl<D: LaneDriver> Outbound<D> {
     /// Memory to lend. The spare block is given up before memory is refused.
     pub fn block(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         match self.driver.loan(bytes) {
+            // Taken apart, so that a pointer is moved and not all that an error may be.
+            Ok(loan) => Ok(loan),
             Err(LoanError::Exhausted) if self.ahead.spare.loan.take().is_some() => self.driver.loan(bytes),
-            result => result,
+            Err(error) => Err(error),
         }
     }
 

@@ -110,7 +110,13 @@ impl<D: LaneDriver> Outbound<D> {
         }
         let bytes = payload.as_slice();
         let header = message.inline_header(bytes.len()).to_word();
-        if self.append_to_record(slot, header, bytes) { Ok(()) } else { Err(payload) }
+        if !self.append_to_record(slot, header, bytes) {
+            return Err(payload);
+        }
+        if let Outgoing::Loan(loan) = payload {
+            self.driver.recycle(loan);
+        }
+        Ok(())
     }
 
     fn transmit_block<'p>(

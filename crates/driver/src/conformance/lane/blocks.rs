@@ -148,6 +148,25 @@ pub fn unsent_loans_come_back<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     }
 }
 
+/// Loans that are given back because their bytes were copied leave no gap either, whosever they are, and are as good as others.
+pub fn loans_that_were_copied_come_back<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let [mut a, mut b] = made(make);
+    let count = exhaust(&mut a).len();
+    for round in 0..5 {
+        let held: Vec<_> = (1..50).map(|number| filled(&mut a, number * 100, 1)).collect();
+        held.into_iter().for_each(|loan| a.recycle(loan));
+        a.recycle(filled(&mut b, 100, 2));
+        let (first, second) = (filled(&mut a, 3000, 3), filled(&mut a, 200, 4));
+        assert!(a.owns(&first) && a.owns(&second));
+        assert!(
+            first.iter().all(|byte| *byte == 3) && second.iter().all(|byte| *byte == 4),
+            "they are apart"
+        );
+        drop((first, second));
+        assert_eq!([exhaust(&mut a).len(), exhaust(&mut b).len()], [count; 2], "round {round}");
+    }
+}
+
 /// What a peer held when its lane closed can be lent again when it has let go of it.
 pub fn lent_blocks_come_home_when_the_lane_closes<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     let (mut a, mut b, at_a, at_b) = pair(make);

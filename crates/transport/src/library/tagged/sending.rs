@@ -54,6 +54,9 @@ impl<L: Library> Outbound<L> {
         submitted: Option<u64>,
     ) -> Result<(), Outgoing<'p>> {
         if self.append_to_batch(id, tag, payload.as_slice(), submitted) {
+            if let Outgoing::Loan(loan) = payload {
+                self.loans.recycle(loan);
+            }
             return Ok(());
         }
         let Some(channel) = self.channel(id) else { return Err(payload) };
