@@ -66,7 +66,7 @@ pub enum Mode {
     CallbacksResubmit,
     /// As `CallbacksAvailable`, with a buffer lent for each message, which the library owns until it is sent.
     Dynamic,
-    /// Slots are posted with numbers that come back as events; the sender's memory is one slice.
+    /// Slots are posted with numbers that come back as events, those of sends that ended at once without a poll.
     Pointer,
     /// The receiver has a handler and posts nothing: there is no matching. Sends are waited for as with futures.
     Handler,

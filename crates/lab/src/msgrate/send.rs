@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use farcall::{Context, Endpoint, Event, Outgoing, Peer, SendError, Sending};
+use farcall::{Context, Endpoint, Event, Loan, Peer, SendError, Sending};
 
 use super::work::Limit;
 use super::{LoopError, Mode, Share, tag_of, write_number};
@@ -99,34 +99,56 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit)
     Ok(())
 }
 
-fn events(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
-    let mut under_way = 0;
-    for slot in 0..slots.share.slots {
-        if let Some(payload) = slots.next(slot) {
-            endpoint.send(peer, tag_of(slot), payload).post(slot as u64)?;
-            under_way += 1;
+/// Sends whose ends are events.
+struct Posted {
+    peer: Peer,
+    slots: Slots,
+    under_way: u64,
+    failure: Option<SendError>,
+}
+
+impl Posted {
+    /// A slot's send has ended: it sends its next message.
+    fn take(&mut self, context: &mut Context<'_>, event: Event<'_>) {
+        let Event::Sent { token, outcome } = event else { return };
+        self.under_way -= 1;
+        if let Err(error) = outcome.and_then(|()| self.send_next(context, token)) {
+            self.failure = Some(error);
         }
     }
-    let mut failure = None;
-    while under_way > 0 {
-        let done = endpoint.poll(|context, event| {
-            let Event::Sent { token, outcome } = event else { return };
-            let slot = token as usize;
-            under_way -= 1;
-            let again = outcome.and_then(|()| match slots.next(slot) {
-                Some(payload) => context.send(peer, tag_of(slot), payload).post(token).map(|_| 1),
-                None => Ok(0),
-            });
-            match again {
-                Ok(more) => under_way += more,
-                Err(error) => failure = Some(error),
-            }
-        });
-        if let Some(error) = failure {
+
+    fn send_next(&mut self, context: &mut Context<'_>, token: u64) -> Result<(), SendError> {
+        let slot = token as usize;
+        let Some(payload) = self.slots.next(slot) else { return Ok(()) };
+        context.send(self.peer, tag_of(slot), payload).post(token)?;
+        self.under_way += 1;
+        Ok(())
+    }
+}
+
+fn events(endpoint: &Endpoint, peer: Peer, slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
+    let mut posted = Posted { peer, slots, under_way: 0, failure: None };
+    for slot in 0..posted.slots.share.slots {
+        if let Some(payload) = posted.slots.next(slot) {
+            endpoint.send(peer, tag_of(slot), payload).post(slot as u64)?;
+            posted.under_way += 1;
+        }
+    }
+    let (mut left_at_poll, mut poll_is_due) = (posted.slots.left, true);
+    while posted.under_way > 0 {
+        if poll_is_due {
+            left_at_poll = posted.slots.left;
+        }
+        let take = |context: &mut Context<'_>, event: Event<'_>| posted.take(context, event);
+        let done = if poll_is_due { endpoint.poll(take) } else { endpoint.reap(take) };
+        // As with futures: the library works where something is under way, and now and then.
+        poll_is_due = done == 0 || left_at_poll - posted.slots.left >= MESSAGES_PER_POLL;
+        if let Some(error) = posted.failure {
             return Err(error.into());
         }
         limit.look(done)?;
     }
+    endpoint.poll(|_, _| {});
     Ok(())
 }
 
@@ -155,8 +177,11 @@ fn callbacks(
             let Some(payload) = slots.next(slot) else { continue };
             is_free.store(0, Ordering::Relaxed);
             begun += 1;
-            let payload = if dynamic { lent(endpoint, payload)? } else { Outgoing::Slice(payload) };
-            let send = endpoint.send(peer, tag_of(slot), payload);
+            let tag = tag_of(slot);
+            let send = match dynamic {
+                true => endpoint.send(peer, tag, lent(endpoint, payload)?),
+                false => endpoint.send(peer, tag, payload),
+            };
             let end = move |_: &mut Context<'_>, outcome: Result<(), SendError>| {
                 // A failure leaves the slot taken, and the run ends by its limit.
                 if outcome.is_ok() {
@@ -186,8 +211,8 @@ fn callbacks(
 }
 
 /// A copy in memory that the library owns from now on.
-fn lent<'p>(endpoint: &Endpoint, payload: &[u8]) -> Result<Outgoing<'p>, LoopError> {
+fn lent(endpoint: &Endpoint, payload: &[u8]) -> Result<Loan, LoopError> {
     let mut loan = endpoint.loan(payload.len())?;
     loan.copy_from_slice(payload);
-    Ok(Outgoing::Loan(loan))
+    Ok(loan)
 }
