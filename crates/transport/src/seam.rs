@@ -114,7 +114,7 @@ pub trait Outbox {
     /// Otherwise, as in the beginning, they wait for a receive.
     fn hand_on_unexpected(&mut self, hand_on: bool);
 
-    /// Memory that can be sent without a copy where the driver can do so.
+    /// Memory that can be sent without a copy where the driver can do so. What is in it is left over from earlier loans.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 }
 

@@ -98,7 +98,8 @@ impl<'a> Context<'a> {
         session.is_none_or(|session| self.outbox.is_transmitted(session, operation.0))
     }
 
-    /// Memory that can be written in place and sent without a copy.
+    /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is in it is left over from
+    /// earlier loans.
     pub fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         self.outbox.loan(bytes)
     }

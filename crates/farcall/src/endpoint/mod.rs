@@ -180,7 +180,8 @@ impl Endpoint {
         Context { outbox: core.transport.outbox(), state: &mut core.state }.is_transmitted(operation)
     }
 
-    /// Memory that can be written in place and sent without a copy.
+    /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is in it is left over from
+    /// earlier loans.
     pub fn loan(&self, bytes: usize) -> Result<Loan, LoanError> {
         self.core().transport.outbox().loan(bytes)
     }
