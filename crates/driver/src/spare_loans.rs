@@ -3,13 +3,14 @@
 //! A short payload is copied wherever it lies. Its loan comes back on the thread that lends, and is given as it is to who asks next:
 //! that touches neither an allocator nor a count that threads share.
 
-use crate::Loan;
+use crate::{BLOCK_BYTES_MIN, Loan};
 
 /// The most loans that are kept.
 const KEPT_MAX: usize = 16;
 
-/// Memory of at most so many bytes serves any loan that is shorter; longer memory those that need half of it.
-const SHORT_BYTES_MAX: usize = 4096;
+/// Memory of at most so many bytes serves any loan that is shorter, as every block does for the shortest; longer memory those that
+/// need half of it.
+const SHORT_BYTES_MAX: usize = BLOCK_BYTES_MIN;
 
 /// Loans to be given again.
 #[derive(Debug, Default)]

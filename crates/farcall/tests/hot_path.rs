@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 mod common;
 
 use common::{LONG, Pair, settings};
-use farcall::{Endpoint, Event, Peer, Service, Tag, TransportKind};
+use farcall::{Endpoint, Event, Loan, Peer, Service, Tag, TransportKind};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 
 const ECHO: Service = Service(1);
@@ -84,8 +84,14 @@ const WINDOW: usize = 64;
 /// More than that to begin with: whatever is more than ever before takes memory, on either side.
 const WARM_WINDOW: usize = 2 * WINDOW;
 
-/// Exchanges with callbacks; one call at a time, then a window of calls as events, then messages there and back as futures and as
-/// events.
+fn lent(endpoint: &Endpoint, payload: &[u8]) -> Loan {
+    let mut loan = endpoint.loan(payload.len()).expect("memory");
+    loan.copy_from_slice(payload);
+    loan
+}
+
+/// Exchanges with callbacks; one call at a time, then a window of calls as events, then messages there and back as futures, every
+/// other one out of memory on loan, and as events.
 fn converse(client: &Endpoint, server: Peer, calls: usize, window: usize) {
     converse_by_callbacks(client, server, calls / 4, window);
     for _ in 0..calls / 2 {
@@ -103,9 +109,13 @@ fn converse(client: &Endpoint, server: Peer, calls: usize, window: usize) {
             done += 1;
         });
     }
-    for _ in 0..calls / 2 {
+    for number in 0..calls / 2 {
         let back = client.receive(server, BACK).within(LONG).start().expect("posted");
-        client.send(server, THERE, b"eight ..").within(LONG).wait().expect("sent");
+        let send = match number % 2 {
+            0 => client.send(server, THERE, b"eight .."),
+            _ => client.send(server, THERE, lent(client, b"eight ..")),
+        };
+        send.within(LONG).wait().expect("sent");
         assert_eq!(&back.wait().expect("a message")[..], b"eight ..");
     }
     let (mut sent, mut done) = (0, 0);
