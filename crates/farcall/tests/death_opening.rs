@@ -12,7 +12,7 @@ use farcall::{CallError, DownReason, Event};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// Kills of one test, each a little later in the life of the session.
-const KILLS: usize = 24;
+const KILLS: usize = 12;
 
 #[test]
 fn a_server_that_is_killed_while_the_session_opens_is_reported() {
@@ -34,7 +34,7 @@ fn a_server_that_is_killed_while_the_session_opens_is_reported() {
                 Event::Completed { outcome: Ok(_) | Err(CallError::PeerDown(_)), .. } => completions += 1,
                 other => panic!("{other:?}"),
             };
-            for _ in 0..kill * 8 {
+            for _ in 0..kill * 16 {
                 endpoint.poll(|_, event| count(event));
             }
             server.kill();
