@@ -44,9 +44,12 @@ fn check_parts(trace: &Value, about: &str) {
 #[test]
 fn every_message_is_joined_and_its_parts_add_up_on_every_kind_of_transport() {
     for transport in transports() {
-        for (mode, size, in_flight) in
-            [("futures", "8", "1"), ("callbacks", "20K", "100"), ("handler", "1K", "1000")]
-        {
+        for (mode, size, in_flight) in [
+            ("futures", "8", "1"),
+            ("callbacks", "20K", "100"),
+            ("callbacks-reaped", "8", "10"),
+            ("handler", "1K", "1000"),
+        ] {
             let about = format!("{transport} {mode}");
             let (file, records) = (path("trace.json"), path("records.jsonl"));
             let (trace, messages) = (format!("--trace={file}"), MESSAGES.to_string());

@@ -14,8 +14,8 @@ use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 /// `farcall msgrate`.
 #[derive(Clone, Debug, Args)]
 pub struct Msgrate {
-    /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-avail, callbacks-resubmit,
-    /// dynamic, pointer, handler [default: all]
+    /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-reaped, callbacks-avail,
+    /// callbacks-resubmit, dynamic, pointer, handler [default: all]
     #[arg(long, value_delimiter = ',', value_name = "MODES", hide_default_value = true, default_values_t = Mode::ALL.iter().copied())]
     pub mode: Vec<Mode>,
     /// Transports, separated by commas; the processes of mpi are started by `mpirun`

@@ -58,9 +58,11 @@ pub struct MessageRate {
 pub enum Mode {
     /// Each slot has a future; those that are complete are posted again, round after round.
     Futures,
-    /// All slots are posted with callbacks; when all are complete, all are posted again. What has ended at once is reaped.
+    /// All slots are posted with callbacks, which run at once if they can; when all are complete, all are posted again.
     Callbacks,
-    /// Slots are posted with callbacks as they become free, which run at once if they can. Polls come where those of `Futures` do.
+    /// As `Callbacks`, but none runs at once: what has ended when it is posted is reaped, as by who must not be interrupted.
+    CallbacksReaped,
+    /// As `Callbacks`, each slot as it becomes free. Polls come where those of `Futures` do.
     CallbacksAvailable,
     /// As `CallbacksAvailable`, and receives are posted again by their own callbacks.
     CallbacksResubmit,
@@ -77,6 +79,7 @@ impl Mode {
     pub const ALL: &'static [Self] = &[
         Self::Futures,
         Self::Callbacks,
+        Self::CallbacksReaped,
         Self::CallbacksAvailable,
         Self::CallbacksResubmit,
         Self::Dynamic,
@@ -89,12 +92,23 @@ impl Mode {
         match self {
             Self::Futures => "futures",
             Self::Callbacks => "callbacks",
+            Self::CallbacksReaped => "callbacks-reaped",
             Self::CallbacksAvailable => "callbacks-avail",
             Self::CallbacksResubmit => "callbacks-resubmit",
             Self::Dynamic => "dynamic",
             Self::Pointer => "pointer",
             Self::Handler => "handler",
         }
+    }
+
+    /// Whether a slot waits until all are free.
+    const fn is_in_rounds(self) -> bool {
+        matches!(self, Self::Callbacks | Self::CallbacksReaped)
+    }
+
+    /// Whether no callback runs at once.
+    const fn reaps(self) -> bool {
+        matches!(self, Self::CallbacksReaped)
     }
 }
 

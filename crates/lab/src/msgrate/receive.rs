@@ -23,8 +23,9 @@ pub fn receive(
         Mode::Futures => futures(endpoint, peer, share, limit),
         Mode::Pointer => events(endpoint, peer, share, limit),
         Mode::Handler => handler(endpoint, peer, share, limit),
-        Mode::Callbacks => callbacks(endpoint, peer, share, limit, true),
-        Mode::CallbacksAvailable | Mode::Dynamic => callbacks(endpoint, peer, share, limit, false),
+        Mode::Callbacks | Mode::CallbacksReaped | Mode::CallbacksAvailable | Mode::Dynamic => {
+            callbacks(endpoint, peer, mode, share, limit)
+        }
         Mode::CallbacksResubmit => resubmit(endpoint, peer, share, limit),
     }
 }
@@ -120,15 +121,16 @@ fn handler(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
     state.poll_until_all(endpoint, limit)
 }
 
-/// With `in_rounds`, a slot waits until all are free, and callbacks of what is there already are reaped; else they run at once.
+/// A callback frees its slot.
 #[inline(never)]
 fn callbacks(
     endpoint: &Endpoint,
     peer: Peer,
+    mode: Mode,
     share: Share,
     limit: &mut Limit,
-    in_rounds: bool,
 ) -> Result<(), LoopError> {
+    let (in_rounds, reaps) = (mode.is_in_rounds(), mode.reaps());
     let state = State::shared(share);
     let mut begun = vec![0_u64; share.slots];
     let (mut begun_total, mut is_ready) = (0, false);
@@ -145,7 +147,7 @@ fn callbacks(
                 let receive = endpoint.receive(peer, tag_of(slot));
                 let take =
                     move |_: &mut Context<'_>, outcome: &ReceiveOutcome<'_>| _ = state.take(number, outcome);
-                if in_rounds {
+                if reaps {
                     receive.then(take)?;
                 } else if receive.now_or_then(take)?.is_none() {
                     done += 1;
@@ -157,7 +159,7 @@ fn callbacks(
             say_ready(endpoint, peer)?;
         }
         // What lies there needs no work of the library.
-        if in_rounds {
+        if reaps {
             done = endpoint.reap(|_, _| {});
         }
         state.look(if done == 0 { endpoint.poll(|_, _| {}) } else { done }, limit)?;

@@ -56,11 +56,11 @@ pub fn send(
     match mode {
         Mode::Futures | Mode::Handler => futures(endpoint, peer, slots, limit),
         Mode::Pointer => events(endpoint, peer, slots, limit),
-        Mode::Callbacks => callbacks(endpoint, peer, slots, limit, true, false),
-        Mode::CallbacksAvailable | Mode::CallbacksResubmit => {
-            callbacks(endpoint, peer, slots, limit, false, false)
-        }
-        Mode::Dynamic => callbacks(endpoint, peer, slots, limit, false, true),
+        Mode::Callbacks
+        | Mode::CallbacksReaped
+        | Mode::CallbacksAvailable
+        | Mode::CallbacksResubmit
+        | Mode::Dynamic => callbacks(endpoint, peer, mode, slots, limit),
     }
 }
 
@@ -152,16 +152,15 @@ fn events(endpoint: &Endpoint, peer: Peer, slots: Slots, limit: &mut Limit) -> R
     Ok(())
 }
 
-/// With `in_rounds`, a slot waits until all are free, and callbacks of what has left are reaped; else they run at once. With `dynamic`,
-/// each message has memory of its own.
+/// A callback frees its slot. Of the mode `Dynamic` each message has memory of its own.
 fn callbacks(
     endpoint: &Endpoint,
     peer: Peer,
+    mode: Mode,
     mut slots: Slots,
     limit: &mut Limit,
-    in_rounds: bool,
-    dynamic: bool,
 ) -> Result<(), LoopError> {
+    let (in_rounds, reaps, dynamic) = (mode.is_in_rounds(), mode.reaps(), mode == Mode::Dynamic);
     // A worker process has one run: what its callbacks share is never given back.
     let free: &'static [AtomicU64] =
         (0..slots.share.slots).map(|_| AtomicU64::new(1)).collect::<Vec<_>>().leak();
@@ -190,14 +189,14 @@ fn callbacks(
                     completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
             };
-            let under_way = if in_rounds { send.then(end) } else { send.now_or_then(end) }?;
+            let under_way = if reaps { send.then(end) } else { send.now_or_then(end) }?;
             // As in plain loops, the library works when there is something that it has not taken yet.
             if under_way.is_some() {
                 limit.look(endpoint.poll(|_, _| {}))?;
                 left_at_poll = slots.left;
             }
         }
-        let reaped = if in_rounds { endpoint.reap(|_, _| {}) } else { 0 };
+        let reaped = if reaps { endpoint.reap(|_, _| {}) } else { 0 };
         let mut done = 1;
         // As with futures: where something is under way, and now and then.
         if completed.load(Ordering::Relaxed) < begun || left_at_poll - slots.left >= MESSAGES_PER_POLL {
