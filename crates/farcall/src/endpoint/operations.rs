@@ -7,21 +7,20 @@
 
 mod callbacks;
 mod deadlines;
+mod ends;
 mod messages;
 mod readings;
+mod results;
 mod slot;
 mod standing;
 
-use core::task::Waker;
 use core::time::Duration;
 
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Copied, Kept, SessionId};
+use farcall_transport::{CallId, Copied, SessionId};
 
 use super::callback::ReceivePlaces;
 use super::done::Done;
-use super::outcome::CallError;
-use super::unfetched::FETCHED_ONCE;
 use deadlines::Deadlines;
 pub use deadlines::Timeouts;
 use readings::Since;
@@ -190,149 +189,8 @@ impl Operations {
         Some(())
     }
 
-    /// Ends a call that becomes an event, and gives its token; `None` for all others, which [`Self::end`] knows.
-    #[inline]
-    pub fn end_posted_call(&mut self, call: CallId, session: SessionId) -> Option<u64> {
-        let slot = self.slots.get_mut(usize::from(call.0 as u16))?;
-        let is_it = slot.id == call && slot.session == session && slot.kind() == Kind::Call;
-        if !is_it || slot.stage() != Stage::PendingEvent {
-            return None;
-        }
-        slot.vacate(&mut self.first_vacant);
-        let token = slot.token;
-        self.note_ends(Kind::Call, 1);
-        Some(token)
-    }
-
-    /// Ends a call for whatever reason and says how to complete it; `None` when it has ended already or is not
-    /// one of `session`. One that a future waits for keeps its slot until the future has fetched the result.
-    #[inline]
-    pub fn end(&mut self, call: CallId, session: SessionId) -> Option<Completion> {
-        let slot = self.slot_mut(call)?;
-        if !slot.is_pending() || slot.session != session || slot.kind() != Kind::Call {
-            return None;
-        }
-        Some(self.remove_pending(call))
-    }
-
-    /// The session of an operation that has not ended.
-    pub fn session_of(&self, call: CallId) -> Option<SessionId> {
-        let slot = self.slots.get(usize::from(call.0 as u16))?;
-        (slot.is_pending() && slot.id == call).then_some(slot.session)
-    }
-
-    /// Ends an operation whatever its session; gives the session too.
-    pub fn cancel(&mut self, call: CallId) -> Option<(SessionId, Completion)> {
-        let slot = self.slot_mut(call)?;
-        if !slot.is_pending() {
-            return None;
-        }
-        let session = slot.session;
-        Some((session, self.remove_pending(call)))
-    }
-
-    /// Takes an operation back that was just added and could not begin.
-    #[cold]
-    pub fn take_back(&mut self, id: CallId, kind: Kind) {
-        if matches!(self.cancel(id), Some((_, Completion::Future(_)))) {
-            self.abandon(id);
-        }
-        self.added[kind as usize] -= 1;
-        self.ended[kind as usize] -= 1;
-    }
-
-    #[inline]
-    fn remove_pending(&mut self, call: CallId) -> Completion {
-        let index = call.0 as u16;
-        let slot = &mut self.slots[usize::from(index)];
-        self.ended[slot.kind() as usize] += 1;
-        match slot.stage() {
-            Stage::PendingEvent => {
-                slot.vacate(&mut self.first_vacant);
-                let token = slot.token;
-                Completion::Event(token)
-            }
-            Stage::PendingFuture => Completion::Future(None),
-            Stage::PendingReceiveCallback => {
-                slot.vacate(&mut self.first_vacant);
-                let callback = self.receive_callbacks[usize::from(index)].take();
-                Completion::Received(callback.expect("it is there until the receive ends"))
-            }
-            _ => self.detach(index),
-        }
-    }
-
-    fn detach(&mut self, index: u16) -> Completion {
-        let Attachment::Completion(completion) = self.take_attachment(index) else {
-            unreachable!("pending slots have a completion")
-        };
-        if !matches!(completion, Completion::Future(_)) {
-            self.slots[usize::from(index)].vacate(&mut self.first_vacant);
-        }
-        completion
-    }
-
     fn take_attachment(&mut self, index: u16) -> Attachment {
         core::mem::replace(&mut self.attachments[usize::from(index)], Attachment::Nothing)
-    }
-
-    fn leave(&mut self, id: CallId, result: Attachment) {
-        let index = usize::from(id.0 as u16);
-        self.slots[index].set_stage(Stage::Done);
-        self.done.set(id, true);
-        self.attachments[index] = result;
-    }
-
-    /// Leaves the result of a call for its future.
-    pub fn leave_result(&mut self, call: CallId, result: Result<Kept, CallError>) {
-        self.leave(call, Attachment::Result(result));
-    }
-
-    /// What a future's call has come to; registers `waker` if it is not complete.
-    pub fn fetch_result(&mut self, call: CallId, waker: Option<&Waker>) -> Option<Result<Kept, CallError>> {
-        match self.fetch(call, waker)? {
-            Attachment::Result(result) => Some(result),
-            _ => unreachable!("the result of a call is one of a call"),
-        }
-    }
-
-    fn fetch(&mut self, id: CallId, waker: Option<&Waker>) -> Option<Attachment> {
-        let index = id.0 as u16;
-        let slot = &mut self.slots[usize::from(index)];
-        if slot.stage() == Stage::Done {
-            slot.vacate(&mut self.first_vacant);
-            self.done.set(id, false);
-            return Some(self.take_attachment(index));
-        }
-        if let Some(waker) = waker {
-            self.register(index, waker);
-        }
-        None
-    }
-
-    fn register(&mut self, index: u16, waker: &Waker) {
-        let slot = &mut self.slots[usize::from(index)];
-        assert!(slot.is_pending(), "{FETCHED_ONCE}");
-        slot.set_stage(Stage::Pending);
-        match &mut self.attachments[usize::from(index)] {
-            Attachment::Completion(Completion::Future(Some(known))) if known.will_wake(waker) => {}
-            other => *other = Attachment::Completion(Completion::Future(Some(waker.clone()))),
-        }
-    }
-
-    /// Whether the operation of a future is complete.
-    #[inline]
-    pub fn is_done(&self, call: CallId) -> bool {
-        self.done.has(call)
-    }
-
-    /// Gives the slot of a future that was dropped back after its operation was cancelled or done.
-    pub fn abandon(&mut self, call: CallId) {
-        let index = call.0 as u16;
-        self.slots[usize::from(index)].vacate(&mut self.first_vacant);
-        self.done.set(call, false);
-        self.take_attachment(index);
-        self.copies[usize::from(index)] = None;
     }
 
     #[inline]
