@@ -5,7 +5,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{LONG, Pair, pattern, settings, transports};
+use common::{LONG, Pair, assign_to_transports, pattern, settings, transports};
 use farcall::{
     CallError, CallRefused, Cancellation, Deferred, DownReason, Endpoint, Event, Executor, Service,
 };
@@ -54,21 +54,9 @@ fn serve(endpoint: &Endpoint) {
 }
 
 fn pairs() -> impl Iterator<Item = Pair> {
-    let limit = MESSAGE_BYTES_MAX;
-    let settings = settings(&[
-        &format!("ring.message_bytes_max={limit}"),
-        &format!("basic.message_bytes_max={limit}"),
-        &format!("homa.message_bytes_max={limit}"),
-        &format!("ucx.message_bytes_max={limit}"),
-        &format!("mpi.message_bytes_max={limit}"),
-        &format!("ofi.message_bytes_max={limit}"),
-        "ring.calls_max=64",
-        "basic.calls_max=64",
-        "homa.calls_max=64",
-        "ucx.calls_max=64",
-        "mpi.calls_max=64",
-        "ofi.calls_max=64",
-    ]);
+    let mut settings = settings(&[]);
+    assign_to_transports(&mut settings, "message_bytes_max", MESSAGE_BYTES_MAX);
+    assign_to_transports(&mut settings, "calls_max", 64);
     transports().map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
@@ -291,14 +279,9 @@ fn an_answer_can_be_kept_beyond_the_endpoint() {
 fn the_smaller_limit_of_both_sides_holds_even_for_calls_that_wait_for_the_session() {
     for kind in transports() {
         let limits = |bytes: &str| {
-            settings(&[
-                &format!("ring.message_bytes_max={bytes}"),
-                &format!("basic.message_bytes_max={bytes}"),
-                &format!("homa.message_bytes_max={bytes}"),
-                &format!("ucx.message_bytes_max={bytes}"),
-                &format!("mpi.message_bytes_max={bytes}"),
-                &format!("ofi.message_bytes_max={bytes}"),
-            ])
+            let mut settings = settings(&[]);
+            assign_to_transports(&mut settings, "message_bytes_max", bytes);
+            settings
         };
         let pair = Pair::with_client_settings(kind, limits("1K"), limits("1M"), serve);
         let waiting =

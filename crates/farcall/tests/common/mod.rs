@@ -11,6 +11,7 @@ pub mod random;
 pub mod stream;
 pub mod victim;
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -113,6 +114,13 @@ pub fn settings(assignments: &[&str]) -> Settings {
         settings.assign(assignment).expect("a valid assignment");
     }
     settings
+}
+
+/// Sets what is a parameter of every transport, such as `calls_max`.
+pub fn assign_to_transports(settings: &mut Settings, parameter: &str, value: impl Display) {
+    for transport in ["ring", "basic", "homa", "ucx", "mpi", "ofi"] {
+        settings.assign(&format!("{transport}.{parameter}={value}")).expect("a valid assignment");
+    }
 }
 
 /// Bytes that depend on their place and on a seed; made word by word, because tests are not optimised.

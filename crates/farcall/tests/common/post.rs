@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use farcall::{AnySource, Context, Endpoint, Peer, Service, Tag};
 
-use super::{LONG, Pair, settings, transports};
+use super::{LONG, Pair, assign_to_transports, settings, transports};
 
 /// Sends the message back with the tag that follows.
 const ECHO: Service = Service(1);
@@ -71,18 +71,9 @@ fn take(
 }
 
 pub fn pairs() -> impl Iterator<Item = Pair> {
-    let limit = LIMIT;
-    let settings = settings(&[
-        &format!("ring.message_bytes_max={limit}"),
-        &format!("basic.message_bytes_max={limit}"),
-        &format!("homa.message_bytes_max={limit}"),
-        &format!("ucx.message_bytes_max={limit}"),
-        &format!("mpi.message_bytes_max={limit}"),
-        &format!("ofi.message_bytes_max={limit}"),
-        "endpoint.unexpected_bytes=64K",
-        // Many threads spin at once, and none of them is dead.
-        "endpoint.peer_timeout=30s",
-    ]);
+    // Many threads spin at once, and none of them is dead.
+    let mut settings = settings(&["endpoint.unexpected_bytes=64K", "endpoint.peer_timeout=30s"]);
+    assign_to_transports(&mut settings, "message_bytes_max", LIMIT);
     transports().map(move |kind| {
         println!("over {kind}");
         Pair::new(kind, settings.clone(), serve)
