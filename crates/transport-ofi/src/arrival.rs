@@ -34,7 +34,7 @@ impl Arrival for OfiArrival {
             Arrived::Frame { memory, head_bytes, bytes, .. } => {
                 Incoming::Borrowed(&memory[1 + head_bytes..*bytes])
             }
-            Arrived::Fetched { payload, .. } => Incoming::Owned(payload.clone()),
+            Arrived::Fetched { payload, .. } => Incoming::Owned(payload),
         }
     }
 }

@@ -96,7 +96,7 @@ impl Arrival for UcxArrival {
     #[inline]
     fn payload(&self) -> Incoming<'_> {
         match (&self.head, &self.body) {
-            (Some(_), Body::Fetched(payload)) => Incoming::Owned(payload.clone()),
+            (Some(_), Body::Fetched(payload)) => Incoming::Owned(payload),
             (Some(_), _) => Incoming::Borrowed(self.bytes()),
             (None, _) => Incoming::Borrowed(split_composed(self.bytes()).map_or(&[], |(_, payload)| payload)),
         }

@@ -135,7 +135,7 @@ impl Kept {
         match self {
             Self::Short(short) => Incoming::Borrowed(short),
             Self::Copy(bytes) => Incoming::Borrowed(bytes),
-            Self::Shared(payload) => Incoming::Owned(payload.clone()),
+            Self::Shared(payload) => Incoming::Owned(payload),
         }
     }
 }
@@ -161,7 +161,7 @@ impl From<&Incoming<'_>> for Kept {
                 Some(short) => Self::Short(short),
                 None => Self::Copy(Copied::from(bytes.to_vec())),
             },
-            Incoming::Owned(payload) => Self::Shared(payload.clone()),
+            Incoming::Owned(payload) => Self::Shared(Payload::clone(payload)),
         }
     }
 }

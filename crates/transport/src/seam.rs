@@ -193,8 +193,8 @@ pub trait Sink {
         messages: &[Matched<'_>],
     ) -> bool {
         for message in messages {
-            let (tag, bytes) = (message.tag, message.payload().as_slice().len());
-            self.received(outbox, message.receive, Envelope { session, tag, bytes }, message.payload());
+            let envelope = Envelope { session, tag: message.tag, bytes: message.payload_bytes() };
+            self.received(outbox, message.receive, envelope, &Incoming::Borrowed(message.payload()));
         }
         false
     }

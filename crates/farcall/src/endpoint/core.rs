@@ -8,7 +8,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::wait_readable;
 use farcall_protocol::Instant;
-use farcall_transport::{CallId, Incoming, MessageId, Outgoing, Status, Transport};
+use farcall_transport::{CallId, Incoming, MessageId, Outgoing, Payload, Status, Transport};
 
 use super::OnDrop;
 use super::clock_pace::ClockPace;
@@ -168,17 +168,16 @@ impl Core {
                     on_event(&mut context, Event::Sent { token, outcome });
                 }
                 StoredEvent::Received { token, outcome: Ok(message) } => {
-                    let payload = message.payload.as_incoming();
-                    let received = message.received(&payload);
+                    let received = message.received();
                     on_event(&mut context, Event::Received { token, outcome: &Ok(received) });
                 }
                 StoredEvent::Received { token, outcome: Err(error) } => {
                     on_event(&mut context, Event::Received { token, outcome: &Err(error) });
                 }
                 StoredEvent::Completed { token, outcome } => {
-                    let kept = outcome.map(|answer| Incoming::Owned(answer.into()));
+                    let kept = outcome.map(Payload::from);
                     let outcome = match &kept {
-                        Ok(payload) => Ok(Answer { payload }),
+                        Ok(payload) => Ok(Answer { payload: &Incoming::Owned(payload) }),
                         Err(error) => Err(error.clone()),
                     };
                     on_event(&mut context, Event::Completed { token, outcome: &outcome });

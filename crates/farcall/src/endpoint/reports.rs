@@ -179,9 +179,9 @@ impl Sink for Turn<'_, '_> {
 
 impl Turn<'_, '_> {
     fn end_receive_of(&mut self, outbox: &mut dyn Outbox, session: SessionId, message: &Matched<'_>) {
-        let (tag, payload) = (message.tag, message.payload());
-        let envelope = Envelope { session, tag, bytes: payload.as_slice().len() };
-        self.end_receive(outbox, CallId(message.receive.0), envelope, payload);
+        let envelope = Envelope { session, tag: message.tag, bytes: message.payload_bytes() };
+        let payload = Incoming::Borrowed(message.payload());
+        self.end_receive(outbox, CallId(message.receive.0), envelope, &payload);
     }
 
     /// Runs the callbacks that have just become ready, which are for these messages.
@@ -192,9 +192,13 @@ impl Turn<'_, '_> {
         let mut left = ready.iter_mut().zip(messages);
         let went_well = self.state.guard_to_the_end(|state| {
             let mut context = Context { outbox, state };
+            // Only what changes is written anew.
+            let mut outcome = Ok(Received { peer, tag: Tag(0), payload: Incoming::Borrowed(&[]) });
             for (place, message) in &mut left {
-                let (tag, payload) = (message.tag, message.payload());
-                place.run(&mut context, &Ok(Received { peer, tag, payload }));
+                if let Ok(Received { tag, payload, .. }) = &mut outcome {
+                    (*tag, *payload) = (message.tag, Incoming::Borrowed(message.payload()));
+                }
+                place.run(&mut context, &outcome);
             }
         });
         if !went_well {

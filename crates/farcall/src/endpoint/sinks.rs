@@ -48,7 +48,7 @@ impl<F: FnMut(&mut Context<'_>, Event<'_>)> EventSink for F {
         let context = &mut Context { outbox, state };
         burst.take_while(|call, payload| {
             let Some(token) = context.state.operations.end_posted_call(call, session) else { return false };
-            let payload = borrowed(payload);
+            let payload = Incoming::Borrowed(payload);
             let outcome = ManuallyDrop::new(Ok(Answer { payload: &payload }));
             self(context, Event::Completed { token, outcome: &outcome });
             true
@@ -78,7 +78,7 @@ impl<F: FnMut(Request<'_>, Reply<'_>)> RequestSink for F {
         burst: &mut RequestBurst<'_>,
     ) {
         burst.for_each(|id, payload| {
-            let payload = borrowed(payload);
+            let payload = Incoming::Borrowed(payload);
             self(Request::new(peer, service, &payload), Reply::new(Context { outbox, state }, id));
         });
     }
@@ -105,16 +105,13 @@ impl<F: FnMut(&mut Context<'_>, Received<'_>)> MessageSink for F {
         burst: &mut MessageBurst<'_>,
     ) {
         while let Some(ShortMessage { tag, payload }) = burst.take() {
-            self(&mut Context { outbox, state }, Received { peer, tag, payload: &borrowed(payload) });
+            self(
+                &mut Context { outbox, state },
+                Received { peer, tag, payload: Incoming::Borrowed(payload) },
+            );
             if state.operations.under_way(Kind::Receive) > 0 {
                 break;
             }
         }
     }
-}
-
-/// Borrowed bytes, and answers of them, have nothing that would have to be dropped, which the compiler does not see.
-#[inline(always)]
-fn borrowed(payload: &[u8]) -> ManuallyDrop<Incoming<'_>> {
-    ManuallyDrop::new(Incoming::Borrowed(payload))
 }

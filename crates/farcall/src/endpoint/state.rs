@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use farcall_protocol::Instant;
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Copied, Incoming, Kept, Service, Short, Spares, Tag};
+use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short, Spares, Tag};
 
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
@@ -104,7 +104,7 @@ impl State {
             Incoming::Borrowed(bytes) => {
                 Short::new(bytes).map_or_else(|| Kept::Copy(self.spares.copy(bytes)), Kept::Short)
             }
-            Incoming::Owned(payload) => Kept::Shared(payload.clone()),
+            Incoming::Owned(payload) => Kept::Shared(Payload::clone(payload)),
         }
     }
 

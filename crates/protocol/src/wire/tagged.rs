@@ -17,6 +17,11 @@ const READS_BRIEF: u8 = 1;
 /// Bytes in front of each message of a batch.
 pub const BATCH_ENTRY_BYTES: usize = 8;
 
+/// What is above a multiple of it.
+const PADDING_MASK: usize = BATCH_ENTRY_BYTES - 1;
+
+const CUT_SHORT: &str = "a batch that ends in the middle of a message";
+
 /// The length of a [`BriefHead`], by which it is known: all other heads are longer.
 pub const BRIEF_HEAD_BYTES: usize = 16;
 
@@ -168,17 +173,15 @@ impl<'a> Iterator for Batch<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
         let bytes = core::mem::take(&mut self.0);
         let Some((header, rest)) = bytes.split_first_chunk::<BATCH_ENTRY_BYTES>() else {
-            return Some(malformed("a batch that ends in the middle of a message"));
+            return if bytes.is_empty() { None } else { Some(malformed(CUT_SHORT)) };
         };
         let header = u64::from_le_bytes(*header);
         let (tag, length) = (Tag(header as u32), (header >> 32) as usize);
-        let Some((padded, rest)) = rest.split_at_checked(length.next_multiple_of(BATCH_ENTRY_BYTES)) else {
-            return Some(malformed("a batch that ends in the middle of a message"));
+        let padded = (length + PADDING_MASK) & !PADDING_MASK;
+        let Some((padded, rest)) = rest.split_at_checked(padded) else {
+            return Some(malformed(CUT_SHORT));
         };
         self.0 = rest;
         Some(Ok((tag, &padded[..length])))

@@ -1,7 +1,5 @@
 //! Short messages that came together.
 
-use core::mem::ManuallyDrop;
-
 use arrayvec::ArrayVec;
 use farcall_driver::Words;
 use farcall_protocol::matching::{Source, Tag, payload_lines};
@@ -9,7 +7,7 @@ use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
 use super::entries::{Entries, Unread};
 use crate::mail::Mail;
-use crate::{Incoming, MessageId, Short};
+use crate::{MessageId, Short};
 
 /// Short messages of one session, in the order in which they were sent.
 #[derive(Clone, Copy)]
@@ -29,30 +27,37 @@ pub struct MatchedBurst<'a, 'm> {
 }
 
 /// A message, and the receive that it is for.
+#[derive(Clone, Copy, Debug)]
 pub struct Matched<'a> {
     /// The receive.
     pub receive: MessageId,
     /// The tag of the message.
     pub tag: Tag,
-    /// Always borrowed: a drop would look.
-    payload: ManuallyDrop<Incoming<'a>>,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Matched<'a> {
+    /// How many bytes the message has.
+    #[inline(always)]
+    pub fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The bytes of the message.
+    ///
+    /// Always fewer than 4 GiB. To say so has their length taken by itself: a load of place and length at once would wait for the two
+    /// stores by which they were written a moment ago.
+    #[inline(always)]
+    pub fn payload(&self) -> &'a [u8] {
+        &self.payload[..self.payload.len().min(u32::MAX as usize)]
+    }
 }
 
 /// Messages that were matched together, as many as are at most, for a sink that ends their receives one by one.
-pub(crate) type Together<'a> = ArrayVec<Matched<'a>, 16>;
+pub(crate) type Together<'a> = ArrayVec<Matched<'a>, TOGETHER_MAX>;
 
-impl<'a> Matched<'a> {
-    #[inline(always)]
-    pub(crate) fn new(receive: MessageId, tag: Tag, payload: &'a [u8]) -> Self {
-        Self { receive, tag, payload: ManuallyDrop::new(Incoming::Borrowed(payload)) }
-    }
-
-    /// The bytes of the message, as sinks see them.
-    #[inline(always)]
-    pub fn payload(&self) -> &Incoming<'a> {
-        &self.payload
-    }
-}
+/// The most messages that are matched together.
+pub(crate) const TOGETHER_MAX: usize = 16;
 
 /// What was taken out of a burst.
 #[derive(Clone, Copy, Debug, Default)]
@@ -222,7 +227,7 @@ impl<'a> MatchedBurst<'a, '_> {
             && let Some((_, ShortMessage { tag, payload })) =
                 unread.take_matched(bytes_max, |_| Some(receive))
         {
-            together.push(Matched::new(receive, tag, payload));
+            together.push(Matched { receive, tag, payload });
         }
         let before = together.len();
         if let Some(mut receives) = self.mail.exact_receives(self.source) {
@@ -230,13 +235,13 @@ impl<'a> MatchedBurst<'a, '_> {
                 && let Some((receive, ShortMessage { tag, payload })) =
                     unread.take_matched(bytes_max, |tag| receives.take(tag).map(MessageId))
             {
-                together.push(Matched::new(receive, tag, payload));
+                together.push(Matched { receive, tag, payload });
             }
             receives.were_taken((together.len() - before) as u32);
         } else if let Some((receive, ShortMessage { tag, payload })) =
             unread.take_matched(bytes_max, |tag| self.mail.take_receive(self.source, tag))
         {
-            together.push(Matched::new(receive, tag, payload));
+            together.push(Matched { receive, tag, payload });
         }
         self.burst.read_up_to(unread);
     }

@@ -10,7 +10,7 @@ mod unanswered;
 pub use calls::{RequestBurst, ResponseBurst};
 pub(crate) use entries::Entries;
 pub use messages::{Matched, MatchedBurst, MessageBurst, ShortMessage};
-pub(crate) use messages::{Taken, Together};
+pub(crate) use messages::{TOGETHER_MAX, Taken, Together};
 pub(crate) use unanswered::Unanswered;
 
 #[cfg(test)]

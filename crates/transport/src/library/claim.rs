@@ -45,7 +45,6 @@ impl<L: Library> Outbound<L> {
         };
         let lines = lines(message.len()).min(lines_max(self.unexpected_lines));
         if channel.tagged.mail.pass(Taken { messages: 1, lines }).is_err() {
-            drop(payload);
             self.violated(id, OVERRUN);
             return None;
         }
@@ -55,7 +54,6 @@ impl<L: Library> Outbound<L> {
         let is_over = batch.unread() == 0 && !channel.tagged.has_early();
         self.unclaimed.note(1, || next_of(from, batch));
         if is_over {
-            drop(payload);
             self.release_held();
         }
         self.return_credit_if_due(id);

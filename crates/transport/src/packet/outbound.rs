@@ -94,11 +94,12 @@ impl<P: Policy> Outbound<P> {
             Some(Delivery::Request { session, request, service, payload }) => {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };
                 self.tracer.mark_request(event::DISPATCHED, request);
-                sink.request(self, request, Service(service), &incoming(payload, packet));
+                sink.request(self, request, Service(service), &incoming(payload, packet, &mut None));
             }
             Some(Delivery::Response { session, call, status, payload }) => match Status::from_wire(status) {
                 Some(status) => {
-                    let payload = incoming(payload, packet);
+                    let mut assembled = None;
+                    let payload = incoming(payload, packet, &mut assembled);
                     sink.response(self, from_protocol(session), CallId(call), status, &payload);
                 }
                 None => {
@@ -243,11 +244,16 @@ impl<P: Policy> Outbox for Outbound<P> {
     }
 }
 
+/// What came in a packet, or in several, of which `assembled` is the place.
 #[inline]
-fn incoming(payload: Received, packet: &[u8]) -> Incoming<'_> {
+fn incoming<'a>(
+    payload: Received,
+    packet: &'a [u8],
+    assembled: &'a mut Option<crate::Payload>,
+) -> Incoming<'a> {
     match payload {
         Received::InPlace(range) => Incoming::Borrowed(&packet[range]),
-        Received::Assembled(bytes) => Incoming::Owned(bytes.into()),
+        Received::Assembled(bytes) => Incoming::Owned(assembled.insert(bytes.into())),
     }
 }
 

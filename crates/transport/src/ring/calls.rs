@@ -1,7 +1,5 @@
 //! Requests and responses on their way to the sink.
 
-use core::mem::ManuallyDrop;
-
 use farcall_driver::LaneDriver;
 use farcall_protocol::ring::{EntryHeader, Violation};
 
@@ -76,9 +74,7 @@ impl<D: LaneDriver> Outbound<D> {
         payload: &[u8],
         sink: &mut dyn Sink,
     ) -> Result<(), DownReason> {
-        // Borrowed bytes have nothing that would have to be dropped, which the compiler does not see.
-        let payload = ManuallyDrop::new(Incoming::Borrowed(payload));
-        self.hand_on_call(id, entry, &payload, sink)
+        self.hand_on_call(id, entry, &Incoming::Borrowed(payload), sink)
     }
 
     /// Hands a request or a response to the sink that the session has counted.

@@ -1,8 +1,6 @@
 //! The entries of a record, to whom they are for: what came together as a whole, the others singly.
 
-use farcall_driver::{
-    Block, BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
-};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES};
 
@@ -14,7 +12,7 @@ use crate::burst::Entries;
 use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::trace::event;
-use crate::{DownReason, Incoming, MessageBurst, Sink};
+use crate::{DownReason, Incoming, MessageBurst, Payload, Sink};
 
 /// A sender of messages of this length may wait for each block: it is told of those that were read before the next is.
 const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
@@ -73,15 +71,16 @@ impl<D: LaneDriver> Outbound<D> {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 let id = self.sessions[slot].take_call(entry)?;
                 self.tracer.mark(event::DISPATCHED, entry.call, id);
-                self.hand_on_call(id, entry, &Incoming::Owned(block.into()), sink)?;
+                self.hand_on_call(id, entry, &Incoming::Owned(&block), sink)?;
                 // Reading so much took long; the answer leaves before the next, and takes with it what was read.
+                drop(block);
                 self.send_block_returns(slot);
                 self.publish(slot);
             }
             EntryKind::ResponseBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 let id = self.sessions[slot].take_call(entry)?;
-                self.hand_on_call(id, entry, &Incoming::Owned(block.into()), sink)?;
+                self.hand_on_call(id, entry, &Incoming::Owned(&block), sink)?;
             }
             EntryKind::BlockReturn | EntryKind::MessageCredit => self.use_again(slot, entry, record, at)?,
             EntryKind::PrefetchHint => {
@@ -107,7 +106,8 @@ impl<D: LaneDriver> Outbound<D> {
             EntryKind::MessageBlock => {
                 let Some(block) = self.borrow(slot, entry, record, at)? else { return Ok(Flow::Halt) };
                 let bytes = block.len();
-                self.arrive(slot, Tag(entry.call), &Incoming::Owned(block.into()), false, sink)?;
+                self.arrive(slot, Tag(entry.call), &Incoming::Owned(&block), false, sink)?;
+                drop(block);
                 if bytes >= TOLD_AT_ONCE_BYTES_MIN {
                     self.send_block_returns(slot);
                     self.publish(slot);
@@ -150,7 +150,7 @@ impl<D: LaneDriver> Outbound<D> {
         entry: EntryHeader,
         record: Record<'_>,
         at: usize,
-    ) -> Result<Option<Block>, DownReason> {
+    ) -> Result<Option<Payload>, DownReason> {
         let block = descriptor(entry, record, at)?;
         let session = &mut self.sessions[slot];
         if block.length > session.message_bytes_max as u64 {
@@ -164,7 +164,7 @@ impl<D: LaneDriver> Outbound<D> {
         session.borrowed_blocks += 1;
         self.note_need();
         self.counters.blocks_received.increment();
-        Ok(Some(block))
+        Ok(Some(block.into()))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Their callbacks run in a poll, or when the endpoint is asked to reap, so that a callback may begin the next operation to any
 //! depth without using the stack.
 
-use core::mem::{ManuallyDrop, take};
+use core::mem::take;
 
 use farcall_transport::{Incoming, Short, Tag};
 
@@ -59,8 +59,8 @@ impl ShortReceived {
     /// Gives `callback` the message.
     #[inline(always)]
     pub fn give(&self, callback: impl FnOnce(&ReceiveOutcome<'_>)) {
-        let payload = ManuallyDrop::new(Incoming::Borrowed(&self.short));
-        callback(&Ok(Received { peer: self.label.peer(), tag: self.label.tag(), payload: &payload }));
+        let payload = Incoming::Borrowed(&self.short);
+        callback(&Ok(Received { peer: self.label.peer(), tag: self.label.tag(), payload }));
     }
 }
 
@@ -181,8 +181,7 @@ impl EndedReceive {
 pub fn give(outcome: Result<KeptMessage, ReceiveError>, callback: impl FnOnce(&ReceiveOutcome<'_>)) {
     match outcome {
         Ok(message) => {
-            let payload = message.payload.as_incoming();
-            callback(&Ok(message.received(&payload)));
+            callback(&Ok(message.received()));
         }
         Err(error) => callback(&Err(error)),
     }

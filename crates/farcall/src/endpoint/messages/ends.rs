@@ -26,7 +26,7 @@ impl Turn<'_, '_> {
         self.state.counters.received.increment();
         let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
         if let Some(mut place) = self.state.operations.end_receive_callback(id, envelope.bytes) {
-            let outcome = &Ok(Received { peer, tag, payload });
+            let outcome = &Ok(Received { peer, tag, payload: *payload });
             if !self.state.guard(|state| place.run(&mut Context { outbox, state }, outcome)) {
                 place.clear();
             }
@@ -35,7 +35,7 @@ impl Turn<'_, '_> {
         if self.sinks.events.is_some()
             && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
         {
-            let outcome = &Ok(Received { peer, tag, payload });
+            let outcome = &Ok(Received { peer, tag, payload: *payload });
             self.tell(|events, state| {
                 events(&mut Context { outbox, state }, Event::Received { token, outcome });
             });
@@ -67,7 +67,7 @@ impl Turn<'_, '_> {
             let error = truncated(peer, envelope, room);
             return self.complete_receive(outbox, id, how, &Err(error));
         }
-        self.complete_receive(outbox, id, how, &Ok(Received { peer, tag, payload }));
+        self.complete_receive(outbox, id, how, &Ok(Received { peer, tag, payload: *payload }));
     }
 
     fn complete_receive(
@@ -109,7 +109,7 @@ impl Turn<'_, '_> {
         let peer = self.state.sessions.peer_of(envelope.session);
         // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.messages.handler.take() else { return };
-        let received = Received { peer, tag: envelope.tag, payload };
+        let received = Received { peer, tag: envelope.tag, payload: *payload };
         self.state.guard(|state| handler(&mut Context { outbox, state }, received));
         self.state.messages.handler.get_or_insert(handler);
     }

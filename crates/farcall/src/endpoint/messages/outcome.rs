@@ -17,7 +17,8 @@ pub type ReceiveOutcome<'a> = Result<Received<'a>, ReceiveError>;
 pub struct Received<'a> {
     pub(in crate::endpoint) peer: Peer,
     pub(in crate::endpoint) tag: Tag,
-    pub(in crate::endpoint) payload: &'a Incoming<'a>,
+    /// By value: its bytes are found at once then.
+    pub(in crate::endpoint) payload: Incoming<'a>,
 }
 
 impl Received<'_> {
@@ -54,9 +55,10 @@ pub struct KeptMessage {
 }
 
 impl KeptMessage {
-    /// The message as callbacks and events get it, with its own payload.
-    pub(in crate::endpoint) fn received<'a>(&self, payload: &'a Incoming<'a>) -> Received<'a> {
-        Received { peer: self.label.peer(), tag: self.label.tag(), payload }
+    /// The message as callbacks and events get it.
+    #[inline]
+    pub(in crate::endpoint) fn received(&self) -> Received<'_> {
+        Received { peer: self.label.peer(), tag: self.label.tag(), payload: self.payload.as_incoming() }
     }
 }
 

@@ -92,21 +92,23 @@ impl Operations {
     /// many. Their callbacks are the first that [`Operations::take_ready`] gives.
     #[inline(always)]
     pub fn end_receive_callbacks(&mut self, messages: &[Matched<'_>]) -> usize {
-        let Self { slots, first_vacant, receive_callbacks, spare_places, .. } = self;
-        let mut ended = 0;
+        let Self { slots, receive_callbacks, spare_places, .. } = self;
+        let (slots, callbacks) = (slots.as_mut_slice(), receive_callbacks.as_mut_slice());
+        let (mut first_vacant, mut ended) = (self.first_vacant, 0);
         for (message, spare) in messages.iter().zip(spare_places) {
-            let (id, bytes) = (CallId(message.receive.0), message.payload().as_slice().len());
+            let (id, bytes) = (CallId(message.receive.0), message.payload_bytes());
             let index = usize::from(id.0 as u16);
-            let Some((slot, place)) = slots.get_mut(index).zip(receive_callbacks.get_mut(index)) else {
+            let Some((slot, place)) = slots.get_mut(index).zip(callbacks.get_mut(index)) else {
                 break;
             };
             if !takes(slot, id, bytes) {
                 break;
             }
-            slot.vacate(first_vacant);
+            slot.vacate(&mut first_vacant);
             core::mem::swap(place, spare);
             ended += 1;
         }
+        self.first_vacant = first_vacant;
         self.note_ends(Kind::Receive, ended);
         ended
     }

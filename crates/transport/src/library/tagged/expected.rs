@@ -5,7 +5,7 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::Batch;
 
 use super::OVERRUN;
-use crate::burst::{Taken, Together};
+use crate::burst::{TOGETHER_MAX, Taken, Together};
 use crate::library::outbound::{Outbound, live};
 use crate::library::seam::Library;
 use crate::{Envelope, Incoming, Matched, MessageId, Short, ShortMessage, Sink};
@@ -45,22 +45,22 @@ impl<L: Library> Outbound<L> {
     ) -> Result<u16, &'static str> {
         let Some(channel) = live(&mut self.channels, id) else { return Ok(0) };
         let (session, source) = (crate::SessionId(id.0), channel.tagged.mail.source);
-        let mut taken = Taken::default();
         // Where one message cannot be taken at once, the next most likely cannot.
-        let mut at_once = !self.matches_ahead;
-        while let Some((receive, message)) = self.next_expected(source, batch, &mut taken) {
+        let (mut taken, mut at_once) = (Taken::default(), true);
+        loop {
+            if self.matches_ahead {
+                self.read_together(session, source, batch, &mut taken, sink);
+            }
+            if !self.mail.expects_messages() {
+                break;
+            }
+            let Some((receive, message)) = self.next_expected(source, batch, &mut taken) else { break };
             let ShortMessage { tag, payload } = message;
             at_once = at_once && sink.received_at_once(receive, session, tag, payload);
-            if at_once {
-                continue;
-            }
-            if payload.len() <= Short::BYTES_MAX {
-                let mut together = Together::new();
-                together.push(Matched::new(receive, tag, payload));
-                self.read_together(&mut together, session, source, batch, &mut taken, sink);
-            } else {
+            if !at_once {
                 let envelope = Envelope { session, tag, bytes: payload.len() };
                 sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+                self.matches_ahead = payload.len() <= Short::BYTES_MAX;
             }
         }
         // None of them was kept, so that it is early enough to look at the window now.
@@ -79,40 +79,98 @@ impl<L: Library> Outbound<L> {
         batch: &mut Batch<'b>,
         taken: &mut Taken,
     ) -> Option<(MessageId, ShortMessage<'b>)> {
-        let mut ahead = *batch;
-        let (tag, payload) = ahead.next().filter(|_| taken.messages < u16::MAX)?.ok()?;
-        let receive = self.mail.take_receive(source, tag)?;
-        *batch = ahead;
+        if taken.messages == u16::MAX {
+            return None;
+        }
+        let next = take_next(batch, usize::MAX, |tag| self.mail.take_receive(source, tag))?;
         taken.messages += 1;
-        taken.lines += lines(payload.len()).min(lines_max(self.unexpected_lines));
-        Some((receive, ShortMessage { tag, payload }))
+        taken.lines += lines(next.1.payload.len()).min(lines_max(self.unexpected_lines));
+        Some(next)
     }
 
-    /// Hands the message on that is there, together with those behind it, as many as are expected.
+    /// Hands short messages on by the dozen, as long as more than one at a time is expected.
     #[inline(never)]
-    fn read_together<'b>(
+    fn read_together(
         &mut self,
-        together: &mut Together<'b>,
         session: crate::SessionId,
         source: Source,
-        batch: &mut Batch<'b>,
+        batch: &mut Batch<'_>,
         taken: &mut Taken,
         sink: &mut dyn Sink,
     ) {
-        while !together.is_full()
-            && let Some((receive, ShortMessage { tag, payload })) = self.next_expected(source, batch, taken)
-        {
-            together.push(Matched::new(receive, tag, payload));
-        }
-        match together.as_slice() {
-            // What is prepared for several would be for nothing.
-            [one] => {
-                // It was not asked what it is for: the next is offered by itself again.
-                self.matches_ahead = false;
-                let envelope = Envelope { session, tag: one.tag, bytes: one.payload().as_slice().len() };
-                sink.received(self, one.receive, envelope, one.payload());
+        let mut together = Together::new();
+        loop {
+            self.match_together(source, batch, taken, &mut together);
+            match together.as_slice() {
+                [] => return,
+                // What is prepared for several would be for nothing.
+                [Matched { receive, tag, payload }] => {
+                    // It was not asked what it is for: the next is offered by itself again.
+                    self.matches_ahead = false;
+                    let envelope = Envelope { session, tag: *tag, bytes: payload.len() };
+                    sink.received(self, *receive, envelope, &Incoming::Borrowed(payload));
+                }
+                several => self.matches_ahead = sink.received_together(self, session, several),
             }
-            several => self.matches_ahead = sink.received_together(self, session, several),
+            if batch.unread() == 0 || !self.mail.expects_messages() {
+                return;
+            }
+            together.clear();
         }
     }
+
+    /// Finds the receives for the next messages, if these are short, as many as there is room for.
+    ///
+    /// A function by itself, which has its registers for this.
+    #[inline(never)]
+    fn match_together<'b>(
+        &mut self,
+        source: Source,
+        batch: &mut Batch<'b>,
+        taken: &mut Taken,
+        together: &mut Together<'b>,
+    ) {
+        // A batch with more than can be counted goes on with the next poll.
+        if taken.messages > u16::MAX - TOGETHER_MAX as u16 {
+            return;
+        }
+        let (mut unread, mut lines) = (*batch, taken.lines);
+        let lines_max = lines_max(self.unexpected_lines);
+        let lines_of = |payload: &[u8]| self::lines(payload.len()).min(lines_max);
+        if let Some(mut receives) = self.mail.exact_receives(source) {
+            while !together.is_full()
+                && let Some((receive, ShortMessage { tag, payload })) =
+                    take_next(&mut unread, Short::BYTES_MAX, |tag| receives.take(tag).map(MessageId))
+            {
+                lines += lines_of(payload);
+                together.push(Matched { receive, tag, payload });
+            }
+            receives.were_taken(together.len() as u32);
+        } else if let Some((receive, ShortMessage { tag, payload })) =
+            take_next(&mut unread, Short::BYTES_MAX, |tag| self.mail.take_receive(source, tag))
+        {
+            lines += lines_of(payload);
+            together.push(Matched { receive, tag, payload });
+        }
+        *batch = unread;
+        taken.messages += together.len() as u16;
+        taken.lines = lines;
+    }
+}
+
+/// Takes the next message of a batch, if it has at most so many bytes and `receive_for` a receive for it.
+#[inline(always)]
+fn take_next<'b>(
+    batch: &mut Batch<'b>,
+    bytes_max: usize,
+    receive_for: impl FnOnce(Tag) -> Option<MessageId>,
+) -> Option<(MessageId, ShortMessage<'b>)> {
+    let mut ahead = *batch;
+    let (tag, payload) = ahead.next()?.ok()?;
+    if payload.len() > bytes_max {
+        return None;
+    }
+    let receive = receive_for(tag)?;
+    *batch = ahead;
+    Some((receive, ShortMessage { tag, payload }))
 }

@@ -46,7 +46,8 @@ impl<P: Policy> Outbound<P> {
         packet: &[u8],
         sink: &mut dyn Sink,
     ) {
-        let Some((tag, number, payload)) = split_trailer(payload, packet) else {
+        let mut assembled = None;
+        let Some((tag, number, payload)) = split_trailer(payload, packet, &mut assembled) else {
             return self.violation(session, "a message without a tag");
         };
         if self.tracer.is_on() {
@@ -158,8 +159,13 @@ impl<P: Policy> Outbound<P> {
     }
 }
 
-/// Tag, number and payload of a message; `None` when it is too short to have them.
-fn split_trailer(payload: Received, packet: &[u8]) -> Option<(Tag, u32, Incoming<'_>)> {
+/// Tag, number and payload of a message, of which `assembled` is the place if it came in several packets; `None` when it is too short
+/// to have them.
+fn split_trailer<'a>(
+    payload: Received,
+    packet: &'a [u8],
+    assembled: &'a mut Option<crate::Payload>,
+) -> Option<(Tag, u32, Incoming<'a>)> {
     let (trailer, payload) = match payload {
         Received::InPlace(range) => {
             let (payload, trailer) = packet[range].split_last_chunk::<TRAILER_BYTES>()?;
@@ -168,7 +174,7 @@ fn split_trailer(payload: Received, packet: &[u8]) -> Option<(Tag, u32, Incoming
         Received::Assembled(mut bytes) => {
             let trailer = *bytes.last_chunk::<TRAILER_BYTES>()?;
             bytes.truncate(bytes.len() - TRAILER_BYTES);
-            (trailer, Incoming::Owned(bytes.into()))
+            (trailer, Incoming::Owned(assembled.insert(bytes.into())))
         }
     };
     let trailer = u64::from_le_bytes(trailer);
