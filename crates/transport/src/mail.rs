@@ -151,6 +151,12 @@ impl Mail {
         self.hands_on && self.matching.has_no_receives()
     }
 
+    /// Whether messages wait that the sink takes.
+    #[inline]
+    pub fn keeps_for_sink(&self) -> bool {
+        self.hands_on && !self.matching.has_no_messages()
+    }
+
     /// Whether no receive waits for a message, no message for a receive, and the sink for none.
     #[inline]
     pub fn is_idle(&self) -> bool {

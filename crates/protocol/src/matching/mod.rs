@@ -115,6 +115,12 @@ impl<M> Matching<M> {
         self.posted.is_empty()
     }
 
+    /// Whether no message waits.
+    #[inline]
+    pub fn has_no_messages(&self) -> bool {
+        self.unexpected.is_empty()
+    }
+
     /// Whether nothing waits.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -179,7 +179,8 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.now = now;
         self.outbound.send_batches();
         self.outbound.transmit_session_packets();
-        let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
+        let handed_on =
+            if self.outbound.mail.keeps_for_sink() { self.outbound.hand_on_kept(sink) } else { 0 };
         let progressed = self.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.outbound.library.next_loss() {

@@ -80,6 +80,12 @@ impl Mailbox {
         }
     }
 
+    /// Whether messages wait that the sink takes.
+    #[inline]
+    pub fn keeps_for_sink(&self) -> bool {
+        self.hands_on && !self.matching.has_no_messages()
+    }
+
     /// Takes back sends that wait.
     pub fn cancel_send(&mut self, send: MessageId) -> usize {
         let waiting = |channel: &mut Channel| {

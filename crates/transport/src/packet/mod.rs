@@ -180,7 +180,8 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         if self.outbound.calls.wants_transmit() {
             self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
         }
-        let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
+        let handed_on =
+            if self.outbound.mail.keeps_for_sink() { self.outbound.hand_on_kept(sink) } else { 0 };
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
         self.outbound.report_sessions(sink);

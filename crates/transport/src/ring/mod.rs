@@ -151,7 +151,8 @@ impl<D: LaneDriver> Transport for Ring<D> {
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
         self.outbound.flush();
         self.take_events(sink);
-        let handed_on = if self.outbound.mail.hands_on { self.outbound.hand_on_kept(sink) } else { 0 };
+        let handed_on =
+            if self.outbound.mail.keeps_for_sink() { self.outbound.hand_on_kept(sink) } else { 0 };
         let mut received = 0;
         for slot in 0..self.outbound.readers.len() {
             received += self.outbound.receive(slot, Patience::Once, sink);

@@ -4,6 +4,7 @@ use farcall_driver::LaneDriver;
 use farcall_protocol::matching::{Tag, lines};
 
 use crate::mail::WaitingSend;
+use crate::ring::entries::BRIEF_BYTES;
 use crate::ring::outbound::Outbound;
 use crate::ring::session::{Message, Stage};
 use crate::waiting::WaitingPayload;
@@ -36,13 +37,14 @@ impl<D: LaneDriver> Outbound<D> {
         if !session.mail.may_send(counted) || payload.len() > session.message_inline_bytes {
             return false;
         }
-        let header = Message::tagged(tag).inline_header(payload.len()).to_word();
-        // This way makes no call, so that there are no registers to be kept.
-        if !self.tracer.is_on() && session.append_brief(header, payload) {
+        let header = || Message::tagged(tag).inline_header(payload.len()).to_word();
+        // This way makes no call, so that there are no registers to be kept; and a length that is known to be small is put into the
+        // header in fewer steps.
+        if payload.len() <= BRIEF_BYTES && !self.tracer.is_on() && session.append_brief(header(), payload) {
             session.mail.send(counted);
             return true;
         }
-        self.send_in_record(slot, header, payload)
+        self.send_in_record(slot, header(), payload)
     }
 
     /// Sends a message that goes into a record now, most likely into one that is opened for it.
