@@ -24,6 +24,12 @@ impl Unanswered {
         self.set(self.get() + calls);
     }
 
+    /// So many of them were taken back before they left. Fewer may be there, if the peer has answered what it was never asked.
+    #[inline]
+    pub fn take_back(&self, calls: usize) {
+        self.set(self.get().saturating_sub(calls));
+    }
+
     /// There is a response for one of them; false when there are none.
     #[inline(always)]
     pub fn take_one(&self) -> bool {
@@ -34,5 +40,20 @@ impl Unanswered {
             }
             None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_were_answered_before_they_left_are_not_taken_back_twice() {
+        let unanswered = Unanswered::default();
+        unanswered.add(2);
+        assert!(unanswered.take_one(), "the peer answers what it was never asked");
+        unanswered.take_back(2);
+        assert_eq!(unanswered.get(), 0);
+        assert!(!unanswered.take_one(), "there is nothing left to be answered");
     }
 }

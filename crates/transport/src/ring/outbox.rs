@@ -81,7 +81,7 @@ impl<D: LaneDriver> Outbox for Outbound<D> {
             waiting.message.direction != Direction::Request || waiting.message.call != call.0
         });
         let cancelled = before - session.backlog.len();
-        session.unanswered_calls.set(session.unanswered_calls.get() - cancelled);
+        session.unanswered_calls.take_back(cancelled);
     }
 
     /// What is in a record leaves at the end of the turn at the latest.
