@@ -9,6 +9,7 @@ use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare,
 };
 use crate::matching::Tag;
+use crate::ring::padded;
 use crate::words_of;
 
 /// The argument of a CREDIT whose sender reads a [`BriefHead`].
@@ -16,9 +17,6 @@ const READS_BRIEF: u8 = 1;
 
 /// Bytes in front of each message of a batch.
 pub const BATCH_ENTRY_BYTES: usize = 8;
-
-/// What is above a multiple of it.
-const PADDING_MASK: usize = BATCH_ENTRY_BYTES - 1;
 
 const CUT_SHORT: &str = "a batch that ends in the middle of a message";
 
@@ -147,7 +145,7 @@ pub fn put_entry(batch: &mut Vec<u8>, tag: Tag, payload: &[u8]) {
     }
     batch.extend_from_slice(&header);
     batch.extend_from_slice(payload);
-    let padding = payload.len().next_multiple_of(BATCH_ENTRY_BYTES) - payload.len();
+    let padding = padded(payload.len()) - payload.len();
     batch.extend_from_slice(&[0; BATCH_ENTRY_BYTES][..padding]);
 }
 
@@ -179,8 +177,7 @@ impl<'a> Iterator for Batch<'a> {
         };
         let header = u64::from_le_bytes(*header);
         let (tag, length) = (Tag(header as u32), (header >> 32) as usize);
-        let padded = (length + PADDING_MASK) & !PADDING_MASK;
-        let Some((padded, rest)) = rest.split_at_checked(padded) else {
+        let Some((padded, rest)) = rest.split_at_checked(padded(length)) else {
             return Some(malformed(CUT_SHORT));
         };
         self.0 = rest;

@@ -130,7 +130,7 @@ impl<L: Library> Outbound<L> {
         taken: &mut Taken,
         together: &mut Together<'b>,
     ) {
-        // A batch with more than can be counted goes on with the next poll.
+        // What is more than can be counted is left to who takes messages one by one, and to the next poll.
         if taken.messages > u16::MAX - TOGETHER_MAX as u16 {
             return;
         }
