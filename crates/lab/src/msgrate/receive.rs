@@ -50,17 +50,14 @@ fn futures(endpoint: &Endpoint, peer: Peer, share: Share, limit: &mut Limit) -> 
     let mut left = share.messages;
     while left > 0 {
         for (slot, (receiving, received)) in slots.iter_mut().enumerate() {
-            if !receiving.as_ref().is_some_and(Receiving::is_complete) {
-                continue;
+            let Some(complete) = receiving.take_if(|receiving| receiving.is_complete()) else { continue };
+            if !look_at(&complete.wait()?, &share, *received) {
+                return Err(LoopError::Wrong);
             }
-            let number = *received;
             *received += 1;
             left -= 1;
-            let next = if *received < share.of_slot(slot) { Some(post(slot)?) } else { None };
-            let Some(complete) = core::mem::replace(receiving, next) else { continue };
-            let message = complete.wait()?;
-            if !look_at(&message, &share, number) {
-                return Err(LoopError::Wrong);
+            if *received < share.of_slot(slot) {
+                *receiving = Some(post(slot)?);
             }
         }
         // As in plain loops, the library works when it has not brought yet what is waited for.

@@ -1,4 +1,6 @@
 //! The sender's loops.
+//!
+//! None is inlined, as none of the receiver's is.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,33 +13,28 @@ use super::{LoopError, Mode, Share, tag_of, write_number};
 const MESSAGES_PER_POLL: u64 = 128;
 
 /// What the slots of a sender have to do.
-struct Slots {
+struct Work {
     share: Share,
-    /// Messages that each slot has sent.
-    sent: Vec<u64>,
     /// Messages that no slot has sent yet.
     left: u64,
     payload: Vec<u8>,
 }
 
-impl Slots {
+impl Work {
     fn new(share: Share) -> Self {
-        Self {
-            share,
-            sent: vec![0; share.slots],
-            left: share.messages,
-            payload: vec![0; share.message_bytes],
-        }
+        Self { share, left: share.messages, payload: vec![0; share.message_bytes] }
     }
 
-    /// The slot's next message, whose first byte is its number; `None` when the slot has no more.
+    /// The next message of a slot that has sent so many, which this counts; `None` when the slot has no more.
+    ///
+    /// Its first byte is its number.
     #[inline]
-    fn next(&mut self, slot: usize) -> Option<&[u8]> {
-        let number = self.sent[slot];
+    fn next(&mut self, slot: usize, sent: &mut u64) -> Option<&[u8]> {
+        let number = *sent;
         if number == self.share.of_slot(slot) {
             return None;
         }
-        self.sent[slot] += 1;
+        *sent += 1;
         self.left -= 1;
         write_number(&mut self.payload, number);
         Some(&self.payload)
@@ -52,48 +49,51 @@ pub fn send(
     share: Share,
     limit: &mut Limit,
 ) -> Result<(), LoopError> {
-    let slots = Slots::new(share);
+    let work = Work::new(share);
     match mode {
-        Mode::Futures | Mode::Handler => futures(endpoint, peer, slots, limit),
-        Mode::Pointer => events(endpoint, peer, slots, limit),
+        Mode::Futures | Mode::Handler => futures(endpoint, peer, work, limit),
+        Mode::Pointer => events(endpoint, peer, work, limit),
         Mode::Callbacks
         | Mode::CallbacksReaped
         | Mode::CallbacksAvailable
         | Mode::CallbacksResubmit
-        | Mode::Dynamic => callbacks(endpoint, peer, mode, slots, limit),
+        | Mode::Dynamic => callbacks(endpoint, peer, mode, work, limit),
     }
 }
 
-fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
-    let mut sendings: Vec<Option<Sending<'_>>> = (0..slots.share.slots).map(|_| None).collect();
-    let mut left_at_poll = slots.left;
-    while slots.left > 0 {
+#[inline(never)]
+fn futures(endpoint: &Endpoint, peer: Peer, mut work: Work, limit: &mut Limit) -> Result<(), LoopError> {
+    let mut slots: Vec<(Option<Sending<'_>>, u64)> = (0..work.share.slots).map(|_| (None, 0)).collect();
+    let mut left_at_poll = work.left;
+    while work.left > 0 {
         let mut all_were_free = true;
-        for (slot, sending) in sendings.iter_mut().enumerate() {
-            if !sending.as_ref().is_none_or(Sending::is_complete) {
+        for (slot, (sending, sent)) in slots.iter_mut().enumerate() {
+            if let Some(under_way) = sending.take_if(|sending| sending.is_complete()) {
+                under_way.wait()?;
+            } else if sending.is_some() {
                 all_were_free = false;
-            } else if let Some(payload) = slots.next(slot) {
-                let next = endpoint.send(peer, tag_of(slot), payload).start()?;
-                let is_under_way = !next.is_complete();
-                if let Some(complete) = sending.replace(next) {
-                    complete.wait()?;
-                }
-                // As in plain loops, the library works when there is something that it has not taken yet.
-                if is_under_way {
-                    limit.look(endpoint.poll(|_, _| {}))?;
-                    left_at_poll = slots.left;
-                }
+                continue;
             }
+            let Some(payload) = work.next(slot, sent) else { continue };
+            let next = endpoint.send(peer, tag_of(slot), payload).start()?;
+            if next.is_complete() {
+                next.wait()?;
+                continue;
+            }
+            // As in plain loops, the library works when there is something that it has not taken yet.
+            *sending = Some(next);
+            limit.look(endpoint.poll(|_, _| {}))?;
+            left_at_poll = work.left;
         }
         // And where something is still under way, and now and then.
         let mut done = 1;
-        if !all_were_free || left_at_poll - slots.left >= MESSAGES_PER_POLL {
+        if !all_were_free || left_at_poll - work.left >= MESSAGES_PER_POLL {
             done = endpoint.poll(|_, _| {});
-            left_at_poll = slots.left;
+            left_at_poll = work.left;
         }
         limit.look(done)?;
     }
-    for sending in sendings.into_iter().flatten() {
+    for sending in slots.into_iter().filter_map(|(sending, _)| sending) {
         sending.wait()?;
     }
     Ok(())
@@ -102,7 +102,9 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut slots: Slots, limit: &mut Limit)
 /// Sends whose ends are events.
 struct Posted {
     peer: Peer,
-    slots: Slots,
+    work: Work,
+    /// Messages that each slot has sent.
+    sent: Vec<u64>,
     under_way: u64,
     failure: Option<SendError>,
 }
@@ -119,30 +121,32 @@ impl Posted {
 
     fn send_next(&mut self, context: &mut Context<'_>, token: u64) -> Result<(), SendError> {
         let slot = token as usize;
-        let Some(payload) = self.slots.next(slot) else { return Ok(()) };
+        let Some(payload) = self.work.next(slot, &mut self.sent[slot]) else { return Ok(()) };
         context.send(self.peer, tag_of(slot), payload).post(token)?;
         self.under_way += 1;
         Ok(())
     }
 }
 
-fn events(endpoint: &Endpoint, peer: Peer, slots: Slots, limit: &mut Limit) -> Result<(), LoopError> {
-    let mut posted = Posted { peer, slots, under_way: 0, failure: None };
-    for slot in 0..posted.slots.share.slots {
-        if let Some(payload) = posted.slots.next(slot) {
+#[inline(never)]
+fn events(endpoint: &Endpoint, peer: Peer, work: Work, limit: &mut Limit) -> Result<(), LoopError> {
+    let sent = vec![0; work.share.slots];
+    let mut posted = Posted { peer, work, sent, under_way: 0, failure: None };
+    for (slot, sent) in posted.sent.iter_mut().enumerate() {
+        if let Some(payload) = posted.work.next(slot, sent) {
             endpoint.send(peer, tag_of(slot), payload).post(slot as u64)?;
             posted.under_way += 1;
         }
     }
-    let (mut left_at_poll, mut poll_is_due) = (posted.slots.left, true);
+    let (mut left_at_poll, mut poll_is_due) = (posted.work.left, true);
     while posted.under_way > 0 {
         if poll_is_due {
-            left_at_poll = posted.slots.left;
+            left_at_poll = posted.work.left;
         }
         let take = |context: &mut Context<'_>, event: Event<'_>| posted.take(context, event);
         let done = if poll_is_due { endpoint.poll(take) } else { endpoint.reap(take) };
         // As with futures: the library works where something is under way, and now and then.
-        poll_is_due = done == 0 || left_at_poll - posted.slots.left >= MESSAGES_PER_POLL;
+        poll_is_due = done == 0 || left_at_poll - posted.work.left >= MESSAGES_PER_POLL;
         if let Some(error) = posted.failure {
             return Err(error.into());
         }
@@ -153,27 +157,29 @@ fn events(endpoint: &Endpoint, peer: Peer, slots: Slots, limit: &mut Limit) -> R
 }
 
 /// A callback frees its slot. Of the mode `Dynamic` each message has memory of its own.
+#[inline(never)]
 fn callbacks(
     endpoint: &Endpoint,
     peer: Peer,
     mode: Mode,
-    mut slots: Slots,
+    mut work: Work,
     limit: &mut Limit,
 ) -> Result<(), LoopError> {
     let (in_rounds, reaps, dynamic) = (mode.is_in_rounds(), mode.reaps(), mode == Mode::Dynamic);
     // A worker process has one run: what its callbacks share is never given back.
     let free: &'static [AtomicU64] =
-        (0..slots.share.slots).map(|_| AtomicU64::new(1)).collect::<Vec<_>>().leak();
+        (0..work.share.slots).map(|_| AtomicU64::new(1)).collect::<Vec<_>>().leak();
+    let mut sent = vec![0; work.share.slots];
     let completed: &'static AtomicU64 = Box::leak(Box::default());
     let mut begun = 0;
-    let mut left_at_poll = slots.left;
-    while slots.left > 0 || completed.load(Ordering::Relaxed) < begun {
+    let mut left_at_poll = work.left;
+    while work.left > 0 || completed.load(Ordering::Relaxed) < begun {
         let may_begin = !in_rounds || completed.load(Ordering::Relaxed) == begun;
-        for (slot, is_free) in free.iter().enumerate() {
+        for (slot, (is_free, sent)) in free.iter().zip(&mut sent).enumerate() {
             if !may_begin || is_free.load(Ordering::Relaxed) == 0 {
                 continue;
             }
-            let Some(payload) = slots.next(slot) else { continue };
+            let Some(payload) = work.next(slot, sent) else { continue };
             is_free.store(0, Ordering::Relaxed);
             begun += 1;
             let tag = tag_of(slot);
@@ -193,15 +199,15 @@ fn callbacks(
             // As in plain loops, the library works when there is something that it has not taken yet.
             if under_way.is_some() {
                 limit.look(endpoint.poll(|_, _| {}))?;
-                left_at_poll = slots.left;
+                left_at_poll = work.left;
             }
         }
         let reaped = if reaps { endpoint.reap(|_, _| {}) } else { 0 };
         let mut done = 1;
         // As with futures: where something is under way, and now and then.
-        if completed.load(Ordering::Relaxed) < begun || left_at_poll - slots.left >= MESSAGES_PER_POLL {
+        if completed.load(Ordering::Relaxed) < begun || left_at_poll - work.left >= MESSAGES_PER_POLL {
             done = reaped + endpoint.poll(|_, _| {});
-            left_at_poll = slots.left;
+            left_at_poll = work.left;
         }
         limit.look(done)?;
     }
