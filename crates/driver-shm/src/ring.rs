@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{
-    Cargo, Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
+    Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record, StreamCopier,
     claim_lines,
 };
 
@@ -37,7 +37,7 @@ pub struct ShmSender {
     /// For payloads, in blocks and in records.
     copier: Copier,
     /// For records of many short messages.
-    message_copier: Copier,
+    message_copier: StreamCopier,
     /// Whether the last record was one of these, as the next may be.
     is_stream: bool,
     /// The peer's wake-up descriptor, if it may sleep at all.
@@ -53,8 +53,8 @@ impl ShmSender {
         let ring = RingMemory::new(mapping);
         let runway = Runway::new(ring.bytes());
         let draft = vec![0; ring.bytes()].into_boxed_slice();
-        let [copier, message_copier] =
-            [Cargo::Payloads, Cargo::ShortMessages].map(|cargo| Copier::new(cargo, past_caches));
+        let copier = Copier::new(past_caches);
+        let message_copier = StreamCopier::new(past_caches);
         Self { ring, runway, draft, written_bytes: 0, copier, message_copier, is_stream: false, doorbell }
     }
 }
@@ -78,8 +78,11 @@ impl LaneSender for ShmSender {
     #[inline(always)]
     fn claim(&mut self, offset: usize, length: usize) {
         let start = self.ring.at(offset);
-        let copier = if self.is_stream { &self.message_copier } else { &self.copier };
-        let lines_max = if copier.goes_past_caches(length) { 1 } else { CLAIM_LINES_MAX };
+        let goes_past_caches = match self.is_stream {
+            true => self.message_copier.goes_past_caches(length),
+            false => self.copier.goes_past_caches(length),
+        };
+        let lines_max = if goes_past_caches { 1 } else { CLAIM_LINES_MAX };
         claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
     }
 
@@ -111,7 +114,7 @@ impl LaneSender for ShmSender {
         if self.written_bytes > 0 {
             self.finish(offset, length);
         } else {
-            self.ring.copy_in(offset, &self.draft, length, &mut self.copier);
+            self.ring.copy_in(offset, &self.draft, length, |to, from| _ = self.copier.copy(to, from));
         }
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
@@ -122,7 +125,7 @@ impl LaneSender for ShmSender {
             self.finish(offset, length);
             return self.runway.publish(&self.ring, offset, length, next_offset);
         }
-        self.ring.copy_in(offset, &self.draft, length, &mut self.message_copier);
+        self.ring.copy_in(offset, &self.draft, length, |to, from| self.message_copier.copy(to, from));
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 

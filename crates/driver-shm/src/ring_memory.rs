@@ -98,9 +98,16 @@ impl RingMemory {
     }
 
     /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
-    /// at, comes last and whole, so that little time passes between it and the flag.
+    /// at, comes last and whole, so that little time passes between it and the flag. `copy_lines` copies what is longer than
+    /// one or two.
     #[inline(always)]
-    pub fn copy_in(&mut self, offset: usize, draft: &[u8], length: usize, copier: &mut Copier) {
+    pub fn copy_in(
+        &mut self,
+        offset: usize,
+        draft: &[u8],
+        length: usize,
+        copy_lines: impl FnOnce(&mut [u8], &[u8]),
+    ) {
         self.check_record(offset, length);
         let (first, rest) =
             draft.split_first_chunk::<FIRST_LINE_BYTES>().expect("a draft has the bytes of a ring");
@@ -112,7 +119,7 @@ impl RingMemory {
             let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
             if length > SHORT_RECORD_BYTES {
                 let rest = &rest[..length - RECORD_ALIGN];
-                copier.copy(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
+                copy_lines(from_raw_parts_mut(start.add(FIRST_LINE_BYTES), rest.len()), rest);
             } else if length > RECORD_ALIGN {
                 let rest = &rest[..length - RECORD_ALIGN];
                 core::ptr::copy_nonoverlapping(rest.as_ptr(), start.add(FIRST_LINE_BYTES), rest.len());

@@ -197,14 +197,14 @@ pub fn cycles_after_stores() -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "the cycle counter has no safe intrinsic")]
-fn read_cycles() -> u64 {
+pub(crate) fn read_cycles() -> u64 {
     // SAFETY: every x86-64 processor has the instruction; it only reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-fn read_cycles() -> u64 {
+pub(crate) fn read_cycles() -> u64 {
     monotonic_nanos()
 }
 

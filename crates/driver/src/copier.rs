@@ -1,11 +1,11 @@
-//! Which way what is long is copied to a peer: through the caches, or past them.
+//! Which way long payloads are copied to a peer: through the caches, or past them.
 //!
 //! Where the peer's core is near, lines come from its cache as fast as from memory, or faster; where it is far, they take ten
 //! times as long. Nobody tells how far it is, and under a virtual machine it changes. So it is tried now and then,
 //! through the caches with a part of what is copied anyway, and past them with memory that nobody reads.
 
 use crate::clock::cycles_after_stores;
-use crate::{copy_past_caches, copy_through_caches};
+use crate::copying::{Way, copy_past_caches, copy_through_caches};
 
 /// What is shorter is copied through the caches: there is nothing to win. Whoever has a faster way for short copies takes that.
 pub const LONG_COPY_BYTES: usize = 2048;
@@ -20,39 +20,12 @@ const BETWEEN_TRIALS_BYTES: core::ops::RangeInclusive<usize> = 64 << 10..=4 << 2
 /// So much is copied, at most, until memory that is to be tried has its turn again.
 const TURN_BYTES_MAX: usize = 16 << 20;
 
-/// What is copied. It decides how short it may be for the way past the caches, and how much faster that has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cargo {
-    /// Long payloads. The peer reads as fast as they are written, and past the caches it has to fetch from memory what it could
-    /// have had from a cache.
-    Payloads,
-    /// Many short messages at a time. To write and to read them takes longer than to fetch them, from wherever.
-    ShortMessages,
-}
+/// In how many percent of its time the other way must take at least, for the one past the caches to be taken: the peer reads as
+/// fast as payloads are written, and past the caches it has to fetch from memory what it could have had from a cache.
+const TAKE_PERCENT: u64 = 200;
 
-impl Cargo {
-    const fn bytes_min(self) -> usize {
-        match self {
-            Self::Payloads => LONG_COPY_BYTES,
-            Self::ShortMessages => 512,
-        }
-    }
-
-    /// In how many percent of its time the other way must take at least, for the one past the caches to be taken, and to be kept.
-    const fn percents(self) -> (u64, u64) {
-        match self {
-            Self::Payloads => (200, 150),
-            Self::ShortMessages => (75, 50),
-        }
-    }
-}
-
-/// How bytes are copied into memory that a peer reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    ThroughCaches,
-    PastCaches,
-}
+/// And to be kept.
+const KEEP_PERCENT: u64 = 150;
 
 /// When it has to be found out which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +42,6 @@ enum Trial {
 /// Copies to one peer.
 #[derive(Debug)]
 pub struct Copier {
-    cargo: Cargo,
     way: Way,
     trial: Trial,
     /// Whether the last trial spoke for the other way, which may have been an accident.
@@ -82,24 +54,17 @@ pub struct Copier {
 
 impl Copier {
     /// One that copies past the caches or not, as it is told; with `None`, as trials tell.
-    pub fn new(cargo: Cargo, past_caches: Option<bool>) -> Self {
-        let way = if past_caches == Some(true) { Way::PastCaches } else { Way::ThroughCaches };
+    pub fn new(past_caches: Option<bool>) -> Self {
+        let way = Way::of(past_caches == Some(true));
         let trial = if past_caches.is_some() { Trial::Never } else { Trial::In { bytes: 0 } };
         let between_trials_bytes = *BETWEEN_TRIALS_BYTES.start();
-        Self {
-            cargo,
-            way,
-            trial,
-            is_doubted: false,
-            between_trials_bytes,
-            unread: vec![0; TRIAL_BYTES].into(),
-        }
+        Self { way, trial, is_doubted: false, between_trials_bytes, unread: vec![0; TRIAL_BYTES].into() }
     }
 
     /// Whether `bytes` bytes are copied past the caches.
     #[inline]
     pub fn goes_past_caches(&self, bytes: usize) -> bool {
-        self.way == Way::PastCaches && bytes >= self.cargo.bytes_min()
+        self.way == Way::PastCaches && bytes >= LONG_COPY_BYTES
     }
 
     /// Whether `bytes` bytes are copied faster to lines that were won back before. Where a trial is due, they must not have been.
@@ -131,19 +96,19 @@ impl Copier {
     /// When the lengths differ.
     pub fn copy(&mut self, to: &mut [u8], from: &[u8]) -> bool {
         let past_caches = self.goes_past_caches(from.len());
-        let copy = if past_caches { copy_past_caches } else { copy_through_caches };
+        let way = Way::of(past_caches);
         if let Some(begin) = self.place_of_trial(to) {
             let end = begin + TRIAL_BYTES;
-            copy(&mut to[..begin], &from[..begin]);
+            way.copy(&mut to[..begin], &from[..begin]);
             self.try_both(&mut to[begin..end], &from[begin..end]);
-            copy(&mut to[end..], &from[end..]);
+            way.copy(&mut to[end..], &from[end..]);
         } else if past_caches && self.trial_is_due(from.len()) {
             let (place, to) = to.split_at_mut(TRIAL_BYTES);
             copy_through_caches(place, &from[..TRIAL_BYTES]);
-            copy(to, &from[TRIAL_BYTES..]);
+            way.copy(to, &from[TRIAL_BYTES..]);
             self.trial = Trial::At { address: place.as_ptr().addr(), within_bytes: TURN_BYTES_MAX };
         } else {
-            copy(to, from);
+            way.copy(to, from);
         }
         self.count_down(from.len());
         past_caches
@@ -188,10 +153,9 @@ impl Copier {
 
     /// Takes the other way when two trials in a row have spoken for it.
     fn judge(&mut self, through_caches: u64, past_caches: u64) {
-        let (take, keep) = self.cargo.percents();
-        let percent = if self.way == Way::PastCaches { keep } else { take };
+        let percent = if self.way == Way::PastCaches { KEEP_PERCENT } else { TAKE_PERCENT };
         let is_past = through_caches.saturating_mul(100) > past_caches.saturating_mul(percent);
-        let better = if is_past { Way::PastCaches } else { Way::ThroughCaches };
+        let better = Way::of(is_past);
         if better == self.way || self.is_doubted {
             (self.way, self.is_doubted) = (better, false);
             self.trial = Trial::In { bytes: self.between_trials_bytes };
@@ -224,7 +188,7 @@ mod tests {
     }
 
     fn past_caches() -> Copier {
-        let mut copier = Copier::new(Cargo::Payloads, None);
+        let mut copier = Copier::new(None);
         copier.judge_all(&[FOR_PAST_CACHES, FOR_PAST_CACHES]);
         copier
     }
@@ -240,11 +204,7 @@ mod tests {
     #[test]
     fn all_is_copied_whichever_way_and_tried_or_not() {
         for bytes in [0, 1, LONG_COPY_BYTES, TRIAL_BYTES - 1, TRIAL_BYTES, PAYLOAD_BYTES] {
-            for mut copier in [
-                Copier::new(Cargo::Payloads, None),
-                Copier::new(Cargo::Payloads, Some(false)),
-                Copier::new(Cargo::Payloads, Some(true)),
-            ] {
+            for mut copier in [Copier::new(None), Copier::new(Some(false)), Copier::new(Some(true))] {
                 copy_all(&mut copier, &mut vec![0; bytes]);
             }
         }
@@ -252,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_other_way_is_taken_when_two_trials_in_a_row_speak_for_it() {
-        let mut copier = Copier::new(Cargo::Payloads, None);
+        let mut copier = Copier::new(None);
         copier.judge_all(&[FOR_PAST_CACHES]);
         assert!(!copier.is_past_caches(), "it may have been an accident");
         assert!(copier.trial_is_due(PAYLOAD_BYTES), "so it is tried again at once");
@@ -269,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_trial_is_due_at_first_and_when_enough_was_copied() {
-        let mut copier = Copier::new(Cargo::Payloads, None);
+        let mut copier = Copier::new(None);
         assert!(copier.trial_is_due(PAYLOAD_BYTES) && !copier.trial_is_due(TRIAL_BYTES - 1));
         copier.judge_all(&[FOR_THROUGH_CACHES]);
         let mut memory = vec![0; PAYLOAD_BYTES];
@@ -313,7 +273,7 @@ mod tests {
     #[test]
     fn a_way_that_is_given_is_not_tried() {
         for past_caches in [false, true] {
-            let mut copier = Copier::new(Cargo::Payloads, Some(past_caches));
+            let mut copier = Copier::new(Some(past_caches));
             copy_all(&mut copier, &mut vec![0; 2 * BETWEEN_TRIALS_BYTES.end()]);
             assert_eq!(copier.trial, Trial::Never);
             assert_eq!(copier.is_past_caches(), past_caches);
@@ -322,10 +282,10 @@ mod tests {
 
     #[test]
     fn lines_are_wanted_ahead_only_for_what_goes_through_caches_and_is_not_tried() {
-        assert!(Copier::new(Cargo::Payloads, Some(false)).wants_lines_ahead(PAYLOAD_BYTES));
-        assert!(!Copier::new(Cargo::Payloads, Some(true)).wants_lines_ahead(PAYLOAD_BYTES));
-        assert!(Copier::new(Cargo::Payloads, Some(true)).wants_lines_ahead(LONG_COPY_BYTES - 1));
-        let mut copier = Copier::new(Cargo::Payloads, None);
+        assert!(Copier::new(Some(false)).wants_lines_ahead(PAYLOAD_BYTES));
+        assert!(!Copier::new(Some(true)).wants_lines_ahead(PAYLOAD_BYTES));
+        assert!(Copier::new(Some(true)).wants_lines_ahead(LONG_COPY_BYTES - 1));
+        let mut copier = Copier::new(None);
         assert!(!copier.wants_lines_ahead(PAYLOAD_BYTES));
         copier.judge_all(&[FOR_THROUGH_CACHES]);
         assert!(copier.wants_lines_ahead(PAYLOAD_BYTES));
@@ -333,7 +293,7 @@ mod tests {
 
     #[test]
     fn trials_become_rarer() {
-        let mut copier = Copier::new(Cargo::Payloads, None);
+        let mut copier = Copier::new(None);
         let mut memory = vec![0; PAYLOAD_BYTES];
         let mut pauses = Vec::new();
         for _ in 0..10 {
@@ -347,19 +307,5 @@ mod tests {
         let (least, most) = BETWEEN_TRIALS_BYTES.into_inner();
         assert_eq!(pauses[..3], [least, 2 * least, 4 * least]);
         assert_eq!(pauses[7..], [most; 3]);
-    }
-
-    #[test]
-    fn short_messages_go_past_the_caches_where_that_takes_no_longer() {
-        let mut copier = Copier::new(Cargo::ShortMessages, None);
-        let goes_past = |copier: &Copier| copier.goes_past_caches(1 << 10);
-        copier.judge_all(&[(700, 1000); 4]);
-        assert!(!goes_past(&copier));
-        copier.judge_all(&[(1000, 1000); 2]);
-        assert!(goes_past(&copier) && !copier.goes_past_caches(500));
-        copier.judge_all(&[(600, 1000); 4]);
-        assert!(goes_past(&copier), "not so much slower that it would be left");
-        copier.judge_all(&[(400, 1000); 2]);
-        assert!(!goes_past(&copier));
     }
 }

@@ -70,6 +70,36 @@ fn stream_lines(to: &mut [[u8; LINE_BYTES]], from: &[[u8; LINE_BYTES]]) {
     unsafe { _mm_sfence() };
 }
 
+/// How bytes are copied into memory that a peer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    ThroughCaches,
+    PastCaches,
+}
+
+impl Way {
+    #[inline]
+    pub fn of(past_caches: bool) -> Self {
+        if past_caches { Self::PastCaches } else { Self::ThroughCaches }
+    }
+
+    pub fn other(self) -> Self {
+        Self::of(self == Self::ThroughCaches)
+    }
+
+    /// Copies so.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    #[inline]
+    pub fn copy(self, to: &mut [u8], from: &[u8]) {
+        match self {
+            Self::ThroughCaches => copy_through_caches(to, from),
+            Self::PastCaches => copy_past_caches(to, from),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,7 @@ mod reserve;
 mod resting;
 mod returns;
 mod spare_loans;
+mod stream_copier;
 pub mod trace;
 mod wait;
 
@@ -37,7 +38,7 @@ pub use block::{Block, BlockDescriptor, BlockHome};
 pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
 pub use claim::{claim_lines, prefetch_lines};
-pub use copier::{Cargo, Copier, LONG_COPY_BYTES};
+pub use copier::{Copier, LONG_COPY_BYTES};
 pub use copying::{copy_past_caches, copy_through_caches};
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
@@ -56,4 +57,5 @@ pub use random::Random;
 pub use record::{Record, Words};
 pub use reserve::Reserve;
 pub use returns::Returns;
+pub use stream_copier::StreamCopier;
 pub use wait::wait_readable;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use farcall_driver::{Cargo, Copier, LONG_COPY_BYTES};
+use farcall_driver::{Copier, LONG_COPY_BYTES};
 
 use super::hello::Hello;
 use super::layout::SlotMemory;
@@ -29,7 +29,7 @@ impl Outlet {
     /// than it says.
     pub fn new(peer: &Accepted, hello: &Hello, past_caches: Option<bool>) -> Option<Self> {
         let memory = SlotMemory::new(Arc::clone(&peer.ring), hello.layout)?;
-        let copier = Copier::new(Cargo::Payloads, past_caches);
+        let copier = Copier::new(past_caches);
         Some(Self { memory, sent: 0, copier, doorbell: peer.doorbell.clone() })
     }
 
