@@ -13,8 +13,8 @@ const PAST_CACHES_BYTES_MIN: usize = 512;
 /// So many records are timed each way. The time in the middle counts, so that interruptions and pauses of the sender do not.
 const RECORDS_TIMED: usize = 32;
 
-/// So much is copied the other way before it is timed: as much as streams keep in use, since how long a line takes depends on the
-/// way that it was written the last time.
+/// So much is copied the other way before it is timed, since how a line was written still counts for what comes right behind it.
+/// With all of a long ring written so before, trials said the same.
 const BEFORE_TIMING_BYTES: usize = 256 << 10;
 
 /// So much is copied between two trials, twice as much each time.
@@ -23,7 +23,10 @@ const BETWEEN_TRIALS_BYTES: core::ops::RangeInclusive<usize> = 256 << 10..=32 <<
 /// In how many percent of the usual time the other way must come, for it to be taken.
 const BETTER_PERCENT: u64 = 95;
 
-/// Where 64 KB take longer, in cycles, there is no stream: most of that time is something else, whatever the way.
+/// Records have different lengths: their times are those of so many bytes.
+const UNIT_BYTES: u64 = 64 << 10;
+
+/// Where a unit takes more cycles, there is no stream: most of that time is something else, whatever the way.
 const STREAM_CYCLES_MAX: u64 = 4_000_000;
 
 /// Copies records of short messages to one peer.
@@ -60,8 +63,8 @@ enum Trial {
 struct Times {
     /// When the last record was there, in cycles.
     last: u64,
-    /// Cycles for 64 KB.
-    times: Vec<u64>,
+    /// Of each record, cycles for a unit.
+    cycles: Vec<u64>,
 }
 
 impl StreamCopier {
@@ -72,7 +75,7 @@ impl StreamCopier {
             trial: if past_caches.is_some() { Trial::Never } else { Trial::In { bytes: 0 } },
             is_doubted: false,
             between_trials_bytes: *BETWEEN_TRIALS_BYTES.start(),
-            times: Times { last: 0, times: Vec::with_capacity(RECORDS_TIMED) },
+            times: Times { last: 0, cycles: Vec::with_capacity(RECORDS_TIMED) },
         }
     }
 
@@ -146,17 +149,17 @@ impl StreamCopier {
 impl Times {
     fn begin(&mut self, now: u64) {
         self.last = now;
-        self.times.clear();
+        self.cycles.clear();
     }
 
     /// A record of so many bytes is there. With the last of them, gives the time in the middle.
     fn add(&mut self, bytes: usize, now: u64) -> Option<u64> {
         let cycles = now.saturating_sub(core::mem::replace(&mut self.last, now));
-        self.times.push(cycles.saturating_mul(64 << 10) / bytes as u64);
-        if self.times.len() < RECORDS_TIMED {
+        self.cycles.push(cycles.saturating_mul(UNIT_BYTES) / bytes as u64);
+        if self.cycles.len() < RECORDS_TIMED {
             return None;
         }
-        let (_, middle, _) = self.times.select_nth_unstable(RECORDS_TIMED / 2);
+        let (_, middle, _) = self.cycles.select_nth_unstable(RECORDS_TIMED / 2);
         Some(*middle)
     }
 }
@@ -245,7 +248,9 @@ mod tests {
         let interrupted = Cost { through_caches: 1_000_000, past_caches: 1_000_000 };
         let mut stream = Stream::new();
         for _ in 0..4 {
-            stream.trial(|record| if record % 3 == 0 { interrupted } else { FOR_THROUGH_CACHES });
+            // All of them fall on the way that is taken: in an average they would speak for the other.
+            let is_interrupted = |record| record <= RECORDS_TIMED && record % 3 == 0;
+            stream.trial(|record| if is_interrupted(record) { interrupted } else { FOR_THROUGH_CACHES });
             assert!(!stream.goes_past_caches());
         }
     }
