@@ -222,9 +222,12 @@ impl LaneReceiver for ShmReceiver {
     fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some(record) = self.record(offset)? else { return Ok(None) };
         // What is read now was fetched before, and what comes so far behind it was not.
+        let mut ahead = bytes.start + PREFETCH_BYTES_MAX;
         let end = record.len().min(bytes.end + PREFETCH_BYTES_MAX);
-        let ahead = record.get(bytes.start + PREFETCH_BYTES_MAX..end).unwrap_or_default();
-        ahead.chunks(RECORD_ALIGN).for_each(|line| prefetch_line(line.as_ptr()));
+        while ahead < end {
+            prefetch_line(record.as_ptr().wrapping_add(ahead));
+            ahead += RECORD_ALIGN;
+        }
         Ok(Some(Record::new(record)))
     }
 }

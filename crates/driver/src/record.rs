@@ -30,7 +30,7 @@ impl<'a> Record<'a> {
     ///
     /// # Panics
     /// When `at` is not a multiple of eight.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, at: usize) -> Option<u64> {
         assert!(at.is_multiple_of(8), "words are aligned");
         self.rest(at).split_word().map(|(word, _)| word)

@@ -19,7 +19,7 @@ pub struct Unclaimed<P> {
 }
 
 /// A message that was left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left<P> {
     pub source: Source,
     pub tag: Tag,
@@ -39,6 +39,12 @@ impl<P: Copy> Unclaimed<P> {
     pub fn note(&mut self, messages: u16, next: impl FnOnce() -> Option<Left<P>>) {
         self.single_messages = if messages == 1 { self.single_messages.saturating_add(1) } else { 0 };
         self.next = if self.single_messages >= SINGLE_MESSAGES_MIN { next() } else { None };
+    }
+
+    /// What was left has been claimed, and this is what comes behind it: with a claim for each, one receive is under way at a time.
+    #[inline]
+    pub fn follow(&mut self, next: Option<Left<P>>) {
+        self.next = next;
     }
 
     /// There is none any more.

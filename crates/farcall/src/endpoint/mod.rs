@@ -110,6 +110,7 @@ impl Endpoint {
             directions,
             wakers: Vec::new(),
             stays_awake: false,
+            takes_left: false,
         };
         Self { core: RefCell::new(core), done, dropped: RefCell::default() }
     }

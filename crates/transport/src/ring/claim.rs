@@ -55,19 +55,18 @@ impl<D: LaneDriver> Outbound<D> {
         let Some(reader) = &readers[slot] else { return Ok(false) };
         let bytes = reading.at..reading.at + WORD_BYTES + left.bytes;
         let record = reader.receiver.peek_again(session.consumer.offset(), bytes).map_err(reason_of)?;
-        let Some((record, message)) =
-            record.and_then(|record| Some((record, find(record, reading.at, left)?)))
-        else {
-            return Ok(false);
-        };
+        let Some(record) = record else { return Ok(false) };
+        let at = reading.at;
+        debug_assert_eq!(next_of(session, slot, record, at), Some(left), "or what is next was noted");
+        let Some(message) = record.slice(at + WORD_BYTES, left.bytes) else { return Ok(false) };
         session.mail.pass(Taken { messages: 1, lines: lines(message.len()) }).map_err(overrun)?;
+        let credit_is_due = session.mail.receive_window.credit_is_due();
         take(session.id, message);
         counters.messages_received.increment();
-        let at = reading.at + WORD_BYTES + padded(message.len());
-        let rest = Reading { at, entries_read: reading.entries_read + 1, ..reading };
-        if rest.entries_read < rest.entries {
-            session.reading = Some(rest);
-            unclaimed.note(1, || next_of(session, slot, record, at));
+        let (at, entries_read) = (at + WORD_BYTES + padded(message.len()), reading.entries_read + 1);
+        if entries_read < reading.entries {
+            session.reading = Some(Reading { at, entries_read, ..reading });
+            unclaimed.follow(next_of(session, slot, record, at));
         } else {
             session.reading = None;
             unclaimed.forget();
@@ -75,20 +74,15 @@ impl<D: LaneDriver> Outbound<D> {
             session.close_record(record)?;
             self.return_credit_if_due(slot);
         }
-        self.return_message_credit_if_due(slot);
+        if credit_is_due {
+            self.return_message_credit_if_due(slot);
+        }
         Ok(true)
     }
 }
 
-/// The message that was left, at `at` in its record.
-#[inline]
-fn find(record: Record<'_>, at: usize, left: Left<u16>) -> Option<&[u8]> {
-    let (tag, length) = EntryHeader::tagged_message(record.word(at)?, left.bytes)?;
-    if Tag(tag) == left.tag { record.slice(at + WORD_BYTES, length) } else { None }
-}
-
 /// The message at `at` in a record of the session in a slot.
-#[inline]
+#[inline(always)]
 fn next_of<S>(session: &Session<S>, slot: usize, record: Record<'_>, at: usize) -> Option<Left<u16>> {
     let bytes_max = session.message_bytes_max.min(ENTRY_LENGTH_MAX);
     let (tag, bytes) = EntryHeader::tagged_message(record.word(at)?, bytes_max)?;

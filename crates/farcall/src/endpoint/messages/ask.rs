@@ -15,6 +15,16 @@ use crate::endpoint::operations::{Kind, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
+/// How a receive with a callback begins where nothing stands in the way.
+pub enum Begun<T> {
+    /// It waits for its message.
+    Posted,
+    /// With its message, which had been left for it.
+    WithMessage(T),
+    /// Not so: the long way is left.
+    Not,
+}
+
 /// Adds the operation and asks the transport; gives the message too if it was there already.
 #[inline(always)]
 pub fn begin(
@@ -44,23 +54,39 @@ impl Core {
     /// that is left to a way which may keep more registers. Always inlined: a function would keep registers for the one call that it
     /// makes, which costs more than it does.
     #[inline(always)]
-    pub fn ask_at_once(&mut self, Exact { from, tag, room }: Exact) -> Option<CallId> {
+    pub fn ask_at_once(&mut self, exact: Exact) -> Option<CallId> {
         if !self.state.operations.has_vacant() {
             return None;
         }
+        if self.takes_left
+            && let Some(id) = self.add_with_short(exact)
+        {
+            return Some(id);
+        }
+        let Exact { from, tag, room } = exact;
         let id = self.state.operations.add_receive_future(from.session, None, room)?;
         let is_posted = self.transport.receive_at_once(MessageId(id.0), from, tag, room as usize);
         (is_posted || self.not_posted(id, from.source, tag, room)).then_some(id)
     }
 
+    /// Adds a receive that has its message already, a short one that was left for it; `None` when there is no such message.
+    #[inline(always)]
+    fn add_with_short(&mut self, exact: Exact) -> Option<CallId> {
+        let mut id = None;
+        self.take_short(exact, |state, label, message| {
+            id = state.operations.add_received_short(label, message);
+        })?;
+        id
+    }
+
     /// Whether the receive has its message already, because that was left for it; otherwise there is none any more.
     #[inline(never)]
     fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
-        let Self { transport, state, .. } = self;
+        let Self { transport, state, takes_left, .. } = self;
         let has_message = transport.take_left(from, tag, room as usize, &mut |session, message| {
             let peer = state.sessions.peer_of(session);
-            let is_left = state.operations.leave_short(id, peer, tag, message)
-                || state.leave_copy(id, peer, tag, message);
+            *takes_left = state.operations.leave_short(id, peer, tag, message);
+            let is_left = *takes_left || state.leave_copy(id, peer, tag, message);
             assert!(is_left, "a receive that was added takes what it has room for");
             state.counters.received.increment();
         });
@@ -78,35 +104,55 @@ impl Core {
         callback: impl FnOnce() -> ReceiveCallback,
     ) -> Result<CallId, ReceiveCallback> {
         let Some(id) = self.state.operations.vacant_id() else { return Err(callback()) };
-        if self.posts_at_once(id, exact) {
-            self.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
-        } else if self.take_short(exact, |state, label, message| {
-            state.messages.ended.next_received().put(label, message);
-        }) {
-            self.state.operations.pass_receive();
-            self.state.messages.ended.received(callback);
-        } else {
-            return Err(callback());
+        let begun = self.begin_at_once(id, exact, |core| {
+            core.take_short(exact, |state, label, message| {
+                state.messages.ended.next_received().put(label, message);
+            })
+        });
+        match begun {
+            Begun::Posted => {
+                self.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
+            }
+            Begun::WithMessage(()) => {
+                self.state.operations.pass_receive();
+                self.state.messages.ended.received(callback);
+            }
+            Begun::Not => return Err(callback()),
         }
         Ok(id)
     }
 
-    /// Asks the transport for a receive that is about to be added, unless a message that [`Core::take_short`] takes was left for it.
+    /// Asks the transport for a receive that is about to be added with a callback, unless a short message was left for it, which
+    /// `take` takes: others are for callbacks to be read where they lie.
     #[inline(always)]
-    pub fn posts_at_once(&mut self, id: CallId, exact: Exact) -> bool {
-        self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, exact.room_for_short())
+    pub fn begin_at_once<T>(
+        &mut self,
+        id: CallId,
+        exact: Exact,
+        take: impl Fn(&mut Self) -> Option<T>,
+    ) -> Begun<T> {
+        if self.takes_left
+            && let Some(message) = take(self)
+        {
+            return Begun::WithMessage(message);
+        }
+        if self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, exact.room_for_short()) {
+            return Begun::Posted;
+        }
+        take(self).map_or(Begun::Not, Begun::WithMessage)
     }
 
-    /// Takes the message that was left for a receive with a callback, if it is short: others are for callbacks to be read where they
-    /// lie. False when there is none.
+    /// Takes the message that was left for a receive, if it is short; `put` gets it.
     #[inline(never)]
-    pub fn take_short(&mut self, exact: Exact, mut put: impl FnMut(&mut State, Label, &[u8])) -> bool {
+    pub fn take_short(&mut self, exact: Exact, mut put: impl FnMut(&mut State, Label, &[u8])) -> Option<()> {
         let Self { transport, state, .. } = self;
-        transport.take_left(exact.from.source, exact.tag, exact.room_for_short(), &mut |session, message| {
+        let room = exact.room_for_short();
+        self.takes_left = transport.take_left(exact.from.source, exact.tag, room, &mut |session, message| {
             let peer = state.sessions.peer_of(session);
             put(state, Label::new(peer, exact.tag), message);
             state.counters.received.increment();
-        })
+        });
+        self.takes_left.then_some(())
     }
 }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use farcall_transport::CallId;
 
-use super::ask::begin;
+use super::ask::{Begun, begin};
 use super::ended::{ShortReceived, give};
 use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
 use super::receiving::{Receiving, ReceivingOrRefused};
@@ -13,6 +13,7 @@ use super::wanted::Wanted;
 use crate::endpoint::Endpoint;
 use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
+use crate::endpoint::core::Core;
 use crate::endpoint::event::StoredEvent;
 use crate::endpoint::operations::Operations;
 use crate::endpoint::unfetched::Unfetched;
@@ -118,16 +119,22 @@ impl<'e> ReceiveMessage<'e> {
         if let Some(exact) = wanted.exact()
             && let Some(id) = core.state.operations.vacant_id()
         {
-            if core.posts_at_once(id, exact) {
-                let callback = || ReceiveCallback::new(callback);
-                core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
-                return Ok(Some(Operation(id)));
-            }
-            let mut left = ShortReceived::default();
-            if core.take_short(exact, |_, label, message| left.put(label, message)) {
-                let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-                left.give(|outcome| callback(&mut context, outcome));
-                return Ok(None);
+            let take = |core: &mut Core| {
+                let mut left = ShortReceived::default();
+                core.take_short(exact, |_, label, message| left.put(label, message)).map(|()| left)
+            };
+            match core.begin_at_once(id, exact, take) {
+                Begun::Posted => {
+                    let callback = || ReceiveCallback::new(callback);
+                    core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
+                    return Ok(Some(Operation(id)));
+                }
+                Begun::WithMessage(left) => {
+                    let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
+                    left.give(|outcome| callback(&mut context, outcome));
+                    return Ok(None);
+                }
+                Begun::Not => {}
             }
         }
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };

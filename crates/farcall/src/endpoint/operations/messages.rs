@@ -85,6 +85,18 @@ impl Operations {
         (slot.is_pending() && slot.id == id).then_some(slot.kind())
     }
 
+    /// Adds a receive for a future that has its message already, where a slot is vacant; `None` when the message is not short.
+    #[inline(always)]
+    pub fn add_received_short(&mut self, label: Label, payload: &[u8]) -> Option<CallId> {
+        let short = Short::new(payload)?;
+        let (_, slot) = self.occupy_vacant((Kind::Receive, Stage::DoneShort), NO_SESSION, None);
+        (slot.short, slot.label) = (short, label);
+        let id = slot.id;
+        self.done.set(id, true);
+        self.receives_ended(1);
+        Some(id)
+    }
+
     /// Ends a receive with a message that is short, if a future waits for it that was never polled. False when that is not
     /// so; then nothing has changed.
     #[inline]
