@@ -63,14 +63,14 @@ pub fn shm_datagram_config(settings: &Settings) -> ShmDatagramConfig {
     }
 }
 
-/// The longest payload that is copied through a ring, and where peers fetch slowly what they are lent.
+/// The longest payload that is copied through a ring, and where peers read lent blocks in place: they are as fast there as in the ring
+/// only when they are longer.
 const RING_INLINE_BYTES: usize = 8184;
-const RING_INLINE_BYTES_WHERE_SLOW: usize = 16 << 10;
+const RING_INLINE_BYTES_IN_PLACE: usize = 16 << 10;
 
 /// For lanes whose peers read blocks in place, or have them copied.
 pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig {
-    let is_slow = are_blocks_in_place && processor::cores_fetch_slowly();
-    let inline_bytes = if is_slow { RING_INLINE_BYTES_WHERE_SLOW } else { RING_INLINE_BYTES };
+    let inline_bytes = if are_blocks_in_place { RING_INLINE_BYTES_IN_PLACE } else { RING_INLINE_BYTES };
     RingConfig {
         inline_bytes: settings.ring.inline_bytes.unwrap_or(inline_bytes),
         batch_bytes: settings.ring.batch_bytes,
