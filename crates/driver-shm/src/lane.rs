@@ -191,6 +191,12 @@ impl LaneDriver for ShmLanes {
         state.peer_blocks.prefetch(bytes)
     }
 
+    fn start_fetching(&self, lane: LaneId, block: BlockDescriptor) {
+        if let Some(state) = self.lanes.get(&lane) {
+            state.peer_blocks.start_fetching(block);
+        }
+    }
+
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
         let state = self.lanes.get_mut(&lane)?;
         let due = state.peer_blocks.due_return()?;

@@ -248,7 +248,7 @@ pub fn prefetch(record: &[u8]) {
 
 /// Starts to fetch the line of this byte.
 #[inline(always)]
-fn prefetch_line(byte: *const u8) {
+pub fn prefetch_line(byte: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no effect that a program can see, whatever the address.
     unsafe {

@@ -89,12 +89,8 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
 
     /// A loan of a whole block, of at least `bytes` bytes.
     fn loan_anew(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.free_dropped();
-        let offset = match self.buddy.allocate(bytes) {
-            Some(offset) => offset,
-            None => self.free_all_spare().buddy.allocate(bytes).ok_or(LoanError::Exhausted)?,
-        };
         let block_bytes = block_bytes_for(bytes);
+        let offset = self.block(block_bytes).ok_or(LoanError::Exhausted)?;
         let descriptor = BlockDescriptor { offset: offset as u64, length: block_bytes as u64 };
         // SAFETY: the allocator gives the range to nobody else before it is freed, which follows the loan's drop or the
         // return by the peer; the memory is initialised and stays (`LoanMemory`) while the home, which holds it, does.
@@ -107,6 +103,40 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
             }
         };
         Ok(loan)
+    }
+
+    /// Where a block of that length is, which is nobody's any more.
+    ///
+    /// Of those that rest it is the one that has rested longest. So blocks that are lent on and on stay in the order of their
+    /// addresses: a peer's core fetches ahead what it reads forwards, also from one block to the next. What is free is in another
+    /// order soon.
+    fn block(&mut self, block_bytes: usize) -> Option<usize> {
+        let rested = self.resting.next_rested();
+        if let Some(offset) = rested.and_then(|block| self.lend_again(block, block_bytes)) {
+            return Some(offset);
+        }
+        self.free_dropped();
+        if let Some(offset) = self.buddy.allocate(block_bytes) {
+            return Some(offset);
+        }
+        // Better one that is slow to write than none.
+        let resting = self.resting.next();
+        resting
+            .and_then(|block| self.lend_again(block, block_bytes))
+            .or_else(|| self.free_all_spare().buddy.allocate(block_bytes))
+    }
+
+    /// Lends a block that rested, if it has that length; otherwise it is free, as are all others whose rest is over.
+    fn lend_again(&mut self, block: Rested, block_bytes: usize) -> Option<usize> {
+        if block.bytes == block_bytes {
+            self.buddy.take_rested(block.offset);
+            return Some(block.offset);
+        }
+        self.free_rested(block);
+        while let Some(block) = self.resting.next_rested() {
+            self.free_rested(block);
+        }
+        None
     }
 
     /// Whether a loan is of this memory.
@@ -142,9 +172,6 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         if !self.resting.add(block) {
             self.free_rested(block);
         }
-        while let Some(block) = self.resting.next_rested() {
-            self.free_rested(block);
-        }
         Ok(())
     }
 
@@ -153,7 +180,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         self.buddy.free_all(Holder::Peer(lane.0));
     }
 
-    /// Frees loans that are kept for the next ones, and all blocks that rest: better one that is slow to write than none.
+    /// Frees loans that are kept for the next ones, and all blocks that rest.
     #[cold]
     fn free_all_spare(&mut self) -> &mut Self {
         self.spares.clear();

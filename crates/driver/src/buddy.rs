@@ -80,6 +80,13 @@ impl Buddy {
         Some(BLOCK_BYTES_MIN << order)
     }
 
+    /// Gives the block at `offset`, which rests, to a local holder.
+    pub fn take_rested(&mut self, offset: usize) {
+        let unit = &mut self.units[offset / BLOCK_BYTES_MIN];
+        let Unit::Used(order, Holder::Resting) = *unit else { panic!("it rests") };
+        *unit = Unit::Used(order, Holder::Local);
+    }
+
     /// Frees the block at `offset` if `holder` has it; says whether it had.
     pub fn free(&mut self, offset: u64, holder: Holder) -> bool {
         let order = self.order_held(offset, holder);

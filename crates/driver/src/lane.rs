@@ -235,6 +235,12 @@ pub trait LaneDriver: Send {
         Ok(())
     }
 
+    /// Starts to fetch the beginning of a block that the peer of `lane` lent and that will be borrowed soon. Costs little, promises
+    /// nothing: what is wrong with the block is found when it is borrowed.
+    fn start_fetching(&self, lane: LaneId, block: BlockDescriptor) {
+        let _ = (lane, block);
+    }
+
     /// The next block of `lane` that was dropped here and whose return the peer must be told.
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor>;
 

@@ -4,6 +4,7 @@
 //! costs one locked instruction; a list behind a lock, which costs four, takes what is dropped while the place is full.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use crate::BlockDescriptor;
@@ -12,7 +13,7 @@ use crate::BlockDescriptor;
 #[derive(Debug, Default)]
 pub struct Returns {
     first: Place,
-    others: Mutex<Vec<BlockDescriptor>>,
+    others: Mutex<VecDeque<BlockDescriptor>>,
     any_others: AtomicBool,
 }
 
@@ -29,15 +30,16 @@ impl Returns {
             return None;
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let block = others.pop();
+        let block = others.pop_front();
         self.any_others.store(!others.is_empty(), Ordering::Relaxed);
         block
     }
 
-    /// Adds one.
+    /// Adds one, behind those that wait: a thread's come back in the order in which it dropped them, which is that of their
+    /// addresses where they were lent so, and they are to be lent so again.
     #[inline]
     pub fn add(&self, block: BlockDescriptor) {
-        if !self.first.put(block) {
+        if self.any_others.load(Ordering::Relaxed) || !self.first.put(block) {
             self.add_to_others(block);
         }
     }
@@ -45,7 +47,7 @@ impl Returns {
     #[cold]
     fn add_to_others(&self, block: BlockDescriptor) {
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others.push(block);
+        others.push_back(block);
         self.any_others.store(true, Ordering::Relaxed);
     }
 }
@@ -129,13 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn several_that_wait_are_all_due() {
+    fn several_are_due_in_the_order_in_which_they_were_dropped() {
         let returns = Returns::default();
-        for offset in 0..3 {
-            returns.add(BlockDescriptor { offset, length: 64 });
-        }
-        let mut due: Vec<u64> = core::iter::from_fn(|| returns.next()).map(|block| block.offset).collect();
-        due.sort_unstable();
-        assert_eq!(due, [0, 1, 2]);
+        let add = |offset| returns.add(BlockDescriptor { offset, length: 64 });
+        let next = || returns.next().map(|block| block.offset);
+        (0..3).for_each(add);
+        assert_eq!(next(), Some(0));
+        (3..5).for_each(add);
+        assert_eq!([next(), next(), next(), next()], [1, 2, 3, 4].map(Some));
+        assert_eq!(next(), None);
+        (5..7).for_each(add);
+        assert_eq!([next(), next(), next()], [Some(5), Some(6), None]);
     }
 }

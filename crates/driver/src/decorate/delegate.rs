@@ -154,6 +154,11 @@ macro_rules! delegate_lane_driver {
             self.inner.prefetch(lane, bytes)
         }
 
+        #[inline]
+        fn start_fetching(&self, lane: $crate::LaneId, block: $crate::BlockDescriptor) {
+            self.inner.start_fetching(lane, block);
+        }
+
         fn due_return(&mut self, lane: $crate::LaneId) -> Option<$crate::BlockDescriptor> {
             self.inner.due_return(lane)
         }

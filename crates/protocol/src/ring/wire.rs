@@ -92,6 +92,12 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
+    /// Whether its payload is a block.
+    #[inline]
+    pub const fn is_of_block(self) -> bool {
+        matches!(self, Self::RequestBlock | Self::ResponseBlock | Self::MessageBlock)
+    }
+
     /// Whether it asks for an answer.
     #[inline]
     pub const fn is_request(self) -> bool {

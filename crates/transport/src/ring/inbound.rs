@@ -234,6 +234,9 @@ impl<D: LaneDriver> Outbound<D> {
                     continue;
                 }
             }
+            if entry.kind.is_of_block() {
+                self.fetch_next_block(slot, reader, record, at, entries - entries_read);
+            }
             last = Last::Entry(entry.kind);
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;
             if flow != Flow::Continue {

@@ -76,6 +76,7 @@ pub fn a_nonsense_block_is_a_fault<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>
         let result = b.prefetch(at_b.lane, nonsense);
         let is_refused = matches!(result, Err(LaneFault::Corrupt { .. }));
         assert_eq!(is_refused, b.can_prefetch(), "{nonsense:?} gave {result:?}");
+        b.start_fetching(at_b.lane, nonsense);
     }
 }
 
@@ -87,6 +88,7 @@ pub fn parts_of_a_loan_can_be_fetched_ahead<L: LaneDriver>(make: impl Fn(usize) 
     assert_eq!(b.prefetch(at_b.lane, BlockDescriptor { offset, length: 4096 }), Ok(()));
     loan.fill(2);
     let descriptor = a.lend(at_a.lane, loan);
+    b.start_fetching(at_b.lane, descriptor);
     let block = borrowed(&mut b, at_b.lane, descriptor);
     assert!(block.iter().all(|byte| *byte == 2), "what is written later is seen later");
     drop(block);
