@@ -19,7 +19,7 @@ pub struct Unclaimed<P> {
 }
 
 /// A message that was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Left<P> {
     pub source: Source,
     pub tag: Tag,
