@@ -55,10 +55,15 @@ fn send(stream: &Stream, tag: Tag, payload: &[u8]) {
     drop(stream.sender.send(stream.to, tag, payload).within(LONG).start().expect("room"));
 }
 
-/// Short ones, which are given out of what a poll left, and some that are read where they lie.
+/// Short ones, which are given out of what a poll left, some that are copied for that, and some that are read where they lie.
 fn message(number: u32) -> Vec<u8> {
     let mut message = number.to_le_bytes().to_vec();
-    message.resize(if number.is_multiple_of(11) { 300 } else { 4 + number as usize % 13 }, number as u8);
+    let bytes = match number % 11 {
+        0 => 1024,
+        5 => 1025,
+        _ => 4 + number as usize % 13,
+    };
+    message.resize(bytes, number as u8);
     message
 }
 
@@ -66,7 +71,7 @@ fn message(number: u32) -> Vec<u8> {
 fn one_receive_after_the_other_is_given_each_message_once_and_many_at_once() {
     const MESSAGES: u32 = 100;
     for (kind, stream) in streams() {
-        let (log, mut at_once) = (Log::default(), 0);
+        let (log, mut at_once, mut copied) = (Log::default(), 0, 0);
         for first in (0..1000).step_by(MESSAGES as usize) {
             (first..first + MESSAGES).for_each(|number| send(&stream, SOME, &message(number)));
             for number in first..first + MESSAGES {
@@ -75,12 +80,14 @@ fn one_receive_after_the_other_is_given_each_message_once_and_many_at_once() {
                 let asked = receive.now_or_then(move |_, outcome| noted.note(outcome)).expect("room");
                 assert_eq!(log.count(), usize::from(asked.is_none()), "a callback has run or will");
                 at_once += log.count();
+                copied += usize::from(log.count() == 1 && message(number).len() == 1024);
                 work_until(&stream, || log.count() == 1);
                 assert_eq!(log.take(), [Ok(message(number))]);
             }
         }
         let leaves = kind == TransportKind::RingShm || TransportKind::LIBRARIES.contains(&kind);
         assert!(!leaves || at_once > 500, "{at_once} of 1000 lay there when they were asked for");
+        assert!(!leaves || copied > 45, "{copied} of 91 that can be copied lay there");
         assert_eq!((stream.receiver.receives_under_way(), stream.receiver.reap(|_, _| {})), (0, 0));
     }
 }

@@ -115,6 +115,11 @@ impl State {
         self.operations.leave_copy(receive, peer, tag, message, &mut self.spares)
     }
 
+    /// A copy of a message, in a spare buffer; [`State::recycle`] takes it back.
+    pub fn copy(&mut self, message: &[u8]) -> Copied {
+        self.spares.copy(message)
+    }
+
     pub fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {
         match outcome {
             Ok(answer) => Ok(self.keep(answer.payload)),

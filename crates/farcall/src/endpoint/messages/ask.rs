@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
+use farcall_transport::{CallId, Copied, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
 
 use super::ends::outcome_of;
 use super::outcome::{KeptMessage, ReceiveError};
@@ -104,7 +104,7 @@ impl Core {
         callback: impl FnOnce() -> ReceiveCallback,
     ) -> Result<CallId, ReceiveCallback> {
         let Some(id) = self.state.operations.vacant_id() else { return Err(callback()) };
-        let begun = self.begin_at_once(id, exact, |core| {
+        let begun = self.begin_at_once(id, exact, exact.room_for_short(), |core| {
             core.take_short(exact, |state, label, message| {
                 state.messages.ended.next_received().put(label, message);
             })
@@ -122,13 +122,14 @@ impl Core {
         Ok(id)
     }
 
-    /// Asks the transport for a receive that is about to be added with a callback, unless a short message was left for it, which
-    /// `take` takes: others are for callbacks to be read where they lie.
+    /// Asks the transport for a receive that is about to be added with a callback, unless a message of at most `left_bytes_max` bytes
+    /// was left for it, which `take` takes if it is short.
     #[inline(always)]
     pub fn begin_at_once<T>(
         &mut self,
         id: CallId,
         exact: Exact,
+        left_bytes_max: usize,
         take: impl Fn(&mut Self) -> Option<T>,
     ) -> Begun<T> {
         if self.takes_left
@@ -136,10 +137,23 @@ impl Core {
         {
             return Begun::WithMessage(message);
         }
-        if self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, exact.room_for_short()) {
+        if self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, left_bytes_max) {
             return Begun::Posted;
         }
         take(self).map_or(Begun::Not, Begun::WithMessage)
+    }
+
+    /// A copy of the message that was left for a receive, if it is not longer than [`Exact::room_for_copy`].
+    #[inline(never)]
+    pub fn take_copy(&mut self, exact: Exact) -> Option<(Label, Copied)> {
+        let Self { transport, state, .. } = self;
+        let mut copied = None;
+        transport.take_left(exact.from.source, exact.tag, exact.room_for_copy(), &mut |session, message| {
+            let peer = state.sessions.peer_of(session);
+            copied = Some((Label::new(peer, exact.tag), state.copy(message)));
+            state.counters.received.increment();
+        });
+        copied
     }
 
     /// Takes the message that was left for a receive, if it is short; `put` gets it.

@@ -3,11 +3,11 @@
 use core::future::IntoFuture;
 use core::time::Duration;
 
-use farcall_transport::CallId;
+use farcall_transport::{CallId, Copied, Incoming};
 
 use super::ask::{Begun, begin};
 use super::ended::{ShortReceived, give};
-use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
+use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome, Received};
 use super::receiving::{Receiving, ReceivingOrRefused};
 use super::wanted::Wanted;
 use crate::endpoint::Endpoint;
@@ -15,6 +15,7 @@ use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
 use crate::endpoint::event::StoredEvent;
+use crate::endpoint::label::Label;
 use crate::endpoint::operations::Operations;
 use crate::endpoint::unfetched::Unfetched;
 
@@ -123,7 +124,7 @@ impl<'e> ReceiveMessage<'e> {
                 let mut left = ShortReceived::default();
                 core.take_short(exact, |_, label, message| left.put(label, message)).map(|()| left)
             };
-            match core.begin_at_once(id, exact, take) {
+            match core.begin_at_once(id, exact, exact.room_for_copy(), take) {
                 Begun::Posted => {
                     let callback = || ReceiveCallback::new(callback);
                     core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
@@ -134,7 +135,12 @@ impl<'e> ReceiveMessage<'e> {
                     left.give(|outcome| callback(&mut context, outcome));
                     return Ok(None);
                 }
-                Begun::Not => {}
+                Begun::Not => {
+                    if let Some((label, copy)) = core.take_copy(exact) {
+                        give_copy(core, label, copy, callback);
+                        return Ok(None);
+                    }
+                }
             }
         }
         let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
@@ -202,6 +208,20 @@ impl ContextReceive<'_, '_> {
     pub fn post(self, token: u64) -> Result<Operation, ReceiveError> {
         post(self.context, &self.wanted, token)
     }
+}
+
+/// Gives `callback` a message that was copied for it. By itself, so that what short messages take has the registers.
+#[inline(never)]
+fn give_copy(
+    core: &mut Core,
+    label: Label,
+    copy: Copied,
+    callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>),
+) {
+    let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
+    let payload = Incoming::Borrowed(&copy);
+    callback(&mut context, &Ok(Received { peer: label.peer(), tag: label.tag(), payload }));
+    core.state.recycle(copy);
 }
 
 fn then(
