@@ -12,7 +12,8 @@ use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reader};
 
 impl<D: LaneDriver> Outbound<D> {
-    /// Behind the block of the entry at `at` in a record of `left` entries from there on.
+    /// Starts to fetch the block that comes behind that of the entry at `at`, of `left` that the record has from there on: the next
+    /// entry's, or that of the first of the next record.
     #[inline(never)]
     pub fn fetch_next_block(
         &mut self,
