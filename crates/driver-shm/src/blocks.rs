@@ -9,7 +9,7 @@ use std::sync::Arc;
 use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns};
 
 use crate::conductor::Link;
-use crate::ring::prefetch_line;
+use crate::ring::prefetch_lines;
 use crate::segment::Mapping;
 
 /// Bytes that one read brings into the cache.
@@ -66,10 +66,7 @@ impl PeerBlocks {
     /// Starts to fetch the beginning of a block, if it is one.
     pub fn start_fetching(&self, descriptor: BlockDescriptor) {
         if let Ok(start) = self.find(descriptor) {
-            let bytes = (descriptor.length as usize).min(FETCHED_BYTES_MAX);
-            for at in (0..bytes).step_by(LINE_BYTES) {
-                prefetch_line(start.as_ptr().wrapping_add(at));
-            }
+            prefetch_lines(start.as_ptr(), 0..(descriptor.length as usize).min(FETCHED_BYTES_MAX));
         }
     }
 

@@ -222,12 +222,8 @@ impl LaneReceiver for ShmReceiver {
     fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some(record) = self.record(offset)? else { return Ok(None) };
         // What is read now was fetched before, and what comes so far behind it was not.
-        let mut ahead = bytes.start + PREFETCH_BYTES_MAX;
         let end = record.len().min(bytes.end + PREFETCH_BYTES_MAX);
-        while ahead < end {
-            prefetch_line(record.as_ptr().wrapping_add(ahead));
-            ahead += RECORD_ALIGN;
-        }
+        prefetch_lines(record.as_ptr(), bytes.start + PREFETCH_BYTES_MAX..end);
         Ok(Some(Record::new(record)))
     }
 }
@@ -235,20 +231,25 @@ impl LaneReceiver for ShmReceiver {
 /// What is fetched ahead of a record: more lines than a core can have under way at once are of no use.
 const PREFETCH_BYTES_MAX: usize = 16 * RECORD_ALIGN;
 
-/// Starts to fetch the lines of a record after its first: their transfers overlap instead of following each other.
+/// Starts to fetch the lines of a record after its first.
 #[inline]
 pub fn prefetch(record: &[u8]) {
-    let end = record.len().min(PREFETCH_BYTES_MAX);
-    let mut at = FIRST_LINE_BYTES;
-    while at < end {
-        prefetch_line(record.as_ptr().wrapping_add(at));
+    prefetch_lines(record.as_ptr(), FIRST_LINE_BYTES..record.len().min(PREFETCH_BYTES_MAX));
+}
+
+/// Starts to fetch lines, of these bytes from `start` on: their transfers overlap instead of following each other.
+#[inline(always)]
+pub fn prefetch_lines(start: *const u8, bytes: Range<usize>) {
+    let mut at = bytes.start;
+    while at < bytes.end {
+        prefetch_line(start.wrapping_add(at));
         at += RECORD_ALIGN;
     }
 }
 
 /// Starts to fetch the line of this byte.
 #[inline(always)]
-pub fn prefetch_line(byte: *const u8) {
+fn prefetch_line(byte: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no effect that a program can see, whatever the address.
     unsafe {
