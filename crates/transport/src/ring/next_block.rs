@@ -16,7 +16,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// entry's, or that of the first of the next record.
     #[inline(never)]
     pub fn fetch_next_block(
-        &mut self,
+        &self,
         slot: usize,
         reader: &Reader<D::Receiver>,
         record: Record<'_>,
