@@ -14,6 +14,7 @@ use core::time::Duration;
 use crate::latency::Stream;
 use crate::pair::run_pair;
 use crate::pipe::{Pipe, PipeShape, Writes};
+use crate::reading::read_every_word;
 use crate::{CorePair, Effort, LimitError};
 
 /// The lengths of messages that can be streamed, in bytes.
@@ -142,31 +143,6 @@ pub fn stream(cores: CorePair, plan: BandwidthPlan, effort: Effort) -> Result<Ba
     Ok(run_pair(cores, producer, consumer)?.0)
 }
 
-/// Looks at every word of some bytes, in a form that compiles to vector instructions: what a consumer does that reads
-/// a message in place. Returns their sum.
-#[inline]
-pub fn read_every_word(bytes: &[u8]) -> u64 {
-    // The shortest messages of measurements are a word: the loops below would take ten times as long as the read.
-    match bytes.try_into() {
-        Ok(word) => u64::from_ne_bytes(word),
-        Err(_) => sum_of_words(bytes),
-    }
-}
-
-fn sum_of_words(bytes: &[u8]) -> u64 {
-    let (lines, rest) = bytes.as_chunks::<64>();
-    let mut sums = [0_u64; 8];
-    for line in lines {
-        for (sum, word) in sums.iter_mut().zip(line.as_chunks::<8>().0) {
-            *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
-        }
-    }
-    let (words, bytes) = rest.as_chunks::<8>();
-    let of_bytes = bytes.iter().fold(0, |sum: u64, &byte| sum.wrapping_add(byte.into()));
-    let of_words = words.iter().fold(of_bytes, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
-    sums.into_iter().fold(of_words, u64::wrapping_add)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,20 +169,5 @@ mod tests {
         let cores = CorePair::first_allowed().expect("the tests have two cores");
         let plan = best_bandwidth_plan(cores, 65_536, Copies::One).expect("the loops run");
         assert_eq!(plan.chunk_bytes, 65_536);
-    }
-
-    #[test]
-    fn the_sum_looks_at_every_byte() {
-        let mut bytes = vec![0; 201];
-        for at in [0, 63, 64, 199, 200] {
-            bytes[at] = 1;
-            assert_ne!(read_every_word(&bytes), 0, "byte {at} counts");
-            bytes[at] = 0;
-        }
-        for at in 0..8 {
-            let mut word = [0; 8];
-            word[at] = 1;
-            assert_ne!(read_every_word(&word), 0, "byte {at} of a word counts");
-        }
     }
 }
