@@ -3,13 +3,12 @@
 //! A process has one block memory for all peers, which they map read-only. A block that was lent comes home when the
 //! peer says so, or when the peer lets go of the connection, whichever is first.
 
-use core::ptr::NonNull;
+use core::ptr::{NonNull, slice_from_raw_parts};
 use std::sync::Arc;
 
-use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns};
+use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns, prefetch_lines};
 
 use crate::conductor::Link;
-use crate::ring::prefetch_lines;
 use crate::segment::Mapping;
 
 /// Bytes that one read brings into the cache.
@@ -66,7 +65,8 @@ impl PeerBlocks {
     /// Starts to fetch the beginning of a block, if it is one.
     pub fn start_fetching(&self, descriptor: BlockDescriptor) {
         if let Ok(start) = self.find(descriptor) {
-            prefetch_lines(start.as_ptr(), 0..(descriptor.length as usize).min(FETCHED_BYTES_MAX));
+            let bytes = (descriptor.length as usize).min(FETCHED_BYTES_MAX);
+            prefetch_lines(slice_from_raw_parts(start.as_ptr(), bytes));
         }
     }
 

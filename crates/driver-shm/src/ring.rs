@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use farcall_driver::{
-    Copier, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record, StreamCopier,
-    claim_lines,
+    Copier, FETCH_BYTES_MAX, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
+    StreamCopier, claim_lines, prefetch_line, prefetch_lines,
 };
 
 use crate::doorbell;
@@ -20,9 +20,6 @@ use crate::flags::{Runway, is_clear, published};
 use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory};
 use crate::segment::Mapping;
 use crate::sleep;
-
-/// Lines that are claimed ahead; more than a core can have under way at once is of no use.
-const CLAIM_LINES_MAX: usize = 16;
 
 /// The writing end: the ring in the peer's segment.
 #[derive(Debug)]
@@ -82,8 +79,8 @@ impl LaneSender for ShmSender {
             true => self.message_copier.goes_past_caches(length),
             false => self.copier.goes_past_caches(length),
         };
-        let lines_max = if goes_past_caches { 1 } else { CLAIM_LINES_MAX };
-        claim_lines(slice_from_raw_parts(start, length.min(lines_max * RECORD_ALIGN)));
+        let bytes_max = if goes_past_caches { RECORD_ALIGN } else { FETCH_BYTES_MAX };
+        claim_lines(slice_from_raw_parts(start, length.min(bytes_max)));
     }
 
     #[inline(always)]
@@ -222,42 +219,17 @@ impl LaneReceiver for ShmReceiver {
     fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some(record) = self.record(offset)? else { return Ok(None) };
         // What is read now was fetched before, and what comes so far behind it was not.
-        let end = record.len().min(bytes.end + PREFETCH_BYTES_MAX);
-        prefetch_lines(record.as_ptr(), bytes.start + PREFETCH_BYTES_MAX..end);
+        let end = record.len().min(bytes.end + FETCH_BYTES_MAX);
+        prefetch_lines(record.get(bytes.start + FETCH_BYTES_MAX..end).unwrap_or_default());
         Ok(Some(Record::new(record)))
     }
 }
 
-/// What is fetched ahead of a record: more lines than a core can have under way at once are of no use.
-const PREFETCH_BYTES_MAX: usize = 16 * RECORD_ALIGN;
-
 /// Starts to fetch the lines of a record after its first.
 #[inline]
 pub fn prefetch(record: &[u8]) {
-    prefetch_lines(record.as_ptr(), FIRST_LINE_BYTES..record.len().min(PREFETCH_BYTES_MAX));
-}
-
-/// Starts to fetch lines, of these bytes from `start` on: their transfers overlap instead of following each other.
-#[inline(always)]
-pub fn prefetch_lines(start: *const u8, bytes: Range<usize>) {
-    let mut at = bytes.start;
-    while at < bytes.end {
-        prefetch_line(start.wrapping_add(at));
-        at += RECORD_ALIGN;
-    }
-}
-
-/// Starts to fetch the line of this byte.
-#[inline(always)]
-fn prefetch_line(byte: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch has no effect that a program can see, whatever the address.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(byte.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = byte;
+    let behind = record.get(FIRST_LINE_BYTES..record.len().min(FETCH_BYTES_MAX));
+    prefetch_lines(behind.unwrap_or_default());
 }
 
 #[cold]

@@ -6,6 +6,9 @@
 /// Bytes in a cache line.
 const LINE_BYTES: usize = 64;
 
+/// What is worth fetching at once: more lines than a core can have under way are of no use.
+pub const FETCH_BYTES_MAX: usize = 16 * LINE_BYTES;
+
 /// Starts to fetch the lines of `bytes` for writing. Costs little, promises nothing.
 #[inline]
 #[expect(unsafe_code, reason = "the prefetch intrinsics ask for a shared copy, which does not help")]
@@ -25,18 +28,27 @@ pub fn claim_lines(bytes: *const [u8]) {
     }
 }
 
-/// Starts to fetch the lines of `bytes` for reading. Costs little, promises nothing.
-#[inline]
-pub fn prefetch_lines(bytes: &[u8]) {
-    for line in bytes.chunks(LINE_BYTES) {
-        #[cfg(target_arch = "x86_64")]
-        #[expect(unsafe_code, reason = "prefetching is an intrinsic")]
-        // SAFETY: a prefetch has no effect that a program can see, whatever the address.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = line;
+/// Starts to fetch the lines of `bytes` for reading: their transfers overlap instead of following each other. Costs little, promises
+/// nothing.
+#[inline(always)]
+pub fn prefetch_lines(bytes: *const [u8]) {
+    let mut at = 0;
+    while at < bytes.len() {
+        prefetch_line(bytes.cast::<u8>().wrapping_add(at));
+        at += LINE_BYTES;
     }
+}
+
+/// Starts to fetch the line of a byte for reading.
+#[inline(always)]
+#[expect(unsafe_code, reason = "prefetching is an intrinsic")]
+pub fn prefetch_line(byte: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch has no effect that a program can see, whatever the address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(byte.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = byte;
 }

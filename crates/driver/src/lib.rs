@@ -37,7 +37,7 @@ pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome};
 pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
-pub use claim::{claim_lines, prefetch_lines};
+pub use claim::{FETCH_BYTES_MAX, claim_lines, prefetch_line, prefetch_lines};
 pub use copier::{Copier, LONG_COPY_BYTES};
 pub use copying::{copy_past_caches, copy_through_caches};
 pub use counters::{

@@ -1,5 +1,7 @@
 //! A record where its reader finds it: in memory that somebody else can write to.
 
+use crate::claim::prefetch_lines;
+
 /// A published record without the lane's own header, read in the memory that the peer wrote.
 ///
 /// A hostile peer can still write there. Whatever decides about bounds must be read with [`Record::word`], which
@@ -68,6 +70,12 @@ impl<'a> Words<'a> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Starts to fetch so many bytes, or what there is.
+    #[inline(always)]
+    pub fn prefetch(&self, bytes: usize) {
+        prefetch_lines(&self.bytes[..bytes.min(self.bytes.len())]);
     }
 
     /// The first word as a little-endian number, read exactly once, and what comes behind it.
