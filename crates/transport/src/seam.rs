@@ -168,7 +168,7 @@ pub trait Sink {
         let _ = (outbox, receive, envelope, payload);
     }
 
-    /// As [`Sink::received`] of a short message, where nobody is to be told who would want the outbox. False when somebody
+    /// As [`Sink::received`] of a message that has to be copied, where nobody is to be told who would want the outbox. False when somebody
     /// is; then nothing has happened, and [`Sink::received`] follows.
     ///
     /// A way of its own because all of its arguments travel in registers, which a small message feels.

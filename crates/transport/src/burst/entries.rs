@@ -33,6 +33,12 @@ impl<'a> Unread<'a> {
         Some((header, payload, rest))
     }
 
+    /// Starts to fetch so many bytes, or what there is.
+    #[inline(always)]
+    pub fn fetch(&self, bytes: usize) {
+        self.rest.prefetch(bytes);
+    }
+
     /// The entry that was looked at is taken; behind it comes `rest`.
     #[inline(always)]
     pub fn advance(&mut self, rest: Words<'a>) {

@@ -1,7 +1,7 @@
 //! Short messages that came together.
 
 use arrayvec::ArrayVec;
-use farcall_driver::Words;
+use farcall_driver::{FETCH_BYTES_MAX, Words};
 use farcall_protocol::matching::{Source, Tag, payload_lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
@@ -172,6 +172,12 @@ impl<'a> MessageBurst<'a> {
         }
         self.read_up_to(unread);
         not_ended
+    }
+
+    /// Starts to fetch the next message, most likely one of so many bytes, while something is done with those that were taken.
+    #[inline(always)]
+    pub(crate) fn fetch_next(&self, bytes: usize) {
+        self.entries.unread.fetch(bytes.min(FETCH_BYTES_MAX));
     }
 
     /// How many messages were taken.

@@ -4,6 +4,10 @@ use farcall_driver::LaneDriver;
 use farcall_protocol::ring::EntryKind;
 
 use super::outbound::Outbound;
+use super::session::Session;
+
+/// A peer that was found to have published something in so many polls in a row is ahead of its reader.
+const FINDS_OF_ONE_AHEAD: u64 = 16;
 
 /// Whether to look for more behind an entry or a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,5 +45,14 @@ impl<D: LaneDriver> Outbound<D> {
             _ => true,
         };
         if is_stream { Flow::Continue } else { Flow::Stop }
+    }
+}
+
+impl<S> Session<S> {
+    /// Whether the peer is so far ahead that what is fetched is nowhere near to what it writes. Close behind it, a core that fetches
+    /// on by itself takes lines away that are being written.
+    #[inline(always)]
+    pub fn is_far_behind(&self) -> bool {
+        self.finds >= FINDS_OF_ONE_AHEAD
     }
 }

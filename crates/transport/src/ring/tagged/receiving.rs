@@ -16,7 +16,7 @@ use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
     DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
-    SessionId, ShortMessage, Sink,
+    SessionId, Short, ShortMessage, Sink,
 };
 
 impl<D: LaneDriver> Outbound<D> {
@@ -91,7 +91,7 @@ impl<D: LaneDriver> Outbound<D> {
         } else {
             let mut matched = MatchedBurst { burst: &mut burst, mail: &mut self.mail, source };
             let next = if self.matches_ahead { None } else { sink.received_burst(id, &mut matched) };
-            self.hand_on_rest(id, source, &mut burst, next, sink);
+            self.hand_on_rest(slot, &mut burst, next, sink);
         }
         let (at, taken) = burst.end();
         // None of them was kept, so that it is early enough to look at the window now.
@@ -105,12 +105,13 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline(always)]
     fn hand_on_rest(
         &mut self,
-        id: SessionId,
-        source: Source,
+        slot: usize,
         burst: &mut MessageBurst<'_>,
         not_ended: Option<MessageId>,
         sink: &mut dyn Sink,
     ) {
+        let session = &self.sessions[slot];
+        let (id, source, fetches) = (session.id, session.mail.source, session.is_far_behind());
         if self.matches_ahead || not_ended.is_some() {
             self.hand_on_matched(id, source, burst, not_ended, sink);
         }
@@ -119,8 +120,14 @@ impl<D: LaneDriver> Outbound<D> {
             && let Some((receive, ShortMessage { tag, payload })) =
                 burst.take_matched(|tag| self.mail.take_receive(source, tag))
         {
-            let envelope = Envelope { session: id, tag, bytes: payload.len() };
-            sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+            if fetches {
+                burst.fetch_next(payload.len());
+            }
+            // Short ones were offered already.
+            if payload.len() <= Short::BYTES_MAX || !sink.received_at_once(receive, id, tag, payload) {
+                let envelope = Envelope { session: id, tag, bytes: payload.len() };
+                sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
+            }
         }
     }
 
