@@ -4,7 +4,8 @@ use farcall_protocol::Identity;
 use farcall_transport::trace::event;
 use farcall_transport::{
     CallId, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Outbox, Outgoing,
-    RequestBurst, RequestId, ResponseBurst, SendOutcome, Service, SessionId, ShortMessage, Sink, Status, Tag,
+    RequestBurst, RequestId, ResponseBurst, SendOutcome, Service, SessionId, Short, ShortMessage, Sink,
+    Status, Tag,
 };
 
 use super::context::Context;
@@ -13,6 +14,7 @@ use super::messages::{Received, SendError};
 use super::operations::Kind;
 use super::outcome::{CallError, outcome_of};
 use super::request::{Reply, Request};
+use super::sessions::Peer;
 use super::state::State;
 use super::turn::Turn;
 
@@ -93,6 +95,9 @@ impl Sink for Turn<'_, '_> {
     fn received_at_once(&mut self, receive: MessageId, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
         // No search for the peer: with nothing to come back to, no register has to be kept.
         let Some(peer) = self.state.sessions.last_peer(session) else { return false };
+        if payload.len() > Short::BYTES_MAX {
+            return self.leave_long(CallId(receive.0), peer, tag, payload);
+        }
         let is_left = self.state.operations.leave_short(CallId(receive.0), peer, tag, payload);
         self.state.counters.received.add(u64::from(is_left));
         is_left
@@ -178,6 +183,13 @@ impl Sink for Turn<'_, '_> {
 }
 
 impl Turn<'_, '_> {
+    #[inline(never)]
+    fn leave_long(&mut self, receive: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
+        let is_left = self.state.leave_copy(receive, peer, tag, payload);
+        self.state.counters.received.add(u64::from(is_left));
+        is_left
+    }
+
     fn end_receive_of(&mut self, outbox: &mut dyn Outbox, session: SessionId, message: &Matched<'_>) {
         let envelope = Envelope { session, tag: message.tag, bytes: message.payload_bytes() };
         let payload = Incoming::Borrowed(message.payload());

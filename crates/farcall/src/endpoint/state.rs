@@ -13,6 +13,7 @@ use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
 use super::done::Done;
 use super::event::StoredEvents;
+use super::label::Label;
 use super::messages::Messages;
 use super::operations::{Kind, Operations, Timeouts};
 use super::outcome::{CallError, Outcome};
@@ -113,6 +114,15 @@ impl State {
     #[inline]
     pub fn leave_copy(&mut self, receive: CallId, peer: Peer, tag: Tag, message: &[u8]) -> bool {
         self.operations.leave_copy(receive, peer, tag, message, &mut self.spares)
+    }
+
+    /// Adds a receive for a future that has its message already, where a slot is vacant.
+    #[inline(always)]
+    pub fn add_received(&mut self, label: Label, message: &[u8]) -> CallId {
+        let Self { operations, spares, .. } = self;
+        operations
+            .add_received_short(label, message)
+            .unwrap_or_else(|| operations.add_received_copy(label, spares.copy(message)))
     }
 
     /// A copy of a message, in a spare buffer; [`State::recycle`] takes it back.

@@ -59,7 +59,7 @@ impl Core {
             return None;
         }
         if self.takes_left
-            && let Some(id) = self.add_with_short(exact)
+            && let Some(id) = self.add_with_left(exact)
         {
             return Some(id);
         }
@@ -69,31 +69,34 @@ impl Core {
         (is_posted || self.not_posted(id, from.source, tag, room)).then_some(id)
     }
 
-    /// Adds a receive that has its message already, a short one that was left for it; `None` when there is no such message.
-    #[inline(always)]
-    fn add_with_short(&mut self, exact: Exact) -> Option<CallId> {
-        let mut id = None;
-        self.take_short(exact, |state, label, message| {
-            id = state.operations.add_received_short(label, message);
-        })?;
+    /// Adds a receive that has its message already, which was left for it; `None` when there is no such message.
+    #[inline(never)]
+    fn add_with_left(&mut self, exact: Exact) -> Option<CallId> {
+        let Self { transport, state, .. } = self;
+        let (mut id, room) = (None, exact.room as usize);
+        self.takes_left = transport.take_left(exact.from.source, exact.tag, room, &mut |session, message| {
+            let label = Label::new(state.sessions.peer_of(session), exact.tag);
+            id = Some(state.add_received(label, message));
+            state.counters.received.increment();
+        });
         id
     }
 
     /// Whether the receive has its message already, because that was left for it; otherwise there is none any more.
     #[inline(never)]
     fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
-        let Self { transport, state, takes_left, .. } = self;
-        let has_message = transport.take_left(from, tag, room as usize, &mut |session, message| {
+        let Self { transport, state, .. } = self;
+        self.takes_left = transport.take_left(from, tag, room as usize, &mut |session, message| {
             let peer = state.sessions.peer_of(session);
-            *takes_left = state.operations.leave_short(id, peer, tag, message);
-            let is_left = *takes_left || state.leave_copy(id, peer, tag, message);
+            let is_left = state.operations.leave_short(id, peer, tag, message)
+                || state.leave_copy(id, peer, tag, message);
             assert!(is_left, "a receive that was added takes what it has room for");
             state.counters.received.increment();
         });
-        if !has_message {
+        if !self.takes_left {
             self.state.operations.take_back(id, Kind::Receive);
         }
-        has_message
+        self.takes_left
     }
 
     /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way. It runs later.

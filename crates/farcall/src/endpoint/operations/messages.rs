@@ -97,6 +97,18 @@ impl Operations {
         Some(id)
     }
 
+    /// As [`Operations::add_received_short`] of a message of any length.
+    #[inline(never)]
+    pub fn add_received_copy(&mut self, label: Label, copy: Copied) -> CallId {
+        let (index, slot) = self.occupy_vacant((Kind::Receive, Stage::DoneCopy), NO_SESSION, None);
+        slot.label = label;
+        let id = slot.id;
+        self.copies[usize::from(index)] = Some(copy);
+        self.done.set(id, true);
+        self.receives_ended(1);
+        id
+    }
+
     /// Ends a receive with a message that is short, if a future waits for it that was never polled. False when that is not
     /// so; then nothing has changed.
     #[inline]
