@@ -183,6 +183,7 @@ impl Sink for Turn<'_, '_> {
 }
 
 impl Turn<'_, '_> {
+    /// [`Sink::received_at_once`] of a message that has to be copied: a function by itself, or short ones would keep registers for it.
     #[inline(never)]
     fn leave_long(&mut self, receive: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
         let is_left = self.state.leave_copy(receive, peer, tag, payload);
