@@ -11,7 +11,10 @@ pub const FETCH_BYTES_MAX: usize = 16 * LINE_BYTES;
 
 /// Starts to fetch the lines of `bytes` for writing. Costs little, promises nothing.
 #[inline]
-#[expect(unsafe_code, reason = "the prefetch intrinsics ask for a shared copy, which does not help")]
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "the prefetch intrinsics ask for a shared copy, which does not help")
+)]
 pub fn claim_lines(bytes: *const [u8]) {
     let mut at = 0;
     while at < bytes.len() {
@@ -41,7 +44,7 @@ pub fn prefetch_lines(bytes: *const [u8]) {
 
 /// Starts to fetch the line of a byte for reading.
 #[inline(always)]
-#[expect(unsafe_code, reason = "prefetching is an intrinsic")]
+#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "prefetching is an intrinsic"))]
 pub fn prefetch_line(byte: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch has no effect that a program can see, whatever the address.

@@ -2,7 +2,7 @@
 //!
 //! Messages that are handed out in place would cost their receiver nothing if nobody looked at them. So receivers of
 //! measurements read every word. That is the measurement's own work, none of the transport's: it should take as few
-//! instructions as the processor allows. Half of them run on the core's other thread when both ends share a core.
+//! instructions as the processor allows.
 
 #![cfg_attr(
     target_arch = "x86_64",
