@@ -80,7 +80,13 @@ mod tests {
     fn wide_vectors_and_narrow_ones_sum_up_the_same() {
         let bytes: Vec<u8> = (0..1000_u32).map(|byte| (byte * 37 % 251) as u8).collect();
         for length in [0, 1, 7, 8, 9, 63, 64, 65, 128, 500, 1000] {
-            assert_eq!(read_every_word(&bytes[..length]), sum_in_loop(&bytes[..length]), "{length} bytes");
+            let (bytes, sum) = (&bytes[..length], sum_in_loop(&bytes[..length]));
+            assert_eq!(read_every_word(bytes), sum, "{length} bytes");
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") {
+                // SAFETY: the processor has what the function was compiled for.
+                assert_eq!(unsafe { sum_by_avx2(bytes) }, sum, "{length} bytes by AVX2");
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Core {
     pub wakers: Vec<OwnedFd>,
     /// Its thread also looks at something that wakes nobody.
     pub stays_awake: bool,
-    /// The last receive was given a short message that had been left for it, as the next one most likely is.
+    /// The last receive was given a message that had been left for it, as the next one most likely is.
     pub takes_left: bool,
 }
 

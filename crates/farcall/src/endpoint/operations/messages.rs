@@ -97,7 +97,7 @@ impl Operations {
         Some(id)
     }
 
-    /// As [`Operations::add_received_short`] of a message of any length.
+    /// As [`Operations::add_received_short`] of a message of which this is a copy.
     #[inline(never)]
     pub fn add_received_copy(&mut self, label: Label, copy: Copied) -> CallId {
         let (index, slot) = self.occupy_vacant((Kind::Receive, Stage::DoneCopy), NO_SESSION, None);

@@ -123,7 +123,7 @@ impl<D: LaneDriver> Outbound<D> {
             if fetches {
                 burst.fetch_next(payload.len());
             }
-            // Short ones were offered already.
+            // Short ones were offered together, or most likely are for callbacks.
             if payload.len() <= Short::BYTES_MAX || !sink.received_at_once(receive, id, tag, payload) {
                 let envelope = Envelope { session: id, tag, bytes: payload.len() };
                 sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
