@@ -247,6 +247,9 @@ pub struct Holdings {
 /// Takes a message that was left, of that session.
 pub type TakeLeft<'a> = dyn FnMut(SessionId, &[u8]) + 'a;
 
+/// As [`TakeLeft`], and may use the outbox meanwhile. It does not panic.
+pub type GiveLeft<'a> = dyn FnMut(&mut dyn Outbox, SessionId, &[u8]) + 'a;
+
 /// Carries calls over one driver. Owned and polled by one thread.
 pub trait Transport: Send {
     /// What this transport can do.
@@ -299,6 +302,12 @@ pub trait Transport: Send {
     /// whether it did. It counts as received. Who can take it asks when [`Transport::receive_at_once`] has refused the receive.
     fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
         let _ = (from, tag, bytes_max, take);
+        false
+    }
+
+    /// As [`Transport::take_left`], where the message is looked at while the outbox can be used. It costs a little more.
+    fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+        let _ = (from, tag, bytes_max, give);
         false
     }
 

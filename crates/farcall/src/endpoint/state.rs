@@ -125,11 +125,6 @@ impl State {
             .unwrap_or_else(|| operations.add_received_copy(label, spares.copy(message)))
     }
 
-    /// A copy of a message, in a spare buffer; [`State::recycle`] takes it back.
-    pub fn copy(&mut self, message: &[u8]) -> Copied {
-        self.spares.copy(message)
-    }
-
     pub fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {
         match outcome {
             Ok(answer) => Ok(self.keep(answer.payload)),

@@ -4,12 +4,13 @@ use farcall_protocol::matching::{Source, Tag, lines, lines_max};
 use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::Batch;
 
-use super::outbound::{Outbound, live};
+use super::channel::Channel;
+use super::outbound::{Held, Outbound, live};
 use super::seam::{Arrival, Library};
 use super::tagged::OVERRUN;
-use crate::TakeLeft;
 use crate::burst::Taken;
 use crate::unclaimed::Left;
+use crate::{GiveLeft, TakeLeft};
 
 impl<L: Library> Outbound<L> {
     /// Takes note of what a batch was left for, after so many messages that were expected.
@@ -29,36 +30,99 @@ impl<L: Library> Outbound<L> {
 
     /// Takes a message out of the batch in which it was left: the message that a receive would get which is posted now.
     pub fn claim_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
-        self.has_left(from, tag, bytes_max) && self.claim(from, tag, take).is_some()
+        if !self.has_left(from, tag, bytes_max) {
+            return false;
+        }
+        let Some(held) = &self.held else { return false };
+        let id = held.rest.id;
+        let claimed = claim(&mut self.channels, self.unexpected_lines, held, tag);
+        let taken = claimed.map(|claimed| {
+            claimed.map(|(message, unread)| {
+                take(crate::SessionId(id.0), message);
+                Behind::new(from, unread)
+            })
+        });
+        self.settle(id, taken)
     }
 
-    fn claim(&mut self, from: Source, tag: Tag, take: &mut TakeLeft<'_>) -> Option<()> {
-        let held = self.held.as_mut()?;
-        let id = held.rest.id;
-        let channel = live(&mut self.channels, id)?;
-        let payload = held.arrival.payload();
-        let bytes = payload.as_slice();
-        let mut batch = held.rest.unread(bytes)?;
-        let message = match batch.next()? {
-            Ok((next, message)) if next == tag => message,
-            _ => return None,
-        };
-        let lines = lines(message.len()).min(lines_max(self.unexpected_lines));
-        if channel.tagged.mail.pass(Taken { messages: 1, lines }).is_err() {
-            self.violated(id, OVERRUN);
-            return None;
+    /// As [`Outbound::claim_left`], for who sends and asks for more while it has the message.
+    pub fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+        if !self.has_left(from, tag, bytes_max) {
+            return false;
         }
-        take(crate::SessionId(id.0), message);
-        held.rest.read_up_to(bytes.len() - batch.unread());
-        self.counters.messages_received.increment();
-        let is_over = batch.unread() == 0 && !channel.tagged.has_early();
-        self.unclaimed.note(1, || next_of(from, batch));
-        if is_over {
-            self.release_held();
+        // As in a poll, it is out of its place meanwhile.
+        let Some(held) = self.held.take() else { return false };
+        let id = held.rest.id;
+        let claimed = claim(&mut self.channels, self.unexpected_lines, &held, tag);
+        let given = claimed.map(|claimed| {
+            claimed.map(|(message, unread)| {
+                give(self, crate::SessionId(id.0), message);
+                Behind::new(from, unread)
+            })
+        });
+        self.held = Some(held);
+        self.settle(id, given)
+    }
+
+    /// Whether a message of this session was claimed; if so, what is behind it is left.
+    #[inline(always)]
+    fn settle(&mut self, id: SessionId, claimed: Result<Option<Behind>, &'static str>) -> bool {
+        match claimed {
+            Ok(None) => return false,
+            Ok(Some(behind)) => self.pass_left(behind),
+            Err(what) => {
+                self.violated(id, what);
+                return false;
+            }
         }
         self.return_credit_if_due(id);
-        Some(())
+        true
     }
+
+    #[inline(always)]
+    fn pass_left(&mut self, Behind { unread, next }: Behind) {
+        let Some(held) = &mut self.held else { return };
+        let id = held.rest.id;
+        held.rest.read_up_to(held.arrival.payload().as_slice().len() - unread);
+        self.counters.messages_received.increment();
+        self.unclaimed.note(1, || next);
+        if unread == 0 && !self.channel(id).is_some_and(|channel| channel.tagged.has_early()) {
+            self.release_held();
+        }
+    }
+}
+
+/// What is behind a message that was claimed.
+struct Behind {
+    /// In bytes.
+    unread: usize,
+    next: Option<Left<()>>,
+}
+
+impl Behind {
+    #[inline(always)]
+    fn new(source: Source, unread: Batch<'_>) -> Self {
+        Self { unread: unread.unread(), next: next_of(source, unread) }
+    }
+}
+
+/// The next message of what is held, if it has this tag, and what is behind it. It counts as received.
+#[inline(always)]
+fn claim<'h, A: Arrival>(
+    channels: &mut [Option<Channel>],
+    unexpected_lines: u32,
+    held: &'h Held<A>,
+    tag: Tag,
+) -> Result<Option<(&'h [u8], Batch<'h>)>, &'static str> {
+    let Some(channel) = live(channels, held.rest.id) else { return Ok(None) };
+    let Some(mut batch) = held.rest.unread(held.arrival.payload().as_slice()) else { return Ok(None) };
+    let message = match batch.next() {
+        Some(Ok((next, message))) if next == tag => message,
+        _ => return Ok(None),
+    };
+    let lines = lines(message.len()).min(lines_max(unexpected_lines));
+    channel.tagged.mail.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
+    Ok(Some((message, batch)))
 }
 
 /// The next message, which is of `source`.

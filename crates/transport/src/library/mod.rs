@@ -41,7 +41,8 @@ pub use seam::{
 use crate::patience::Patience;
 use crate::trace::CallTracer;
 use crate::{
-    Holdings, MessageId, Origin, Outbox, SessionId, Sink, Source, Tag, TakeLeft, Transport, TransportLimits,
+    GiveLeft, Holdings, MessageId, Origin, Outbox, SessionId, Sink, Source, Tag, TakeLeft, Transport,
+    TransportLimits,
 };
 
 /// Where a message came from whose session says it anyway.
@@ -227,6 +228,10 @@ impl<L: Library> Transport for LibraryTransport<L> {
 
     fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
         self.outbound.claim_left(from, tag, bytes_max, take)
+    }
+
+    fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+        self.outbound.give_left(from, tag, bytes_max, give)
     }
 
     /// Nothing is sent again here, and the times of sessions are of another order.

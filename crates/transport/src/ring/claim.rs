@@ -4,12 +4,13 @@ use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES, padded};
 
+use super::counters::RingCounters;
 use super::outbound::Outbound;
-use super::session::{Reading, Session, Stage, reason_of};
+use super::session::{Reader, Reading, Session, Stage, reason_of};
 use super::tagged::overrun;
 use crate::burst::Taken;
-use crate::unclaimed::Left;
-use crate::{DownReason, MessageId, Origin, Outbox, TakeLeft};
+use crate::unclaimed::{Left, Unclaimed};
+use crate::{DownReason, GiveLeft, MessageId, Origin, Outbox, TakeLeft};
 
 impl<D: LaneDriver> Outbound<D> {
     /// Takes note of what a record was left for.
@@ -38,47 +39,120 @@ impl<D: LaneDriver> Outbound<D> {
     /// Takes a message out of the record in which it was left: the message that a receive would get which is posted now.
     pub fn claim_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
         let Some(left) = self.find_left(from, tag, bytes_max) else { return false };
-        self.claim(left, take).unwrap_or_else(|reason| {
-            self.doom(usize::from(left.place), reason);
-            false
-        })
+        let claimed = self.claim(left, take);
+        self.settle(left, claimed)
     }
 
+    /// As [`Outbound::claim_left`], for who sends and asks for more while it has the message.
+    pub fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+        let Some(left) = self.find_left(from, tag, bytes_max) else { return false };
+        let slot = usize::from(left.place);
+        // It is elsewhere while a record of this peer is being read, as it is here.
+        let Some(reader) = self.readers[slot].take() else { return false };
+        let given = self.give(left, &reader, give);
+        self.readers[slot] = Some(reader);
+        self.settle(left, given)
+    }
+
+    #[inline(always)]
     fn claim(&mut self, left: Left<u16>, take: &mut TakeLeft<'_>) -> Result<bool, DownReason> {
         let slot = usize::from(left.place);
         let Self { sessions, readers, unclaimed, counters, .. } = self;
         let session = &mut sessions[slot];
-        // What was left may have been taken since, and the place of the session by another.
-        let is_its = session.stage == Stage::Up && session.mail.source == left.source;
-        let Some(reading) = session.reading.filter(|_| is_its) else { return Ok(false) };
-        // Not while a record of this peer is being read.
         let Some(reader) = &readers[slot] else { return Ok(false) };
-        let bytes = reading.at..reading.at + WORD_BYTES + left.bytes;
-        let record = reader.receiver.peek_again(session.consumer.offset(), bytes).map_err(reason_of)?;
-        let Some(record) = record else { return Ok(false) };
-        let at = reading.at;
-        // Its header was read when it was left, and is not again: a peer could have written another one meanwhile. Nothing has been
-        // read behind it since, or what is left would have been noted anew.
-        let Some(message) = record.slice(at + WORD_BYTES, left.bytes) else { return Ok(false) };
-        session.mail.pass(Taken { messages: 1, lines: lines(message.len()) }).map_err(overrun)?;
-        let credit_is_due = session.mail.receive_window.credit_is_due();
-        take(session.id, message);
-        counters.messages_received.increment();
-        let (at, entries_read) = (at + WORD_BYTES + padded(message.len()), reading.entries_read + 1);
-        if entries_read < reading.entries {
-            session.reading = Some(Reading { at, entries_read, ..reading });
-            unclaimed.follow(next_of(session, slot, record, at));
-        } else {
-            session.reading = None;
-            unclaimed.forget();
-            counters.records_received.increment();
-            session.close_record(record)?;
+        let Some(claim) = Claim::of(session, reader, left)? else { return Ok(false) };
+        take(session.id, claim.message);
+        claim.pass(session, unclaimed, counters)?;
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn give(
+        &mut self,
+        left: Left<u16>,
+        reader: &Reader<D::Receiver>,
+        give: &mut GiveLeft<'_>,
+    ) -> Result<bool, DownReason> {
+        let slot = usize::from(left.place);
+        let session = &mut self.sessions[slot];
+        let Some(claim) = Claim::of(session, reader, left)? else { return Ok(false) };
+        let id = session.id;
+        give(self, id, claim.message);
+        claim.pass(&mut self.sessions[slot], &mut self.unclaimed, &self.counters)?;
+        Ok(true)
+    }
+
+    /// Whether a message was claimed; if so, tells the peer of room when that is due.
+    #[inline(always)]
+    fn settle(&mut self, left: Left<u16>, claimed: Result<bool, DownReason>) -> bool {
+        let slot = usize::from(left.place);
+        match claimed {
+            Ok(false) => return false,
+            Ok(true) => {}
+            Err(reason) => {
+                self.doom(slot, reason);
+                return false;
+            }
+        }
+        if self.sessions[slot].reading.is_none() {
             self.return_credit_if_due(slot);
         }
-        if credit_is_due {
+        if self.sessions[slot].mail.receive_window.credit_is_due() {
             self.return_message_credit_if_due(slot);
         }
-        Ok(true)
+        true
+    }
+}
+
+/// A message that is claimed, in its record.
+struct Claim<'r> {
+    record: Record<'r>,
+    message: &'r [u8],
+    left: Left<u16>,
+    reading: Reading,
+}
+
+impl<'r> Claim<'r> {
+    /// `None` when it was taken since it was left.
+    #[inline(always)]
+    fn of<S, R: LaneReceiver>(
+        session: &mut Session<S>,
+        reader: &'r Reader<R>,
+        left: Left<u16>,
+    ) -> Result<Option<Self>, DownReason> {
+        // The place of the session may have been taken by another, too.
+        let is_its = session.stage == Stage::Up && session.mail.source == left.source;
+        let Some(reading) = session.reading.filter(|_| is_its) else { return Ok(None) };
+        let bytes = reading.at..reading.at + WORD_BYTES + left.bytes;
+        let record = reader.receiver.peek_again(session.consumer.offset(), bytes).map_err(reason_of)?;
+        let Some(record) = record else { return Ok(None) };
+        // Its header was read when it was left, and is not again: a peer could have written another one meanwhile. Nothing has been
+        // read behind it since, or what is left would have been noted anew.
+        let Some(message) = record.slice(reading.at + WORD_BYTES, left.bytes) else { return Ok(None) };
+        session.mail.pass(Taken { messages: 1, lines: lines(left.bytes) }).map_err(overrun)?;
+        Ok(Some(Self { record, message, left, reading }))
+    }
+
+    /// It has been read: leaves what is behind it.
+    #[inline(always)]
+    fn pass<S>(
+        self,
+        session: &mut Session<S>,
+        unclaimed: &mut Unclaimed<u16>,
+        counters: &RingCounters,
+    ) -> Result<(), DownReason> {
+        let Self { record, left, reading, .. } = self;
+        counters.messages_received.increment();
+        let (at, entries_read) = (reading.at + WORD_BYTES + padded(left.bytes), reading.entries_read + 1);
+        if entries_read < reading.entries {
+            session.reading = Some(Reading { at, entries_read, ..reading });
+            unclaimed.follow(next_of(session, usize::from(left.place), record, at));
+            return Ok(());
+        }
+        session.reading = None;
+        unclaimed.forget();
+        counters.records_received.increment();
+        Ok(session.close_record(record)?)
     }
 }
 

@@ -45,7 +45,8 @@ use session::{SESSIONS_MAX, Session};
 use crate::patience::Patience;
 use crate::trace::CallTracer;
 use crate::{
-    DownReason, Holdings, MessageId, Origin, Outbox, SessionId, Sink, TakeLeft, Transport, TransportLimits,
+    DownReason, GiveLeft, Holdings, MessageId, Origin, Outbox, SessionId, Sink, TakeLeft, Transport,
+    TransportLimits,
 };
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see [`lines_max`].
@@ -198,6 +199,10 @@ impl<D: LaneDriver> Transport for Ring<D> {
 
     fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
         self.outbound.claim_left(from, tag, bytes_max, take)
+    }
+
+    fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+        self.outbound.give_left(from, tag, bytes_max, give)
     }
 
     /// Time plays no role here but for the deadlines of the layer above.

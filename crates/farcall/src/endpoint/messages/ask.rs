@@ -2,10 +2,12 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, Copied, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Source, Tag};
+use farcall_transport::{
+    CallId, Incoming, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Short, Source, Tag,
+};
 
 use super::ends::outcome_of;
-use super::outcome::{KeptMessage, ReceiveError};
+use super::outcome::{KeptMessage, ReceiveError, ReceiveOutcome, Received};
 use super::wanted::{Exact, Wanted};
 use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::Context;
@@ -14,16 +16,6 @@ use crate::endpoint::label::Label;
 use crate::endpoint::operations::{Kind, NO_SESSION, OPERATIONS_MAX, Operations};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
-
-/// How a receive with a callback begins where nothing stands in the way.
-pub enum Begun<T> {
-    /// It waits for its message.
-    Posted,
-    /// With its message, which had been left for it.
-    WithMessage(T),
-    /// Not so: the long way is left.
-    Not,
-}
 
 /// Adds the operation and asks the transport; gives the message too if it was there already.
 #[inline(always)]
@@ -107,61 +99,62 @@ impl Core {
         callback: impl FnOnce() -> ReceiveCallback,
     ) -> Result<CallId, ReceiveCallback> {
         let Some(id) = self.state.operations.vacant_id() else { return Err(callback()) };
-        let begun = self.begin_at_once(id, exact, exact.room_for_short(), |core| {
+        let take = |core: &mut Self| {
             core.take_short(exact, |state, label, message| {
                 state.messages.ended.next_received().put(label, message);
             })
-        });
-        match begun {
-            Begun::Posted => {
+        };
+        if !(self.takes_left && take(self)) {
+            if self.is_posted_at_once(id, exact, exact.room_for_short()) {
                 self.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
+                return Ok(id);
             }
-            Begun::WithMessage(()) => {
-                self.state.operations.pass_receive();
-                self.state.messages.ended.received(callback);
+            if !take(self) {
+                return Err(callback());
             }
-            Begun::Not => return Err(callback()),
         }
+        self.state.operations.pass_receive();
+        self.state.messages.ended.received(callback);
         Ok(id)
     }
 
-    /// Asks the transport for a receive that is about to be added with a callback, unless a message of at most `left_bytes_max` bytes
-    /// was left for it, which `take` takes if it is short.
+    /// Whether the transport waits for the message of a receive that is about to be added; it does not if one of at most
+    /// `left_bytes_max` bytes was left for it.
     #[inline(always)]
-    pub fn begin_at_once<T>(
+    pub fn is_posted_at_once(&mut self, id: CallId, exact: Exact, left_bytes_max: usize) -> bool {
+        self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, left_bytes_max)
+    }
+
+    /// Gives the message that was left for a receive to its callback, where it lies, or gives the callback back. The next message is
+    /// asked for before a receive is posted only if this one was short.
+    ///
+    /// # Panics
+    /// With what the callback panics with.
+    #[inline(never)]
+    pub fn give_left<F: FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>)>(
         &mut self,
-        id: CallId,
         exact: Exact,
-        left_bytes_max: usize,
-        take: impl Fn(&mut Self) -> Option<T>,
-    ) -> Begun<T> {
-        if self.takes_left
-            && let Some(message) = take(self)
-        {
-            return Begun::WithMessage(message);
-        }
-        if self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, left_bytes_max) {
-            return Begun::Posted;
-        }
-        take(self).map_or(Begun::Not, Begun::WithMessage)
-    }
-
-    /// A copy of the message that was left for a receive, if it is not longer than [`Exact::room_for_copy`].
-    #[inline(never)]
-    pub fn take_copy(&mut self, exact: Exact) -> Option<(Label, Copied)> {
+        callback: F,
+    ) -> Option<F> {
         let Self { transport, state, .. } = self;
-        let mut copied = None;
-        transport.take_left(exact.from.source, exact.tag, exact.room_for_copy(), &mut |session, message| {
-            let peer = state.sessions.peer_of(session);
-            copied = Some((Label::new(peer, exact.tag), state.copy(message)));
+        let (mut waiting, mut is_short) = (Some(callback), false);
+        let (source, room) = (exact.from.source, exact.room as usize);
+        transport.give_left(source, exact.tag, room, &mut |outbox, session, message| {
+            let Some(callback) = waiting.take() else { return };
+            is_short = message.len() <= Short::BYTES_MAX;
             state.counters.received.increment();
+            let peer = state.sessions.peer_of(session);
+            let outcome = &Ok(Received { peer, tag: exact.tag, payload: Incoming::Borrowed(message) });
+            state.guard(|state| callback(&mut Context { outbox, state }, outcome));
         });
-        copied
+        self.takes_left = is_short;
+        self.go_on_with_panic();
+        waiting
     }
 
-    /// Takes the message that was left for a receive, if it is short; `put` gets it.
+    /// Takes the message that was left for a receive, if it is short; `put` gets it. Says whether there was one.
     #[inline(never)]
-    pub fn take_short(&mut self, exact: Exact, mut put: impl FnMut(&mut State, Label, &[u8])) -> Option<()> {
+    pub fn take_short(&mut self, exact: Exact, mut put: impl FnMut(&mut State, Label, &[u8])) -> bool {
         let Self { transport, state, .. } = self;
         let room = exact.room_for_short();
         self.takes_left = transport.take_left(exact.from.source, exact.tag, room, &mut |session, message| {
@@ -169,7 +162,7 @@ impl Core {
             put(state, Label::new(peer, exact.tag), message);
             state.counters.received.increment();
         });
-        self.takes_left.then_some(())
+        self.takes_left
     }
 }
 

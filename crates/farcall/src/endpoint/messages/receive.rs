@@ -3,11 +3,11 @@
 use core::future::IntoFuture;
 use core::time::Duration;
 
-use farcall_transport::{CallId, Copied, Incoming};
+use farcall_transport::CallId;
 
-use super::ask::{Begun, begin};
+use super::ask::begin;
 use super::ended::{ShortReceived, give};
-use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome, Received};
+use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
 use super::receiving::{Receiving, ReceivingOrRefused};
 use super::wanted::Wanted;
 use crate::endpoint::Endpoint;
@@ -15,7 +15,6 @@ use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
 use crate::endpoint::event::StoredEvent;
-use crate::endpoint::label::Label;
 use crate::endpoint::operations::Operations;
 use crate::endpoint::unfetched::Unfetched;
 
@@ -120,31 +119,24 @@ impl<'e> ReceiveMessage<'e> {
         if let Some(exact) = wanted.exact()
             && let Some(id) = core.state.operations.vacant_id()
         {
-            let take = |core: &mut Core| {
+            if core.takes_left {
                 let mut left = ShortReceived::default();
-                core.take_short(exact, |_, label, message| left.put(label, message)).map(|()| left)
-            };
-            match core.begin_at_once(id, exact, exact.room_for_copy(), take) {
-                Begun::Posted => {
-                    let callback = || ReceiveCallback::new(callback);
-                    core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
-                    return Ok(Some(Operation(id)));
-                }
-                Begun::WithMessage(left) => {
+                if core.take_short(exact, |_, label, message| left.put(label, message)) {
                     let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
                     left.give(|outcome| callback(&mut context, outcome));
                     return Ok(None);
                 }
-                Begun::Not => {
-                    if let Some((label, copy)) = core.take_copy(exact) {
-                        give_copy(core, label, copy, callback);
-                        return Ok(None);
-                    }
-                }
+            }
+            if core.is_posted_at_once(id, exact, exact.room as usize) {
+                let callback = || ReceiveCallback::new(callback);
+                core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
+                return Ok(Some(Operation(id)));
             }
         }
-        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        now_or_then(&mut context, &wanted.again(), ReceiveCallback::new(callback))
+        match left_or_then(core, wanted.again(), callback) {
+            Ok(operation) => Ok(operation),
+            Err(error) => Err(*error),
+        }
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or [`Endpoint::reap`].
@@ -210,20 +202,6 @@ impl ContextReceive<'_, '_> {
     }
 }
 
-/// Gives `callback` a message that was copied for it. By itself, so that what short messages take has the registers.
-#[inline(never)]
-fn give_copy(
-    core: &mut Core,
-    label: Label,
-    copy: Copied,
-    callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>),
-) {
-    let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-    let payload = Incoming::Borrowed(&copy);
-    callback(&mut context, &Ok(Received { peer: label.peer(), tag: label.tag(), payload }));
-    core.state.recycle(copy);
-}
-
 fn then(
     context: &mut Context<'_>,
     wanted: &Wanted,
@@ -237,15 +215,24 @@ fn then(
     Ok(Operation(id))
 }
 
-fn now_or_then(
-    context: &mut Context<'_>,
-    wanted: &Wanted,
-    callback: ReceiveCallback,
-) -> Result<Option<Operation>, ReceiveError> {
-    let (id, outcome) = begin_with(context, wanted, callback)?;
+/// Gives `callback` a message that was left or kept, or asks for it. By itself, so that what posts a receive at once has the registers.
+#[cold]
+#[inline(never)]
+fn left_or_then(
+    core: &mut Core,
+    wanted: Wanted,
+    callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
+) -> Result<Option<Operation>, Box<ReceiveError>> {
+    let callback = match wanted.exact() {
+        Some(exact) => core.give_left(exact, callback),
+        None => Some(callback),
+    };
+    let Some(callback) = callback else { return Ok(None) };
+    let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
+    let (id, outcome) = begin_with(&mut context, &wanted, ReceiveCallback::new(callback))?;
     let Some(outcome) = outcome else { return Ok(Some(Operation(id))) };
     let callback = context.state.operations.take_callback_back(id);
-    give(outcome, |outcome| callback.run(context, outcome));
+    give(outcome, |outcome| callback.run(&mut context, outcome));
     Ok(None)
 }
 

@@ -14,10 +14,6 @@ pub struct AnySource;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnyTag;
 
-/// What was left is copied for a callback that runs at once, up to this length: longer messages are read sooner where they lie, in a
-/// poll.
-const COPIED_BYTES_MAX: usize = 1024;
-
 /// From whom a message is wanted: a [`Peer`] or [`AnySource`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceChoice(pub(in crate::endpoint) Option<Peer>);
@@ -74,12 +70,6 @@ impl Exact {
     #[inline(always)]
     pub fn room_for_short(&self) -> usize {
         (self.room as usize).min(Short::BYTES_MAX)
-    }
-
-    /// The most bytes of a message that is taken even if it has to be copied.
-    #[inline(always)]
-    pub fn room_for_copy(&self) -> usize {
-        (self.room as usize).min(COPIED_BYTES_MAX)
     }
 }
 
