@@ -126,6 +126,28 @@ fn endpoints_of_several_threads_are_joined_with_those_that_they_talk_to() {
     assert!(taken(&records).contains("\"messages\":1500"), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
+/// MPI without its locks is for one thread, and says so to a second one.
+#[test]
+fn mpi_for_one_thread_carries_messages_of_one_and_refuses_two() {
+    let launcher = Command::new("mpirun").arg("--version").output();
+    if matches!(TransportKind::Mpi.presence(), Some(Presence::Absent { .. })) || launcher.is_err() {
+        return println!("unsupported: there is no MPI, or no mpirun that starts its processes");
+    }
+    let with_threads = |threads: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_farcall"));
+        // Tests in containers run as root, which Open MPI would refuse.
+        command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+        command.args(["msgrate", "--transport", "mpi", "--set", "mpi.threads=single", "--threads", threads]);
+        command.args(["--mode", "futures", "--size", "1K", "--inflight", "10", "--messages", "3000", "--quiet"]);
+        let output = command.output().expect("the program runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (went_well, said) = with_threads("1");
+    assert!(went_well, "{said}");
+    let (went_well, said) = with_threads("2");
+    assert!(!went_well && said.contains("one endpoint at a time (mpi.threads=single)"), "{said}");
+}
+
 #[test]
 fn what_cannot_be_traced_gets_one_sentence() {
     let sentence = |arguments: &[&str]| {

@@ -21,7 +21,6 @@ pub type Handle = usize;
 pub struct MpiStatus([u64; 8]);
 
 pub const MPI_SUCCESS: c_int = 0;
-const MPI_THREAD_MULTIPLE: c_int = 3;
 /// Longer than any library's text of its version.
 const VERSION_BYTES: usize = 8192;
 
@@ -145,9 +144,30 @@ fn open(name: &str) -> Result<Opened, libloading::Error> {
     })
 }
 
+/// How many threads of a process call MPI. It is said when MPI is started, and so is the same for all endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MpiThreads {
+    /// Any number, at the same time.
+    Multiple,
+    /// One at a time, and no other thread is in MPI's way: it takes no locks then.
+    Single,
+}
+
+impl MpiThreads {
+    /// The standard's number for it; the higher, the more is allowed.
+    fn level(self) -> c_int {
+        match self {
+            Self::Multiple => 3,
+            Self::Single => 0,
+        }
+    }
+}
+
 /// MPI as it runs in this process.
 pub struct Started {
     pub opened: &'static Opened,
+    /// As in [`MpiThreads::level`].
+    level: c_int,
     /// farcall's own communicator of all processes, for messages that fit a receive posted ahead.
     pub communicator: Handle,
     /// Another one, for longer ones that were announced.
@@ -157,35 +177,39 @@ pub struct Started {
     pub universe: u64,
 }
 
-/// MPI, started at the first call unless the program itself has; ended when the process exits normally.
-pub fn started(drawn: u64) -> Result<&'static Started, &'static str> {
+/// MPI, started at the first call unless the program itself has; ended when the process exits normally. Not for more threads than
+/// it was started for.
+pub fn started(drawn: u64, threads: MpiThreads) -> Result<&'static Started, &'static str> {
     static STARTED: OnceLock<Result<Started, String>> = OnceLock::new();
     let opened = opened()?;
-    STARTED.get_or_init(|| start(opened, drawn)).as_ref().map_err(String::as_str)
+    let started = STARTED.get_or_init(|| start(opened, drawn, threads)).as_ref().map_err(String::as_str)?;
+    if threads == MpiThreads::Multiple && started.is_for_one() {
+        return Err(
+            "MPI was started, or can only be, with less than the MPI_THREAD_MULTIPLE that several endpoints need; \
+                    mpi.threads=single does without, for one",
+        );
+    }
+    Ok(started)
+}
+
+impl Started {
+    /// Whether there must be one endpoint at a time.
+    pub fn is_for_one(&self) -> bool {
+        self.level < MpiThreads::Multiple.level()
+    }
 }
 
 #[expect(unsafe_code, reason = "calls of MPI")]
-fn start(opened: &'static Opened, drawn: u64) -> Result<Started, String> {
+fn start(opened: &'static Opened, drawn: u64, threads: MpiThreads) -> Result<Started, String> {
     let functions = &opened.functions;
     let (mut running, mut level) = (0, 0);
     // SAFETY: allowed at any time.
     check(unsafe { (functions.initialized)(&mut running) }, "MPI_Initialized")?;
     if running == 0 {
-        // SAFETY: nobody else starts MPI: `started` runs this once, and the program has not. Null stands for no arguments.
-        let code =
-            unsafe { (functions.init_thread)(null_mut(), null_mut(), MPI_THREAD_MULTIPLE, &mut level) };
-        check(code, "MPI_Init_thread")?;
-        // SAFETY: the function has the required type. A failure means that MPI is not ended by us.
-        unsafe { libc::atexit(finalize) };
+        level = init(opened, threads)?;
     } else {
         // SAFETY: MPI runs.
         check(unsafe { (functions.query_thread)(&mut level) }, "MPI_Query_thread")?;
-    }
-    if level < MPI_THREAD_MULTIPLE {
-        return Err(format!(
-            "this MPI offers thread level {level} of the {MPI_THREAD_MULTIPLE} (MPI_THREAD_MULTIPLE) that several \
-             endpoints need; start it with that level, or use a build that has it"
-        ));
     }
     let (mut communicator, mut long, mut rank, mut universe) = (0, 0, 0, drawn);
     // SAFETY: MPI runs; all processes of the launch come here once, in the same order of collective calls.
@@ -201,24 +225,32 @@ fn start(opened: &'static Opened, drawn: u64) -> Result<Started, String> {
         let universe = (&raw mut universe).cast::<c_void>();
         check((functions.bcast)(universe, 8, opened.byte, 0, communicator), "MPI_Bcast")?;
     }
-    Ok(Started { opened, communicator, long, rank: rank as u32, universe })
+    Ok(Started { opened, level, communicator, long, rank: rank as u32, universe })
 }
 
 /// Starts MPI for one thread, as a program would that has no more, and gives the process's rank. Not together with
 /// [`started`].
-#[expect(unsafe_code, reason = "calls of MPI")]
 pub fn start_for_one_thread(opened: &Opened) -> Result<c_int, String> {
-    const MPI_THREAD_SINGLE: c_int = 0;
-    let (functions, mut level, mut rank) = (&opened.functions, 0, 0);
-    // SAFETY: the caller sees to it that nobody else starts MPI; null stands for no arguments, and MPI runs afterwards. The
-    // function that ends it has the required type.
+    init(opened, MpiThreads::Single)?;
+    let mut rank = 0;
+    // SAFETY: MPI runs.
+    #[expect(unsafe_code, reason = "a call of MPI")]
+    check(unsafe { (opened.functions.comm_rank)(opened.world, &mut rank) }, "MPI_Comm_rank")?;
+    Ok(rank)
+}
+
+/// Starts MPI, to be ended when the process exits; gives the level of threads that it offers.
+fn init(opened: &Opened, threads: MpiThreads) -> Result<c_int, String> {
+    let mut level = 0;
+    // SAFETY: nobody else starts MPI: the caller sees to that, and that the program has not. Null stands for no arguments. The
+    // function that ends it has the required type; if it cannot be registered, MPI is not ended by us.
+    #[expect(unsafe_code, reason = "calls of MPI")]
     unsafe {
-        let code = (functions.init_thread)(null_mut(), null_mut(), MPI_THREAD_SINGLE, &mut level);
+        let code = (opened.functions.init_thread)(null_mut(), null_mut(), threads.level(), &mut level);
         check(code, "MPI_Init_thread")?;
         libc::atexit(finalize);
-        check((functions.comm_rank)(opened.world, &mut rank), "MPI_Comm_rank")?;
     }
-    Ok(rank)
+    Ok(level)
 }
 
 fn check(code: c_int, what: &str) -> Result<(), String> {

@@ -7,7 +7,8 @@
 //!
 //! What MPI can do here, and what it cannot:
 //! - Endpoints of several threads use MPI at once, so it must offer `MPI_THREAD_MULTIPLE`; where it does not, there is no
-//!   endpoint. Each has messages with a tag of its own, in a communicator that is farcall's own.
+//!   endpoint, unless with [`MpiThreads::Single`], which allows one at a time, and spares Open MPI's locks. Each has messages with a
+//!   tag of its own, in a communicator that is farcall's own.
 //! - A deadline or a cancelled call ends the call here. The message stays with MPI, which cannot give it up.
 //! - A dead peer is noticed by its silence. Most launchers end all processes when one dies, before anybody is told; Open MPI's
 //!   lets the others live with `--enable-recovery`. They then end without `MPI_Finalize`, which would wait for the dead one.
@@ -26,5 +27,5 @@ mod operations;
 pub mod raw;
 mod receives;
 
-pub use api::presence;
+pub use api::{MpiThreads, presence};
 pub use library::{Mpi, MpiConfig, MpiError};

@@ -1,7 +1,7 @@
 //! MPI as a library of messages, all of which travel composed: the length of the head in one byte, the head, and the payload.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -12,7 +12,7 @@ use farcall_driver::{Address, AddressError, Destination};
 use farcall_protocol::Instant;
 use farcall_transport::{COMPOSED_FRONT_BYTES_MAX, Library, Outgoing, Spares, compose};
 
-use crate::api::{Handle, Started, do_not_finalize, started};
+use crate::api::{Handle, MpiThreads, Started, do_not_finalize, started};
 use crate::operations::{Operation, Progress, Queue};
 use crate::receives::{Looks, MpiArrival, Receives, SHORT_BYTES_MAX, announce};
 
@@ -31,6 +31,8 @@ const ADDRESS_BYTES: usize = 16;
 pub struct MpiConfig {
     /// The longest payload that is accepted, in bytes.
     pub payload_bytes_max: usize,
+    /// How many threads of the process call MPI, which whoever makes the first endpoint decides, unless the program has started MPI.
+    pub threads: MpiThreads,
     /// A number drawn at random; that of rank 0's first endpoint names the launch.
     pub drawn: u64,
 }
@@ -47,6 +49,9 @@ pub enum MpiError {
     /// The process has had as many as MPI has tags.
     #[error("this process has had {ENDPOINTS_MAX} endpoints over MPI, the limit")]
     TooMany,
+    /// MPI is not for several threads, and there is an endpoint.
+    #[error("MPI was started for one endpoint at a time (mpi.threads=single), and this process has one")]
+    HasOne,
 }
 
 /// One endpoint: the messages with one tag.
@@ -65,13 +70,34 @@ pub struct Mpi {
     spares: Spares,
     payload_bytes_max: usize,
     naps: bool,
+    /// Held as long as MPI is used.
+    _only_one: Option<OnlyOne>,
+}
+
+/// What the only endpoint has in a process whose MPI is not for several threads.
+struct OnlyOne;
+
+static HAS_ONE: AtomicBool = AtomicBool::new(false);
+
+impl OnlyOne {
+    fn take() -> Option<Self> {
+        // Whoever had it before is done with MPI when this thread begins.
+        (!HAS_ONE.swap(true, Ordering::Acquire)).then_some(Self)
+    }
+}
+
+impl Drop for OnlyOne {
+    fn drop(&mut self) {
+        HAS_ONE.store(false, Ordering::Release);
+    }
 }
 
 impl Mpi {
     /// A new endpoint; the first one of a process starts MPI, which waits for all processes of the launch to do so.
     pub fn new(config: &MpiConfig) -> Result<Self, MpiError> {
         static ENDPOINTS: AtomicU32 = AtomicU32::new(0);
-        let mpi = started(config.drawn).map_err(|why| MpiError::Unusable { why })?;
+        let mpi = started(config.drawn, config.threads).map_err(|why| MpiError::Unusable { why })?;
+        let only_one = mpi.is_for_one().then(|| OnlyOne::take().ok_or(MpiError::HasOne)).transpose()?;
         let tag = ENDPOINTS.fetch_add(1, Ordering::Relaxed);
         if tag >= ENDPOINTS_MAX {
             return Err(MpiError::TooMany);
@@ -90,6 +116,7 @@ impl Mpi {
             spares: Spares::default(),
             payload_bytes_max: config.payload_bytes_max,
             naps: false,
+            _only_one: only_one,
         })
     }
 

@@ -2,14 +2,14 @@
 
 use farcall_driver::Address;
 use farcall_transport::{Library, Outgoing, Presence, library_conformance};
-use farcall_transport_mpi::{Mpi, MpiConfig, presence};
+use farcall_transport_mpi::{Mpi, MpiConfig, MpiThreads, presence};
 
 /// What makes two endpoints, unless there is no MPI.
 fn endpoints() -> Result<impl Fn() -> [Mpi; 2], String> {
     if let Presence::Absent { why } = presence() {
         return Err(why);
     }
-    let config = MpiConfig { payload_bytes_max: 1 << 20, drawn: 7 };
+    let config = MpiConfig { payload_bytes_max: 1 << 20, threads: MpiThreads::Multiple, drawn: 7 };
     Ok(move || [(); 2].map(|()| Mpi::new(&config).expect("an endpoint")))
 }
 

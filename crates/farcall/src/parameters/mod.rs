@@ -27,8 +27,8 @@ pub use name::Name;
 pub use parameter::{Parameter, Scope};
 pub use sizes::Sizes;
 pub use table::{
-    BasicSettings, ConnectBy, EndpointSettings, FaultSettings, HomaSettings, Idle, PARAMETERS, RingSettings,
-    Settings, ShmSettings, UdpSettings, VerbsSettings,
+    BasicSettings, ConnectBy, EndpointSettings, FaultSettings, HomaSettings, Idle, MpiThreads, PARAMETERS,
+    RingSettings, Settings, ShmSettings, UdpSettings, VerbsSettings,
 };
 pub use value::Value;
 

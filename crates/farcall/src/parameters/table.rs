@@ -28,6 +28,14 @@ choice! {
     }
 }
 
+choice! {
+    /// How many threads of a process use MPI.
+    MpiThreads {
+        Multiple = "multiple", "Any number, each with endpoints of its own.";
+        Single = "single", "One, with one endpoint at a time; MPI may be started without MPI_THREAD_MULTIPLE.";
+    }
+}
+
 const MICROSECOND: Duration = Duration::from_micros(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -99,6 +107,7 @@ parameters! {
     }
     "The `mpi` transport: messages of MPI, between processes that one launcher started."
     mpi: MpiSettings {
+        threads: MpiThreads = "multiple", Domain::choice::<MpiThreads>(), Endpoint, "For how many threads MPI is started: single allows one endpoint of a process at a time, and no other thread that uses MPI; Open MPI takes locks in every call otherwise. All endpoints of a process need the same.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }

@@ -17,7 +17,7 @@ use farcall_transport_ofi::OfiConfig;
 use farcall_transport_ucx::UcxConfig;
 
 use super::processor;
-use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, Settings, UdpSettings};
+use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, UdpSettings};
 
 /// A ring of shared memory, in bytes: more than a core's own caches hold. Streams of messages of 1 KiB take half as long as through
 /// a quarter of a megabyte.
@@ -187,7 +187,11 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
 }
 
 pub fn mpi_config(settings: &Settings, drawn: u64) -> MpiConfig {
-    MpiConfig { payload_bytes_max: settings.mpi.message_bytes_max, drawn }
+    let threads = match settings.mpi.threads {
+        MpiThreads::Multiple => farcall_transport_mpi::MpiThreads::Multiple,
+        MpiThreads::Single => farcall_transport_mpi::MpiThreads::Single,
+    };
+    MpiConfig { payload_bytes_max: settings.mpi.message_bytes_max, threads, drawn }
 }
 
 /// As for `basic_config`.
