@@ -39,7 +39,7 @@ pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
 pub use claim::{FETCH_BYTES_MAX, claim_lines, prefetch_line, prefetch_lines};
 pub use copier::{Copier, LONG_COPY_BYTES};
-pub use copying::{copy_past_caches, copy_through_caches};
+pub use copying::{copy_past_caches, copy_through_caches, copy_to_hot};
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
     Snapshot,

@@ -2,10 +2,15 @@
 
 use core::ops::Deref;
 
+use farcall_driver::copy_to_hot;
 use farcall_protocol::words_of;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Incoming, Payload, Spare, Spares};
+
+/// What is shorter is copied as the C library does. With less, futures between near cores would take a fifth less time down to 4 KiB, and
+/// between far ones a twelfth more: their sender is the slower side, and a receiver that comes close to it takes its lines away.
+const HOT_COPY_BYTES_MIN: usize = 8 << 10;
 
 const LENGTH_SHIFT: u32 = u64::BITS - 8;
 
@@ -64,10 +69,13 @@ pub struct Copied(
 );
 
 impl Copied {
-    /// Makes it a copy of `payload`, in its own memory.
+    /// Makes it a copy of `payload`, in its own memory, which may have been in use a moment ago.
     #[inline]
-    fn fill(&mut self, payload: &[u8]) {
+    fn fill(&mut self, payload: &[u8], is_hot: bool) {
         let bytes = self.0.get_or_insert_default();
+        if is_hot && payload.len() >= HOT_COPY_BYTES_MIN {
+            return copy_to_hot(bytes, payload);
+        }
         bytes.clear();
         bytes.extend_from_slice(payload);
     }
@@ -111,8 +119,9 @@ impl Spares<Copied> {
     /// A copy of a payload in spare memory, if there is some.
     #[inline]
     pub fn copy(&mut self, payload: &[u8]) -> Copied {
+        let is_hot = self.is_next_hot(payload.len());
         let mut copy = self.take(payload.len());
-        copy.fill(payload);
+        copy.fill(payload, is_hot);
         copy
     }
 }

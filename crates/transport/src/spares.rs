@@ -45,11 +45,13 @@ impl<B> Default for Spares<B> {
 struct Kept<B> {
     buffers: Vec<B>,
     bytes: usize,
+    /// Whether one was kept since the last was taken: it is the next to be taken, and was in use a moment ago.
+    is_next_hot: bool,
 }
 
 impl<B> Default for Kept<B> {
     fn default() -> Self {
-        Self { buffers: Vec::new(), bytes: 0 }
+        Self { buffers: Vec::new(), bytes: 0, is_next_hot: false }
     }
 }
 
@@ -58,6 +60,7 @@ impl<B: Spare> Spares<B> {
     #[inline]
     pub fn take(&mut self, bytes: usize) -> B {
         let kept = &mut self.0[class(bytes)];
+        kept.is_next_hot = false;
         let Some(buffer) = kept.buffers.pop() else { return B::default() };
         kept.bytes -= buffer.capacity();
         buffer
@@ -73,8 +76,15 @@ impl<B: Spare> Spares<B> {
         if bytes > 0 && has_room {
             buffer.clear();
             kept.bytes += bytes;
+            kept.is_next_hot = true;
             kept.buffers.push(buffer);
         }
+    }
+
+    /// Whether the buffer that is next to be taken for so many bytes was in use a moment ago, and so is in a near cache.
+    #[inline]
+    pub fn is_next_hot(&self, bytes: usize) -> bool {
+        self.0[class(bytes)].is_next_hot
     }
 }
 
@@ -98,6 +108,19 @@ mod tests {
         assert_eq!((short.len(), short.capacity()), (0, SHORT_BYTES_MAX));
         assert_eq!((long.len(), long.capacity()), (0, SHORT_BYTES_MAX + 1));
         assert_eq!((spares.take(1).capacity(), spares.take(1 << 20).capacity()), (0, 0));
+    }
+
+    #[test]
+    fn what_was_kept_last_is_hot_and_taken_first() {
+        let mut spares = Spares::<Vec<u8>>::default();
+        assert!(!spares.is_next_hot(10));
+        spares.keep(vec![1; 10]);
+        spares.keep(vec![1; 20]);
+        assert!(spares.is_next_hot(10) && !spares.is_next_hot(SHORT_BYTES_MAX + 1));
+        assert_eq!(spares.take(10).capacity(), 20);
+        assert!(!spares.is_next_hot(10), "the other was kept before");
+        spares.keep(Vec::new());
+        assert!(!spares.is_next_hot(10), "nothing was kept");
     }
 
     #[test]
