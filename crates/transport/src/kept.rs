@@ -1,6 +1,6 @@
 //! Payloads that outlive the poll in which they arrived.
 
-use core::ops::Deref;
+use core::ops::{Deref, RangeInclusive};
 
 use farcall_driver::copy_to_hot;
 use farcall_protocol::words_of;
@@ -8,9 +8,10 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Incoming, Payload, Spare, Spares};
 
-/// What is shorter is copied as the C library does. With less, futures between near cores would take a fifth less time down to 4 KiB, and
-/// between far ones a twelfth more: their sender is the slower side, and a receiver that comes close to it takes its lines away.
-const HOT_COPY_BYTES_MIN: usize = 8 << 10;
+/// What is shorter or longer is copied as the C library does. Down to 4 KiB, futures between near cores would take a fifth less time, but
+/// between far ones a twelfth more: their sender is the slower side, and a receiver that comes close to it takes its lines away. What is
+/// longer does not lie in the nearest cache, together with its copy.
+const HOT_COPY_BYTES: RangeInclusive<usize> = 8 << 10..=24 << 10;
 
 const LENGTH_SHIFT: u32 = u64::BITS - 8;
 
@@ -73,7 +74,7 @@ impl Copied {
     #[inline]
     fn fill(&mut self, payload: &[u8], is_hot: bool) {
         let bytes = self.0.get_or_insert_default();
-        if is_hot && payload.len() >= HOT_COPY_BYTES_MIN {
+        if is_hot && HOT_COPY_BYTES.contains(&payload.len()) {
             return copy_to_hot(bytes, payload);
         }
         bytes.clear();
@@ -195,6 +196,18 @@ impl From<Kept> for Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_are_whole_whether_their_memory_was_in_use_a_moment_ago_or_not() {
+        let mut spares = Spares::<Copied>::default();
+        for bytes in [1, 8191, 8192, 24 << 10, (24 << 10) + 1, 10_000, 300] {
+            let payload: Vec<u8> = (0..bytes).map(|at: usize| (at % 251) as u8 + 1).collect();
+            let (first, second) = (spares.copy(&payload), spares.copy(&payload));
+            assert_eq!((&first[..], &second[..]), (&payload[..], &payload[..]));
+            spares.keep(second);
+            spares.keep(first);
+        }
+    }
 
     #[test]
     fn short_payloads_are_kept_as_they_are() {
