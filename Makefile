@@ -45,8 +45,8 @@ bench-bare: ## Measures what deadlines and counters cost, beside a build without
 	for layout in $(LAYOUTS); do \
 		shuffled="-C link-arg=-Wl,--shuffle-sections=*=$$layout"; \
 		cargo rustc --release --locked -p farcall-cli --bin farcall -- $$shuffled && \
-		RUSTFLAGS="--cfg farcall_bare" CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/bare \
-			cargo rustc --release --locked -p farcall-cli --bin farcall -- $$shuffled && \
+		CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/bare cargo --config 'build.rustflags = ["--cfg", "farcall_bare"]' \
+			rustc --release --locked -p farcall-cli --bin farcall -- $$shuffled && \
 		echo "# layout $$layout" && \
 		$(FARCALL) compare --program $(CARGO_TARGET_DIR)/bare/release/farcall --within 2 \
 			--rows echo100,callRate8,messageRate8.futures --blocks $(BARE_BLOCKS) --patience 0.3 || exit 1; \

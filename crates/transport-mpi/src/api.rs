@@ -185,7 +185,7 @@ pub fn started(drawn: u64, threads: MpiThreads) -> Result<&'static Started, &'st
     let started = STARTED.get_or_init(|| start(opened, drawn, threads)).as_ref().map_err(String::as_str)?;
     if threads == MpiThreads::Multiple && started.is_for_one() {
         return Err(
-            "MPI was started, or can only be, with less than the MPI_THREAD_MULTIPLE that several endpoints need; \
+            "MPI was started, or can only be, without the MPI_THREAD_MULTIPLE that several endpoints need; \
                     mpi.threads=single does without, for one",
         );
     }
@@ -206,7 +206,8 @@ fn start(opened: &'static Opened, drawn: u64, threads: MpiThreads) -> Result<Sta
     // SAFETY: allowed at any time.
     check(unsafe { (functions.initialized)(&mut running) }, "MPI_Initialized")?;
     if running == 0 {
-        level = init(opened, threads)?;
+        // A library may offer more than it was asked for; there is one endpoint all the same.
+        level = init(opened, threads)?.min(threads.level());
     } else {
         // SAFETY: MPI runs.
         check(unsafe { (functions.query_thread)(&mut level) }, "MPI_Query_thread")?;
