@@ -138,17 +138,8 @@ fn mpi_for_one_thread_carries_messages_of_one_and_refuses_two() {
         // Tests in containers run as root, which Open MPI would refuse.
         command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
         command.args(["msgrate", "--transport", "mpi", "--set", "mpi.threads=single", "--threads", threads]);
-        command.args([
-            "--mode",
-            "futures",
-            "--size",
-            "1K",
-            "--inflight",
-            "10",
-            "--messages",
-            "3000",
-            "--quiet",
-        ]);
+        let what = "--mode futures --size 1K --inflight 10 --messages 3000 --quiet";
+        command.args(what.split(' '));
         let output = command.output().expect("the program runs");
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

@@ -1,9 +1,9 @@
-//! Copying a long payload into memory that another core reads.
+//! Copying a long payload into memory that another core reads, and out of it.
 //!
 //! A core that writes a line first wins it back from the cache of the core that read it last, and the reader fetches it from the
 //! writer's cache again. Where two cores are far from one another, that is a tenth of what they could pass through memory,
 //! to which a core can also write past its caches: no line is fetched, and no other core is asked for more than to forget
-//! what it has.
+//! what it has. Who copies out of it has to fetch every line in any case; where the copy goes is what makes a difference there.
 
 /// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another
 /// core has it.
