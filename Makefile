@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 2
 TARGET ?= ring
 SECONDS ?= 60
 # What touches shared memory, sockets or threads.
-SANITIZED := --tests -p farcall-driver -p farcall-driver-shm -p farcall-driver-udp -p farcall-transport
+SANITIZED := --tests -p farcall-driver -p farcall-shm -p farcall-udp -p farcall-transport
 # Buffers that others read and write until their completion: messages whole, cut short, cancelled, dropped, and of dead peers.
 SANITIZED_MESSAGES := -p farcall --test messages --test messages_ending --test messages_handled --test messages_waiting --test messages_futures --test callbacks --test now_or_then --test panics --test loans --test death_memory
 # Passes on what a test prints and fails unless one passed: to `cargo test` a name that matches no test is a success.
@@ -71,7 +71,7 @@ lint: ## Checks format and lints; warnings count as errors
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	cargo clippy --locked -p farcall -p farcall-driver-verbs --features device-tests --tests -- -D warnings
+	cargo clippy --locked -p farcall -p farcall-verbs --features device-tests --tests -- -D warnings
 	cargo clippy --locked $(FUZZ_TESTS) --all-targets -- -D warnings
 
 .PHONY: docs
@@ -122,9 +122,9 @@ fuzz: ## Fuzzes TARGET (ring, basic, …) for SECONDS with coverage feedback
 model: ## Explores the interleavings of the lock-free parts
 	scripts/prepare build
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS="--cfg loom" \
-		cargo test --locked --release -p farcall-driver-shm --test loom
+		cargo test --locked --release -p farcall-shm --test loom
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/shuttle RUSTFLAGS="--cfg shuttle" \
-		cargo test --locked --release -p farcall-driver-shm --test shuttle
+		cargo test --locked --release -p farcall-shm --test shuttle
 
 .PHONY: sanitize
 sanitize: asan tsan ## Tests of memory and threads under AddressSanitizer and ThreadSanitizer

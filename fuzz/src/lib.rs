@@ -47,27 +47,27 @@ pub fn library(bytes: &[u8]) {
 
 /// Offers over the socket by which shared-memory lanes are set up.
 pub fn shm_offer(bytes: &[u8]) {
-    farcall_driver_shm::fuzz_offer(bytes);
+    farcall_shm::fuzz_offer(bytes);
 }
 
 /// The memory of a shared ring, read by its owner.
 pub fn shm_ring(bytes: &[u8]) {
-    farcall_driver_shm::fuzz_ring(bytes);
+    farcall_shm::fuzz_ring(bytes);
 }
 
 /// What strangers write to the port by which lanes over RDMA are set up.
 pub fn verbs_handshake(bytes: &[u8]) {
-    farcall_driver_verbs::fuzz_handshake(bytes);
+    farcall_verbs::fuzz_handshake(bytes);
 }
 
 /// Frames and addresses of the transport over libfabric.
 pub fn ofi_frame(bytes: &[u8]) {
-    farcall_transport_ofi::fuzz_frame(bytes);
+    farcall_ofi::messages::fuzz_frame(bytes);
 }
 
 /// Slots in shared memory that a hostile client or daemon writes.
 pub fn slots(bytes: &[u8]) {
-    farcall_driver_shm::slots::fuzz_slots(bytes);
+    farcall_shm::slots::fuzz_slots(bytes);
 }
 
 /// Messages to and from a shard of the key-value store.

@@ -1,6 +1,6 @@
 //! What the attacked transport and the honest one report to.
 
-use farcall_protocol::Identity;
+use farcall_base::Identity;
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, RequestBurst, RequestId, ResponseBurst, Service,
     SessionId, Sink, Status,

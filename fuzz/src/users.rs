@@ -1,6 +1,6 @@
 //! The users of the attacked transport and of the honest one, whatever fabric these are on.
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 use farcall_transport::{
     CallId, MessageId, Origin, Outgoing, ReceiveProgress, Service, Source, Status, Tag, Transport,
 };

@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How long the calibration watches both clocks. The error of the rate is the reading error over this.

@@ -9,9 +9,9 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use std::os::fd::RawFd;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
-use crate::{Address, AddressError};
+use farcall_base::{Address, AddressError};
 
 /// A peer's address after the driver has resolved it: a small number that is cheap to send to and to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

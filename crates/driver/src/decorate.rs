@@ -1,17 +1,13 @@
 //! Decorators: drivers around drivers, which count, trace, capture or disturb what passes through.
 //!
 //! Each wraps any implementation of its seam and is one itself, so that they can be stacked. Those for packets are
-//! [`Count`], [`Trace`], [`Pcap`] and [`Fault`]; those for lanes [`LaneCount`], [`LaneTrace`],
-//! [`LaneDelay`] and [`LaneSever`].
+//! [`Count`], [`Trace`], [`Pcap`] and [`Fault`]; for lanes there is [`LaneDelay`].
 
 mod count;
 mod delegate;
 mod fault;
 mod held;
-mod lane_count;
 mod lane_delay;
-mod lane_sever;
-mod lane_trace;
 mod pcap;
 mod pcapng;
 mod trace;
@@ -19,13 +15,7 @@ mod trace;
 pub use count::{Count, PacketCounters};
 pub use fault::{Fault, FaultConfig, FaultCounters};
 pub use held::HELD_PACKETS_MAX;
-pub use lane_count::{
-    CountingReceiver, CountingSender, LaneCount, LaneDriverCounters, RecordReceiveCounters,
-    RecordSendCounters,
-};
 pub use lane_delay::{DelayingSender, LaneDelay, LaneDelayConfig};
-pub use lane_sever::{LaneSever, SeveredSender};
-pub use lane_trace::{LaneTrace, TracingEnd};
 pub use pcap::Pcap;
 pub use trace::{DRIVER_EVENTS, Trace, event};
 

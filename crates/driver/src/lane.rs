@@ -15,9 +15,10 @@ use core::ops::Range;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
-use crate::{Address, AddressError, Block, BlockDescriptor, Loan, LoanError, Record, copy_through_caches};
+use crate::{Block, BlockDescriptor, Loan, LoanError, Record, copy_through_caches};
+use farcall_base::{Address, AddressError};
 
 /// Records start at multiples of this: a cache line.
 pub const RECORD_ALIGN: usize = 64;

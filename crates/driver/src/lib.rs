@@ -4,7 +4,6 @@
 //! [`LaneDriver`] gives each peer a reliable byte ring in the other's memory. Protocols are written against these
 //! traits only, and decorators (count, trace, capture, fault) wrap any implementation without it knowing.
 
-mod address;
 mod block;
 mod block_memory;
 mod buddy;
@@ -23,7 +22,6 @@ mod landed;
 mod lane;
 mod loan;
 mod peers;
-mod random;
 mod record;
 mod reserve;
 mod resting;
@@ -33,7 +31,6 @@ mod stream_copier;
 pub mod trace;
 mod wait;
 
-pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use block::{Block, BlockDescriptor, BlockHome};
 pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
@@ -53,7 +50,6 @@ pub use lane::{
 };
 pub use loan::{Loan, LoanError, LoanHome};
 pub use peers::{LEARNED_PEERS_MAX, Peers};
-pub use random::Random;
 pub use record::{Record, Words};
 pub use reserve::Reserve;
 pub use returns::Returns;

@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 /// The most records that a ring can have.
 pub const TRACE_RECORDS_MAX: usize = 1 << 28;

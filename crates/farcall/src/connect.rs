@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use farcall_driver::{Address, AddressError};
+use farcall_base::{Address, AddressError};
 
 use crate::bootstrap::{Directory, PublishError, ResolveError};
 

@@ -22,14 +22,14 @@ pub use endpoint::{
     TracedPeer,
 };
 pub use executor::Executor;
+pub use farcall_base::Instant;
 pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
-pub use farcall_driver_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
-pub use farcall_protocol::Instant;
 pub use farcall_transport::trace;
 pub use farcall_transport::{
     CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,
 };
+pub use farcall_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{Presence, TransportKind, UnknownTransport};
 

@@ -8,10 +8,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
+use farcall_base::Identity;
 use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
-use farcall_driver_sim::Host;
-use farcall_protocol::Identity;
+use farcall_sim::Host;
 
 use crate::bootstrap::{BarrierError, Bootstrap, BootstrapError, PublishError};
 use crate::connect::Directions;

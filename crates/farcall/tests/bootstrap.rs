@@ -11,7 +11,7 @@ use farcall::bootstrap::{
     LAUNCH_VARIABLES, Launch, Refusal, Rendezvous, ResolveError, random_incarnation,
 };
 use farcall::parameters::{CONFIG_VARIABLE, Settings};
-use farcall_driver::Address;
+use farcall_base::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::thread::sched_getaffinity;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::load::{Load, Report, Run};
 use farcall::{CallError, TransportKind};
-use farcall_driver_sim::Schedule;
+use farcall_sim::Schedule;
 
 const RTT_BYTES: usize = 16 << 10;
 const GRANT_BYTES: usize = RTT_BYTES / 4;

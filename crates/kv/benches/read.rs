@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use farcall::bootstrap::{Bootstrap, HostPort, Rendezvous};
 use farcall::parameters::Settings;
 use farcall::{Clock, Endpoint, Event, Node, Peer, Service, TransportKind};
-use farcall_driver::Random;
+use farcall_base::Random;
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{GET, GetRequest, found};
 use farcall_kv::{Name, Shard, TableId, Value};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{LONG, TABLE, endpoint, name, settings, value};
 use farcall::TransportKind;
 use farcall::bootstrap::{HostPort, Rendezvous};
-use farcall_driver::Random;
+use farcall_base::Random;
 use farcall_kv::daemon::{
     AttachError, Daemon, DaemonClient, NobodyObserves, SlotFailure, SlotLayout, SlotResponse, Slots,
     attach_on_host, call_number, listen_on_host,

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{LONG, fault_seed, faulty_shards, name, value};
-use farcall_driver::Random;
+use farcall_base::Random;
 use farcall_kv::store::{Condition, WriteError};
 use farcall_kv::{Client, Failure, FoundObject};
 

@@ -5,7 +5,7 @@ mod common;
 
 use common::{LONG, Shards, name, value};
 use farcall::{Clock, TransportKind};
-use farcall_driver::Random;
+use farcall_base::Random;
 use farcall_kv::store::{Condition, WriteError};
 use farcall_kv::{Client, Failure};
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};

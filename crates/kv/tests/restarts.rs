@@ -15,7 +15,7 @@ use common::{FAULTS, LONG, TABLE, endpoint, fault_seed, name, settings, value};
 use farcall::bootstrap::Rendezvous;
 use farcall::parameters::Settings;
 use farcall::{Endpoint, TransportKind};
-use farcall_driver::Random;
+use farcall_base::Random;
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store, WriteError};
 use farcall_kv::wire::shard_of;
 use farcall_kv::{Client, Failure, Shard};

@@ -7,12 +7,12 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use farcall_base::{Identity, Instant};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::{Calls, Delivery, Payload, Policy, Received};
 use farcall_protocol::homa::{HomaPolicy, HomaRules};
 use farcall_protocol::session::{PeerAddress, SessionConfig, SessionId};
 use farcall_protocol::wire::Head;
-use farcall_protocol::{Identity, Instant};
 
 const CALLS: u32 = 1_000_000;
 const BLOCKS: usize = 9;

@@ -8,14 +8,10 @@
 pub mod basic;
 pub mod calls;
 pub mod homa;
-mod identity;
 pub mod matching;
 pub mod ring;
 pub mod session;
-mod time;
 pub mod wire;
 mod words;
 
-pub use identity::Identity;
-pub use time::Instant;
 pub use words::words_of;

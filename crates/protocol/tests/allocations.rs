@@ -1,11 +1,11 @@
 //! Small calls in the steady state allocate nothing.
 
+use farcall_base::{Identity, Instant};
 use farcall_protocol::basic::{Basic, BasicConfig};
 use farcall_protocol::calls::{Calls, Delivery, Payload, Policy};
 use farcall_protocol::homa::{Homa, HomaConfig};
 use farcall_protocol::session::{PeerAddress, SessionId};
 use farcall_protocol::wire::Head;
-use farcall_protocol::{Identity, Instant};
 
 struct Pair<P: Policy> {
     ends: [Calls<Vec<u8>, P>; 2],

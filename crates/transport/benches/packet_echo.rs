@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use farcall_base::Address;
+use farcall_base::Identity;
 use farcall_driver::clock::Clock;
-use farcall_driver::{Address, CounterFile, Datagram};
-use farcall_driver_udp::{UdpConfig, UdpDriver};
-use farcall_protocol::Identity;
+use farcall_driver::{CounterFile, Datagram};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
     CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
     SessionId, Sink, Status, Transport,
 };
+use farcall_udp::{UdpConfig, UdpDriver};
 
 const REQUEST: [u8; 30] = [1; 30];
 const ANSWER: [u8; 100] = [2; 100];

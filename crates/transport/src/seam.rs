@@ -11,9 +11,10 @@
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, Loan, LoanError};
+use farcall_base::{Address, AddressError};
+use farcall_base::{Identity, Instant};
+use farcall_driver::{Loan, LoanError};
 use farcall_protocol::matching::{Source, Tag};
-use farcall_protocol::{Identity, Instant};
 
 use crate::trace::CallTracer;
 use crate::{

@@ -6,18 +6,17 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use farcall_base::{Address, AddressError};
+use farcall_base::{Identity, Instant};
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig};
-use farcall_driver::{
-    Address, AddressError, CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError,
-};
-use farcall_driver_udp::{UdpConfig, UdpDriver};
+use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
 use farcall_protocol::basic::BasicPolicy;
-use farcall_protocol::{Identity, Instant};
 use farcall_transport::{
     CallId, DownReason, Incoming, MessageId, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId,
     SendOutcome, SendProgress, Service, SessionId, Sink, Status, Tag, Transport,
 };
+use farcall_udp::{UdpConfig, UdpDriver};
 
 /// Answers with the same bytes.
 const ECHO: Service = Service(1);

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use farcall_base::{Address, AddressError};
 use farcall_driver::{
-    Address, AddressError, Block, BlockDescriptor, HeapLoans, LaneDriver, LaneEvent, LaneFault, LaneId,
-    LaneLimits, Loan, LoanError,
+    Block, BlockDescriptor, HeapLoans, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
 };
 
 pub use blocks::HOSTILE_BLOCK_BYTES;

@@ -8,8 +8,8 @@ mod hostile;
 
 use core::time::Duration;
 
+use farcall_base::Identity;
 use farcall_driver::CounterFile;
-use farcall_protocol::Identity;
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_transport::post::{Counter, Post};
 use farcall_transport::{LibraryConfig, LibraryTransport, ReceiveProgress, SessionId, Transport};

@@ -8,8 +8,8 @@ mod hostile;
 
 use core::time::Duration;
 
+use farcall_base::Identity;
 use farcall_driver::CounterFile;
-use farcall_protocol::Identity;
 use farcall_protocol::ring::Hello;
 use farcall_transport::{Ring, RingConfig, Transport};
 

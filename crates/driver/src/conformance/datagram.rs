@@ -96,7 +96,7 @@ fn receive_one(driver: &mut impl Datagram) -> Vec<u8> {
 
 /// `length` bytes that differ from place to place and from `seed` to `seed`.
 fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mut random = crate::Random::new(seed);
+    let mut random = farcall_base::Random::new(seed);
     let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).collect();
     bytes.truncate(length);
     bytes

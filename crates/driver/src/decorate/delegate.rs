@@ -2,9 +2,10 @@
 
 use std::os::fd::RawFd;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
-use crate::{Address, AddressError, Datagram, DatagramLimits, Destination, Packet, SendError};
+use crate::{Datagram, DatagramLimits, Destination, Packet, SendError};
+use farcall_base::{Address, AddressError};
 
 /// Passes the named methods of [`Datagram`] on to a field.
 macro_rules! delegate_datagram {
@@ -22,12 +23,12 @@ macro_rules! delegate_datagram {
         }
     };
     (@address $inner:ident) => {
-        fn address(&self) -> $crate::Address {
+        fn address(&self) -> farcall_base::Address {
             self.$inner.address()
         }
     };
     (@resolve $inner:ident) => {
-        fn resolve(&mut self, address: &$crate::Address) -> Result<$crate::Destination, $crate::AddressError> {
+        fn resolve(&mut self, address: &farcall_base::Address) -> Result<$crate::Destination, farcall_base::AddressError> {
             self.$inner.resolve(address)
         }
     };
@@ -56,7 +57,7 @@ macro_rules! delegate_datagram {
     };
     (@next_deadline $inner:ident) => {
         #[inline]
-        fn next_deadline(&self) -> Option<farcall_protocol::Instant> {
+        fn next_deadline(&self) -> Option<farcall_base::Instant> {
             self.$inner.next_deadline()
         }
     };
@@ -88,16 +89,16 @@ macro_rules! delegate_lane_driver {
             self.inner.limits()
         }
 
-        fn address(&self) -> $crate::Address {
+        fn address(&self) -> farcall_base::Address {
             self.inner.address()
         }
 
         fn connect(
             &mut self,
-            to: &$crate::Address,
+            to: &farcall_base::Address,
             hello: &[u8],
             within: core::time::Duration,
-        ) -> Result<$crate::LaneId, $crate::AddressError> {
+        ) -> Result<$crate::LaneId, farcall_base::AddressError> {
             self.inner.connect(to, hello, within)
         }
 

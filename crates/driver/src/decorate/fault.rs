@@ -6,13 +6,13 @@
 
 use core::time::Duration;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 use crate::clock::Clock;
 use crate::decorate::delegate::delegate_datagram;
 use crate::decorate::held::{Held, HeldPackets};
-use crate::random::Random;
 use crate::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
+use farcall_base::Random;
 
 /// The most later packets that overtake a reordered one.
 const OVERTAKERS_MAX: u64 = 8;

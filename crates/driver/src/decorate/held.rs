@@ -3,7 +3,7 @@
 //! Unless a packet has a time to leave, its time is counted in events: in packets sent after this one and in turns (calls
 //! of flush or receive). The same calls then always give the same order.
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 use crate::Destination;
 

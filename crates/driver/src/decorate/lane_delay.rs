@@ -8,12 +8,12 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 use crate::clock::Clock;
 use crate::decorate::delegate::delegate_lane_driver;
-use crate::random::Random;
 use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, RECORD_HEADER_BYTES};
+use farcall_base::Random;
 
 /// Which records are delayed, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,9 +7,10 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex};
 
 use crate::{
-    Address, AddressError, Block, BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits,
-    LaneReceiver, LaneSender, Loan, LoanError, RECORD_HEADER_BYTES, Record,
+    Block, BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
+    Loan, LoanError, RECORD_HEADER_BYTES, Record,
 };
+use farcall_base::{Address, AddressError};
 
 const RING_BYTES: usize = 4096;
 

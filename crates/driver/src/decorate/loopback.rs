@@ -4,7 +4,8 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use crate::{Address, AddressError, Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
+use crate::{Datagram, DatagramLimits, Destination, Packet, SendError, SendQueueFull};
+use farcall_base::{Address, AddressError};
 
 /// What a loopback's packets can be.
 const MTU_BYTES: usize = 1000;

@@ -10,7 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::decorate::delegate::delegate_datagram;
 use crate::decorate::pcapng::{Direction, Ends, write_packet, write_start};
-use crate::{Address, AddressError, Datagram, Destination, Packet, SendError};
+use crate::{Datagram, Destination, Packet, SendError};
+use farcall_base::{Address, AddressError};
 
 /// Nanoseconds since 1970.
 type WallClock = Box<dyn FnMut() -> u64 + Send>;

@@ -3,7 +3,7 @@
 //! Decoding checks everything that can be checked without knowing the cluster: lengths, ranges and text. A peer of
 //! another version is recognised by the first fields of [`Ask::Join`], which never change.
 
-use farcall_driver::Address;
+use farcall_base::Address;
 
 use super::fields::{Malformed, Reader, put_bytes};
 use super::limits::{FRAME_BYTES_MAX, NAME_BYTES_MAX, RANKS_MAX};

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall_launch_pmix::{Job, PmixError};
+use farcall_pmix::{Job, PmixError};
 use rustix::system::uname;
 
 use super::children::{ChildPlan, Children, SpawnError};
@@ -73,7 +73,7 @@ impl Bootstrap {
     ///
     /// Under such a launcher every process must call it.
     pub fn from_env() -> Result<Self, BootstrapError> {
-        match (Launch::from_env()?, farcall_launch_pmix::job()) {
+        match (Launch::from_env()?, farcall_pmix::job()) {
             (Launch::Alone, Ok(Some(job))) => Self::in_job(job, JOIN_WITHIN),
             (Launch::Alone, Err(error)) => Err(error.into()),
             (launch, _) => Self::start(launch, JOIN_WITHIN),

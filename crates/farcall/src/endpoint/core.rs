@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
+use farcall_base::Instant;
 use farcall_driver::clock::Clock;
 use farcall_driver::wait_readable;
-use farcall_protocol::Instant;
 use farcall_transport::{CallId, Incoming, MessageId, Outgoing, Payload, Status, Transport};
 
 use super::OnDrop;

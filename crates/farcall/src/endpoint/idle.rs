@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 use crate::parameters::Idle;
 

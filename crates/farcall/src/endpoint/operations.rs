@@ -16,7 +16,7 @@ mod standing;
 
 use core::time::Duration;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 use farcall_transport::{CallId, Copied, SessionId};
 
 use super::callback::ReceivePlaces;

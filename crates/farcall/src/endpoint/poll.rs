@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 use super::Endpoint;
 use super::context::Context;

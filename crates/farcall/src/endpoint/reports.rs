@@ -1,6 +1,6 @@
 //! What a transport reports during a turn of the poll loop, and what becomes of it.
 
-use farcall_protocol::Identity;
+use farcall_base::Identity;
 use farcall_transport::trace::event;
 use farcall_transport::{
     CallId, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Outbox, Outgoing,

@@ -1,6 +1,6 @@
 //! Which peers an endpoint has sessions with.
 
-use farcall_protocol::Identity;
+use farcall_base::Identity;
 use farcall_transport::{DownReason, SessionId};
 
 /// An endpoint of another process, or of this one, that a session leads to.

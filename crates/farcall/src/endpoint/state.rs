@@ -5,7 +5,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 use farcall_transport::trace::CallTracer;
 use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short, Spares, Tag};
 

@@ -2,9 +2,9 @@
 
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError};
-use farcall_driver_sim::Host;
-use farcall_protocol::{Identity, Instant};
+use farcall_base::{Address, AddressError};
+use farcall_base::{Identity, Instant};
+use farcall_sim::Host;
 use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
     CallId, DownReason, Envelope, Holdings, Incoming, MessageId, Outbox, RequestId, SendOutcome, Service,

@@ -11,11 +11,11 @@ mod tasks;
 
 use std::sync::Arc;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 pub(crate) use charge::ChargedTransport;
-use farcall_driver_sim::Simulation;
-pub use farcall_driver_sim::{
+use farcall_sim::Simulation;
+pub use farcall_sim::{
     Action, Fabric, Host, HostUsage, NicUsage, Outcome, PacketFaults, PerByte, Picos, Placement, PortUsage,
     Profile, ProfileError, Program, Schedule, ScheduleError, Scheduled, Totals, profile,
 };

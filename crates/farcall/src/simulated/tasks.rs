@@ -3,7 +3,7 @@
 use core::future::Future;
 use std::rc::Rc;
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 use super::Program;
 use crate::Endpoint;

@@ -3,24 +3,24 @@
 use core::error::Error;
 use core::net::IpAddr;
 
+use farcall_base::Identity;
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig, LaneDelay};
 use farcall_driver::{CounterFile, Datagram, LaneDriver};
-use farcall_driver_ofi::OfiDatagram;
-use farcall_driver_shm::{ShmDatagram, ShmLanes};
-use farcall_driver_sim::Host;
-use farcall_driver_udp::UdpDriver;
-use farcall_driver_verbs::{VerbsDatagram, VerbsLanes};
-use farcall_protocol::Identity;
+use farcall_mpi::Mpi;
+use farcall_ofi::datagram::OfiDatagram;
+use farcall_ofi::messages::Ofi;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
 use farcall_protocol::homa::HomaPolicy;
+use farcall_shm::{ShmDatagram, ShmLanes};
+use farcall_sim::Host;
 use farcall_transport::{
     Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
 };
-use farcall_transport_mpi::Mpi;
-use farcall_transport_ofi::Ofi;
-use farcall_transport_ucx::Ucx;
+use farcall_ucx::Ucx;
+use farcall_udp::UdpDriver;
+use farcall_verbs::{VerbsDatagram, VerbsLanes};
 
 use super::TransportKind;
 use super::config::{

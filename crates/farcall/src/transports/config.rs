@@ -5,16 +5,16 @@ use core::time::Duration;
 
 use farcall_driver::DatagramLimits;
 use farcall_driver::decorate::{FaultConfig, LaneDelayConfig};
-use farcall_driver_ofi::OfiDatagramConfig;
-use farcall_driver_shm::{ShmConfig, ShmDatagramConfig};
-use farcall_driver_udp::UdpConfig;
-use farcall_driver_verbs::ConnectBy as LanesConnectBy;
-use farcall_driver_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
+use farcall_mpi::MpiConfig;
+use farcall_ofi::datagram::OfiDatagramConfig;
+use farcall_ofi::messages::OfiConfig;
 use farcall_protocol::homa::HomaRules;
+use farcall_shm::{ShmConfig, ShmDatagramConfig};
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
-use farcall_transport_mpi::MpiConfig;
-use farcall_transport_ofi::OfiConfig;
-use farcall_transport_ucx::UcxConfig;
+use farcall_ucx::UcxConfig;
+use farcall_udp::UdpConfig;
+use farcall_verbs::ConnectBy as LanesConnectBy;
+use farcall_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 
 use super::processor;
 use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, UdpSettings};
@@ -188,8 +188,8 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
 
 pub fn mpi_config(settings: &Settings, drawn: u64) -> MpiConfig {
     let threads = match settings.mpi.threads {
-        MpiThreads::Multiple => farcall_transport_mpi::MpiThreads::Multiple,
-        MpiThreads::Single => farcall_transport_mpi::MpiThreads::Single,
+        MpiThreads::Multiple => farcall_mpi::MpiThreads::Multiple,
+        MpiThreads::Single => farcall_mpi::MpiThreads::Single,
     };
     MpiConfig { payload_bytes_max: settings.mpi.message_bytes_max, threads, drawn }
 }

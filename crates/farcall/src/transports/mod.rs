@@ -80,9 +80,9 @@ impl TransportKind {
     pub fn presence(self) -> Option<Presence> {
         match self {
             Self::RingVerbs | Self::BasicVerbs | Self::HomaVerbs => Some(verbs_presence()),
-            Self::Ucx => Some(farcall_transport_ucx::presence()),
-            Self::Mpi => Some(farcall_transport_mpi::presence()),
-            Self::Ofi => Some(farcall_transport_ofi::presence()),
+            Self::Ucx => Some(farcall_ucx::presence()),
+            Self::Mpi => Some(farcall_mpi::presence()),
+            Self::Ofi => Some(farcall_ofi::messages::presence()),
             Self::BasicOfi | Self::HomaOfi => Some(ofi_datagram_presence()),
             _ => None,
         }
@@ -165,14 +165,14 @@ impl TransportKind {
 }
 
 fn ofi_datagram_presence() -> Presence {
-    match farcall_driver_ofi::providers() {
+    match farcall_ofi::datagram::providers() {
         Ok(found) => Presence::Here { found },
         Err(error) => Presence::Absent { why: error.to_string() },
     }
 }
 
 fn verbs_presence() -> Presence {
-    match farcall_driver_verbs::devices() {
+    match farcall_verbs::devices() {
         Ok(devices) => {
             let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
             Presence::Here { found: names.join(", ") }

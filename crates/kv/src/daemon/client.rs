@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use farcall::Service;
-use farcall_driver_shm::slots::{AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
+use farcall_shm::slots::{AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
 
 use super::message::{SlotResponse, call_number};
 use crate::client::FromCode;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io;
 
-use farcall_driver_shm::slots::{AttachError, SlotLayout, SlotServer};
+use farcall_shm::slots::{AttachError, SlotLayout, SlotServer};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::client::DaemonClient;

@@ -17,11 +17,11 @@ use std::io;
 
 use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Reply, Request};
 use farcall_driver::CounterFile;
-use farcall_driver_shm::slots::{Responder, SlotAddress, SlotServer};
+use farcall_shm::slots::{Responder, SlotAddress, SlotServer};
 
 pub use client::{DaemonClient, SlotFailure};
 pub use counters::DaemonCounters;
-pub use farcall_driver_shm::slots::{
+pub use farcall_shm::slots::{
     AttachError, DaemonGone, SHORT_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, ShortMessage, SlotLayout,
     SlotServer as Slots,
 };

@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use farcall::{Endpoint, Instant, Peer, Service};
-use farcall_driver_shm::slots::SlotAddress;
+use farcall_shm::slots::SlotAddress;
 
 /// A look at the directory takes no longer; mostly as long as a message there and back, since a shard that was lost has
 /// been there.

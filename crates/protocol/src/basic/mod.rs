@@ -5,10 +5,10 @@
 
 mod config;
 
-use crate::Identity;
 use crate::calls::{Assembly, Calls, Cut, Policy, SlotRef};
 use crate::session::ConfigError;
 use crate::wire::Protocol;
+use farcall_base::Identity;
 
 pub use crate::calls::{
     ASSEMBLY_BYTES_MAX, CallError, Counters, Delivery, Payload, RECYCLED_BUFFER_BYTES_MAX, Received,

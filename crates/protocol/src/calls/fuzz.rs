@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::session::{PeerAddress, SessionConfig, SessionEvent, SessionId};
 use crate::wire::{Head, Opcode, Protocol, checksum_of};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 use super::{Calls, Delivery, Payload, Policy};
 

@@ -47,7 +47,7 @@ use crate::session::{
     ConfigError, EndReason, PeerAddress, SessionConfig, SessionEvent, SessionId, Sessions, SessionsFull,
 };
 use crate::wire::{CallKey, Header, Malformed};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 pub use assembly::ASSEMBLY_BYTES_MAX;
 pub(crate) use assembly::Assembly;

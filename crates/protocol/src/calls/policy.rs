@@ -6,9 +6,9 @@
 
 use core::fmt;
 
-use crate::Instant;
 use crate::session::Link;
 use crate::wire::{Cutoffs, Protocol};
+use farcall_base::Instant;
 
 use super::assembly::Assembly;
 use super::channel::Channel;

@@ -3,8 +3,8 @@
 //! Packets do not move timers: a slot counts the ticks since it last heard something. One tick serves all slots of all
 //! sessions, and none is due while nobody waits.
 
-use crate::Instant;
 use crate::wire::CallKey;
+use farcall_base::Instant;
 
 use super::Calls;
 use super::caller::CallerState;

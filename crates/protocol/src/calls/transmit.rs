@@ -4,11 +4,11 @@
 //! the long messages the one with the fewest bytes to go. A policy may hold messages back, and may let the oldest of
 //! the long ones go first for once.
 
-use crate::Instant;
 use crate::session::PeerAddress;
 use crate::wire::{
     CALLS_PER_ACK_MAX, CallKey, Flags, Head, put_acknowledge, put_cutoffs, put_fragment, put_whole,
 };
+use farcall_base::Instant;
 
 use super::Calls;
 use super::caller::CallerSlot;

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Identity;
 use crate::calls::SlotRef;
+use farcall_base::Identity;
 
 /// Bytes still to be granted, age, and where the message arrives.
 type Rank = (u32, u64, SlotRef);

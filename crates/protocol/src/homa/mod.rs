@@ -24,9 +24,9 @@ mod traffic;
 
 use core::time::Duration;
 
-use crate::Identity;
 use crate::calls::Calls;
 use crate::session::{ConfigError, SessionConfig};
+use farcall_base::Identity;
 
 pub use policy::{HomaPeer, HomaPolicy};
 pub use rules::{HomaRules, OVERCOMMIT_MAX, RulesError};

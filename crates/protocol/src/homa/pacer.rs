@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::Instant;
+use farcall_base::Instant;
 
 /// What a packet occupies on an Ethernet beside its own bytes: preamble, frame, gap, IPv4 and UDP headers.
 const OVERHEAD_BYTES: u64 = 66;

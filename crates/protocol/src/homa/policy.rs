@@ -3,7 +3,7 @@
 use crate::calls::{Assembly, Cut, Incoming, Policy, SlotRef};
 use crate::session::Link;
 use crate::wire::{CUTOFFS_VERSION_MAX, Cutoffs, Protocol};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 use super::arriving::ArrivingMessages;
 use super::pacer::Pacer;

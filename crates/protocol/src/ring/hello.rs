@@ -2,7 +2,7 @@
 //!
 //! Each side sends one [`Hello`] when the lane comes up, and each takes the smaller of the two values of every limit.
 
-use crate::Identity;
+use farcall_base::Identity;
 
 /// The version of the ring protocol that this code speaks.
 pub const VERSION: u8 = 2;

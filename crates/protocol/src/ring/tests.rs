@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Identity;
+use farcall_base::Identity;
 
 const RUNWAY: u64 = 256;
 

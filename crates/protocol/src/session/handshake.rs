@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::Instant;
 use crate::wire::{Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
+use farcall_base::Instant;
 
 use super::config::agree;
 use super::slot::Handshake;

@@ -5,8 +5,8 @@
 
 use core::time::Duration;
 
-use crate::Instant;
 use crate::wire::SessionPacket;
+use farcall_base::Instant;
 
 use super::{EndReason, PeerAddress, Sessions, State};
 

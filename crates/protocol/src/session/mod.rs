@@ -28,7 +28,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use crate::wire::{Head, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 pub use config::{ConfigError, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
 use entropy::Entropy;

@@ -1,7 +1,7 @@
 //! What packets do to sessions.
 
-use crate::Instant;
 use crate::wire::{Flags, Header, SessionPacket, WireSession, checksum_matches};
+use farcall_base::Instant;
 
 use super::{EndReason, PeerAddress, Sessions, State};
 

@@ -8,7 +8,7 @@
 use core::time::Duration;
 
 use crate::wire::{Offer, WireSession};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 use super::{Link, PeerAddress, SessionId};
 

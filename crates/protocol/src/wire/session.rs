@@ -3,7 +3,7 @@
 //! The first fields of OPEN and the whole of REFUSE stay where they are in every version, so that versions which do
 //! not know each other can say so. These packets always carry a checksum.
 
-use crate::Identity;
+use farcall_base::Identity;
 
 use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, bytes_at, malformed, u16_at,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::Identity;
 use crate::matching::Tag;
+use farcall_base::Identity;
 
 const SESSION_DOC: &str = include_str!("../../../../docs/protocol/session.md");
 const HOMA_DOC: &str = include_str!("../../../../docs/protocol/homa.md");

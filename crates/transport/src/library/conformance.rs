@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use farcall_driver::{Address, Destination, HeapLoans};
+use farcall_base::Address;
+use farcall_driver::{Destination, HeapLoans};
 
 use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, compose};
 use crate::spares::SHORT_BYTES_MAX;

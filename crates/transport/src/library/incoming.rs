@@ -1,7 +1,8 @@
 //! In: each message of the library to the session, the call or the tagged messages that it is about.
 
-use farcall_driver::{Address, AddressError, Destination};
-use farcall_protocol::Instant;
+use farcall_base::Instant;
+use farcall_base::{Address, AddressError};
+use farcall_driver::Destination;
 use farcall_protocol::session::PeerAddress;
 use farcall_protocol::wire::{
     BriefHead, Flags, Header, MessagePacket, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,

@@ -27,10 +27,11 @@ mod tests;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile};
+use farcall_base::{Address, AddressError};
+use farcall_base::{Identity, Instant};
+use farcall_driver::CounterFile;
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
 use farcall_protocol::wire::{Offer, Protocol};
-use farcall_protocol::{Identity, Instant};
 
 pub use counters::LibraryCounters;
 use outbound::{Outbound, to_protocol};

@@ -1,6 +1,7 @@
 //! Everything that sending needs: the library, the sessions, and the verbs that the seam promises.
 
-use farcall_driver::{Address, Destination, HeapLoans, Loan, LoanError};
+use farcall_base::Address;
+use farcall_driver::{Destination, HeapLoans, Loan, LoanError};
 use farcall_protocol::matching::WINDOW_LINE_BYTES;
 use farcall_protocol::session::{Link, SessionId, Sessions};
 use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};

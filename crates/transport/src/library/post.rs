@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use farcall_driver::{Address, AddressError, Destination};
-use farcall_protocol::Instant;
+use farcall_base::Instant;
+use farcall_base::{Address, AddressError};
+use farcall_driver::Destination;
 
 use super::{Arrival, Library};
 use crate::{Incoming, Outgoing};

@@ -6,8 +6,9 @@
 
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, Destination};
-use farcall_protocol::Instant;
+use farcall_base::Instant;
+use farcall_base::{Address, AddressError};
+use farcall_driver::Destination;
 
 use crate::{Incoming, Outgoing};
 

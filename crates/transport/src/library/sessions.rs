@@ -3,8 +3,8 @@
 //! A library knows destinations and no sessions. Several sessions may lead to one destination, one after the other, and it is forgotten when
 //! none does any more.
 
+use farcall_base::Instant;
 use farcall_driver::Destination;
-use farcall_protocol::Instant;
 use farcall_protocol::matching::Source;
 use farcall_protocol::session::{EndReason, PeerAddress, SessionEvent, SessionId};
 use farcall_protocol::wire::{Flags, Header, Opcode};

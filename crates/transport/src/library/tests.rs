@@ -5,9 +5,9 @@ mod tagged;
 
 use core::time::Duration;
 
+use farcall_base::{Identity, Instant};
 use farcall_driver::{CounterFile, Destination};
 use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, put_whole};
-use farcall_protocol::{Identity, Instant};
 
 use super::post::{Counter, Letter, Post};
 use super::{LibraryConfig, LibraryTransport};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use farcall_protocol::Identity;
+use farcall_base::Identity;
 use farcall_protocol::matching::{Matching, Sequencer, Source, Tag, WINDOW_LINE_BYTES};
 use farcall_protocol::wire::CallKey;
 

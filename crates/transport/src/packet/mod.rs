@@ -17,11 +17,12 @@ mod transmit;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, Datagram};
+use farcall_base::{Address, AddressError};
+use farcall_base::{Identity, Instant};
+use farcall_driver::{CounterFile, Datagram};
 use farcall_protocol::calls::Policy;
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionsFull};
 use farcall_protocol::wire::Offer;
-use farcall_protocol::{Identity, Instant};
 
 pub use config::PacketConfig;
 pub use counters::PacketCounters;

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
+use farcall_base::{Identity, Instant};
 use farcall_driver::{DatagramLimits, HeapLoans, Loan, LoanError, Packet};
 use farcall_protocol::calls::{CallError, Calls, Delivery, Payload, Policy, Received, ReplyTooLong};
 use farcall_protocol::session::{self, ConfigError, EndReason, PeerAddress, SessionEvent};
 use farcall_protocol::wire::{CallKey, Flags, Header, Offer, Opcode};
-use farcall_protocol::{Identity, Instant};
 
 use super::PacketConfig;
 use super::mailbox::Mailbox;

@@ -3,8 +3,8 @@
 //! The protocol makes a packet only when its turn comes, so what finds no room waits there, as a reference to the call
 //! and not as a packet. The one exception is a packet that the driver declined although it had promised room.
 
+use farcall_base::Instant;
 use farcall_driver::{Datagram, Destination};
-use farcall_protocol::Instant;
 use farcall_protocol::calls::{Calls, Policy};
 use farcall_protocol::wire::{Flags, Head, Header};
 

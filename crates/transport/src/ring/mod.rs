@@ -32,10 +32,11 @@ mod turn;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_driver::{Address, AddressError, CounterFile, LaneDriver, LaneSender};
+use farcall_base::{Address, AddressError};
+use farcall_base::{Identity, Instant};
+use farcall_driver::{CounterFile, LaneDriver, LaneSender};
 use farcall_protocol::matching::{Source, Tag, WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, WORD_BYTES, record_bytes_max};
-use farcall_protocol::{Identity, Instant};
 
 pub use counters::RingCounters;
 use outbound::Outbound;

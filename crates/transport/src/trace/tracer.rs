@@ -3,9 +3,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use farcall_base::Instant;
 use farcall_driver::clock::Clock;
 use farcall_driver::trace::{TraceRecord, Tracer};
-use farcall_protocol::Instant;
 
 use super::{event, session_bits, wire_number};
 use crate::{RequestId, SessionId};

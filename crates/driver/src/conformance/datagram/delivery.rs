@@ -99,7 +99,7 @@ pub fn equal_and_unequal_neighbours_stay_apart<D: Datagram>(make: impl Fn(usize)
     let to = [a.resolve(&b.address()).expect("b"), a.resolve(&c.address()).expect("c")];
     let seed = 0xb0a7;
     println!("seed {seed:#x}");
-    let mut random = crate::Random::new(seed);
+    let mut random = farcall_base::Random::new(seed);
     for round in 0..50 {
         let mut sent = [Vec::new(), Vec::new()];
         for _ in 0..a.send_room().min(40) {

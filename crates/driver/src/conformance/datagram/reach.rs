@@ -1,8 +1,9 @@
 //! Addresses, sources, threads and waiting.
 
 use super::{receive_bytes, receive_one, send_now};
+use crate::Datagram;
 use crate::conformance::{becomes_readable, made};
-use crate::{ADDRESS_BYTES_MAX, Address, AddressError, Datagram};
+use farcall_base::{ADDRESS_BYTES_MAX, Address, AddressError};
 
 /// An address that travelled as bytes still leads to its driver, always under one number.
 pub fn addresses_lead_back<D: Datagram>(make: impl Fn(usize) -> Vec<D>) {

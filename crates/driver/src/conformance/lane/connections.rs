@@ -5,10 +5,8 @@ use std::collections::HashSet;
 use super::records::{read, write};
 use super::{WITHIN, connect, next_down, next_event, pair};
 use crate::conformance::{made, until};
-use crate::{
-    Address, AddressError, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver,
-    LaneSender,
-};
+use crate::{HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
+use farcall_base::{Address, AddressError};
 
 /// The hello reaches who is called, the welcome who calls.
 pub fn hello_and_welcome_arrive<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::pair;
 use crate::conformance::until;
 use crate::{
-    LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Random,
-    whole_record_bytes,
+    LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, whole_record_bytes,
 };
+use farcall_base::Random;
 
 /// Records of the run between threads.
 const THREADED_RECORDS: u64 = 100_000;

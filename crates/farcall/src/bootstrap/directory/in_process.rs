@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use farcall_driver::Address;
+use farcall_base::Address;
 
 use super::super::limits::KEYS_PER_RANK_MAX;
 use super::state::WaitError;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use farcall_driver::Address;
+use farcall_base::Address;
 
 use super::super::limits::KEYS_PER_RANK_MAX;
 use super::super::messages::{Answer, Ask, Join};

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farcall_driver::Address;
+use farcall_base::Address;
 use rustix::system::uname;
 
 pub use self::error::{BarrierError, JoinError, PublishError, ResolveError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
 
-use farcall_driver::Address;
+use farcall_base::Address;
 
 use super::super::limits::{BARRIER_WAITS_MAX, WAITS_MAX};
 use super::super::messages::{Answer, Ask};

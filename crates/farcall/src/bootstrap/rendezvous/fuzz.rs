@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use farcall_driver::Address;
+use farcall_base::Address;
 
 use super::super::fields::Malformed;
 use super::super::messages::{Answer, Ask, Join};

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use farcall_driver::Address;
+use farcall_base::Address;
 
 use super::super::fields::Malformed;
 use super::super::limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, WAITS_MAX};

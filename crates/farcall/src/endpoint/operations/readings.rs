@@ -4,7 +4,7 @@
 //! may take is counted: so it never ends early, even where its caller did something else for long before the next poll, and it keeps
 //! two bytes and no deadline.
 
-use farcall_protocol::Instant;
+use farcall_base::Instant;
 
 /// Readings that are told apart at a time.
 const CYCLE: usize = 8192;

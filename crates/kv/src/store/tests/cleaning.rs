@@ -1,6 +1,6 @@
 //! Stores that are nearly full: memory stays within its bound, nothing is lost, and no operation works for long.
 
-use farcall_driver::Random;
+use farcall_base::Random;
 
 use super::*;
 

@@ -10,7 +10,7 @@ use crate::basic::BasicConfig;
 use crate::calls::{Calls, Delivery, Payload, Policy, Received};
 use crate::session::{EndReason, PeerAddress, SessionEvent, SessionId};
 use crate::wire::{CallKey, Head};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 /// Answered at once.
 pub const ECHO: u16 = 1;

@@ -9,7 +9,7 @@ use crate::calls::{Calls, Delivery, Payload, Policy};
 use crate::homa::{Homa, HomaConfig, HomaPolicy, HomaRules};
 use crate::session::PeerAddress;
 use crate::wire::{Head, Header, Opcode};
-use crate::{Identity, Instant};
+use farcall_base::{Identity, Instant};
 
 /// How many RESENDs the server sends to one peer of which nothing more comes, in twenty ticks, for thirty requests.
 fn questions_to_a_silent_peer<P: Policy + Default>(mut rack: Rack<P>) -> u64 {

@@ -1,0 +1,15 @@
+//! What every part of farcall has in common: points in time, identities, addresses and pseudo-random numbers.
+//!
+//! Nothing here reads a clock or a source of entropy: values come in as arguments, so that the same code runs on a real
+//! machine and, with virtual time, inside a simulation.
+#![forbid(unsafe_code)]
+
+mod address;
+mod identity;
+mod instant;
+mod random;
+
+pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
+pub use identity::Identity;
+pub use instant::Instant;
+pub use random::Random;

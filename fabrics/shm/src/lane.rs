@@ -1,0 +1,241 @@
+//! The lane driver: connections between processes of one machine through shared memory.
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use farcall_base::{Address, AddressError};
+use farcall_driver::{
+    BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault,
+    LaneId, LaneLimits, Loan, LoanError,
+};
+
+use crate::blocks::PeerBlocks;
+use crate::conductor::{Command, Conductor, Established, Notice, Terms};
+use crate::doorbell::Doorbell;
+use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
+use crate::place;
+use crate::ring::{ShmReceiver, ShmSender, announce_sleep};
+use crate::segment::{Mapping, PeerAccess, Segment};
+
+/// The first byte of this driver's addresses; the rest is the abstract name of a Unix socket.
+const ADDRESS_TAG: u8 = b'S';
+
+/// How a shared-memory lane driver is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShmConfig {
+    /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
+    pub ring_bytes: usize,
+    /// Bytes of memory for loans, shared by all peers; a power of two from 4K to 1T. Only what is used costs memory.
+    pub block_bytes: usize,
+    /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
+    pub may_sleep: bool,
+    /// Whether what is long is copied past the caches; with `None`, where that is faster.
+    pub past_caches: Option<bool>,
+}
+
+/// Shared-memory lanes to other processes of this machine and user.
+pub struct ShmLanes {
+    config: ShmConfig,
+    address: Address,
+    conductor: Conductor,
+    blocks: BlockMemory<Mapping>,
+    lanes: BTreeMap<LaneId, LaneState>,
+}
+
+/// What the driver keeps of a lane that is up.
+struct LaneState {
+    /// Until the transport takes them.
+    ends: Option<(ShmSender, ShmReceiver)>,
+    /// Our ring, for announcing that we sleep.
+    ring: Arc<Mapping>,
+    peer_blocks: Arc<PeerBlocks>,
+    /// For the next block that is borrowed. To count it then would wait for all that was written before to leave this core,
+    /// such as the answer to the block before: it is counted when a block goes back, while that answer is still to be written.
+    next_home: Option<Arc<PeerBlocks>>,
+}
+
+impl ShmLanes {
+    /// Starts the driver and its listening thread.
+    pub fn new(config: ShmConfig) -> io::Result<Self> {
+        check(&config)?;
+        let (listener, address) = place::listen_somewhere(ADDRESS_TAG)?;
+        let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
+        let blocks = BlockMemory::read_in_place(mapping);
+        let terms = Terms {
+            ring_bytes: config.ring_bytes,
+            blocks: segment,
+            block_bytes: config.block_bytes,
+            may_sleep: config.may_sleep,
+            doorbell: Doorbell::new()?,
+            greeter: None,
+        };
+        let conductor = Conductor::start(terms, listener)?;
+        Ok(Self { config, address, conductor, blocks, lanes: BTreeMap::new() })
+    }
+
+    fn doorbell(&self) -> &Doorbell {
+        &self.conductor.shared().terms.doorbell
+    }
+
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<LaneEvent> {
+        loop {
+            match self.conductor.take_notice()? {
+                Notice::Connected(lane, established) => {
+                    let welcome = self.lane_up(lane, established);
+                    return Some(LaneEvent::Connected { lane, welcome });
+                }
+                Notice::Accepted(lane, established) => {
+                    let hello = self.lane_up(lane, established);
+                    return Some(LaneEvent::Accepted { lane, hello });
+                }
+                Notice::Down(lane, fault) => {
+                    self.lanes.remove(&lane);
+                    return Some(LaneEvent::Down { lane, fault });
+                }
+                Notice::Released(lane) => self.blocks.take_all_back(lane),
+            }
+        }
+    }
+
+    fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
+        let Established { peer, ring, link } = established;
+        let sender = ShmSender::new(peer.ring, peer.doorbell, self.config.past_caches);
+        let receiver = ShmReceiver::new(Arc::clone(&ring));
+        let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
+        self.lanes
+            .insert(lane, LaneState { ends: Some((sender, receiver)), ring, peer_blocks, next_home: None });
+        peer.hello
+    }
+}
+
+impl LaneDriver for ShmLanes {
+    type Sender = ShmSender;
+    type Receiver = ShmReceiver;
+
+    fn name(&self) -> &'static str {
+        "shm"
+    }
+
+    fn limits(&self) -> LaneLimits {
+        LaneLimits { ring_bytes: self.config.ring_bytes, loan_bytes_max: self.blocks.loan_bytes_max() }
+    }
+
+    fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    fn connect(&mut self, to: &Address, hello: &[u8], within: Duration) -> Result<LaneId, AddressError> {
+        assert!(hello.len() <= HELLO_BYTES_MAX, "hellos are short");
+        let name = place::name_in(to, ADDRESS_TAG)?;
+        let lane = self.conductor.shared().new_lane();
+        let (name, hello) = (name.to_vec(), hello.to_vec());
+        self.conductor.command(Command::Connect { lane, name, hello, within });
+        Ok(lane)
+    }
+
+    fn set_welcome(&mut self, welcome: &[u8]) {
+        assert!(welcome.len() <= HELLO_BYTES_MAX, "welcomes are short");
+        self.conductor.command(Command::SetWelcome(welcome.to_vec()));
+    }
+
+    #[inline(always)]
+    fn poll_event(&mut self) -> Option<LaneEvent> {
+        if self.conductor.has_notice() { self.next_event() } else { None }
+    }
+
+    fn take(&mut self, lane: LaneId) -> Option<(ShmSender, ShmReceiver)> {
+        self.lanes.get_mut(&lane)?.ends.take()
+    }
+
+    fn close(&mut self, lane: LaneId) {
+        self.conductor.command(Command::Close(lane));
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.blocks.loan(bytes)
+    }
+
+    fn recycle(&mut self, loan: Loan) {
+        self.blocks.recycle(loan);
+    }
+
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+        self.blocks.lend(loan, lane)
+    }
+
+    fn owns(&self, loan: &Loan) -> bool {
+        self.blocks.owns(loan)
+    }
+
+    fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
+        self.blocks.take_back(block, lane)
+    }
+
+    #[inline]
+    fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
+        let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
+        let home = state.next_home.take().unwrap_or_else(|| Arc::clone(&state.peer_blocks));
+        Ok(Some(home.borrow(block)?))
+    }
+
+    fn can_prefetch(&self) -> bool {
+        true
+    }
+
+    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
+        let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
+        state.peer_blocks.prefetch(bytes)
+    }
+
+    fn start_fetching(&self, lane: LaneId, block: BlockDescriptor) {
+        if let Some(state) = self.lanes.get(&lane) {
+            state.peer_blocks.start_fetching(block);
+        }
+    }
+
+    fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
+        let state = self.lanes.get_mut(&lane)?;
+        let due = state.peer_blocks.due_return()?;
+        state.next_home.get_or_insert_with(|| Arc::clone(&state.peer_blocks));
+        Some(due)
+    }
+
+    fn prepare_wait(&mut self) {
+        for state in self.lanes.values() {
+            announce_sleep(&state.ring, true);
+        }
+    }
+
+    fn finish_wait(&mut self) {
+        for state in self.lanes.values() {
+            announce_sleep(&state.ring, false);
+        }
+        self.doorbell().drain();
+    }
+
+    fn wait_descriptors(&self) -> Vec<RawFd> {
+        vec![self.doorbell().descriptor()]
+    }
+}
+
+impl fmt::Debug for ShmLanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShmLanes({:?}, {} lanes)", self.address, self.lanes.len())
+    }
+}
+
+fn check(config: &ShmConfig) -> io::Result<()> {
+    let in_range = |bytes: usize, least, most| bytes.is_power_of_two() && (least..=most).contains(&bytes);
+    if !in_range(config.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX) {
+        return Err(io::Error::other("a ring has a power of two of bytes, from 4K to 1G"));
+    }
+    if !in_range(config.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX) {
+        return Err(io::Error::other("block memory has a power of two of bytes, from 4K to 1T"));
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Peers that break the rules lose their connection and nothing else.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use farcall_base::Address;
+use farcall_driver::conformance::until;
+use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver};
+use farcall_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes, ShmReceiver};
+
+mod raw;
+use raw::{Offer, call, memory, receive, send, send_offer, write_word};
+
+const RING_BYTES: usize = 4096;
+const MARK: u64 = 0xfa2c_a11d << 32;
+
+fn lanes() -> ShmLanes {
+    ShmLanes::new(ShmConfig {
+        ring_bytes: RING_BYTES,
+        block_bytes: 1 << 16,
+        may_sleep: true,
+        past_caches: None,
+    })
+    .expect("memory")
+}
+
+/// The driver still takes a correct peer, and that is the first thing that it hears of.
+fn assert_unharmed(mut driver: ShmLanes) {
+    let mut peer = lanes();
+    let within = core::time::Duration::from_secs(20);
+    peer.connect(&driver.address(), b"honest", within).expect("an address of this kind");
+    match until("the next event", || driver.poll_event()) {
+        LaneEvent::Accepted { hello, .. } => assert_eq!(hello, b"honest"),
+        other => panic!("instead of the honest peer: {other:?}"),
+    }
+}
+
+/// Why the driver at `address` refuses a message with these descriptors.
+fn refusal(address: &Address, message: &[u8], descriptors: &[&OwnedFd]) -> String {
+    let socket = call(address);
+    let descriptors: Vec<_> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
+    send(&socket, message, &descriptors);
+    let (answer, rights) = receive(&socket);
+    assert!(rights.is_empty(), "memory for a peer that was to be refused");
+    assert_eq!(answer.first(), Some(&b'R'), "instead of a refusal: {answer:?}");
+    String::from_utf8(answer[1..].to_vec()).expect("text")
+}
+
+#[test]
+fn wrong_offers_are_refused_with_a_reason() {
+    let driver = lanes();
+    let address = driver.address();
+    let memories = [memory(4096 + RING_BYTES, true), memory(4096, true), memory(0, false)];
+    let all: Vec<_> = memories.iter().collect();
+    let good = Offer::good(RING_BYTES, b"hello");
+    let cut = good.encode();
+    for (message, reason) in [
+        (b"garbage".to_vec(), "short offer"),
+        (cut[..cut.len() - 1].to_vec(), "damaged"),
+        (vec![0xff; 4000], "does not speak"),
+        (Offer { magic: *b"fDGM", ..good.clone() }.encode(), "does not speak"),
+        (Offer { version: 2, ..good.clone() }.encode(), "version 2"),
+        (Offer { ring_bytes: 0, ..good.clone() }.encode(), "not a power of two"),
+        (Offer { ring_bytes: 5000, ..good.clone() }.encode(), "not a power of two"),
+        (Offer { ring_bytes: 1 << 31, ..good.clone() }.encode(), "not a power of two"),
+        (Offer { ring_bytes: u64::MAX, ..good.clone() }.encode(), "not a power of two"),
+        (Offer { ring_bytes: 8192, ..good.clone() }.encode(), "instead of"),
+        (Offer { block_bytes: u64::MAX, ..good.clone() }.encode(), "larger than"),
+        (Offer { block_bytes: 0, ..good.clone() }.encode(), "instead of"),
+        (Offer { block_bytes: 8192, ..good.clone() }.encode(), "instead of"),
+        (Offer { hello_bytes: 4, ..good.clone() }.encode(), "damaged"),
+    ] {
+        let refusal = refusal(&address, &message, &all);
+        assert!(refusal.contains(reason), "{refusal:?} does not say {reason:?}");
+    }
+    assert_unharmed(driver);
+}
+
+#[test]
+fn wrong_memory_is_refused_with_a_reason() {
+    let driver = lanes();
+    let address = driver.address();
+    let (ring, blocks, bell) = (memory(4096 + RING_BYTES, true), memory(4096, true), memory(0, false));
+    let (loose_ring, loose_blocks) = (memory(4096 + RING_BYTES, false), memory(4096, false));
+    let socket = call(&address);
+    let message = Offer::good(RING_BYTES, b"").encode();
+    for (descriptors, reason) in [
+        (vec![], "without its memory"),
+        (vec![&ring, &blocks], "without its memory"),
+        (vec![&ring, &blocks, &bell, &bell], "without its memory"),
+        (vec![&ring, &blocks, &bell, &bell, &bell, &bell], "without its memory"),
+        (vec![&loose_ring, &blocks, &bell], "not sealed"),
+        (vec![&ring, &loose_blocks, &bell], "not sealed"),
+        (vec![&blocks, &ring, &bell], "instead of"),
+        (vec![&socket, &blocks, &bell], "instead of"),
+    ] {
+        let refusal = refusal(&address, &message, &descriptors);
+        assert!(refusal.contains(reason), "{refusal:?} does not say {reason:?}");
+    }
+    drop(socket);
+    assert_unharmed(driver);
+}
+
+#[test]
+fn peers_that_call_and_say_nothing_or_hang_up_do_no_harm() {
+    let driver = lanes();
+    let silent: Vec<_> = (0..20).map(|_| call(&driver.address())).collect();
+    (0..20).for_each(|_| drop(call(&driver.address())));
+    assert_unharmed(driver);
+    drop(silent);
+}
+
+/// A lane to a raw peer: the driver, its receiving end, and the ring as the raw peer got it.
+fn lane_to_raw_peer() -> (ShmLanes, ShmReceiver, OwnedFd, OwnedFd) {
+    let mut driver = lanes();
+    let socket = call(&driver.address());
+    send_offer(&socket, &Offer::good(RING_BYTES, b""), &memory(4096 + RING_BYTES, true));
+    let (_, rights) = receive(&socket);
+    let [ring, _blocks, _bell] = <[OwnedFd; 3]>::try_from(rights).expect("three descriptors");
+    match until("the raw peer is accepted", || driver.poll_event()) {
+        LaneEvent::Accepted { lane, .. } => {
+            let (_, receiver) = driver.take(lane).expect("a lane that is up");
+            (driver, receiver, ring, socket)
+        }
+        other => panic!("instead of a caller: {other:?}"),
+    }
+}
+
+#[test]
+fn wrong_flags_and_lengths_in_a_ring_are_corrupt() {
+    let (driver, receiver, ring, _socket) = lane_to_raw_peer();
+    let corrupt = |result| matches!(result, Err(LaneFault::Corrupt { .. }));
+    for flag in [1, u64::MAX, 64, MARK, MARK | 7, MARK | 4097, MARK | 0xffff_ffff, MARK ^ 1 << 63 | 64] {
+        write_word(&ring, 0, flag);
+        assert!(corrupt(receiver.peek(0)), "flag {flag:#x}");
+    }
+    write_word(&ring, 4032, MARK | 72);
+    assert!(corrupt(receiver.peek(4032)), "a record across the end");
+    write_word(&ring, 4032, MARK | 64);
+    assert_eq!(receiver.peek(4032).expect("a record").map(|record| record.len()), Some(56));
+    assert_unharmed(driver);
+}
+
+const SLOTS: u16 = 16;
+const MTU_BYTES: u16 = 100;
+
+fn packets() -> ShmDatagram {
+    let config = ShmDatagramConfig {
+        mtu_bytes: usize::from(MTU_BYTES),
+        slots_per_peer: usize::from(SLOTS),
+        ..ShmDatagramConfig::default()
+    };
+    ShmDatagram::new(config).expect("shared memory")
+}
+
+/// The offset of a slot in memory for packets as configured here: sixteen posts, then slots of two lines.
+fn slot_at(slot: usize) -> usize {
+    16 * 8 + slot * 128
+}
+
+fn packet_hello(slots: u16, mtu_bytes: u16) -> Vec<u8> {
+    let mut hello = b"fDGM\x01\0\0\0".to_vec();
+    hello.extend(slots.to_le_bytes());
+    hello.extend(mtu_bytes.to_le_bytes());
+    hello.extend(b"farcall-0123456789abcdef0123456789abcdef");
+    hello
+}
+
+/// Connects a raw peer that is correct so far: its socket, the memory that it writes, and that which it reads.
+fn raw_packet_peer(driver: &mut ShmDatagram) -> (OwnedFd, OwnedFd, OwnedFd) {
+    let (socket, own) = (call(&driver.address()), memory(4096 + 4096, true));
+    send_offer(&socket, &Offer::good(4096, &packet_hello(SLOTS, MTU_BYTES)), &own);
+    let (_, mut rights) = receive(&socket);
+    let before = driver.counters().connections_up.get();
+    until("the raw peer is accepted", || {
+        driver.flush();
+        (driver.counters().connections_up.get() == before + 1).then_some(())
+    });
+    (socket, rights.swap_remove(0), own)
+}
+
+fn assert_packets_flow(mut driver: ShmDatagram) {
+    let mut peer = packets();
+    let to = peer.resolve(&driver.address()).expect("an address of this kind");
+    peer.send(to, 0, &[b"honest"]).expect("room");
+    let mut received = Vec::new();
+    until("a packet arrives", || (driver.receive(&mut received) > 0).then_some(()));
+    assert_eq!(&*received[0], b"honest");
+}
+
+#[test]
+fn wrong_stamps_and_lengths_of_packets_end_their_connection() {
+    let mut driver = packets();
+    let mut received = Vec::new();
+    for (round, stamp) in [2 << 16 | 101, 2 << 16 | 0xffff, 3 << 16, i64::MAX as u64].into_iter().enumerate()
+    {
+        let (_socket, ring, _own) = raw_packet_peer(&mut driver);
+        write_word(&ring, slot_at(0), 1 << 16 | 3);
+        assert_eq!(driver.receive(&mut received), 1, "a packet as it should be");
+        received.drain(..).for_each(|packet| driver.release(packet));
+        write_word(&ring, slot_at(1), u64::MAX);
+        assert_eq!(driver.receive(&mut received), 0, "the stamp of an earlier packet, as numbers wrap");
+        assert_eq!(driver.counters().connections_corrupt.get(), round as u64);
+        write_word(&ring, slot_at(1), stamp);
+        assert_eq!(driver.receive(&mut received), 0);
+        assert_eq!(driver.counters().connections_corrupt.get(), round as u64 + 1, "stamp {stamp:#x}");
+    }
+    assert_packets_flow(driver);
+}
+
+#[test]
+fn wrong_posts_end_their_connection() {
+    let mut driver = packets();
+    for (round, post) in [17 << 16 | 16, 17 << 16 | 0xffff, 18 << 16].into_iter().enumerate() {
+        let (_socket, ring, own) = raw_packet_peer(&mut driver);
+        write_word(&ring, slot_at(0), 1 << 16 | 1);
+        let mut received = Vec::new();
+        assert_eq!(driver.receive(&mut received), 1);
+        let to = received[0].source();
+        received.drain(..).for_each(|packet| driver.release(packet));
+        write_word(&own, 0, post);
+        (0..=SLOTS).for_each(|_| driver.send(to, 0, &[b"answer"]).expect("room"));
+        assert_eq!(driver.counters().connections_corrupt.get(), round as u64 + 1, "post {post:#x}");
+        driver.receive(&mut received);
+    }
+    assert_packets_flow(driver);
+}
+
+#[test]
+fn packet_peers_whose_slots_do_not_fit_their_memory_are_dropped() {
+    let mut driver = packets();
+    for (round, (slots, mtu_bytes)) in [(0, 100), (16, 60_000), (u16::MAX, 100)].into_iter().enumerate() {
+        let socket = call(&driver.address());
+        send_offer(&socket, &Offer::good(4096, &packet_hello(slots, mtu_bytes)), &memory(8192, true));
+        until("the peer is refused", || {
+            driver.flush();
+            (driver.counters().connections_corrupt.get() == round as u64 + 1).then_some(())
+        });
+    }
+    assert_packets_flow(driver);
+}
+
+/// Needs the right to become another user, and shows nothing without it; the comparison itself has its own test.
+#[test]
+fn a_process_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: not root, so this process cannot be two users");
+        return;
+    }
+    let driver = lanes();
+    let address = driver.address();
+    let stranger = std::thread::spawn(move || {
+        // Credentials belong to threads as far as the kernel is concerned; only this one changes.
+        let nobody = rustix::process::Uid::from_raw(65_534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may be anybody");
+        let (answer, _) = receive(&call(&address));
+        String::from_utf8(answer).expect("text")
+    });
+    let answer = stranger.join().expect("no panic");
+    assert_eq!(answer, "Rit runs as user 65534, this process as user 0");
+    assert_unharmed(driver);
+}
