@@ -23,7 +23,6 @@ mod lane;
 mod loan;
 mod peers;
 mod record;
-mod reserve;
 mod resting;
 mod returns;
 mod spare_loans;
@@ -51,7 +50,6 @@ pub use lane::{
 pub use loan::{Loan, LoanError, LoanHome};
 pub use peers::{LEARNED_PEERS_MAX, Peers};
 pub use record::{Record, Words};
-pub use reserve::Reserve;
 pub use returns::Returns;
 pub use stream_copier::StreamCopier;
 pub use wait::wait_readable;

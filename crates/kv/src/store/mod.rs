@@ -10,6 +10,7 @@ mod error;
 mod index;
 mod log;
 mod object;
+mod reserve;
 mod scan;
 mod segments;
 mod tables;

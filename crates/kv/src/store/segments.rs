@@ -6,9 +6,10 @@
 
 use std::io;
 
-use farcall_driver::{Reserve, prefetch_lines};
+use farcall_driver::prefetch_lines;
 
 use super::entry::{Entry, NewEntry, mark_dead, rewrite};
+use super::reserve::Reserve;
 
 /// Bytes in a segment. Entries do not cross its end, so it is large against an entry.
 pub const SEGMENT_BYTES: usize = 1 << 20;
