@@ -67,7 +67,7 @@ pub fn ofi_frame(bytes: &[u8]) {
 
 /// Slots in shared memory that a hostile client or daemon writes.
 pub fn slots(bytes: &[u8]) {
-    farcall_shm::slots::fuzz_slots(bytes);
+    farcall_kv::slots::fuzz_slots(bytes);
 }
 
 /// Messages to and from a shard of the key-value store.

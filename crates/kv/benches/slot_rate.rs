@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::Node;
-use farcall_kv::daemon::{
-    Daemon, DaemonClient, NobodyObserves, ShortMessage, SlotLayout, SlotResponse, Slots, call_number,
-};
+use farcall_kv::daemon::{Daemon, DaemonClient, NobodyObserves, SlotResponse, call_number};
+use farcall_kv::slots::{ShortMessage, SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, Store};
 use farcall_kv::wire::{GET, GetRequest, PUT, PutRequest};
 use farcall_kv::{Name, Shard, TableId, Value};
@@ -79,7 +78,7 @@ fn serve(address: &str, slots: usize, is_over: &AtomicBool) {
     let node = Node::alone().expect("this process");
     let endpoint = node.endpoint("ring+shm").expect("an endpoint");
     let layout = SlotLayout { slots, request_bytes: 56, response_bytes: 56 };
-    let slots = Slots::bind(address, layout, 1).expect("a free name");
+    let slots = SlotServer::bind(address, layout, 1).expect("a free name");
     let mut daemon = Daemon::new(&endpoint, filled_shard(), (0, 1), slots);
     while !is_over.load(Ordering::Relaxed) {
         daemon.turn(&mut NobodyObserves);

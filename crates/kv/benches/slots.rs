@@ -7,9 +7,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use farcall::Node;
-use farcall_kv::daemon::{
-    Daemon, DaemonClient, NobodyObserves, SlotLayout, SlotResponse, Slots, call_number,
-};
+use farcall_kv::daemon::{Daemon, DaemonClient, NobodyObserves, SlotResponse, call_number};
+use farcall_kv::slots::{SlotLayout, SlotServer};
 
 use farcall_kv::store::{Condition, Store};
 use farcall_kv::wire::{GET, GetRequest, PUT, PutRequest};
@@ -38,7 +37,7 @@ fn main() {
     let node = Node::alone().expect("this process");
     let endpoint = node.endpoint("ring+shm").expect("an endpoint");
     let address = format!("farcall-bench-slots-{}", std::process::id());
-    let slots = Slots::bind(&address, LAYOUT, 1).expect("a free name");
+    let slots = SlotServer::bind(&address, LAYOUT, 1).expect("a free name");
     let mut daemon = Daemon::new(&endpoint, filled_shard(), (0, 1), slots);
     let mut client = std::thread::scope(|scope| {
         let client = scope.spawn(|| DaemonClient::attach(&address, Duration::from_secs(60)));

@@ -12,6 +12,7 @@ mod client;
 pub mod daemon;
 mod limits;
 mod shard;
+pub mod slots;
 pub mod store;
 pub mod wire;
 

@@ -8,9 +8,8 @@ mod common;
 use common::{LONG, TABLE, endpoint, name, settings, value};
 use farcall::TransportKind;
 use farcall::bootstrap::Rendezvous;
-use farcall_kv::daemon::{
-    Daemon, DaemonClient, NobodyObserves, SlotLayout, SlotResponse, Slots, call_number,
-};
+use farcall_kv::daemon::{Daemon, DaemonClient, NobodyObserves, SlotResponse, call_number};
+use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, found};
 use farcall_kv::{Answer, Shard};
@@ -106,7 +105,7 @@ fn reads_and_overwrites_allocate_nothing() {
     let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
     let slots_name = format!("farcall-test-kv-allocations-{}", std::process::id());
     let layout = SlotLayout { slots: 4, request_bytes: 184, response_bytes: 120 };
-    let slots = Slots::bind(&slots_name, layout, 1).expect("a free name");
+    let slots = SlotServer::bind(&slots_name, layout, 1).expect("a free name");
     let mut daemon = Daemon::new(&endpoint, shard, (0, 1), slots);
     let attached = std::thread::spawn(move || DaemonClient::attach(&slots_name, LONG));
     while daemon.clients() == 0 {

@@ -12,9 +12,10 @@ use farcall::TransportKind;
 use farcall::bootstrap::{HostPort, Rendezvous};
 use farcall_base::Random;
 use farcall_kv::daemon::{
-    AttachError, Daemon, DaemonClient, NobodyObserves, SlotFailure, SlotLayout, SlotResponse, Slots,
-    attach_on_host, call_number, listen_on_host,
+    Daemon, DaemonClient, NobodyObserves, SlotFailure, SlotResponse, attach_on_host, call_number,
+    listen_on_host,
 };
+use farcall_kv::slots::{AttachError, SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, IncrementError, MEMORY_BYTES_MIN, ReadError, Store, WriteError};
 use farcall_kv::wire::{Code, GET, GetRequest, MULTI_GET, shard_of};
 use farcall_kv::{Name, Shard, TableId};
@@ -44,7 +45,7 @@ fn daemon<'e>(
 ) -> Daemon<'e> {
     let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), rank, shards);
     shard.create_table(TABLE).expect("the first");
-    let slots = Slots::bind(&slots_name(test, rank), LAYOUT, clients_max).expect("a free name");
+    let slots = SlotServer::bind(&slots_name(test, rank), LAYOUT, clients_max).expect("a free name");
     let mut daemon = Daemon::new(endpoint, shard, (rank, shards), slots);
     daemon.meet_all().expect("the others are known");
     daemon
@@ -189,7 +190,7 @@ fn an_idle_daemon_sleeps_and_wakes_for_processes_of_its_host() {
     assert_eq!(attach_on_host(&store).err(), Some(AttachError::NotThere));
 }
 
-fn run_full(mut full: Slots, stop: &AtomicBool) {
+fn run_full(mut full: SlotServer, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         full.attend();
         std::thread::yield_now();

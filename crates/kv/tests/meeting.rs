@@ -9,7 +9,8 @@ use std::time::Instant;
 use common::{LONG, TABLE, endpoint, name, settings, value};
 use farcall::bootstrap::{HostPort, Rendezvous};
 use farcall::{Endpoint, TransportKind};
-use farcall_kv::daemon::{Daemon, DaemonClient, NobodyObserves, SlotLayout, Slots};
+use farcall_kv::daemon::{Daemon, DaemonClient, NobodyObserves};
+use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::{Shard, wire::shard_of};
 
@@ -27,7 +28,7 @@ impl<'e> Two<'e> {
             let store = Store::new(MEMORY_BYTES_MIN).expect("enough");
             let mut shard = Shard::new(store, rank as u32, 2);
             shard.create_table(TABLE).expect("the first");
-            let slots = Slots::bind(&slots[rank], LAYOUT, 1).expect("a free name");
+            let slots = SlotServer::bind(&slots[rank], LAYOUT, 1).expect("a free name");
             Daemon::new(&endpoints[rank], shard, (rank as u32, 2), slots)
         };
         Self { endpoints, daemons: [daemon(0), daemon(1)] }

@@ -137,7 +137,7 @@ impl Connections {
                     return;
                 }
             };
-            let admitted = same_user(&socket).and_then(|()| self.has_room());
+            let admitted = same_user(&socket).map_err(refuse).and_then(|()| self.has_room());
             if let Err(LaneFault::Unacceptable { why }) = admitted {
                 send_refusal(&socket, &why);
                 continue;
@@ -204,7 +204,7 @@ impl Connections {
             Err(Errno::CONNREFUSED | Errno::NOENT) => return Err(LaneFault::NotThere),
             Err(error) => return Err(refuse(error)),
         }
-        same_user(&connection.socket)?;
+        same_user(&connection.socket).map_err(refuse)?;
         let ring = offer(&self.shared, &connection.socket, hello)?;
         connection.phase = Phase::Offered { ring };
         Ok(())

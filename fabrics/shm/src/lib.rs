@@ -4,9 +4,13 @@
 //! anonymous (memfds passed over a Unix socket in the abstract namespace), so a killed process leaves nothing behind;
 //! who may connect is decided by the user of the process at the other end. A thread of the driver sleeps on the
 //! sockets and notices the death of a peer; the thread that moves messages makes no system calls.
+//!
+//! [`segment`], [`cells`] and [`same_user`] are what other services of one machine can be built of without unsafe code of
+//! their own; the slots of the key-value store are.
 #![allow(unsafe_code, reason = "shared memory is what this crate is for; every block has its proof")]
 
 mod blocks;
+pub mod cells;
 mod conductor;
 mod connection;
 mod connections;
@@ -20,15 +24,15 @@ mod place;
 mod ring;
 mod ring_memory;
 mod same_user;
-mod segment;
+pub mod segment;
 mod sleep;
-pub mod slots;
 mod stamps;
 
 pub use datagram::{ShmDatagram, ShmDatagramConfig, ShmDatagramCounters};
 pub use fuzz::{fuzz_offer, fuzz_ring};
 pub use lane::{ShmConfig, ShmLanes};
 pub use ring::{ShmReceiver, ShmSender};
+pub use same_user::same_user;
 
 /// The lock-free protocols by themselves, for model checkers.
 #[doc(hidden)]

@@ -56,6 +56,7 @@ impl Segment {
 pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    access: PeerAccess,
 }
 
 // SAFETY: a mapping is only an address range that stays valid until the drop; all access to it is unsafe by itself.
@@ -88,7 +89,7 @@ impl Mapping {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, access })
     }
 
     /// Gives a mapping that can be written to the pages of its first `bytes` now. Who touches a page for the first time enters the
@@ -101,8 +102,14 @@ impl Mapping {
     }
 
     /// The size in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "mappings of nothing cannot be made")]
     pub fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// What this process may do with it.
+    pub fn access(&self) -> PeerAccess {
+        self.access
     }
 
     /// The address of byte `offset`.

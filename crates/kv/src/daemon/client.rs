@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use crate::slots::{AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
 use farcall::Service;
-use farcall_shm::slots::{AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
 
 use super::message::{SlotResponse, call_number};
 use crate::client::FromCode;

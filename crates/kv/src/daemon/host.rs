@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::io;
 
-use farcall_shm::slots::{AttachError, SlotLayout, SlotServer};
+use crate::slots::{AttachError, SlotLayout, SlotServer};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::client::DaemonClient;

@@ -1,7 +1,7 @@
 //! Messages in slots: those of the network about one object, and a tag instead of their service and their status.
 
+use crate::slots::SlotMessage;
 use farcall::Service;
-use farcall_shm::slots::SlotMessage;
 
 use crate::wire::{Code, GET};
 

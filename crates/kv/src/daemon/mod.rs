@@ -17,14 +17,9 @@ use std::io;
 
 use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Reply, Request};
 use farcall_driver::CounterFile;
-use farcall_shm::slots::{Responder, SlotAddress, SlotServer};
 
 pub use client::{DaemonClient, SlotFailure};
 pub use counters::DaemonCounters;
-pub use farcall_shm::slots::{
-    AttachError, DaemonGone, SHORT_BYTES_MAX, SLOT_BYTES_MAX, SLOTS_MAX, ShortMessage, SlotLayout,
-    SlotServer as Slots,
-};
 pub use host::{DAEMONS_PER_HOST_MAX, attach_on_host, listen_on_host};
 pub use message::{SlotResponse, call_number};
 pub use observe::{NobodyObserves, Observer, Phase};
@@ -32,6 +27,7 @@ pub use observe::{NobodyObserves, Observer, Phase};
 use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
 use crate::shard::{Answer, Shard};
+use crate::slots::{Responder, SlotAddress, SlotServer};
 use crate::wire::Code;
 
 /// Clients that come and go are looked after once in so many turns: it takes system calls.

@@ -6,8 +6,8 @@
 
 use core::time::Duration;
 
+use crate::slots::SlotAddress;
 use farcall::{Endpoint, Instant, Peer, Service};
-use farcall_shm::slots::SlotAddress;
 
 /// A look at the directory takes no longer; mostly as long as a message there and back, since a shard that was lost has
 /// been there.

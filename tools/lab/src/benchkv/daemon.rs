@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use farcall::{Clock, Node};
-use farcall_kv::daemon::{Daemon, NobodyObserves, SHORT_BYTES_MAX, SlotLayout, Slots};
+use farcall_kv::daemon::{Daemon, NobodyObserves};
+use farcall_kv::slots::{SHORT_BYTES_MAX, SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::shard_of;
 use farcall_kv::{Shard, Value};
@@ -31,7 +32,7 @@ pub(super) fn serve(job: &Job, node: Arc<Node>, within: Duration) -> Result<Daem
         request_bytes: SHORT_BYTES_MAX,
         response_bytes: SHORT_BYTES_MAX,
     };
-    let slots = Slots::bind(&job.slots_name(rank), layout, bench.clients)
+    let slots = SlotServer::bind(&job.slots_name(rank), layout, bench.clients)
         .map_err(|error| format!("cannot listen for clients: {error}"))?;
     let shards = (rank as u32, bench.ranks as u32);
     let shard = filled_shard(bench, shards)?;

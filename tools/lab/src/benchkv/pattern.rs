@@ -3,7 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use farcall_kv::daemon::{ShortMessage, call_number};
+use farcall_kv::daemon::call_number;
+use farcall_kv::slots::ShortMessage;
 use farcall_kv::store::Condition;
 use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, WriteResponse, shard_of};
 use farcall_kv::{Name, TableId, Value};

@@ -5,7 +5,8 @@ use core::time::Duration;
 use farcall::Node;
 use farcall::bootstrap::{Bootstrap, Rendezvous};
 use farcall_kv::Shard;
-use farcall_kv::daemon::{Daemon, SlotLayout, Slots, listen_on_host};
+use farcall_kv::daemon::{Daemon, listen_on_host};
+use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
 use serde_json::json;
 
@@ -61,7 +62,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
 }
 
 /// Listens for the processes of this host.
-fn listen(serve: &KvServe) -> Result<Slots, Failure> {
+fn listen(serve: &KvServe) -> Result<SlotServer, Failure> {
     let bytes = serve.slot_bytes.0;
     let layout =
         SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };

@@ -1,23 +1,46 @@
-//! Cells: one message each, in memory that another process writes or reads at the same time.
+//! Cells: memory for one message each, which one process writes and another reads.
 //!
-//! All access is by atomic words, so that whatever a hostile process does to the memory, what is read here is some
-//! message, of a length that was checked.
+//! A cell is a header word and the bytes of the message, in whole cache lines. The header has the number of the message,
+//! a tag and the length, and is stored last. All access is by atomic words: whatever a hostile process does to the
+//! memory, what is read here is some message, of a length that was checked. So the interface is safe.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use farcall_shm::cells::{CellCopy, Cells};
+//! use farcall_shm::segment::{PeerAccess, Segment};
+//!
+//! let (_segment, mapping) = Segment::create("example", 4096, PeerAccess::Write)?;
+//! let cells = Cells::new(Arc::new(mapping), 0, 100, 4);
+//! cells.cell(2).publish(1, 7, b"hello");
+//! let header = cells.cell(2).published(1).expect("a correct length").expect("message 1 is there");
+//! let mut copy = CellCopy::new(100);
+//! cells.cell(2).read(header, &mut copy);
+//! assert_eq!((header.tag, copy.bytes(header.length)), (7, &b"hello"[..]));
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::short::{LINE_WORDS, SHORT_BYTES_MAX, ShortMessage, WORD_BYTES};
-use crate::segment::Mapping;
+use crate::segment::{Mapping, PeerAccess};
+
+const WORD_BYTES: usize = 8;
+
+/// Words of a message that share a line with its header, which is one more.
+const LINE_WORDS: usize = 7;
+
+/// The longest message that shares a line with its header, in bytes.
+pub const SHORT_BYTES_MAX: usize = LINE_WORDS * WORD_BYTES;
 
 const WORDS_PER_LINE: usize = 1 + LINE_WORDS;
 const LINE_BYTES: usize = WORDS_PER_LINE * WORD_BYTES;
 
-/// The header: the message's number, its tag, and its length in so many bits.
+/// The header, from its upper end: the message's number (32 bits), its tag, and its length.
 const LENGTH_BITS: u32 = 24;
 const TAG_BITS: u32 = 8;
 
-/// Bytes of a cell for messages of up to so many bytes: whole cache lines, of which a word is the header.
+/// Bytes of a cell for messages of up to `message_bytes` bytes: whole cache lines, of which a word is the header.
 pub const fn cell_bytes(message_bytes: usize) -> usize {
     (WORD_BYTES + message_bytes).next_multiple_of(LINE_BYTES)
 }
@@ -26,14 +49,14 @@ const fn header(sequence: u32, tag: u8, length: usize) -> u64 {
     (sequence as u64) << (LENGTH_BITS + TAG_BITS) | (tag as u64) << LENGTH_BITS | length as u64
 }
 
-/// A message whose length is over the limit: no correct process writes it.
+/// The length in a header is over the limit of the cell: no correct process writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLength;
 
 /// What a header says of the message in its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Published {
-    /// Whatever the writer wants to say beside the message.
+pub struct CellHeader {
+    /// A byte for the users of the cells.
     pub tag: u8,
     /// Bytes of the message, at most the cell's limit.
     pub length: usize,
@@ -41,10 +64,10 @@ pub struct Published {
 
 /// Memory for one message that is copied out of a cell.
 #[derive(Debug)]
-pub struct Copied(Box<[[u8; WORD_BYTES]]>);
+pub struct CellCopy(Box<[[u8; WORD_BYTES]]>);
 
-impl Copied {
-    /// Memory for messages of up to so many bytes.
+impl CellCopy {
+    /// Memory for messages of up to `message_bytes_max` bytes.
     pub fn new(message_bytes_max: usize) -> Self {
         Self(vec![[0; WORD_BYTES]; message_bytes_max.div_ceil(WORD_BYTES).max(LINE_WORDS)].into())
     }
@@ -66,14 +89,46 @@ impl Copied {
         }
     }
 
-    /// The message that was copied, of that length.
+    /// The message that was copied.
+    ///
+    /// # Panics
+    /// When `length` is over the limit that this memory was made for.
     #[inline]
     pub fn bytes(&self, length: usize) -> &[u8] {
         &self.0.as_flattened()[..length]
     }
 }
 
-/// The cells of one direction.
+/// A message of at most [`SHORT_BYTES_MAX`] bytes. It is copied with the rest of its line, whatever its length: a loop
+/// that counts is a branch that processors guess wrong when lengths change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShortMessage {
+    words: [[u8; WORD_BYTES]; LINE_WORDS],
+    length: u8,
+}
+
+impl ShortMessage {
+    /// A message with these bytes; `None` when they are too many.
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut words = [[0; WORD_BYTES]; LINE_WORDS];
+        words.as_flattened_mut().get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self { words, length: bytes.len() as u8 })
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.words.as_flattened()[..self.length.into()]
+    }
+
+    /// The words of its line, of which some may be no message.
+    #[inline]
+    fn words(&self) -> &[[u8; WORD_BYTES]; LINE_WORDS] {
+        &self.words
+    }
+}
+
+/// An array of cells.
 #[derive(Debug)]
 pub struct Cells {
     /// The first word of the first cell, in the mapping.
@@ -92,9 +147,10 @@ impl Cells {
     /// `count` cells for messages of up to `message_bytes_max` bytes, `start` bytes into the segment.
     ///
     /// # Panics
-    /// When they leave the segment, or do not start at a cache line.
+    /// When they leave the segment, do not start at a cache line, or the mapping may only be read.
     pub fn new(mapping: Arc<Mapping>, start: usize, message_bytes_max: usize, count: usize) -> Self {
         assert!(start.is_multiple_of(LINE_BYTES), "cells are whole lines");
+        assert!(mapping.access() == PeerAccess::Write, "cells are written by both sides");
         assert!(message_bytes_max < 1 << LENGTH_BITS, "lengths have their place in the header");
         let cell_bytes = cell_bytes(message_bytes_max);
         // Checks the end of the last cell.
@@ -102,7 +158,10 @@ impl Cells {
         Self { first, message_bytes_max, cell_bytes, count, _mapping: mapping }
     }
 
-    /// A cell.
+    /// Cell number `cell`.
+    ///
+    /// # Panics
+    /// When there is none.
     #[inline]
     pub fn cell(&self, cell: usize) -> Cell<'_> {
         let start = self.start_of(cell);
@@ -125,15 +184,15 @@ impl Cells {
         unsafe { self.first.byte_add(cell * self.cell_bytes) }
     }
 
-    /// Starts to fetch the first line of a cell for writing: the other side has looked at it and holds it.
+    /// Prefetches the first line of a cell for writing: the other side has looked at it and holds it.
     #[inline]
-    pub fn claim(&self, cell: usize) {
+    pub fn prefetch_for_write(&self, cell: usize) {
         let start = self.start_of(cell).as_ptr().cast::<u8>();
         farcall_driver::claim_lines(core::ptr::slice_from_raw_parts(start, LINE_BYTES));
     }
 }
 
-/// A cell, for a message.
+/// A cell: memory for a message.
 pub struct Cell<'a> {
     /// The header, and the words of a message that share its line.
     line: &'a [AtomicU64; WORDS_PER_LINE],
@@ -161,7 +220,7 @@ impl Cell<'_> {
         self.show(header(sequence, tag, message.len()));
     }
 
-    /// As [`publish`](Self::publish).
+    /// As [`publish`](Self::publish), for a message that was prepared.
     #[inline]
     pub fn publish_short(&self, sequence: u32, tag: u8, message: &ShortMessage) {
         let length = message.bytes().len();
@@ -180,26 +239,23 @@ impl Cell<'_> {
 
     /// Tag and length of message number `sequence`, once it is in the cell.
     #[inline]
-    pub fn published(&self, sequence: u32) -> Result<Option<Published>, BadLength> {
+    pub fn published(&self, sequence: u32) -> Result<Option<CellHeader>, BadLength> {
         let header = self.line[0].load(Ordering::Acquire);
         if header >> (LENGTH_BITS + TAG_BITS) != u64::from(sequence) {
             return Ok(None);
         }
         let length = header as usize & ((1 << LENGTH_BITS) - 1);
         let tag = (header >> LENGTH_BITS) as u8;
-        if length <= self.message_bytes_max { Ok(Some(Published { tag, length })) } else { Err(BadLength) }
+        if length <= self.message_bytes_max { Ok(Some(CellHeader { tag, length })) } else { Err(BadLength) }
     }
 
-    /// Copies the message that was published.
+    /// Copies the message that [`published`](Self::published) found.
+    ///
+    /// # Panics
+    /// When it does not fit into the copy.
     #[inline]
-    pub fn read(&self, published: Published, copy: &mut Copied) {
-        copy.read(self, published.length);
-    }
-
-    /// Publishes a message that claims a length, as no correct process does.
-    #[cfg(test)]
-    pub fn claim_length(&self, sequence: u32, length: usize) {
-        self.show(header(sequence, 0, length));
+    pub fn read(&self, header: CellHeader, copy: &mut CellCopy) {
+        copy.read(self, header.length);
     }
 }
 

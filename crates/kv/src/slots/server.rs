@@ -3,15 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use farcall_shm::same_user;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
-use super::attached::{Attached, GROUP, Responder, Taken};
-use super::{SlotLayout, SlotMessage};
-use crate::handshake::send_refusal;
-use crate::same_user::same_user;
+use super::attached::{Attached, GROUP, Responder, TakenRequest};
+use super::{SlotLayout, SlotMessage, hello};
 
 /// How many clients may wait to be attended to.
 const BACKLOG: i32 = 128;
@@ -66,7 +65,7 @@ pub struct SlotServer {
     places: Box<[Place]>,
     attached: usize,
     /// Requests that were taken out of slots.
-    group: [Taken; GROUP],
+    group: [TakenRequest; GROUP],
 }
 
 impl SlotServer {
@@ -81,7 +80,7 @@ impl SlotServer {
         bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&listener, BACKLOG)?;
         let places = (0..clients_max).map(|_| Place::default()).collect();
-        let group = core::array::from_fn(|_| Taken::new(layout));
+        let group = core::array::from_fn(|_| TakenRequest::new(layout));
         Ok(Self { listener, layout, places, attached: 0, group })
     }
 
@@ -159,7 +158,7 @@ impl SlotServer {
                 Err(_) => return false,
             },
         };
-        send_refusal(&socket, &why);
+        hello::refuse(&socket, &why);
         false
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    SendFlags, recvmsg, send as send_bytes, sendmsg,
 };
 
 use super::SlotLayout;
@@ -19,7 +19,7 @@ const BYTES: usize = 20;
 const BYTES_MAX: usize = 257;
 
 /// What a daemon answers.
-pub enum Answer {
+pub enum Attachment {
     /// The segment and its layout.
     Segment(SlotLayout, OwnedFd),
     /// Why not.
@@ -44,8 +44,16 @@ pub fn send(socket: impl AsFd, layout: &SlotLayout, segment: BorrowedFd<'_>) -> 
     Ok(())
 }
 
+/// Says why there is no segment.
+pub fn refuse(socket: impl AsFd, why: &str) {
+    let mut message = vec![REFUSAL];
+    message.extend(&why.as_bytes()[..why.len().min(BYTES_MAX - 1)]);
+    // A client that is gone needs no explanation.
+    let _client_gone = send_bytes(socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
 /// Receives the daemon's answer, when it is there.
-pub fn receive(socket: impl AsFd) -> io::Result<Answer> {
+pub fn receive(socket: impl AsFd) -> io::Result<Attachment> {
     let mut message = [0; BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -59,9 +67,9 @@ pub fn receive(socket: impl AsFd) -> io::Result<Answer> {
 }
 
 /// Reads an answer and what came with it.
-pub fn understand(message: &[u8], segment: Option<OwnedFd>) -> io::Result<Answer> {
+pub fn understand(message: &[u8], segment: Option<OwnedFd>) -> io::Result<Attachment> {
     if let [REFUSAL, why @ ..] = message {
-        return Ok(Answer::Refused(String::from_utf8_lossy(why).into_owned()));
+        return Ok(Attachment::Refused(String::from_utf8_lossy(why).into_owned()));
     }
     let (Ok(message), Some(segment)) = (<&[u8; BYTES]>::try_from(message), segment) else {
         return Err(io::Error::other("the daemon ended, or does not offer slots"));
@@ -77,5 +85,5 @@ pub fn understand(message: &[u8], segment: Option<OwnedFd>) -> io::Result<Answer
     if !layout.is_valid() {
         return Err(io::Error::other("the daemon offers slots that nobody can have"));
     }
-    Ok(Answer::Segment(layout, segment))
+    Ok(Attachment::Segment(layout, segment))
 }

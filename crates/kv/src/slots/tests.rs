@@ -138,8 +138,15 @@ fn a_daemon_that_ends_is_noticed() {
 fn a_client_that_claims_too_long_a_request_is_sent_away() {
     let name = name("long");
     let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");
-    let client = attach(&mut server, &name).expect("a place");
-    client.claim_length(1, 1, LAYOUT.request_bytes + 1);
+    let socket = client::reach(&name, std::time::Instant::now()).expect("a daemon that listens");
+    assert_eq!(server.attend().attached, 1);
+    let Ok(hello::Attachment::Segment(layout, segment)) = hello::receive(&socket) else {
+        panic!("a segment")
+    };
+    // The cells are the same; only the client believes that they may hold more.
+    let layout = SlotLayout { request_bytes: layout.request_bytes + 1, ..layout };
+    let mut client = SlotClient::new(socket, layout, &segment).expect("a segment that is in order");
+    client.ask(1, 0, &[0; LAYOUT.request_bytes + 1]);
     assert_eq!(echo(&mut server), 0);
     assert_eq!(server.attend().detached, 1);
     assert_eq!((server.attached(), client.check()), (0, Err(DaemonGone)));

@@ -4,9 +4,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::cells::{BadLength, Cells, Copied, Published};
+use farcall_shm::cells::{BadLength, CellCopy, CellHeader, Cells};
+use farcall_shm::segment::{PeerAccess, Segment};
+
 use super::{SlotLayout, SlotMessage, hello, slot_ahead};
-use crate::segment::{PeerAccess, Segment};
 
 /// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the slots.
 pub const LOOKS_AT_A_SLOT: u32 = 8;
@@ -16,23 +17,23 @@ pub const GROUP: usize = 16;
 
 /// A request that was taken out of its slot.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenRequest {
     pub slot: usize,
-    published: Published,
-    message: Copied,
+    header: CellHeader,
+    message: CellCopy,
 }
 
-impl Taken {
+impl TakenRequest {
     /// Memory for a request.
     pub fn new(layout: SlotLayout) -> Self {
-        let published = Published { tag: 0, length: 0 };
-        Self { slot: 0, published, message: Copied::new(layout.request_bytes) }
+        let header = CellHeader { tag: 0, length: 0 };
+        Self { slot: 0, header, message: CellCopy::new(layout.request_bytes) }
     }
 
     /// What it says.
     #[inline]
     pub fn request(&self) -> SlotMessage<'_> {
-        let Published { tag, length } = self.published;
+        let CellHeader { tag, length } = self.header;
         SlotMessage { tag, bytes: self.message.bytes(length) }
     }
 }
@@ -103,7 +104,7 @@ impl Attached {
     /// their client is about to write would take the lines away from it. After some looks in vain it goes on behind
     /// that slot, so that each is looked at, whatever the order in which requests come.
     #[inline]
-    pub fn collect(&mut self, group: &mut [Taken; GROUP]) -> usize {
+    pub fn collect(&mut self, group: &mut [TakenRequest; GROUP]) -> usize {
         let mut places = group.iter_mut();
         let mut number = self.next_slot;
         for _ in 0..self.slots.len() {
@@ -119,11 +120,11 @@ impl Attached {
                         }
                         break;
                     }
-                    Ok(Some(published)) => {
+                    Ok(Some(header)) => {
                         let Some(to) = places.next() else { break };
-                        self.responses.claim(slot_ahead(number, self.slots.len()));
-                        cell.read(published, &mut to.message);
-                        (to.slot, to.published) = (number, published);
+                        self.responses.prefetch_for_write(slot_ahead(number, self.slots.len()));
+                        cell.read(header, &mut to.message);
+                        (to.slot, to.header) = (number, header);
                         self.slots[number].stage = Stage::Owed;
                     }
                     Err(BadLength) => self.is_bad = true,

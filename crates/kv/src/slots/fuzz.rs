@@ -4,10 +4,10 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+use farcall_shm::cells::cell_bytes;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::attached::{Attached, GROUP, LOOKS_AT_A_SLOT, Taken};
-use super::cells::cell_bytes;
+use super::attached::{Attached, GROUP, LOOKS_AT_A_SLOT, TakenRequest};
 use super::{SlotClient, SlotLayout, SlotMessage, hello};
 
 const LAYOUT: SlotLayout = SlotLayout { slots: 4, request_bytes: 120, response_bytes: 56 };
@@ -20,7 +20,7 @@ pub fn fuzz_slots(bytes: &[u8]) {
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets");
     let _never_understood = hello::understand(bytes, None);
     let mut served = Attached::new(here, LAYOUT).expect("memory");
-    let Ok(hello::Answer::Segment(layout, segment)) = hello::receive(&there) else {
+    let Ok(hello::Attachment::Segment(layout, segment)) = hello::receive(&there) else {
         panic!("an honest daemon offers a segment")
     };
     assert_eq!(layout, LAYOUT);
@@ -28,7 +28,7 @@ pub fn fuzz_slots(bytes: &[u8]) {
     (0..LAYOUT.slots).for_each(|slot| client.ask(slot, 0, b"honest"));
     let (requests, responses) = bytes.split_at(bytes.len() / 2);
     write(&segment, 0, LAYOUT.request_bytes, requests);
-    let mut group: [Taken; GROUP] = core::array::from_fn(|_| Taken::new(LAYOUT));
+    let mut group: [TakenRequest; GROUP] = core::array::from_fn(|_| TakenRequest::new(LAYOUT));
     let mut taken = [false; LAYOUT.slots];
     for _ in 0..LAYOUT.slots * LOOKS_AT_A_SLOT as usize {
         let count = served.collect(&mut group);

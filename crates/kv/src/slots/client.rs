@@ -6,59 +6,42 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use farcall_shm::cells::{CellCopy, CellHeader, Cells, ShortMessage};
+use farcall_shm::same_user;
+use farcall_shm::segment::{Mapping, PeerAccess};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use super::cells::{Cells, Copied, Published};
-use super::short::ShortMessage;
 use super::{SlotLayout, SlotMessage, hello, slot_ahead};
-use crate::same_user::same_user;
-use crate::segment::{Mapping, PeerAccess};
 
 /// How long to wait before the next try while nobody listens yet.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
 /// Why a client has no slots.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttachError {
     /// Nobody answered in time: start the daemon first.
+    #[error("no daemon answers; start it first")]
     NotThere,
     /// The daemon does not want this client.
+    #[error("the daemon refused this client: {why}")]
     Refused {
         /// In its own words.
         why: String,
     },
     /// The system refused something, or the daemon offered unusable memory.
+    #[error("cannot attach to the daemon: {why}")]
     Unusable {
         /// In words.
         why: String,
     },
 }
 
-impl core::fmt::Display for AttachError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::NotThere => f.write_str("no daemon answers; start it first"),
-            Self::Refused { why } => write!(f, "the daemon refused this client: {why}"),
-            Self::Unusable { why } => write!(f, "cannot attach to the daemon: {why}"),
-        }
-    }
-}
-
-impl core::error::Error for AttachError {}
-
 /// The daemon ended; what it was asked for and did not answer may have happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the daemon ended")]
 pub struct DaemonGone;
-
-impl core::fmt::Display for DaemonGone {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("the daemon ended")
-    }
-}
-
-impl core::error::Error for DaemonGone {}
 
 /// Where a slot stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +65,7 @@ pub struct SlotClient {
     responses: Cells,
     layout: SlotLayout,
     slots: Box<[Slot]>,
-    response: Copied,
+    response: CellCopy,
 }
 
 impl SlotClient {
@@ -104,8 +87,10 @@ impl SlotClient {
             return Err(AttachError::NotThere);
         }
         match hello::receive(&socket).map_err(unusable)? {
-            hello::Answer::Refused(why) => Err(AttachError::Refused { why }),
-            hello::Answer::Segment(layout, segment) => Self::new(socket, layout, &segment).map_err(unusable),
+            hello::Attachment::Refused(why) => Err(AttachError::Refused { why }),
+            hello::Attachment::Segment(layout, segment) => {
+                Self::new(socket, layout, &segment).map_err(unusable)
+            }
         }
     }
 
@@ -115,7 +100,7 @@ impl SlotClient {
         let slots = vec![Slot { stage: Stage::Free, sequence: 1 }; layout.slots].into();
         let requests = Cells::new(Arc::clone(&mapping), 0, layout.request_bytes, layout.slots);
         let responses = Cells::new(mapping, responses, layout.response_bytes, layout.slots);
-        let response = Copied::new(layout.response_bytes);
+        let response = CellCopy::new(layout.response_bytes);
         Ok(Self { socket, requests, responses, layout, slots, response })
     }
 
@@ -158,19 +143,13 @@ impl SlotClient {
         if state.stage == Stage::Free {
             return None;
         }
-        let bad = Published { tag: u8::MAX, length: 0 };
+        let bad = CellHeader { tag: u8::MAX, length: 0 };
         let cell = self.responses.cell(slot);
-        let published = cell.published(state.sequence).unwrap_or(Some(bad))?;
+        let header = cell.published(state.sequence).unwrap_or(Some(bad))?;
         *state = Slot { stage: Stage::Free, sequence: state.sequence.wrapping_add(1) };
-        self.requests.claim(slot_ahead(slot, self.slots.len()));
-        cell.read(published, &mut self.response);
-        Some(SlotMessage { tag: published.tag, bytes: self.response.bytes(published.length) })
-    }
-
-    /// Claims that a request of some length is in a slot.
-    #[cfg(test)]
-    pub fn claim_length(&self, slot: usize, sequence: u32, length: usize) {
-        self.requests.cell(slot).claim_length(sequence, length);
+        self.requests.prefetch_for_write(slot_ahead(slot, self.slots.len()));
+        cell.read(header, &mut self.response);
+        Some(SlotMessage { tag: header.tag, bytes: self.response.bytes(header.length) })
     }
 
     /// Whether a slot holds a request whose response was not taken yet.
@@ -193,7 +172,7 @@ impl SlotClient {
 }
 
 /// Connects, and tries again until somebody listens.
-fn reach(name: &str, deadline: Instant) -> Result<OwnedFd, AttachError> {
+pub(super) fn reach(name: &str, deadline: Instant) -> Result<OwnedFd, AttachError> {
     let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(unusable)?;
     loop {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
