@@ -1,4 +1,5 @@
-//! What a read of the store costs over an echo of the same bytes: both through one endpoint over `ring+shm`, in turns.
+//! What a read of the store costs over an echo of the same bytes: both through one endpoint over `ring+shm`,
+//! in turns.
 //!
 //! The first arguments are the number of objects and the two cores, 10000, 0 and 1 unless given.
 

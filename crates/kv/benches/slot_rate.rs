@@ -1,9 +1,9 @@
 //! How many requests a second a daemon answers through slots, beside the same lines with nothing behind them.
 //!
-//! Daemon and client run on two cores, the client keeps all of its slots asked, half of the requests read. Every round
-//! measures both loops, and the distance of the cores before and after: on a virtual machine they move, and a rate
-//! says little without the distance. A round's figures are the medians of short blocks, of which other processes
-//! disturb only some.
+//! Daemon and client run on two cores, the client keeps all of its slots asked, half of the requests read.
+//! Every round measures both loops, and the distance of the cores before and after: on a virtual machine they
+//! move, and a rate says little without the distance. A round's figures are the medians of short blocks, of
+//! which other processes disturb only some.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

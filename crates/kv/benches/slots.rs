@@ -1,7 +1,8 @@
-//! What a request through a slot costs its two sides: a daemon and its client in one thread, so that nobody waits for anybody.
+//! What a request through a slot costs its two sides: a daemon and its client in one thread, so that nobody
+//! waits for anybody.
 //!
-//! Each figure is the least of many rounds of one batch, which other load on the machine can hardly disturb. It says what
-//! the code costs; what distance between cores adds is seen by `farcall benchkv`.
+//! Each figure is the least of many rounds of one batch, which other load on the machine can hardly disturb.
+//! It says what the code costs; what distance between cores adds is seen by `farcall benchkv`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

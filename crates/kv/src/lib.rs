@@ -1,12 +1,13 @@
 //! A key-value store in the memory of a cluster.
 //!
-//! [`store`] is the data structure: tables of versioned objects in log-structured memory, for one thread, without
-//! clock or network. It follows RAMCloud's (Rumble, Kejriwal and Ousterhout, "Log-structured memory for DRAM-based
-//! storage", FAST 2014) without the copies on disk: what a process stores is gone when the process is.
+//! [`store`] is the data structure: tables of versioned objects in log-structured memory, for one thread,
+//! without clock or network. It follows RAMCloud's (Rumble, Kejriwal and Ousterhout, "Log-structured memory
+//! for DRAM-based storage", FAST 2014) without the copies on disk: what a process stores is gone when the
+//! process is.
 //!
-//! A [`Shard`] is a store that answers calls, a [`Client`] knows which shard to call. Both talk over any transport of
-//! farcall, in the messages of [`wire`]. A [`daemon`] serves its shard to the processes of its host as well, through
-//! slots in shared memory, and asks other shards for them.
+//! A [`Shard`] is a store that answers calls, a [`Client`] knows which shard to call. Both talk over any
+//! transport of farcall, in the messages of [`wire`]. A [`daemon`] serves its shard to the processes of its
+//! host as well, through slots in shared memory, and asks other shards for them.
 
 mod client;
 pub mod daemon;

@@ -46,8 +46,8 @@ impl<'a> Name<'a> {
         self.key
     }
 
-    /// The XXH3 hash of the key with the table's number as its seed, the same on every machine. It decides about the
-    /// shard that has the object, its place in the index of that shard, and its place in a scan.
+    /// The XXH3 hash of the key with the table's number as its seed, the same on every machine. It decides
+    /// about the shard that has the object, its place in the index of that shard, and its place in a scan.
     #[inline]
     pub fn hash(self) -> u64 {
         self.hash

@@ -1,4 +1,5 @@
-//! Reading an object costs the shard and the daemon no allocation, and neither does overwriting it by one as long.
+//! Reading an object costs the shard and the daemon no allocation, and neither does overwriting it by one as
+//! long.
 
 use core::cell::Cell;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,7 +15,8 @@ use farcall_kv::store::{Condition, MEMORY_BYTES_MIN, Store};
 use farcall_kv::wire::{Code, GET, GetRequest, PUT, PutRequest, found};
 use farcall_kv::{Answer, Shard};
 
-/// Requests made while allocations are counted: fewer than the turns after which a daemon looks after its clients.
+/// Requests made while allocations are counted: fewer than the turns after which a daemon looks after its
+/// clients.
 const REQUESTS: usize = 3000;
 
 thread_local! {

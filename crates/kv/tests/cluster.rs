@@ -213,8 +213,9 @@ fn a_full_shard_refuses_and_serves_on() {
     put(0).expect("there is room again");
 }
 
-/// Increments of several threads on one key, by their times: a sum that came back before another increment was asked for
-/// is smaller than that one's. With sums that are all different this is what linearizability means for a counter.
+/// Increments of several threads on one key, by their times: a sum that came back before another increment
+/// was asked for is smaller than that one's. With sums that are all different this is what linearizability
+/// means for a counter.
 #[test]
 fn concurrent_increments_are_linearizable() {
     for &kind in TransportKind::ALL {

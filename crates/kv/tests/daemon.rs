@@ -1,4 +1,5 @@
-//! Daemons and the processes of their host: requests of slots answered in place and elsewhere, and deaths on all sides.
+//! Daemons and the processes of their host: requests of slots answered in place and elsewhere, and deaths on
+//! all sides.
 
 mod common;
 
@@ -231,7 +232,7 @@ fn a_dead_shard_is_an_error_and_the_others_serve_on() {
     let (here, there) = (key_of(0), key_of(1));
     client.put(name(&there), value(b"there"), Condition::Always).expect("it serves");
     pair.end(1);
-    // A request under way at its end has no answer; later ones go nowhere.
+    // A request in flight at its end has no answer; later ones go nowhere.
     let first = client.get(name(&there));
     assert!(matches!(first, Err(SlotFailure::NoAnswer | SlotFailure::NotPassedOn)), "{first:?}");
     assert_eq!(client.get(name(&there)), Err(SlotFailure::NotPassedOn));

@@ -55,8 +55,8 @@ fn one_client_sees_what_a_map_would_show() {
     }
 }
 
-/// Each increment is answered with another sum, and all of them together with all sums: an increment that happened twice,
-/// or was lost, would leave a gap. Sums that a client sees only rise.
+/// Each increment is answered with another sum, and all of them together with all sums: an increment that
+/// happened twice, or was lost, would leave a gap. Sums that a client sees only rise.
 #[test]
 fn increments_of_many_clients_happen_once_each() {
     const CLIENTS: u32 = 3;

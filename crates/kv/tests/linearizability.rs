@@ -1,5 +1,5 @@
-//! Histories of concurrent operations on one object, checked for an order that explains them: one in which every
-//! operation happens at once, at some moment between its request and its answer.
+//! Histories of concurrent operations on one object, checked for an order that explains them: one in which
+//! every operation happens at once, at some moment between its request and its answer.
 
 mod common;
 
@@ -145,7 +145,7 @@ fn next(random: &mut Random, known: u64) -> Asked {
     }
 }
 
-/// A thread's part in the histories of so many objects.
+/// A thread's part in the histories of this many objects.
 fn take_part(shards: &Shards, clock: &Clock, thread: u32, objects: u64, seed: u64) -> Vec<Vec<Happened>> {
     let endpoint = shards.client(thread);
     let client = Client::new(&endpoint, 0..shards.shards);

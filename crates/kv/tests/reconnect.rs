@@ -1,4 +1,5 @@
-//! Shards that are started again while their client has nothing under way: what it asks for next reaches them.
+//! Shards that are started again while their client has nothing in flight: what it asks for next reaches
+//! them.
 
 mod common;
 
@@ -12,7 +13,8 @@ use farcall_kv::{Client, Failure};
 
 const SILENCE: [&str; 1] = ["endpoint.peer_timeout=500ms"];
 
-/// Over packets and over lanes: a client that has learnt that its shard is gone, and the shard, which is back.
+/// Over packets and over lanes: a client that has learnt that its shard is gone, and the shard, which is
+/// back.
 fn with_a_shard_that_came_back(test: impl Fn(&Endpoint, &Client<'_>)) {
     for kind in [TransportKind::BasicUdp, TransportKind::RingShm] {
         let mut shards = Shards::start(kind, 1, 1, &SILENCE);

@@ -1,8 +1,8 @@
-//! Random operations beside a plain map while clients start again and shards are killed and started again, over a network
-//! that loses, doubles, delays, reorders and damages packets.
+//! Random operations beside a plain map while clients start again and shards are killed and started again,
+//! over a network that loses, doubles, delays, reorders and damages packets.
 //!
-//! What has no answer may have happened, and may still happen as long as its shard lives, once. The map knows of every
-//! such write; everything else must be as it says.
+//! What has no answer may have happened, and may still happen as long as its shard lives, once. The map knows
+//! of every such write; everything else must be as it says.
 
 mod common;
 
@@ -182,7 +182,7 @@ impl Cluster {
         }
     }
 
-    /// Leaves a write under way when the client ends.
+    /// Leaves a write in flight when the client ends.
     fn write_and_leave(&mut self, step: u64, endpoint: &Endpoint, client: &Client<'_>) {
         let number = self.random.below(u64::from(KEYS)) as u8;
         let contents = step.to_le_bytes().to_vec();

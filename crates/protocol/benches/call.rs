@@ -1,7 +1,7 @@
 //! What a small call costs in protocol code, both sides together, without any driver.
 //!
-//! Two endpoints on one core hand packets to each other through a buffer. The figures bound what the protocol adds to a
-//! round trip: `cargo bench -p farcall-protocol`.
+//! Two endpoints on one core hand packets to each other through a buffer. The figures bound what the protocol
+//! adds to a round trip: `cargo bench -p farcall-protocol`.
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark reads the clock")]
 
 use std::hint::black_box;

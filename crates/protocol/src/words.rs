@@ -1,7 +1,8 @@
 //! A few bytes as numbers.
 
-/// Up to two words of bytes, as little-endian numbers, behind which there are clear ones; `None` when they are more. Two reads that
-/// overlap, of a length that is known, are less than the call of a function that copies.
+/// Up to two words of bytes, as little-endian numbers, behind which there are clear ones; `None` when they
+/// are more. Two reads that overlap, of a length that is known, are less than the call of a function that
+/// copies.
 #[inline]
 pub fn words_of(bytes: &[u8]) -> Option<[u64; 2]> {
     let length = bytes.len() as u32;

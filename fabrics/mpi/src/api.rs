@@ -1,8 +1,9 @@
 //! MPI's functions and constants, found in the library when it is first needed.
 //!
-//! The two binary interfaces differ in what handles are: pointers in Open MPI, 32-bit numbers in MPICH. Here they are all
-//! words. On 64-bit little-endian machines, the only ones this is used on, a word that is passed holds the number in the
-//! half that a callee looks at, and a cleared word that a callee writes its number into holds just this number.
+//! The two binary interfaces differ in what handles are: pointers in Open MPI, 32-bit numbers in MPICH. Here
+//! they are all words. On 64-bit little-endian machines, the only ones this is used on, a word that is passed
+//! holds the number in the half that a callee looks at, and a cleared word that a callee writes its number
+//! into holds just this number.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -35,7 +36,8 @@ macro_rules! functions {
         impl Functions {
             fn find(library: &Library) -> Result<Self, libloading::Error> {
                 $(
-                    // SAFETY: the type is that of the function in the MPI standard, with handles as words (see above).
+                    // SAFETY: the type is that of the function in the MPI standard, with handles as words
+                    // (see above).
                     #[expect(unsafe_code, reason = "a function is looked up")]
                     let $name = unsafe {
                         *library.get::<unsafe extern "C" fn($($argument),*) -> c_int>(
@@ -144,7 +146,8 @@ fn open(name: &str) -> Result<Opened, libloading::Error> {
     })
 }
 
-/// How many threads of a process call MPI. It is said when MPI is started, and so is the same for all endpoints.
+/// How many threads of a process call MPI. It is said when MPI is started, and so is the same for all
+/// endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MpiThreads {
     /// Any number, at the same time.
@@ -177,8 +180,8 @@ pub struct Started {
     pub universe: u64,
 }
 
-/// MPI, started at the first call unless the program itself has; ended when the process exits normally. Not for more threads than
-/// it was started for.
+/// MPI, started at the first call unless the program itself has; ended when the process exits normally. Not
+/// for more threads than it was started for.
 pub fn started(drawn: u64, threads: MpiThreads) -> Result<&'static Started, &'static str> {
     static STARTED: OnceLock<Result<Started, String>> = OnceLock::new();
     let opened = opened()?;
@@ -229,8 +232,8 @@ fn start(opened: &'static Opened, drawn: u64, threads: MpiThreads) -> Result<Sta
     Ok(Started { opened, level, communicator, long, rank: rank as u32, universe })
 }
 
-/// Starts MPI for one thread, as a program would that has no more, and gives the process's rank. Not together with
-/// [`started`].
+/// Starts MPI for one thread, as a program would that has no more, and gives the process's rank. Not together
+/// with [`started`].
 pub fn start_for_one_thread(opened: &Opened) -> Result<c_int, String> {
     init(opened, MpiThreads::Single)?;
     let mut rank = 0;
@@ -243,8 +246,9 @@ pub fn start_for_one_thread(opened: &Opened) -> Result<c_int, String> {
 /// Starts MPI, to be ended when the process exits; gives the level of threads that it offers.
 fn init(opened: &Opened, threads: MpiThreads) -> Result<c_int, String> {
     let mut level = 0;
-    // SAFETY: nobody else starts MPI: the caller sees to that, and that the program has not. Null stands for no arguments. The
-    // function that ends it has the required type; if it cannot be registered, MPI is not ended by us.
+    // SAFETY: nobody else starts MPI: the caller sees to that, and that the program has not. Null stands for
+    // no arguments. The function that ends it has the required type; if it cannot be registered, MPI is not
+    // ended by us.
     #[expect(unsafe_code, reason = "calls of MPI")]
     unsafe {
         let code = (opened.functions.init_thread)(null_mut(), null_mut(), threads.level(), &mut level);

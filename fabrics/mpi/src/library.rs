@@ -1,4 +1,5 @@
-//! MPI as a library of messages, all of which travel composed: the length of the head in one byte, the head, and the payload.
+//! MPI as a library of messages, all of which travel composed: the length of the head in one byte, the head,
+//! and the payload.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,9 +18,10 @@ use crate::api::{Handle, MpiThreads, Started, do_not_finalize, started};
 use crate::operations::{Operation, Progress, Queue};
 use crate::receives::{Looks, MpiArrival, Receives, SHORT_BYTES_MAX, announce};
 
-/// The most endpoints of one process: every MPI has so many tags.
+/// The most endpoints of one process: every MPI has this many tags.
 const ENDPOINTS_MAX: u32 = 32_768;
-/// What Open MPI sends through shared memory without asking first: 4 KiB (`btl_vader_eager_limit`), headers of its own included.
+/// What Open MPI sends through shared memory without asking first: 4 KiB (`btl_vader_eager_limit`), headers
+/// of its own included.
 const EAGER_BYTES_MAX: usize = (4 << 10) - 64;
 /// The time between two looks of an endpoint that blocks.
 const NAP: Duration = Duration::from_micros(50);
@@ -32,7 +34,8 @@ const ADDRESS_BYTES: usize = 16;
 pub struct MpiConfig {
     /// The longest payload that is accepted, in bytes.
     pub payload_bytes_max: usize,
-    /// How many threads of the process call MPI, which whoever makes the first endpoint decides, unless the program has started MPI.
+    /// How many threads of the process call MPI, which whoever makes the first endpoint decides, unless the
+    /// program has started MPI.
     pub threads: MpiThreads,
     /// A number drawn at random; that of rank 0's first endpoint names the launch.
     pub drawn: u64,
@@ -61,7 +64,7 @@ pub struct Mpi {
     tag: c_int,
     /// Where destinations lead: rank and tag. Numbers are never used again.
     destinations: Vec<(u32, c_int)>,
-    /// One for each rank with sends under way.
+    /// One for each rank with sends in flight.
     sends: Vec<Queue>,
     receives: Receives,
     looks: Looks,
@@ -94,7 +97,8 @@ impl Drop for OnlyOne {
 }
 
 impl Mpi {
-    /// A new endpoint; the first one of a process starts MPI, which waits for all processes of the launch to do so.
+    /// A new endpoint; the first one of a process starts MPI, which waits for all processes of the launch to
+    /// do so.
     pub fn new(config: &MpiConfig) -> Result<Self, MpiError> {
         static ENDPOINTS: AtomicU32 = AtomicU32::new(0);
         let mpi = started(config.drawn, config.threads).map_err(|why| MpiError::Unusable { why })?;
@@ -121,7 +125,7 @@ impl Mpi {
         })
     }
 
-    /// Lets go of what was sent; returns how much that was.
+    /// Drops what was sent; returns how much that was.
     fn settle_sends(&mut self) -> usize {
         let (mut done, mut place) = (0, 0);
         while place < self.sends.len() {

@@ -71,7 +71,8 @@ impl Operation {
         }
     }
 
-    /// Takes a receive back that nothing has come for; one that MPI does not give back at once is given up with its memory.
+    /// Takes a receive back that nothing has come for; one that MPI does not give back at once is given up
+    /// with its memory.
     pub fn withdraw(mut self, mpi: &Started) {
         // SAFETY: the request is one that MPI gave and that has not ended.
         #[expect(unsafe_code, reason = "a call of MPI")]

@@ -1,7 +1,9 @@
-//! Tagged messages of MPI itself, with as little around them as a program can have: what the transport is held against.
+//! Tagged messages of MPI itself, with as little around them as a program can have: what the transport is
+//! held against.
 //!
-//! A number of slots, each with memory of its own and at most one operation under way; the tag of a slot's messages is its
-//! number. MPI matches, and a slot that has completed is found in one of the ways that MPI has.
+//! A number of slots, each with memory of its own and at most one operation in flight; the tag of a slot's
+//! messages is its number. MPI matches, and a slot that has completed is found in one of the ways that MPI
+//! has.
 
 use core::ffi::c_int;
 
@@ -10,9 +12,10 @@ use crate::library::MpiError;
 
 /// The completions after which MPI gets a turn of its own.
 ///
-/// What completes requests lets MPI work only when it finds none that is complete. While it always finds one, a send that waits
-/// for room waits on, and others overtake it. Open MPI 4.1 numbers the messages to a rank with 16 bits: when so many of them
-/// are ahead that the numbers come round, it takes a wrong one for the next, and messages with one tag change places.
+/// What completes requests lets MPI work only when it finds none that is complete. While it always finds one,
+/// a send that waits for room waits on, and others overtake it. Open MPI 4.1 numbers the messages to a rank
+/// with 16 bits: when this many of them are ahead that the numbers come round, it takes a wrong one for the
+/// next, and messages with one tag change places.
 const COMPLETIONS_PER_TURN: u32 = 4096;
 
 /// How slots that have completed are found.
@@ -31,7 +34,7 @@ pub struct RawMpi {
     opened: &'static Opened,
     peer: c_int,
     memory: Vec<Box<[u8]>>,
-    under_way: Vec<bool>,
+    in_flight: Vec<bool>,
     /// An array of requests as MPI has them, in words or halves of words; all 0 in the beginning.
     requests: Vec<Handle>,
     completion: RawCompletion,
@@ -42,7 +45,8 @@ pub struct RawMpi {
 }
 
 impl RawMpi {
-    /// Starts MPI, with so many slots of so many bytes. Once in a process, without other instances, in a launch of two.
+    /// Starts MPI, with this many slots of this many bytes. Once in a process, without other instances, in a
+    /// launch of two.
     pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, MpiError> {
         let opened = opened().map_err(|why| MpiError::Unusable { why })?;
         let rank =
@@ -51,7 +55,7 @@ impl RawMpi {
             opened,
             peer: 1 - rank,
             memory: (0..slots).map(|_| vec![0; bytes].into()).collect(),
-            under_way: vec![false; slots],
+            in_flight: vec![false; slots],
             requests: vec![0; slots],
             completion,
             next: 0,
@@ -62,10 +66,10 @@ impl RawMpi {
     /// The memory of a slot that is idle.
     ///
     /// # Panics
-    /// When something is under way there.
+    /// When something is in flight there.
     #[inline]
     pub fn memory(&mut self, slot: usize) -> &mut [u8] {
-        assert!(!self.under_way[slot], "MPI uses this memory");
+        assert!(!self.in_flight[slot], "MPI uses this memory");
         &mut self.memory[slot]
     }
 
@@ -79,27 +83,27 @@ impl RawMpi {
     /// Sends what is in a slot's memory.
     ///
     /// # Panics
-    /// When something is under way there, or MPI refuses.
+    /// When something is in flight there, or MPI refuses.
     #[inline]
     pub fn send(&mut self, slot: usize) {
         let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
         let request = self.request(slot);
         let (opened, isend) = (self.opened, self.opened.functions.isend);
-        // SAFETY: the memory stays where it is and is not touched while the slot is under way; the request has a place of its
-        // own in the array.
+        // SAFETY: the memory stays where it is and is not touched while the slot is in flight; the request
+        // has a place of its own in the array.
         #[expect(unsafe_code, reason = "a call of MPI")]
         let code = unsafe {
             let (length, tag) = (length as c_int, slot as c_int);
             isend(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
         };
         assert_eq!(code, MPI_SUCCESS, "MPI refuses a message");
-        self.under_way[slot] = true;
+        self.in_flight[slot] = true;
     }
 
     /// Receives into a slot's memory.
     ///
     /// # Panics
-    /// When something is under way there, or MPI refuses.
+    /// When something is in flight there, or MPI refuses.
     #[inline]
     pub fn receive(&mut self, slot: usize) {
         let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
@@ -112,7 +116,7 @@ impl RawMpi {
             irecv(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
         };
         assert_eq!(code, MPI_SUCCESS, "MPI refuses a receive");
-        self.under_way[slot] = true;
+        self.in_flight[slot] = true;
     }
 
     /// The next slot that has completed, if there is one. All slots must have been used once before.
@@ -122,7 +126,7 @@ impl RawMpi {
             RawCompletion::WaitAny | RawCompletion::TestAny => self.any(),
             RawCompletion::Test => self.test(),
         }?;
-        self.under_way[slot] = false;
+        self.in_flight[slot] = false;
         self.next = slot + 1;
         self.completions += 1;
         if self.completions == COMPLETIONS_PER_TURN {
@@ -135,7 +139,7 @@ impl RawMpi {
     /// Lets MPI work, by asking for a message that nobody sends.
     pub fn progress(&mut self) {
         let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
-        let nobodys = self.under_way.len() as c_int;
+        let nobodys = self.in_flight.len() as c_int;
         let (opened, improbe) = (self.opened, self.opened.functions.improbe);
         // SAFETY: MPI runs, and writes where it is told to during the call.
         #[expect(unsafe_code, reason = "a call of MPI")]
@@ -146,9 +150,9 @@ impl RawMpi {
 
     fn any(&mut self) -> Option<usize> {
         let functions = &self.opened.functions;
-        let (count, requests) = (self.under_way.len() as c_int, self.requests.as_mut_ptr());
+        let (count, requests) = (self.in_flight.len() as c_int, self.requests.as_mut_ptr());
         let (mut slot, mut found, mut status) = (-1, 1, MpiStatus::default());
-        // SAFETY: the array has so many requests, those of idle slots being what MPI left there.
+        // SAFETY: the array has that many requests, those of idle slots being what MPI left there.
         #[expect(unsafe_code, reason = "a call of MPI")]
         let code = unsafe {
             match self.completion {
@@ -157,14 +161,14 @@ impl RawMpi {
             }
         };
         assert_eq!(code, MPI_SUCCESS, "MPI completes what it has begun");
-        // Negative when none is under way.
+        // Negative when none is in flight.
         if found == 0 { None } else { usize::try_from(slot).ok() }
     }
 
     fn test(&mut self) -> Option<usize> {
-        let (slots, next) = (self.under_way.len(), self.next);
+        let (slots, next) = (self.in_flight.len(), self.next);
         for slot in (0..slots).map(|ahead| (next + ahead) % slots) {
-            if !self.under_way[slot] {
+            if !self.in_flight[slot] {
                 continue;
             }
             let (request, mut done, mut status) = (self.request(slot), 0, MpiStatus::default());
@@ -183,7 +187,7 @@ impl RawMpi {
 /// Gives memory that MPI still uses up for good.
 impl Drop for RawMpi {
     fn drop(&mut self) {
-        if self.under_way.contains(&true) {
+        if self.in_flight.contains(&true) {
             core::mem::forget(core::mem::take(&mut self.memory));
             core::mem::forget(core::mem::take(&mut self.requests));
         }

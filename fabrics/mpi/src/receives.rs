@@ -1,6 +1,6 @@
-//! Receives of one endpoint. Some are posted ahead, so that MPI puts short messages where they are read, and one call says
-//! whether there is one. A message that is too long for them is announced by a short one, and has a receive of its own in
-//! another communicator, where nobody has to look for it.
+//! Receives of one endpoint. Some are posted ahead, so that MPI puts short messages where they are read, and
+//! one call says whether there is one. A message that is too long for them is announced by a short one, and
+//! has a receive of its own in another communicator, where nobody has to look for it.
 
 use core::ffi::c_int;
 use core::time::Duration;
@@ -12,11 +12,12 @@ use farcall_transport::{Arrival, Incoming, Spares, split_composed};
 use crate::api::Started;
 use crate::operations::{Operation, Progress, received_bytes};
 
-/// The longest message that a receive posted ahead has room for, in bytes. Every batch of short messages fits.
+/// The longest message that a receive posted ahead has room for, in bytes. Every batch of short messages
+/// fits.
 pub const SHORT_BYTES_MAX: usize = 8 << 10;
 /// Receives that are posted ahead.
 const POSTED: usize = 16;
-/// A message of so many bytes is a batch that others wait behind, or was gathered while others were taken.
+/// A message of this many bytes is a batch that others wait behind, or was gathered while others were taken.
 const STREAMED_BYTES_MIN: usize = 2 << 10;
 /// The most long messages on their way that are asked after at a time.
 const LONG_PER_LOOK: usize = 4;
@@ -53,7 +54,7 @@ impl Arrival for MpiArrival {
     }
 }
 
-/// Says that a message of so many bytes follows from a rank.
+/// Says that a message of this many bytes follows from a rank.
 pub fn announce(memory: &mut Vec<u8>, rank: u32, length: usize) {
     memory.clear();
     memory.push(ANNOUNCES);
@@ -68,7 +69,7 @@ fn announced(message: &[u8]) -> Option<(u32, usize)> {
     (message[0] == ANNOUNCES).then(|| (number(1), number(5) as usize))
 }
 
-/// The receives under way.
+/// The receives in flight.
 pub struct Receives {
     tag: c_int,
     /// The longest message that is taken.
@@ -101,8 +102,8 @@ impl Receives {
         }
     }
 
-    /// Takes the next short message, if it has come, and those behind it while each is as long as in a stream. Returns how
-    /// much there was to do.
+    /// Takes the next short message, if it has come, and those behind it while each is as long as in a
+    /// stream. Returns how much there was to do.
     ///
     /// Only one at a time otherwise: to ask for another that has not come would let MPI work once more.
     #[inline]
@@ -148,8 +149,8 @@ impl Receives {
         Some(found)
     }
 
-    /// What is no message announces one, or comes from no correct peer. What is longer than any message may be is cut off;
-    /// MPI then calls it an error, and it is dropped.
+    /// What is no message announces one, or comes from no correct peer. What is longer than any message may
+    /// be is cut off; MPI then calls it an error, and it is dropped.
     #[cold]
     fn take_announcement(&mut self, mpi: &Started, bytes: Vec<u8>, length: usize, spares: &mut Spares) {
         if let Some((rank, long_bytes)) = announced(&bytes[..length]) {

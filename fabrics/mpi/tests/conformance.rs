@@ -1,4 +1,5 @@
-//! MPI against the contract of libraries: both instances are endpoints of this process, which no launcher started.
+//! MPI against the contract of libraries: both instances are endpoints of this process, which no launcher
+//! started.
 
 use farcall_base::Address;
 use farcall_mpi::{Mpi, MpiConfig, MpiThreads, presence};

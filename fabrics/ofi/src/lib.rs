@@ -1,5 +1,6 @@
-//! libfabric, twice: packets for the packet protocols ([`datagram`], `basic+ofi` and `homa+ofi`) and whole messages
-//! ([`messages`], the `ofi` transport), over one binding of its functions and endpoints ([`libfabric`]).
+//! libfabric, twice: packets for the packet protocols ([`datagram`], `basic+ofi` and `homa+ofi`) and whole
+//! messages ([`messages`], the `ofi` transport), over one binding of its functions and endpoints
+//! ([`libfabric`]).
 //!
 //! `docs/ofi.md` has the user's view.
 

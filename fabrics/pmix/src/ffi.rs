@@ -1,4 +1,5 @@
-//! The part of PMIx's interface that is used here, as `pmix.h` and `pmix_common.h` of versions 3 and later declare it.
+//! The part of PMIx's interface that is used here, as `pmix.h` and `pmix_common.h` of versions 3 and later
+//! declare it.
 #![allow(unsafe_code, reason = "declarations of a C library")]
 
 use core::ffi::{CStr, c_char, c_int};
@@ -126,7 +127,8 @@ macro_rules! functions {
         }
 
         impl Api {
-            /// Opens the library. Its symbols are made global, because the modules that it opens itself want them.
+            /// Opens the library. Its symbols are made global, because the modules that it opens itself want
+            /// them.
             pub fn open() -> Result<Self, libloading::Error> {
                 // SAFETY: the library's constructors are made to run in any process.
                 let library = unsafe { Library::open(Some("libpmix.so.2"), RTLD_NOW | RTLD_GLOBAL)? };

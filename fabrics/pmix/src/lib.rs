@@ -1,8 +1,10 @@
-//! What a launcher tells its processes: how many they are, which one this is, and one text that rank 0 tells all.
+//! What a launcher tells its processes: how many they are, which one this is, and one text that rank 0 tells
+//! all.
 //!
-//! `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix` speak PMIx, the Process Management Interface for Exascale.
-//! Only so much of it is used as is needed to find farcall's own rendezvous; no traffic passes through it. The library is
-//! opened when the environment says that such a launcher started this process, and not linked.
+//! `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix` speak PMIx, the Process Management Interface for
+//! Exascale. Only so much of it is used as is needed to find farcall's own rendezvous; no traffic passes
+//! through it. The library is opened when the environment says that such a launcher started this process, and
+//! not linked.
 
 mod ffi;
 
@@ -70,7 +72,8 @@ impl Job {
         let mut this = Process::default();
         // SAFETY: called once, with room for the answer.
         check(unsafe { (api.init)(&mut this, null_mut(), 0) }, "to take part")?;
-        // SAFETY: the function has the required type. A failure means that the launcher is not told of a normal end.
+        // SAFETY: the function has the required type. A failure means that the launcher does not learn of a
+        // normal end.
         unsafe { libc::atexit(finalize) };
         let rank = this.rank;
         let mut job = Self { api, this, rank, size: 0, is_local: false };
@@ -81,8 +84,8 @@ impl Job {
         Ok(job)
     }
 
-    /// Gives every process the text that rank 0 has. Each must call it once; it returns when all have, or when the
-    /// launcher finds that it takes longer than `within`.
+    /// Gives every process the text that rank 0 has. Each must call it once; it returns when all have, or
+    /// when the launcher finds that it takes longer than `within`.
     pub fn share(&self, text: Option<&str>, within: Duration) -> Result<String, PmixError> {
         if let Some(text) = text {
             let text = CString::new(text).map_err(|_| PmixError::NotText)?;

@@ -1,9 +1,9 @@
-//! What the driver adds to bare socket calls: round trips and one-way streams, interleaved in blocks so that both
-//! see the same machine.
+//! What the driver adds to bare socket calls: round trips and one-way streams, interleaved in blocks so that
+//! both see the same machine.
 //!
 //! `cargo bench -p farcall-udp`; two threads on cores 0 and 1. A block's figure is the median of its round
-//! trips; the ratio is the median over pairs of neighbouring blocks, which a machine that changes its pace disturbs
-//! least.
+//! trips; the ratio is the median over pairs of neighbouring blocks, which a machine that changes its pace
+//! disturbs least.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! The receive buffers: equal slots in one mapping, each lent as one or several packets.
 //!
-//! Pages come into being when a slot is first written, and free slots are reused last in, first out, so that a driver
-//! with little traffic stays in cache whatever its bounds. A slot that carries several packets is free when the last
-//! of them has come back.
+//! Pages come into being when a slot is first written, and free slots are reused last in, first out, so that
+//! a driver with little traffic stays in cache whatever its bounds. A slot that carries several packets is
+//! free when the last of them has come back.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -26,7 +26,8 @@ pub struct Arena {
     holds: Vec<u32>,
 }
 
-// SAFETY: the mapping belongs to the arena alone, apart from packets, which are read-only and may be anywhere.
+// SAFETY: the mapping belongs to the arena alone, apart from packets, which are read-only and may be
+// anywhere.
 unsafe impl Send for Arena {}
 
 impl Arena {
@@ -63,8 +64,9 @@ impl Arena {
         self.slot(self.free[self.free.len() - 1 - depth])
     }
 
-    /// Takes the free slot that is `depth` away from the next one: it was written to. That changes the depth of those
-    /// below it only, so a burst is claimed from its deepest slot up. The claim itself holds the slot.
+    /// Takes the free slot that is `depth` away from the next one: it was written to. That changes the depth
+    /// of those below it only, so a burst is claimed from its deepest slot up. The claim itself holds the
+    /// slot.
     #[inline]
     pub fn claim(&mut self, depth: usize) -> u32 {
         let slot = self.free.remove(self.free.len() - 1 - depth);
@@ -89,8 +91,8 @@ impl Arena {
         self.holds[slot as usize] += u32::from(!last);
         // SAFETY: within the slot, hence the mapping.
         let start = unsafe { self.slot(slot).add(bytes.start) };
-        // SAFETY: the caller promises that the bytes are initialised and stay; the mapping lives while packets are
-        // out, because dropping the arena then leaks it.
+        // SAFETY: the caller promises that the bytes are initialised and stay; the mapping lives while
+        // packets are out, because dropping the arena then leaks it.
         unsafe { Packet::from_raw(start, bytes.len() as u32, source, slot) }
     }
 

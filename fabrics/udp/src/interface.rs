@@ -14,8 +14,8 @@ const IPV6_HEADER_BYTES: usize = 40;
 
 /// The longest UDP payload that leaves from `local` in one frame.
 ///
-/// On loopback that is the longest of all: there a packet costs nearly the same whatever its length, so that bulk
-/// wants few long ones.
+/// On loopback that is the longest of all: there a packet costs nearly the same whatever its length, so that
+/// bulk wants few long ones.
 pub fn payload_bytes_max(local: IpAddr) -> usize {
     let name = if local.is_loopback() { Some("lo".to_owned()) } else { interface_of(local) };
     let mtu_bytes = name.as_deref().and_then(mtu_bytes).unwrap_or(MTU_BYTES_ASSUMED);

@@ -1,9 +1,9 @@
 //! Packets over UDP sockets: the datagram driver that every Linux machine has.
 //!
 //! One non-blocking socket per driver that every peer reaches, and one more for a peer with which there is a
-//! conversation. What is queued between two flushes leaves in one system call,
-//! and equal packets to one peer as one segmented buffer where the kernel can; what arrived is fetched in bursts
-//! when it arrives in bursts, and by the cheapest single call otherwise. No memory is allocated per packet.
+//! conversation. What is queued between two flushes leaves in one system call, and equal packets to one peer
+//! as one segmented buffer where the kernel can; what arrived is fetched in bursts when it arrives in bursts,
+//! and by the cheapest single call otherwise. No memory is allocated per packet.
 #![allow(unsafe_code, reason = "a driver: socket calls on raw memory, each with its proof")]
 
 mod address;

@@ -1,9 +1,9 @@
 //! Receiving: the cheapest single call while packets come one by one, bursts when they come in bursts.
 //!
-//! On loopback a `recvmmsg` costs a small round trip about a tenth more than `recvfrom`, and a burst is worth it only
-//! when there is one. So the first packet after silence is fetched alone; only when the call after a successful one
-//! comes, a burst is asked for, for twice as many packets as that one brought: each costs a header to fill in. A ping-pong
-//! pays one short failed burst per packet, while it waits anyway.
+//! On loopback a `recvmmsg` costs a small round trip about a tenth more than `recvfrom`, and a burst is worth
+//! it only when there is one. So the first packet after silence is fetched alone; only when the call after a
+//! successful one comes, a burst is asked for, for twice as many packets as that one brought: each costs a
+//! header to fill in. A ping-pong pays one short failed burst per packet, while it waits anyway.
 
 use core::mem;
 use core::ptr::NonNull;
@@ -46,7 +46,7 @@ struct Buffer {
     source: Destination,
 }
 
-/// The kernel's view of a burst. Every pointer in it is written anew before each call.
+/// The kernel's view of a burst. Every pointer in it is rewritten before each call.
 struct Messages {
     headers: Vec<libc::mmsghdr>,
     parts: Vec<libc::iovec>,
@@ -147,7 +147,8 @@ impl Receiver {
         self.messages.aim(&self.arena, wanted, self.coalescing);
         let headers = self.messages.headers.as_mut_ptr();
         let flags = libc::MSG_DONTWAIT as _;
-        // SAFETY: `aim` made the first `wanted` headers point to memory that may be written, of the lengths they say.
+        // SAFETY: `aim` made the first `wanted` headers point to memory that may be written, of the lengths
+        // they say.
         let count = unsafe {
             libc::recvmmsg(socket.descriptor(), headers, wanted as u32, flags, core::ptr::null_mut())
         };
@@ -162,7 +163,8 @@ impl Receiver {
         self.hand_out_rest(packets, before);
     }
 
-    /// How many messages the next burst is asked for after one of so many packets, at least one slot being free.
+    /// How many messages the next burst is asked for after one that returned this many packets, at least one
+    /// slot being free.
     fn wanted(&self, last_received: usize) -> usize {
         match last_received {
             0 => 1,
@@ -192,7 +194,8 @@ impl Receiver {
             let Some(buffer) = self.rest.front_mut() else { return };
             let end = buffer.end.min(buffer.offset + buffer.segment_bytes);
             let last = end == buffer.end;
-            // SAFETY: the kernel wrote the slot up to `buffer.end`, and the claim holds it until its last packet is back.
+            // SAFETY: the kernel wrote the slot up to `buffer.end`, and the claim holds it until its last
+            // packet is back.
             packets.push(unsafe { self.arena.lend(buffer.slot, buffer.offset..end, last, buffer.source) });
             buffer.offset = end;
             if last {
@@ -265,8 +268,8 @@ fn segment_bytes(header: &libc::msghdr) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|bytes| *bytes > 0)
 }
 
-/// Nothing there is no error; anything else is a loss that the protocols repair. That a port is closed is told before what came
-/// from it is handed out, and again for each packet that is sent there.
+/// Nothing there is no error; anything else is a loss that the protocols repair. That a port is closed is
+/// told before what came from it is handed out, and again for each packet that is sent there.
 #[cold]
 fn note_error(socket: &mut Socket, counters: &UdpCounters) {
     match io::Error::last_os_error().kind() {

@@ -1,8 +1,9 @@
-//! Sending: small packets are copied to a queue and leave together; long ones leave at once from where they lie.
+//! Sending: small packets are copied to a queue and leave together; long ones leave at once from where they
+//! lie.
 //!
-//! A flush of one packet is one `sendto`, the cheapest way there is. A flush of several is one `sendmmsg`, in which
-//! neighbours of equal length for one peer form one message that the kernel cuts (`UDP_SEGMENT`): the network stack
-//! is then walked once for all of them.
+//! A flush of one packet is one `sendto`, the cheapest way there is. A flush of several is one `sendmmsg`, in
+//! which neighbours of equal length for one peer form one message that the kernel cuts (`UDP_SEGMENT`): the
+//! network stack is then walked once for all of them.
 
 use std::io;
 
@@ -180,8 +181,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Counts what became of one packet, which leaves the queue (`queued` is 1 or 0) when its fate is known; true when
-    /// the kernel was full.
+    /// Counts what became of one packet, which leaves the queue (`queued` is 1 or 0) when its fate is known;
+    /// true when the kernel was full.
     #[inline]
     fn settle(&mut self, counters: &UdpCounters, offer: Offer, bytes: usize, queued: usize) -> bool {
         match offer {
@@ -243,7 +244,8 @@ fn judge(result: libc::ssize_t) -> Offer {
     }
 }
 
-/// A connected socket is told with a later packet that nobody was there for one before, and that one is not sent.
+/// A connected socket is told with a later packet that nobody was there for one before, and that one is not
+/// sent.
 #[cold]
 fn is_about_another(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ECONNREFUSED)

@@ -64,8 +64,8 @@ impl Socket {
         Self::open_for(config, false)
     }
 
-    /// Opens another socket at the same address, which `config` must name. Others may not: the permission is taken back at once,
-    /// and until then holds only for who asks to share.
+    /// Opens another socket at the same address, which `config` must name. Others may not: the permission is
+    /// taken back at once, and until then holds only for sockets that ask to share.
     pub fn open_beside(&self, config: &UdpConfig) -> io::Result<Self> {
         share_address(&self.file, true)?;
         let beside = Self::open_for(config, true);
@@ -86,7 +86,8 @@ impl Socket {
         bind(&file, &config.bind)?;
         let local = SocketAddr::try_from(getsockname(&file)?)?;
         let busy_poll_us = libc::c_int::try_from(config.busy_poll_us).unwrap_or(libc::c_int::MAX);
-        // Best effort: raising it takes a privilege, and without it a receive only finds what has arrived already.
+        // Best effort: raising it takes a privilege, and without it a receive only finds what has arrived
+        // already.
         let _ = set_option(&file, libc::SOL_SOCKET, libc::SO_BUSY_POLL, busy_poll_us);
         let segmentation = config.segmentation && has_option(&file, libc::SOL_UDP, libc::UDP_SEGMENT);
         let wanted = config.coalescing.unwrap_or(!config.bind.ip().is_loopback());
@@ -107,7 +108,8 @@ impl Socket {
         self.file.as_raw_fd()
     }
 
-    /// From now on the socket sends to that peer, and gets what comes from it and nothing else. What it has is kept.
+    /// From now on the socket sends to that peer, and gets what comes from it and nothing else. What it has
+    /// is kept.
     pub fn connect(&mut self, peer: &Name) -> io::Result<()> {
         let name = core::ptr::from_ref(peer).cast();
         // SAFETY: the descriptor is open, and the kernel reads the name, of the length given.
@@ -125,7 +127,8 @@ fn share_address(file: &OwnedFd, allow: bool) -> io::Result<()> {
     set_option(file, libc::SOL_SOCKET, libc::SO_REUSEADDR, libc::c_int::from(allow))
 }
 
-/// Asks for more than the system's limit first, which a privileged process gets, then for what everybody gets.
+/// Asks for more than the system's limit first, which a privileged process gets, then for what everybody
+/// gets.
 fn grow_buffers(file: &OwnedFd, bytes: usize) {
     if sockopt::set_socket_recv_buffer_size_force(file, bytes).is_err() {
         let _ = sockopt::set_socket_recv_buffer_size(file, bytes);

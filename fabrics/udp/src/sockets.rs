@@ -1,11 +1,12 @@
-//! Two sockets at one address: an open one, which every peer reaches, and a direct one, which is connected to the peer of
-//! a conversation.
+//! Two sockets at one address: an open one, which every peer reaches, and a direct one, which is connected to
+//! the peer of a conversation.
 //!
-//! For each packet of a socket that is not connected the kernel searches the way anew. On loopback that is a seventh of a
-//! small round trip, and most endpoints talk with one peer at a time. So when everything has come from one peer for a
-//! while, the direct socket is connected to it. From then on the kernel hands what that peer sends to the direct socket,
-//! and all else to the open one as before: both must be looked at. Nothing is lost by a connection, but what waits at one
-//! socket may be overtaken at the other. When the peer's port is closed, so is the direct socket.
+//! For each packet of a socket that is not connected the kernel looks up the route again. On loopback that is
+//! a seventh of a small round trip, and most endpoints talk with one peer at a time. So when everything has
+//! come from one peer for a while, the direct socket is connected to it. From then on the kernel hands what
+//! that peer sends to the direct socket, and all else to the open one as before: both must be looked at.
+//! Nothing is lost by a connection, but what waits at one socket may be overtaken at the other. When the
+//! peer's port is closed, so is the direct socket.
 
 use core::time::Duration;
 use std::io;
@@ -19,8 +20,8 @@ use crate::name::{KnownPeers, Name};
 use crate::socket::Socket;
 use crate::{UdpConfig, UdpCounters};
 
-/// How many receives in a row must bring packets of one peer before the direct socket is connected to it. To connect takes as long
-/// as a few packets.
+/// How many receives in a row must bring packets of one peer before the direct socket is connected to it. To
+/// connect takes as long as a few packets.
 const CONVERSATION_RECEIVES_MIN: u32 = 64;
 
 /// How long the open socket may be left alone while there is a direct one: a few receives.

@@ -1,4 +1,5 @@
-//! The second socket, which is connected to the peer of a conversation: nothing is lost by it, and nobody is left out.
+//! The second socket, which is connected to the peer of a conversation: nothing is lost by it, and nobody is
+//! left out.
 
 use std::net::SocketAddr;
 
@@ -22,7 +23,7 @@ fn drivers<const N: usize>() -> [UdpDriver; N] {
 fn next(driver: &mut UdpDriver) -> (Vec<u8>, Destination) {
     let mut packets = Vec::new();
     until("a packet arrives", || (driver.receive(&mut packets) > 0).then_some(()));
-    assert_eq!(packets.len(), 1, "one is under way at a time");
+    assert_eq!(packets.len(), 1, "one is in flight at a time");
     let packet = packets.remove(0);
     let (bytes, source) = (packet.to_vec(), packet.source());
     driver.release(packet);

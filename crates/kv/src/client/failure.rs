@@ -11,15 +11,15 @@ pub enum Failure<E> {
     /// The store refused. Nothing was changed.
     #[error(transparent)]
     Store(E),
-    /// The shard that was asked does not have such objects: this client counts the shards differently than they do
-    /// themselves. Nothing was changed.
+    /// The shard that was asked does not have such objects: this client counts the shards differently than
+    /// they do themselves. Nothing was changed.
     #[error("the object belongs to another shard; give the client all shards, in their order")]
     WrongShard,
     /// There is no session to the shard. Nothing was changed.
     #[error("the shard cannot be reached: {0}")]
     NotConnected(#[from] ConnectError),
-    /// There is no answer. Whether the shard did what it was asked to is known when nothing was sent, and unknown
-    /// otherwise.
+    /// There is no answer. Whether the shard did what it was asked to is known when nothing was sent, and
+    /// unknown otherwise.
     #[error(transparent)]
     NoAnswer(CallError),
     /// The shard speaks another version of the protocol, or refused the request as none.
@@ -96,7 +96,8 @@ pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
     }
 }
 
-/// The failure of a call that was refused when it was to begin: whatever the reason, the shard has not seen it.
+/// The failure of a call that was refused when it was to begin: whatever the reason, the shard has not seen
+/// it.
 pub fn not_sent<E: FromCode>(error: CallError) -> Failure<E> {
     match error {
         CallError::PeerDown(_) => Failure::NoAnswer(CallError::NotSent(CallRefused::Down)),

@@ -1,4 +1,4 @@
-//! Operations on many objects: one call for each shard, all under way together.
+//! Operations on many objects: one call for each shard, all in flight together.
 
 use core::future::{Future, IntoFuture};
 use core::pin::Pin;
@@ -69,8 +69,8 @@ impl<'e> Client<'e> {
         all_of(outcomes)
     }
 
-    /// Writes objects, each if the one that is there fulfils its condition. Each has an outcome of its own, in their
-    /// order; objects of one shard are written in that order.
+    /// Writes objects, each if the one that is there fulfils its condition. Each has an outcome of its own,
+    /// in their order; objects of one shard are written in that order.
     pub async fn multi_put(&self, puts: &[PutRequest<'_>]) -> Vec<Outcome<u64, WriteError>> {
         let mut outcomes = none_yet(puts.len());
         let mut shards = self.by_shard(puts.iter().map(|put| put.name));
@@ -99,8 +99,9 @@ impl<'e> Client<'e> {
         all_of(outcomes)
     }
 
-    /// Reads a page of a table's objects, of at most `page_bytes` or 1 MiB of keys and values, or one object. A page
-    /// may have none and not be the last. Every object that exists from the first page to the last is on one page.
+    /// Reads a page of a table's objects, of at most `page_bytes` or 1 MiB of keys and values, or one object.
+    /// A page may have none and not be the last. Every object that exists from the first page to the last is
+    /// on one page.
     pub fn scan(
         &self,
         table: TableId,

@@ -93,8 +93,8 @@ impl<'e> Client<'e> {
         self.operation(self.shard_of(name), PUT, message, Repeat::IfNotSent, written)
     }
 
-    /// Deletes an object if the one that is there fulfils the condition; gives the version that it had, `None` when
-    /// there was none.
+    /// Deletes an object if the one that is there fulfils the condition; gives the version that it had,
+    /// `None` when there was none.
     pub fn delete(&self, name: Name<'_>, condition: Condition) -> Operation<'_, Option<u64>, WriteError> {
         let message = message(|to| DeleteRequest { name, condition }.encode(to));
         self.operation(self.shard_of(name), DELETE, message, Repeat::IfNotSent, |answer| {
@@ -102,8 +102,8 @@ impl<'e> Client<'e> {
         })
     }
 
-    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives the new
-    /// version and the sum.
+    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives
+    /// the new version and the sum.
     pub fn increment(&self, name: Name<'_>, amount: i64) -> Operation<'_, (u64, i64), IncrementError> {
         let message = message(|to| IncrementRequest { name, amount }.encode(to));
         self.operation(self.shard_of(name), INCREMENT, message, Repeat::IfNotSent, |answer| {

@@ -26,9 +26,10 @@ pub type Decode<T, E> = fn(Payload) -> Result<T, Failure<E>>;
 
 /// An operation that is about to be asked for. Nothing is sent before one of `wait`, `then` or `.await`.
 ///
-/// When the session to the shard has ended, `wait` and `.await` connect again. They repeat what only reads; a write
-/// they repeat only when it was never sent, and otherwise say that it has no answer. `then` repeats nothing: when it
-/// finds that the session has ended it says so at once, and the next operation connects again.
+/// When the session to the shard has ended, `wait` and `.await` connect again. They repeat what only reads; a
+/// write they repeat only when it was never sent, and otherwise say that it has no answer. `then` repeats
+/// nothing: when it finds that the session has ended it says so at once, and the next operation connects
+/// again.
 #[must_use = "an operation is sent by `wait`, `then` or `.await`"]
 pub struct Operation<'c, T, E> {
     pub(super) client: &'c Client<'c>,
@@ -59,8 +60,8 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         }
     }
 
-    /// Asks; `callback` gets the outcome, once, during a later poll. It is asked once only. An error is that nothing was
-    /// sent, and then there is no callback.
+    /// Asks; `callback` gets the outcome, once, during a later poll. It is asked once only. An error is that
+    /// nothing was sent, and then there is no callback.
     pub fn then(
         self,
         callback: impl FnOnce(&mut Context<'_>, Result<T, Failure<E>>) + Send + 'static,
@@ -109,7 +110,8 @@ impl<'c, T, E: FromCode> Operation<'c, T, E> {
         self.call()?.start().map_err(not_sent)
     }
 
-    /// After a failure that tells of the session's end the next call connects again; says whether it was one.
+    /// After a failure that reports the end of the session the next call connects again; says whether it was
+    /// one.
     fn forget_if_down(&self, failure: &Failure<E>) -> bool {
         let is_down = failure.session_is_down();
         if is_down {

@@ -15,11 +15,11 @@ use crate::wire::{
 };
 use crate::{Name, Value};
 
-/// While a response is waited for, the daemon is looked for once in so many tries.
+/// While a response is waited for, the daemon is looked for once in this many tries.
 const CHECK_EVERY: u32 = 1 << 14;
 
-/// How long a response is waited for unless told otherwise. A daemon gives up on other shards after its own time for
-/// calls, which is as long.
+/// How long a response is waited for unless told otherwise. A daemon gives up on other shards after its own
+/// time for calls, which is as long.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(11);
 
 /// Why a request through a slot did not do what it should.
@@ -88,7 +88,7 @@ impl DaemonClient {
         self.within = within;
     }
 
-    /// How many requests can be under way.
+    /// How many requests can be in flight.
     pub fn depth(&self) -> usize {
         self.slots.layout().slots
     }
@@ -139,8 +139,8 @@ impl DaemonClient {
         written(self.call(PUT, |to| put.encode(to))?)
     }
 
-    /// Deletes an object if the one that is there fulfils the condition; gives the version that it had, `None` when
-    /// there was none.
+    /// Deletes an object if the one that is there fulfils the condition; gives the version that it had,
+    /// `None` when there was none.
     pub fn delete(
         &mut self,
         name: Name<'_>,
@@ -150,8 +150,8 @@ impl DaemonClient {
         Ok((version != 0).then_some(version))
     }
 
-    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives the new
-    /// version and the sum.
+    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives
+    /// the new version and the sum.
     pub fn increment(
         &mut self,
         name: Name<'_>,

@@ -1,4 +1,5 @@
-//! How the processes of a host find the daemons of a store there: by abstract names that follow from the store's.
+//! How the processes of a host find the daemons of a store there: by abstract names that follow from the
+//! store's.
 
 use core::time::Duration;
 use std::io;
@@ -29,8 +30,8 @@ pub fn listen_on_host(store: &str, layout: SlotLayout, clients_max: usize) -> io
     Err(io::Error::other(format!("this host has {DAEMONS_PER_HOST_MAX} daemons of the store, the most")))
 }
 
-/// Attaches to the first daemon of a store on this host that takes another client. The error is that of the last one that
-/// was there.
+/// Attaches to the first daemon of a store on this host that takes another client. The error is that of the
+/// last one that was there.
 pub fn attach_on_host(store: &str) -> Result<DaemonClient, AttachError> {
     let mut last = AttachError::NotThere;
     for number in 0..DAEMONS_PER_HOST_MAX {

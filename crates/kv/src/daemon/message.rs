@@ -1,4 +1,5 @@
-//! Messages in slots: those of the network about one object, and a tag instead of their service and their status.
+//! Messages in slots: those of the network about one object, and a tag instead of their service and their
+//! status.
 
 use crate::slots::SlotMessage;
 use farcall::Service;

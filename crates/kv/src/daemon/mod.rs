@@ -1,9 +1,10 @@
 //! A daemon: one thread that polls for the processes of its host.
 //!
-//! A turn of its loop polls the network, where it serves its shard to others and gets their answers, and then looks at
-//! the slots of its clients. What its own shard has is answered in place; other requests leave together at the start of
-//! the next turn. Both halves of a turn are bounded: the transport reads a bounded number of records from each peer, and
-//! each slot holds one request, so that neither side keeps the other waiting.
+//! A turn of its loop polls the network, where it serves its shard to others and gets their answers, and then
+//! looks at the slots of its clients. What its own shard has is answered in place; other requests leave
+//! together at the start of the next turn. Both halves of a turn are bounded: the transport reads a bounded
+//! number of records from each peer, and each slot holds one request, so that neither side keeps the other
+//! waiting.
 
 mod client;
 mod counters;
@@ -30,13 +31,14 @@ use crate::shard::{Answer, Shard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
 use crate::wire::Code;
 
-/// Clients that come and go are looked after once in so many turns: it takes system calls.
+/// Clients that come and go are looked after once in this many turns: it takes system calls.
 const ATTEND_EVERY: u64 = 4096;
 
-/// The same while there are none and nothing happens: a turn may be a sleep then, out of which a new client wakes us.
+/// The same while there are none and nothing happens: a turn may be a sleep then, out of which a new client
+/// wakes us.
 const ATTEND_EVERY_IDLE: u32 = 64;
 
-/// After so many turns that found nothing a daemon asks what to do meanwhile.
+/// After this many turns that found nothing a daemon asks what to do meanwhile.
 const IDLE_AFTER: u32 = 256;
 
 /// A shard, its clients, and the way to the other shards.
@@ -59,8 +61,8 @@ impl<'e> Daemon<'e> {
         Self { endpoint, shard, shards, slots, turns: 0, idle_turns: 0, counters }
     }
 
-    /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the sessions
-    /// are up.
+    /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the
+    /// sessions are up.
     pub fn meet_all(&mut self) -> Result<(), ConnectError> {
         for rank in self.shards.others() {
             self.shards.met(self.endpoint.peer(rank)?);
@@ -68,9 +70,10 @@ impl<'e> Daemon<'e> {
         Ok(())
     }
 
-    /// Opens sessions to those of the other shards that are known already, which may take `within` to find out for each.
-    /// Those that start later do the same, so that any two have met when both run. Sessions that are up by then are kept
-    /// alive meanwhile, as long as one look is shorter than `endpoint.peer_timeout`.
+    /// Opens sessions to those of the other shards that are known already, which may take `within` to find
+    /// out for each. Those that start later do the same, so that any two have met when both run. Sessions
+    /// that are up by then are kept alive meanwhile, as long as one look is shorter than
+    /// `endpoint.peer_timeout`.
     pub fn meet_present(&mut self, within: Duration) {
         for rank in self.shards.others() {
             if let Ok(peer) = self.endpoint.peer_within(rank, within) {
@@ -80,7 +83,8 @@ impl<'e> Daemon<'e> {
         }
     }
 
-    /// Lets [`turn_idle`](Self::turn_idle) wake from a sleep when a client comes. Once for a daemon's endpoint.
+    /// Lets [`turn_idle`](Self::turn_idle) wake from a sleep when a client comes. Once for a daemon's
+    /// endpoint.
     pub fn wake_for_clients(&self) -> io::Result<()> {
         self.endpoint.wake_for(self.slots.waker()?);
         Ok(())
@@ -101,8 +105,8 @@ impl<'e> Daemon<'e> {
         self.slots.attached()
     }
 
-    /// One turn of the loop. Never blocks, but for the look at the directory for a shard that was lost, which is rare and
-    /// takes ten milliseconds at most. Tells the observer when each phase ends and what it found.
+    /// One turn of the loop. Never blocks, but for the look at the directory for a shard that was lost, which
+    /// is rare and takes ten milliseconds at most. Tells the observer when each phase ends and what it found.
     #[inline]
     pub fn turn<O: Observer>(&mut self, observer: &mut O) -> usize {
         self.counters.turns.increment();
@@ -121,8 +125,8 @@ impl<'e> Daemon<'e> {
         received + taken
     }
 
-    /// A turn, followed by what the endpoint's idle policy says when nothing has happened for a while. A request in a slot
-    /// wakes nobody: while there are clients the daemon yields where it would sleep.
+    /// A turn, followed by what the endpoint's idle policy says when nothing has happened for a while. A
+    /// request in a slot wakes nobody: while there are clients the daemon yields where it would sleep.
     pub fn turn_idle(&mut self) {
         if self.turn(&mut NobodyObserves) > 0 {
             self.idle_turns = 0;

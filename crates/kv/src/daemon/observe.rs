@@ -1,10 +1,10 @@
-//! Who wants to know how long the phases of a turn take.
+//! Observers of the phases of a turn and of the time that each takes.
 
 /// A part of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// What the slots of the last turn produced is sent. When they produced nothing, there is no such phase, and the look
-    /// at what there is to send is the network's.
+    /// What the slots of the last turn produced is sent. When they produced nothing, there is no such phase,
+    /// and the look at what there is to send is the network's.
     Flush,
     /// The network is looked at, and answers are passed back.
     Network,
@@ -32,13 +32,13 @@ impl Phase {
     }
 }
 
-/// Is told when phases end. Each begins when the one before ends. A phase may be left and come back within a turn:
-/// requests of others come in the midst of the network's.
+/// Is told when phases end. Each begins when the one before ends. A phase may be left and come back within a
+/// turn: requests of others come in the midst of the network's.
 pub trait Observer {
-    /// Whether it wants to be told. Nothing is done for those who do not.
+    /// Whether it wants to be told. Nothing is done for those that do not.
     const OBSERVES: bool = true;
 
-    /// A phase ended, for now, and dealt with so many requests, answers, records or clients.
+    /// A phase ended, for now, and dealt with this many requests, answers, records or clients.
     fn ended(&mut self, phase: Phase, dealt_with: usize);
 
     /// The turn is over.

@@ -1,16 +1,17 @@
 //! The way of a daemon to the other shards.
 //!
-//! Sessions are opened when a daemon starts, to those that are there, and again when one has ended: two daemons that
-//! could not hear each other for a while both live on, and nobody else would bring them together. A look at the
-//! directory blocks, so there is one at a time, short, and the longer a shard is gone the rarer.
+//! Sessions are opened when a daemon starts, to those that are there, and again when one has ended: two
+//! daemons that could not hear each other for a while both live on, and nobody else would bring them
+//! together. A look at the directory blocks, so there is one at a time, short, and the longer a shard is gone
+//! the rarer.
 
 use core::time::Duration;
 
 use crate::slots::SlotAddress;
 use farcall::{Endpoint, Instant, Peer, Service};
 
-/// A look at the directory takes no longer; mostly as long as a message there and back, since a shard that was lost has
-/// been there.
+/// A look at the directory takes no longer; mostly as long as a message there and back, since a shard that
+/// was lost has been there.
 const LOOK_WITHIN: Duration = Duration::from_millis(10);
 
 /// The time between the first two looks for a shard; each further look doubles it.
@@ -88,8 +89,8 @@ impl Shards {
         }
     }
 
-    /// Opens a session to one of the shards that were lost, if it is time to. Requests take it when it is up: until then
-    /// it may lead to a process that is no more.
+    /// Opens a session to one of the shards that were lost, if it is time to. Requests take it when it is up:
+    /// until then it may lead to a process that is no more.
     pub fn look_for_lost(&mut self, endpoint: &Endpoint) {
         if self.lost.is_empty() {
             return;

@@ -1,8 +1,8 @@
 //! A shard: a store that answers calls.
 //!
 //! The thread that polls the endpoint owns the store, so there is no lock: requests come in through
-//! [`Endpoint::poll_requests`](farcall::Endpoint::poll_requests), which lends them to [`Shard::handle`]. An object
-//! that lies in one piece is answered from where it lies; the transport makes the only copy.
+//! [`Endpoint::poll_requests`](farcall::Endpoint::poll_requests), which lends them to [`Shard::handle`]. An
+//! object that lies in one piece is answered from where it lies; the transport makes the only copy.
 
 mod answer;
 mod counters;
@@ -86,11 +86,11 @@ impl Shard {
         }
     }
 
-    /// Answers a request about one object; one for another service is malformed. When another shard has the object, it does
-    /// nothing but call `elsewhere` with that shard's number.
+    /// Answers a request about one object; one for another service is malformed. When another shard has the
+    /// object, it does nothing but call `elsewhere` with that shard's number.
     ///
-    /// Always inlined, like what takes the message apart: handed over in memory, requests would be written by shorter stores than
-    /// they are read by, and reading them would have to wait until those are done.
+    /// Always inlined, like what takes the message apart: handed over in memory, requests would be written by
+    /// shorter stores than they are read by, and reading them would have to wait until those are done.
     #[inline(always)]
     pub fn answer_object<A: Answer>(
         &mut self,

@@ -9,7 +9,8 @@ use farcall_shm::segment::{PeerAccess, Segment};
 
 use super::{SlotLayout, SlotMessage, hello, slot_ahead};
 
-/// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the slots.
+/// Scans that find a slot empty before the next slot is looked at. Requests mostly come in the order of the
+/// slots.
 pub const LOOKS_AT_A_SLOT: u32 = 8;
 
 /// The most requests that one scan takes.
@@ -100,9 +101,9 @@ impl Attached {
 
     /// Copies the requests that have come into a group; gives how many.
     ///
-    /// It begins where it ended before, and ends at the first slot whose request has not come: looking at slots that
-    /// their client is about to write would take the lines away from it. After some looks in vain it goes on behind
-    /// that slot, so that each is looked at, whatever the order in which requests come.
+    /// It begins where it ended before, and ends at the first slot whose request has not come: looking at
+    /// slots that their client is about to write would take the lines away from it. After some looks in vain
+    /// it goes on behind that slot, so that each is looked at, whatever the order in which requests come.
     #[inline]
     pub fn collect(&mut self, group: &mut [TakenRequest; GROUP]) -> usize {
         let mut places = group.iter_mut();

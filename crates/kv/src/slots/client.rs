@@ -135,8 +135,8 @@ impl SlotClient {
         state.sequence
     }
 
-    /// The response in a slot, once it is there. The slot is free then. One that no daemon gives counts as empty, with
-    /// the tag 255.
+    /// The response in a slot, once it is there. The slot is free then. One that no daemon gives counts as
+    /// empty, with the tag 255.
     #[inline]
     pub fn take(&mut self, slot: usize) -> Option<SlotMessage<'_>> {
         let state = &mut self.slots[slot];

@@ -12,8 +12,8 @@ use super::{SlotClient, SlotLayout, SlotMessage, hello};
 
 const LAYOUT: SlotLayout = SlotLayout { slots: 4, request_bytes: 120, response_bytes: 56 };
 
-/// Fills the requests' cells and then the responses' with what `bytes` say. The daemon takes each slot once at most, the
-/// client each response, and no message is over its limit.
+/// Fills the requests' cells and then the responses' with what `bytes` say. The daemon takes each slot once
+/// at most, the client each response, and no message is over its limit.
 #[doc(hidden)]
 pub fn fuzz_slots(bytes: &[u8]) {
     let (here, there) =
@@ -50,7 +50,8 @@ pub fn fuzz_slots(bytes: &[u8]) {
     }
 }
 
-/// Writes cells: four bytes choose the header, so that a fuzzer need not guess it, the next are repeated as contents.
+/// Writes cells: four bytes choose the header, so that a fuzzer need not guess it, the next are repeated as
+/// contents.
 fn write(segment: &OwnedFd, start: usize, message_bytes: usize, bytes: &[u8]) {
     let file = File::from(segment.try_clone().expect("a descriptor to spare"));
     for (slot, chunk) in bytes.chunks(8).take(LAYOUT.slots).enumerate() {

@@ -1,12 +1,12 @@
 //! Slots: how the processes of a host ask a daemon that polls.
 //!
-//! Each client shares one sealed segment with the daemon: a number of slots, each with a cell for a request and one
-//! for its response, of whole cache lines. A cell is written by one side and read by the other; its first word says
-//! which message it holds and how long it is, carries a tag of one byte, and is written last. Messages need no system call,
-//! and no line is written by both sides.
+//! Each client shares one sealed segment with the daemon: a number of slots, each with a cell for a request
+//! and one for its response, of whole cache lines. A cell is written by one side and read by the other; its
+//! first word says which message it holds and how long it is, carries a tag of one byte, and is written last.
+//! Messages need no system call, and no line is written by both sides.
 //!
-//! The socket over which a client got its segment stays open. The kernel closes it with either process, which is how
-//! the daemon frees the slots of a dead client and a client learns that its daemon is gone.
+//! The socket over which a client got its segment stays open. The kernel closes it with either process, which
+//! is how the daemon frees the slots of a dead client and a client learns that its daemon is gone.
 
 mod attached;
 mod client;
@@ -37,7 +37,8 @@ pub struct SlotMessage<'a> {
 pub struct SlotLayout {
     /// Slots of a client, from 1 to [`SLOTS_MAX`]: requests that it can have in flight.
     pub slots: usize,
-    /// The longest request, in bytes, up to [`SLOT_BYTES_MAX`]. One of up to [`SHORT_BYTES_MAX`] takes one cache line.
+    /// The longest request, in bytes, up to [`SLOT_BYTES_MAX`]. One of up to [`SHORT_BYTES_MAX`] takes one
+    /// cache line.
     pub request_bytes: usize,
     /// The longest response, in bytes, up to [`SLOT_BYTES_MAX`].
     pub response_bytes: usize,
@@ -49,13 +50,15 @@ pub const SLOTS_MAX: usize = 1024;
 /// The longest message, in bytes.
 pub const SLOT_BYTES_MAX: usize = 64 << 10;
 
-/// How many slots ahead of the one at hand lines are prefetched for writing: their transfers overlap with the work on it.
+/// How many slots ahead of the one at hand lines are prefetched for writing: their transfers overlap with the
+/// work on it.
 ///
-/// Lines to be read are not fetched ahead. With a side that has caught up with the other, they are those that the other is
-/// about to write, and had prefetched.
+/// Lines to be read are not fetched ahead. With a side that has caught up with the other, they are those that
+/// the other is about to write, and had prefetched.
 const SLOTS_AHEAD: usize = 4;
 
-/// The slot whose line is to be prefetched while `slot` is worked on. With so few that there is none ahead, it is this one.
+/// The slot whose line is to be prefetched while `slot` is worked on. With so few that there is none ahead,
+/// it is this one.
 #[inline]
 fn slot_ahead(slot: usize, slots: usize) -> usize {
     let ahead = slot + SLOTS_AHEAD;

@@ -104,7 +104,8 @@ impl SlotServer {
         self.places.len()
     }
 
-    /// Lets new clients in and notices those that are gone. Makes system calls: not for every turn of a poll loop.
+    /// Lets new clients in and notices those that are gone. Makes system calls: not for every turn of a poll
+    /// loop.
     pub fn attend(&mut self) -> Attendance {
         let mut attendance = Attendance { detached: self.detach_gone(), ..Attendance::default() };
         for _ in 0..ACCEPTS_PER_TURN {
@@ -124,7 +125,8 @@ impl SlotServer {
         let clients = self.places.iter().filter_map(|place| place.client.as_ref());
         let mut polled: Vec<PollFd<'_>> =
             clients.map(|client| PollFd::from_borrowed_fd(client.socket().as_fd(), PollFlags::IN)).collect();
-        // An interrupted look is repeated at the next turn. Clients send nothing: whatever is there is their end.
+        // An interrupted look is repeated at the next turn. Clients send nothing: whatever is there is their
+        // end.
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let _interrupted = poll(&mut polled, Some(&at_once));
         let gone: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
@@ -162,14 +164,14 @@ impl SlotServer {
         false
     }
 
-    /// Calls `take` with requests that have come to the client at a place, a bounded number; gives how many there were.
-    /// What `take` gets is a copy, which the client cannot change any more.
+    /// Calls `take` with requests that have come to the client at a place, a bounded number; gives how many
+    /// there were. What `take` gets is a copy, which the client cannot change any more.
     ///
     /// `take` gives the response if there is one at once; otherwise it is owed to the address.
     ///
-    /// All are copied before the first is taken. A response is a store to a line that the client holds, and a processor
-    /// that reads what it has just copied may have to wait for the stores before it: that would put the transfers of
-    /// the responses' lines one behind the other.
+    /// All are copied before the first is taken. A response is a store to a line that the client holds, and a
+    /// processor that reads what it has just copied may have to wait for the stores before it: that would put
+    /// the transfers of the responses' lines one behind the other.
     #[inline]
     pub fn scan(
         &mut self,

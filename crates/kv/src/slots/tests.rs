@@ -9,7 +9,7 @@ use super::*;
 const LONG: Duration = Duration::from_secs(60);
 const LAYOUT: SlotLayout = SlotLayout { slots: 3, request_bytes: 100, response_bytes: 200 };
 
-/// A scan may end at a slot that is empty; after so many all have been looked at.
+/// A scan may end at a slot that is empty; after this many all have been looked at.
 const SCANS: usize = LAYOUT.slots * LOOKS_AT_A_SLOT as usize;
 
 fn name(test: &str) -> String {

@@ -1,8 +1,9 @@
 //! Cleaning: what lives in a segment that is mostly dead moves on, and the segment is free again.
 //!
-//! Nothing is ever cleaned at one go. Whoever appends also cleans, a fixed multiple of what is appended, so that free
-//! segments never run out as long as the live entries leave the share of memory free that [`live_bytes_max`] says:
-//! the emptiest segment has at least the average's share of dead bytes, so looking through [`PACE`] bytes frees one.
+//! Nothing is ever cleaned at one go. An append also cleans, a fixed multiple of what is appended, so that
+//! free segments never run out as long as the live entries leave the share of memory free that
+//! [`live_bytes_max`] says: the emptiest segment has at least the average's share of dead bytes, so looking
+//! through [`PACE`] bytes frees one.
 
 use super::entry::ENTRY_BYTES_MAX;
 use super::index::Index;
@@ -14,7 +15,8 @@ const PACE: usize = 20;
 /// Cleaning is due while there are fewer free segments.
 const FREE_WANTED: usize = 5;
 
-/// Segments that stay free of live entries: the open ones, those for survivors, and a segment that is half cleaned.
+/// Segments that stay free of live entries: the open ones, those for survivors, and a segment that is half
+/// cleaned.
 const SPARE_SEGMENTS: usize = 6;
 
 /// The most segments that one append cleans when no segment is free all the same.
@@ -25,7 +27,7 @@ pub fn live_bytes_max(segments: usize) -> usize {
     segments.saturating_sub(SPARE_SEGMENTS) * (SEGMENT_BYTES / 16 * 15)
 }
 
-/// The most bytes that are looked through when `entries` are appended that have so many bytes together.
+/// The most bytes that are looked through when `entries` are appended that have this many bytes together.
 pub fn visited_bytes_max(entries: usize, bytes: usize) -> usize {
     bytes * PACE + entries * (ENTRY_BYTES_MAX + FORCED_SEGMENTS_MAX * (SEGMENT_BYTES + ENTRY_BYTES_MAX))
 }
@@ -58,7 +60,7 @@ pub struct Cleaner {
 }
 
 impl Cleaner {
-    /// Does the share of cleaning that comes with an append of so many bytes.
+    /// Does the share of cleaning that comes with an append of this many bytes.
     #[inline]
     pub fn keep_pace(&mut self, segments: &mut Segments, index: &mut Index, appended_bytes: usize) {
         if segments.free() < FREE_WANTED {
@@ -66,7 +68,7 @@ impl Cleaner {
         }
     }
 
-    /// Makes sure that an entry of so many bytes can be appended; says whether it can.
+    /// Makes sure that an entry of this many bytes can be appended; says whether it can.
     #[inline]
     pub fn make_room(&mut self, segments: &mut Segments, index: &mut Index, bytes: usize) -> bool {
         segments.has_room(Head::Writes, bytes)
@@ -105,7 +107,8 @@ impl Cleaner {
         self.statistics.visited_bytes += visited as u64;
     }
 
-    /// Looks at one entry, and moves it when it is alive; gives its length, or `None` when there is no room for it.
+    /// Looks at one entry, and moves it when it is alive; gives its length, or `None` when there is no room
+    /// for it.
     fn visit(&mut self, segments: &mut Segments, index: &mut Index, victim: Victim) -> Option<usize> {
         let place = segments.place(victim.segment, victim.offset);
         let entry = segments.entry(place);

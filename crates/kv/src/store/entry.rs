@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Version and body lie side by side, because together they are the answer to a read, which is sent from here
-//! without being put together anywhere else. A value that is longer than [`WHOLE_BYTES_MAX`] is cut into chunks,
-//! entries of their own, so that whatever moves entries never has to move much at a time.
+//! without being put together anywhere else. A value that is longer than [`WHOLE_BYTES_MAX`] is cut into
+//! chunks, entries of their own, so that whatever moves entries never has to move much at a time.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -179,7 +179,8 @@ pub fn mark_dead(log: &mut [u8]) {
     log[DEAD_AT] = 1;
 }
 
-/// Replaces version and body of the entry at the start of `log` by a body that makes it neither longer nor shorter.
+/// Replaces version and body of the entry at the start of `log` by a body that makes it neither longer nor
+/// shorter.
 #[inline]
 pub fn rewrite(log: &mut [u8], key_bytes: usize, version: u64, body: &[u8]) {
     log[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());

@@ -1,9 +1,9 @@
 //! Which entry an object has: a hash table of places in the log.
 //!
-//! It is cut into many small tables by the upper bits of the hash. A table that is full grows by itself, so growth
-//! never moves more than one of them at a time, and walking the tables one after the other walks the objects nearly
-//! in the order of their hashes, which is what scans do. Slots keep the whole hash: growing reads no entries, and
-//! looking up reads hardly ever another one than the right one.
+//! It is cut into many small tables by the upper bits of the hash. A table that is full grows by itself, so
+//! growth never moves more than one of them at a time, and walking the tables one after the other walks the
+//! objects nearly in the order of their hashes, which is what scans do. Slots keep the whole hash: growing
+//! reads no entries, and looking up reads hardly ever another one than the right one.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as SlotEntry;
@@ -31,7 +31,8 @@ pub struct Index {
     bytes: usize,
 }
 
-/// The bits that the hash table looks at. Those that chose the part and the shard are the same for all of a part.
+/// The bits that the hash table looks at. Those that chose the part and the shard are the same for all of a
+/// part.
 #[inline]
 fn spread(hash: u64) -> u64 {
     hash.rotate_right(7)

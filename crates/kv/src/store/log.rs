@@ -31,8 +31,8 @@ impl Log {
 
     /// The entry with this hash that `is_right`.
     ///
-    /// The first with the hash is looked at here, where what is compared with it is still in registers; it is the right
-    /// one unless two names have the same hash.
+    /// The first with the hash is looked at here, where what is compared with it is still in registers; it is
+    /// the right one unless two names have the same hash.
     #[inline(always)]
     pub fn find(&self, hash: u64, is_right: impl Fn(&Entry<'_>) -> bool) -> Option<(Place, Entry<'_>)> {
         let place = self.index.first(hash)?;
@@ -55,15 +55,15 @@ impl Log {
         self.segments.entry(place)
     }
 
-    /// Whether entries of so many bytes may be added when others of `dead_bytes` die with it; `hash` is that of the
-    /// first of them.
+    /// Whether entries of this many bytes may be added when others of `dead_bytes` die with it; `hash` is
+    /// that of the first of them.
     pub fn admits(&self, hash: u64, new_bytes: usize, dead_bytes: usize) -> bool {
         let index_bytes = self.index.bytes() + self.index.growth_bytes(hash);
         let segments = segments_beside(self.memory_bytes, index_bytes);
         self.segments.live_bytes() + new_bytes - dead_bytes <= live_bytes_max(segments)
     }
 
-    /// Makes room for an entry of so many bytes, and does the cleaning that comes with it. Places change.
+    /// Makes room for an entry of this many bytes, and does the cleaning that comes with it. Places change.
     pub fn prepare(&mut self, bytes: usize) -> Result<(), Full> {
         debug_assert!(bytes <= ENTRY_BYTES_MAX, "entries are bounded");
         self.cleaner.keep_pace(&mut self.segments, &mut self.index, bytes);
@@ -145,8 +145,8 @@ impl Log {
     }
 }
 
-/// How many segments there may be beside an index of so many bytes. One less than would fit: while a part of the
-/// index grows it is there twice, and a segment that the index displaces must first become free.
+/// How many segments there may be beside an index of this many bytes. One less than would fit: while a part
+/// of the index grows it is there twice, and a segment that the index displaces must first become free.
 fn segments_beside(memory_bytes: usize, index_bytes: usize) -> usize {
     (memory_bytes.saturating_sub(index_bytes) / SEGMENT_BYTES).saturating_sub(1)
 }

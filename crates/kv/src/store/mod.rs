@@ -1,8 +1,8 @@
 //! The store: tables of versioned objects in log-structured memory.
 //!
-//! One thread owns a store. No operation waits for anything, and none does more work than its own bytes ask for:
-//! cleaning is done in small steps, by those who write ([`cleaning_bytes_max`]), and the index grows in small parts.
-//! Memory stays within what the store was given, index included; what does not fit is refused.
+//! One thread owns a store. No operation waits for anything, and none does more work than its own bytes ask
+//! for: cleaning is done in small steps, by the writes ([`cleaning_bytes_max`]), and the index grows in small
+//! parts. Memory stays within what the store was given, index included; what does not fit is refused.
 
 mod cleaner;
 mod entry;
@@ -80,8 +80,8 @@ pub struct Store {
     log: Log,
     tables: Tables,
     objects: u64,
-    /// The version that was given last. There is one count for all objects: a deleted object that comes back has a
-    /// higher version than it ever had.
+    /// The version that was given last. There is one count for all objects: a deleted object that comes back
+    /// has a higher version than it ever had.
     last_version: u64,
     /// For the key of an object that is written, used again.
     key: Vec<u8>,
@@ -119,9 +119,9 @@ impl Store {
 
     /// Writes an object, if the one that is there fulfils the condition; gives its version.
     ///
-    /// Always inlined, up to where an object of another size is written: a name that was just put together is then in
-    /// registers. Handed over in memory it would be read by longer loads than the stores that wrote it, and reading it
-    /// would wait until those are done, and all stores before them.
+    /// Always inlined, up to where an object of another size is written: a name that was just put together is
+    /// then in registers. Handed over in memory it would be read by longer loads than the stores that wrote
+    /// it, and reading it would wait until those are done, and all stores before them.
     #[inline(always)]
     pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
         if !self.tables.has(name.table()) {
@@ -141,19 +141,20 @@ impl Store {
             self.log.rewrite(place, key.len(), self.last_version, value);
             return Ok(self.last_version);
         }
-        self.put_anew(name.table(), key, value, old_bytes)
+        self.put_new(name.table(), key, value, old_bytes)
     }
 
-    /// Writes an object whose condition holds, of which entries of so many bytes die.
+    /// Writes an object whose condition holds, of which entries of this many bytes die.
     #[inline(never)]
-    fn put_anew(
+    fn put_new(
         &mut self,
         table: TableId,
         key: &[u8],
         value: &[u8],
         old_bytes: usize,
     ) -> Result<u64, WriteError> {
-        // The key may lie in memory of a peer, who may change it. One that does not have its hash could never be found again.
+        // The key may lie in memory of a peer, which may change it. One that does not have its hash could
+        // never be found again.
         let mut key_copy = core::mem::take(&mut self.key);
         key_copy.clear();
         key_copy.extend_from_slice(key);
@@ -164,8 +165,8 @@ impl Store {
         written.map_err(|Full| WriteError::OutOfMemory)
     }
 
-    /// Deletes an object, if the one that is there fulfils the condition; gives the version that it had, `None` when
-    /// there was none.
+    /// Deletes an object, if the one that is there fulfils the condition; gives the version that it had,
+    /// `None` when there was none.
     pub fn delete(&mut self, name: Name<'_>, condition: Condition) -> Result<Option<u64>, WriteError> {
         if !self.tables.has(name.table()) {
             return Err(WriteError::UnknownTable);
@@ -179,8 +180,8 @@ impl Store {
         Ok(Some(old.version))
     }
 
-    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives the
-    /// object's version and the sum.
+    /// Adds to the number that an object is, in decimal digits; one that does not exist counts as 0. Gives
+    /// the object's version and the sum.
     pub fn increment(&mut self, name: Name<'_>, amount: i64) -> Result<(u64, i64), IncrementError> {
         let found = self.get(name).map_err(|ReadError::UnknownTable| WriteError::UnknownTable)?;
         let number = found.map_or(Ok(0), |object| number_of(&object))?;
@@ -190,9 +191,9 @@ impl Store {
         Ok((self.put(name, value, Condition::Always)?, sum))
     }
 
-    /// Calls `visit` with the objects of a table whose keys have the hash `from` or a higher one, in the order of
-    /// their hashes, until their keys and values have `page_bytes`; at least one, unless few of the objects looked at
-    /// are the table's. Gives the hash to go on from; `None` when the table has no more.
+    /// Calls `visit` with the objects of a table whose keys have the hash `from` or a higher one, in the
+    /// order of their hashes, until their keys and values have `page_bytes`; at least one, unless few of the
+    /// objects looked at are the table's. Gives the hash to go on from; `None` when the table has no more.
     ///
     /// Every object that exists from the first page of a scan to the last is met exactly once.
     pub fn scan<'s>(
@@ -282,7 +283,8 @@ impl Store {
     }
 }
 
-/// The most bytes of entries that are looked through, and perhaps moved, when an object of this size is written.
+/// The most bytes of entries that are looked through, and perhaps moved, when an object of this size is
+/// written.
 pub fn cleaning_bytes_max(key_bytes: usize, value_bytes: usize) -> usize {
     visited_bytes_max(1 + chunks_of(value_bytes), object_bytes(key_bytes, value_bytes))
 }

@@ -20,7 +20,8 @@ impl<'a> Object<'a> {
         self.entry.key()
     }
 
-    /// Its version: never 0, and higher than all versions that an object with this key had before in this store.
+    /// Its version: never 0, and higher than all versions that an object with this key had before in this
+    /// store.
     #[inline]
     pub fn version(&self) -> u64 {
         self.entry.version()
@@ -32,8 +33,8 @@ impl<'a> Object<'a> {
         self.entry.value_bytes()
     }
 
-    /// The version as eight bytes, little-endian, and the value behind it, when both lie side by side: always for
-    /// values of up to 16 KiB.
+    /// The version as eight bytes, little-endian, and the value behind it, when both lie side by side: always
+    /// for values of up to 16 KiB.
     #[inline]
     pub fn version_and_value(&self) -> Option<&'a [u8]> {
         (self.entry.kind() == Kind::Whole).then(|| self.entry.version_and_body())

@@ -1,7 +1,8 @@
-//! Memory for large data that is accessed everywhere: one range of addresses, in huge pages where the system has them.
+//! Memory for large data that is accessed everywhere: one range of addresses, in huge pages where the system
+//! has them.
 //!
-//! Random accesses to ordinary pages pay for the translation of the address as well as for the line, and on virtual
-//! machines for the translation of the translation.
+//! Random accesses to ordinary pages pay for the translation of the address as well as for the line, and on
+//! virtual machines for the translation of the translation.
 
 use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
@@ -29,7 +30,7 @@ unsafe impl Send for Reserve {}
 unsafe impl Sync for Reserve {}
 
 impl Reserve {
-    /// So many bytes of zero; an error when the system says that it will not have them.
+    /// This many bytes of zero; an error when the system says that it will not have them.
     pub fn new(bytes: usize) -> io::Result<Self> {
         let mapped_bytes = bytes.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -61,8 +62,8 @@ impl Reserve {
 
     fn advise(&self, range: Range<usize>, advice: Advice) -> rustix::io::Result<()> {
         let part = &self[range];
-        // SAFETY: the range is our own private memory. Neither kind of advice given here makes any of it inaccessible; that
-        // it is not needed makes it zero, while it is borrowed by `give_back` alone.
+        // SAFETY: the range is our own private memory. Neither kind of advice given here makes any of it
+        // inaccessible; that it is not needed makes it zero, while it is borrowed by `give_back` alone.
         #[expect(unsafe_code, reason = "advice about memory of our own")]
         unsafe {
             madvise(part.as_ptr().cast_mut().cast(), part.len(), advice)
@@ -75,8 +76,8 @@ impl Deref for Reserve {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes from `start` on are mapped until the drop, initialised by the system with zeros, and written
-        // through `deref_mut` only.
+        // SAFETY: that many bytes from `start` on are mapped until the drop, initialised by the system with
+        // zeros, and written through `deref_mut` only.
         #[expect(unsafe_code, reason = "memory of our own from the system")]
         unsafe {
             core::slice::from_raw_parts(self.start.as_ptr(), self.bytes)

@@ -1,7 +1,8 @@
 //! Scans: the objects of a table in pages, in the order of the hashes of their keys.
 //!
-//! A page begins at a hash and says at which hash the next one begins. Hashes do not change, so a scan meets every
-//! object that exists all the while exactly once, however much is written, deleted, moved or indexed anew meanwhile.
+//! A page begins at a hash and says at which hash the next one begins. Hashes do not change, so a scan meets
+//! every object that exists all the while exactly once, however much is written, deleted, moved or indexed
+//! again meanwhile.
 
 use super::entry::Kind;
 use super::index::Slot;
@@ -9,13 +10,13 @@ use super::log::Log;
 use super::object::Object;
 use crate::TableId;
 
-/// A page ends after the part of the index with the slot of this number, however few objects it has: a table may
-/// have a few objects among many of other tables.
+/// A page ends after the part of the index with the slot of this number, however few objects it has: a table
+/// may have a few objects among many of other tables.
 const SLOTS_PER_PAGE: usize = 4096;
 
-/// Calls `visit` with the objects of a page that begins at the hash `from` and has at most `page_bytes` of keys and
-/// values, or one object. Objects with the same hash are always on one page. Gives the hash at which the next page
-/// begins; `None` when this was the last.
+/// Calls `visit` with the objects of a page that begins at the hash `from` and has at most `page_bytes` of
+/// keys and values, or one object. Objects with the same hash are always on one page. Gives the hash at which
+/// the next page begins; `None` when this was the last.
 pub fn scan<'a>(
     log: &'a Log,
     table: TableId,

@@ -1,8 +1,8 @@
 //! The log's memory: segments that are filled from the start and emptied as a whole.
 //!
-//! A segment is free, open (something is appended to it), or closed. All lie side by side in one range of addresses, so
-//! that the system can use huge pages. Their memory is taken when they are first needed and given back only when the
-//! index needs it.
+//! A segment is free, open (something is appended to it), or closed. All lie side by side in one range of
+//! addresses, so that the system can use huge pages. Their memory is taken when they are first needed and
+//! given back only when the index needs it.
 
 use std::io;
 
@@ -27,7 +27,8 @@ fn at(place: Place) -> usize {
     place.segment as usize * SEGMENT_BYTES + place.offset as usize
 }
 
-/// Bytes of an entry that are fetched when it is about to be looked at: a key of thirty bytes and a value of a hundred.
+/// Bytes of an entry that are fetched when it is about to be looked at: a key of thirty bytes and a value of
+/// a hundred.
 const PREFETCHED_BYTES: usize = 192;
 
 /// What is appended to a segment's end.
@@ -49,8 +50,8 @@ struct Segment {
     live_bytes: usize,
 }
 
-/// Who appends: what is written and what survives a cleaning go to segments of their own, because what has lived
-/// long tends to live longer.
+/// The source of an append: what is written and what survives a cleaning go to segments of their own, because
+/// what has lived long tends to live longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head {
     Writes = 0,
@@ -76,7 +77,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// No segments yet, and addresses for those that fit into so many bytes.
+    /// No segments yet, and addresses for those that fit into this many bytes.
     pub fn new(memory_bytes: usize) -> io::Result<Self> {
         Ok(Self {
             memory: Reserve::new(memory_bytes / SEGMENT_BYTES * SEGMENT_BYTES)?,
@@ -122,7 +123,7 @@ impl Segments {
         self.live_bytes
     }
 
-    /// Whether the head's open segment has room for so many bytes.
+    /// Whether the head's open segment has room for this many bytes.
     #[inline]
     pub fn has_room(&self, head: Head, bytes: usize) -> bool {
         let open = self.open[head as usize];
@@ -173,7 +174,7 @@ impl Segments {
         place
     }
 
-    /// Makes so many bytes at the end of the head's open segment, which has room, those of a live entry.
+    /// Makes this many bytes at the end of the head's open segment, which has room, those of a live entry.
     #[inline]
     fn extend(&mut self, head: Head, bytes: usize) -> Place {
         let number = self.open[head as usize].expect("a segment with room was opened");
@@ -192,7 +193,8 @@ impl Segments {
         Entry::at(&self.memory[at(place)..])
     }
 
-    /// Starts to fetch the first lines of an entry: its key is about to be compared, and its value to be read.
+    /// Starts to fetch the first lines of an entry: its key is about to be compared, and its value to be
+    /// read.
     #[inline]
     pub fn prefetch(&self, place: Place) {
         // At the very end of the memory there may be less, which is not worth the count of its lines.

@@ -1,7 +1,7 @@
 //! What clients and shards say to each other, byte by byte as `docs/protocol/kv.md` shows it.
 //!
-//! Requests and responses are plain sequences of little-endian numbers and bytes; what is inside a message was
-//! delivered whole by the transport, and is checked here once. Shards borrow everything from the message.
+//! Requests and responses are plain sequences of little-endian numbers and bytes; what is inside a message
+//! was delivered whole by the transport, and is checked here once. Shards borrow everything from the message.
 
 mod code;
 mod fields;
@@ -41,10 +41,12 @@ pub const CREATE_TABLE: Service = Service(263);
 /// Tells what a shard holds.
 pub const STATISTICS: Service = Service(264);
 
-/// The most bytes of objects in a page of a scan or in the answer to a multi-get that has more than one object.
+/// The most bytes of objects in a page of a scan or in the answer to a multi-get that has more than one
+/// object.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// The shard, of `shards`, that has the objects with this hash: the low half of the hash as a fraction of all.
+/// The shard, of `shards`, that has the objects with this hash: the low half of the hash as a fraction of
+/// all.
 #[inline]
 pub fn shard_of(hash: u64, shards: u32) -> u32 {
     ((u64::from(hash as u32) * u64::from(shards)) >> 32) as u32

@@ -5,8 +5,8 @@ use super::fields::{Fields, Malformed};
 use super::request::items;
 use crate::store::{CleanerStatistics, Object, StoreStatistics};
 
-/// The answer to a get: eight bytes of zero when there is no such object, else its version and its value, which is
-/// how they lie in the store.
+/// The answer to a get: eight bytes of zero when there is no such object, else its version and its value,
+/// which is how they lie in the store.
 #[inline]
 pub fn found(message: &[u8]) -> Result<Option<(u64, &[u8])>, Malformed> {
     let mut fields = Fields(message);
@@ -21,7 +21,8 @@ pub fn found(message: &[u8]) -> Result<Option<(u64, &[u8])>, Malformed> {
 pub struct WriteResponse {
     /// [`Code::Done`] or [`Code::WrongVersion`].
     pub code: Code,
-    /// The new version; of a deleted object the last one, 0 when there was none; with a wrong version the right one.
+    /// The new version; of a deleted object the last one, 0 when there was none; with a wrong version the
+    /// right one.
     pub version: u64,
 }
 
@@ -31,8 +32,9 @@ impl WriteResponse {
 
     /// The message.
     ///
-    /// It is put together as a word and a byte, which is how it is read when it is put into a slot: a load across two
-    /// stores would have to wait until they are done, and all stores before them, such as the last response.
+    /// It is put together as a word and a byte, which is how it is read when it is put into a slot: a load
+    /// across two stores would have to wait until they are done, and all stores before them, such as the last
+    /// response.
     #[inline]
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut message = [(self.version >> 56) as u8; Self::BYTES];
@@ -100,7 +102,7 @@ pub struct MultiGetResponse<'a>(Fields<'a>);
 const MULTI_GET_ITEM_BYTES: usize = 13;
 
 impl<'a> MultiGetResponse<'a> {
-    /// How many objects with values of so many bytes one answer has, if they are asked for.
+    /// How many objects with values of this many bytes one answer has, if they are asked for.
     pub const fn objects_max(value_bytes: usize) -> usize {
         let others = super::PAGE_BYTES_MAX.saturating_sub(value_bytes) / (MULTI_GET_ITEM_BYTES + value_bytes);
         1 + others

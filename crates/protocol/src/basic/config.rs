@@ -9,8 +9,8 @@ use crate::session::SessionConfig;
 pub struct BasicConfig {
     /// Limits to propose, and how long silence is borne.
     pub session: SessionConfig,
-    /// How often waiting calls are looked at. One that heard nothing for two such intervals, or for two round trips
-    /// if that is longer, asks again.
+    /// How often waiting calls are looked at. One that heard nothing for two such intervals, or for two round
+    /// trips if that is longer, asks again.
     pub resend_interval: Duration,
 }
 

@@ -1,7 +1,8 @@
 //! The basic protocol: every long message is granted as it arrives, and all packets of messages are alike.
 //!
-//! A message starts with a round trip's worth of bytes; its receiver then grants so that as many stay under way. Of
-//! several long messages a sender prefers the one with the fewest bytes to go. The rest is [`crate::calls`].
+//! A message starts with a round trip's worth of bytes; its receiver then grants so that as many stay in
+//! flight. Of several long messages a sender prefers the one with the fewest bytes to go. The rest is
+//! [`crate::calls`].
 
 mod config;
 
@@ -31,7 +32,7 @@ impl Policy for BasicPolicy {
 
     type Peer = ();
 
-    /// Raises what the sender may send, so that a round trip of bytes stays under way.
+    /// Raises what the sender may send, so that a round trip of bytes stays in flight.
     fn arrived(&mut self, _: SlotRef, (): &(), message: &mut Assembly, cut: &Cut) -> bool {
         let wanted = message.received().saturating_add(cut.unscheduled_bytes).min(message.total());
         if wanted <= message.granted() {

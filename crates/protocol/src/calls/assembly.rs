@@ -1,12 +1,12 @@
 //! A long message on its way in, put together from pieces that come in any order and more than once.
 //!
-//! Pieces lie at multiples of the session's piece length and fill it, but for the last one. Whatever does not fit is
-//! not of this message, and two pieces are either the same one or do not overlap.
+//! Pieces lie at multiples of the session's piece length and fill it, but for the last one. Whatever does not
+//! fit is not of this message, and two pieces are either the same one or do not overlap.
 
 use super::sending::Cut;
 
-/// The most bytes of long messages that one session puts together at a time. Beyond, new ones have to wait, except
-/// that one is always possible.
+/// The most bytes of long messages that one session puts together at a time. Beyond, new ones have to wait,
+/// except that one is always possible.
 pub const ASSEMBLY_BYTES_MAX: usize = 64 << 20;
 
 /// What a piece did.

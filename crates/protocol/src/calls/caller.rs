@@ -5,8 +5,8 @@
 //!                                          └──────────finish or cancel──────────────▶┘
 //! ```
 //!
-//! Done and Idle slots are both free for the next call. They differ in what the server knows: after Done it still
-//! holds the result, until the slot's next request or an ACKNOWLEDGE reaches it.
+//! Done and Idle slots are both free for the next call. They differ in what the server knows: after Done it
+//! still holds the result, until the slot's next request or an ACKNOWLEDGE reaches it.
 
 use crate::wire::CallKey;
 
@@ -93,7 +93,8 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
         self.state = CallerState::Receiving(response);
     }
 
-    /// Requesting or Receiving → Done; gives the response back if it came in pieces. Also the way of a cancelled call.
+    /// Requesting or Receiving → Done; gives the response back if it came in pieces. Also the way of a
+    /// cancelled call.
     #[must_use = "the policy must learn that the response does not arrive any more"]
     #[inline(always)]
     pub(super) fn finish(&mut self) -> Option<Assembly> {

@@ -11,8 +11,8 @@ use super::server::ServerState;
 use super::upkeep::Owed;
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
-    /// Writes one of the control packets that a slot owes. False when it owes none any more. The slot's mark of being
-    /// queued stays when there is more to write.
+    /// Writes one of the control packets that a slot owes. False when it owes none any more. The slot's mark
+    /// of being queued stays when there is more to write.
     pub(super) fn put_control(
         &mut self,
         slot: SlotRef,
@@ -76,7 +76,8 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         true
     }
 
-    /// Asks for what is missing of the message that a slot receives; of one that has not begun, for its start.
+    /// Asks for what is missing of the message that a slot receives; of one that has not begun, for its
+    /// start.
     fn put_missing(&self, slot: SlotRef, key: CallKey, flags: Flags, head: &mut Head) -> bool {
         let remote = self.route.remote;
         let place = usize::from(slot.slot);

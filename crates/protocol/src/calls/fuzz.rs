@@ -1,8 +1,9 @@
 //! Hostile packets against live state machines, as pure functions of some bytes.
 //!
-//! The bytes are read as a list of commands. Most of them are packets with a header that is right enough to get in:
-//! numbers of real sessions and slots are filled in and the checksum is put right, because a fuzzer does not guess
-//! them. After every command the invariants are checked; at the end an honest peer must still be served.
+//! The bytes are read as a list of commands. Most of them are packets with a header that is right enough to
+//! get in: numbers of real sessions and slots are filled in and the checksum is put right, because a fuzzer
+//! does not guess them. After every command the invariants are checked; at the end an honest peer must still
+//! be served.
 
 use core::time::Duration;
 
@@ -126,7 +127,8 @@ impl<P: Policy> Arena<P> {
         }
     }
 
-    /// Delivers a packet of the abused session. The number is the target's own, or the other side's for a RESET.
+    /// Delivers a packet of the abused session. The number is the target's own, or the other side's for a
+    /// RESET.
     fn attack(&mut self, opcode: u8, flags: u8, call: u64, body: &[u8]) {
         let of_target = self.target_session_with(ABUSED).and_then(|id| self.ends[TARGET].link(id));
         let of_abused = self.sessions[ABUSED].and_then(|id| self.ends[ABUSED].link(id));

@@ -61,8 +61,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         self.held() == (0, 0)
     }
 
-    /// How many calls are held here as their caller, and how many requests as their server, until both sides know that
-    /// they are over.
+    /// How many calls are held here as their caller, and how many requests as their server, until both sides
+    /// know that they are over.
     pub fn held(&self) -> (usize, usize) {
         let held = self.channels.iter().flatten().map(|channel| channel.held());
         held.fold((0, 0), |sum, (calls, requests)| (sum.0 + calls, sum.1 + requests))

@@ -1,18 +1,20 @@
 //! Remote calls over datagrams: the machinery that [basic](crate::basic) and [homa](crate::homa) share.
 //!
-//! A message that fits one packet is one packet, and in the steady state a call is two: request and response. The
-//! response acknowledges the request; the next request in the same slot acknowledges the response. A longer message
-//! starts with [`Offer::unscheduled_bytes`](crate::wire::Offer) and goes on as its receiver grants. Whoever waits and
-//! hears nothing asks again: RESEND for missing bytes, answered by the bytes, by BUSY, or, when nothing of the request
-//! is known, by RESEND with RESTART. Who is granted what, and which packet goes first, is the protocol's [`Policy`].
+//! A message that fits one packet is one packet, and in the steady state a call is two: request and response.
+//! The response acknowledges the request; the next request in the same slot acknowledges the response. A
+//! longer message starts with [`Offer::unscheduled_bytes`](crate::wire::Offer) and goes on as its receiver
+//! grants. A side that waits and hears nothing asks again: RESEND for missing bytes, answered by the bytes,
+//! by BUSY, or, when nothing of the request is known, by RESEND with RESTART. Grants and the order of packets
+//! are decided by the protocol's [`Policy`].
 //!
-//! A call occupies a slot of its session and has a number there. The server keeps, per slot, the highest number seen;
-//! a request runs only when its number is higher, and the result is kept until the caller has moved on. So a request
-//! runs at most once in its session, however late or often its packets arrive, and memory is bounded by the slots.
+//! A call occupies a slot of its session and has a number there. The server keeps, per slot, the highest
+//! number seen; a request runs only when its number is higher, and the result is kept until the caller has
+//! moved on. So a request runs at most once in its session, however late or often its packets arrive, and
+//! memory is bounded by the slots.
 //!
-//! What a message of one packet passes on its way is `inline(always)` from end to end: a call is a dozen steps of a few
-//! instructions each, and to move its parts from one to the next through memory would take more than the steps. All that
-//! happens seldom is kept out of that way.
+//! What a message of one packet passes on its way is `inline(always)` from end to end: a call is a dozen
+//! steps of a few instructions each, and to move its parts from one to the next through memory would take
+//! more than the steps. All that happens seldom is kept out of that way.
 //!
 //! [`Calls`] is driven in the manner of a state machine without I/O: packets, times and commands go in
 //! ([`Calls::handle`], [`Calls::handle_timeout`], [`Calls::call`], …), packets, deadlines and events come out
@@ -63,8 +65,8 @@ pub(crate) use ready::SlotRef;
 pub(crate) use sending::Cut;
 pub use sending::RECYCLED_BUFFER_BYTES_MAX;
 
-/// The calls of one endpoint, over all of its sessions. `B` is memory that can be handed over for sending, `P` the
-/// protocol's policy.
+/// The calls of one endpoint, over all of its sessions. `B` is memory that can be handed over for sending,
+/// `P` the protocol's policy.
 #[derive(Debug)]
 pub struct Calls<B, P: Policy> {
     sessions: Sessions,
@@ -82,9 +84,9 @@ pub struct Calls<B, P: Policy> {
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
-    /// An endpoint without sessions. Waiting calls are looked at every `resend_interval`; one that heard nothing for
-    /// two such intervals, or for two round trips if that is longer, asks again. `seed` is drawn at random by the
-    /// caller.
+    /// An endpoint without sessions. Waiting calls are looked at every `resend_interval`; one that heard
+    /// nothing for two such intervals, or for two round trips if that is longer, asks again. `seed` is drawn
+    /// at random by the caller.
     pub fn with_policy(
         policy: P,
         session: SessionConfig,
@@ -145,7 +147,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         Ok(())
     }
 
-    /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes nowhere.
+    /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes
+    /// nowhere.
     #[inline(always)]
     pub fn reply(
         &mut self,
@@ -195,8 +198,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.handle(&header, packet, &mut self.ready, &mut self.policy, &mut self.counters)
     }
 
-    /// Does what is due by `now`. First hand in the packets that have arrived: one of them may be the sign of life for
-    /// want of which a peer would be given up.
+    /// Does what is due by `now`. First hand in the packets that have arrived: one of them may be the sign of
+    /// life for want of which a peer would be given up.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         self.sessions.handle_timeout(now);
@@ -206,7 +209,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         self.handle_timeout_of_calls(now);
     }
 
-    /// As [`Calls::handle_timeout`], but judges no peer: for when packets that have arrived are still to be handed in.
+    /// As [`Calls::handle_timeout`], but judges no peer: for when packets that have arrived are still to be
+    /// handed in.
     #[inline]
     pub fn handle_timeout_of_calls(&mut self, now: Instant) {
         if now >= self.held_until {

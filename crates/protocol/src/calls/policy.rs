@@ -1,8 +1,8 @@
 //! What differs between the protocols.
 //!
-//! Messages, slots, running at most once, assembly, questions and timers are one mechanism. A policy decides who is
-//! granted how much and when, at which priority packets travel, in which order messages leave, and how fast. It is
-//! chosen at compile time, and what a policy leaves to the defaults costs nothing.
+//! Messages, slots, running at most once, assembly, questions and timers are one mechanism. A policy decides
+//! who is granted how much and when, at which priority packets travel, in which order messages leave, and how
+//! fast. It is chosen at compile time, and what a policy leaves to the defaults costs nothing.
 
 use core::fmt;
 
@@ -18,7 +18,8 @@ use super::sending::{Cut, Sending};
 /// The priority of packets that keep others flowing; drivers with fewer levels use their highest.
 pub const PRIORITY_CONTROL: u8 = 7;
 
-/// A policy for all calls of an endpoint. It can be implemented within this crate only, because it looks inside.
+/// A policy for all calls of an endpoint. It can be implemented within this crate only, because it looks
+/// inside.
 pub trait Policy: fmt::Debug + Send + Sized + 'static {
     /// The protocol that it makes; sessions are opened only between two of the same.
     const PROTOCOL: Protocol;
@@ -26,7 +27,8 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
     /// Whether a peer has few unanswered questions at a time. Otherwise every slot asks for itself.
     const QUESTIONS_TAKE_TURNS: bool = false;
 
-    /// Whether a caller is asked for its acknowledgement by a packet for that; otherwise by the result's start.
+    /// Whether a caller is asked for its acknowledgement by a packet for that; otherwise by the result's
+    /// start.
     const ASKS_FOR_ACKNOWLEDGEMENT: bool = false;
 
     /// What is kept for each session.
@@ -40,8 +42,8 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
     /// A session ended; none of its messages arrives any more.
     fn session_down(&mut self, _session: u16, _peer: &mut Self::Peer) {}
 
-    /// A message of `length` bytes begins to arrive. True when the peer should be sent [`Policy::cutoffs`], because
-    /// it used those of `version`.
+    /// A message of `length` bytes begins to arrive. True when the peer should be sent [`Policy::cutoffs`],
+    /// because it used those of `version`.
     #[inline]
     fn began(&mut self, _peer: &mut Self::Peer, _length: u32, _version: u8, _cut: &Cut) -> bool {
         false
@@ -119,7 +121,8 @@ pub trait Policy: fmt::Debug + Send + Sized + 'static {
         false
     }
 
-    /// While a long message waited, a packet of `bytes` was sent, of the one that waits longest when `oldest`.
+    /// While a long message waited, a packet of `bytes` was sent, of the one that waits longest when
+    /// `oldest`.
     #[inline]
     fn served(&mut self, _bytes: usize, _oldest: bool) {}
 }
@@ -132,7 +135,7 @@ pub struct Incoming<'a, B, P: Policy> {
 }
 
 impl<B: AsRef<[u8]>, P: Policy> Incoming<'_, B, P> {
-    /// The message that a slot receives, and who sends it.
+    /// The message that a slot receives, and its sender.
     pub fn message(&mut self, slot: SlotRef) -> Option<(&mut Assembly, &P::Peer)> {
         let channel = self.channels.get_mut(usize::from(slot.session))?.as_deref_mut()?;
         let message = match slot.side {
@@ -151,7 +154,8 @@ impl<B: AsRef<[u8]>, P: Policy> Incoming<'_, B, P> {
     }
 }
 
-/// The priority of a piece: that of the unscheduled bytes, of the last grant, or of the question that wants it again.
+/// The priority of a piece: that of the unscheduled bytes, of the last grant, or of the question that wants
+/// it again.
 #[inline]
 pub(super) fn priority_of<B: AsRef<[u8]>, P: Policy>(
     message: &Sending<B>,

@@ -1,9 +1,10 @@
 //! Asking for what is missing.
 //!
-//! Every slot finds out by itself that it has waited long enough. Where a policy wants few unanswered questions a peer, a
-//! slot then waits for its turn. There is one more turn for each answer, and one less for each question that has none for
-//! longer than a round trip. A peer that is overloaded, or gone, is thus not asked for everything at once, and where
-//! packets are only lost now and then, a lost question holds up no others.
+//! Every slot finds out by itself that it has waited long enough. Where a policy wants few unanswered
+//! questions a peer, a slot then waits for its turn. There is one more turn for each answer, and one less for
+//! each question that has none for longer than a round trip. A peer that is overloaded, or gone, is thus not
+//! asked for everything at once, and where packets are only lost now and then, a lost question holds up no
+//! others.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,8 @@ use super::ready::{Ready, Side, SlotRef, continue_sending};
 use super::server::ServerState;
 use super::upkeep::{Owed, Upkeep};
 
-/// The least time, in ticks, that a question blocks the next one. Two, because the first tick can come right after it.
+/// The least time, in ticks, that a question blocks the next one. Two, because the first tick can come right
+/// after it.
 const PATIENCE_MIN_TICKS: u8 = 2;
 
 /// The most questions to one peer that are unanswered at a time.

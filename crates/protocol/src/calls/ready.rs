@@ -1,8 +1,8 @@
 //! Which slots have something to send.
 //!
-//! The queues hold references, not packets: a slot is in each of them once at most, and what it sends is decided when
-//! its turn comes. Their lengths are therefore bounded by the slots, and a cancelled call leaves nothing behind but a
-//! reference that is skipped.
+//! The queues hold references, not packets: a slot is in each of them once at most, and what it sends is
+//! decided when its turn comes. Their lengths are therefore bounded by the slots, and a cancelled call leaves
+//! nothing behind but a reference that is skipped.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use super::policy::Policy;
 use super::sending::{Cut, Sending};
 use super::upkeep::{Owed, Upkeep};
 
-/// How many packets of one long message go out before the choice among them is made anew.
+/// How many packets of one long message go out before the choice among them is made again.
 const BULK_TURN_PACKETS: u32 = 16;
 
 /// The number of queues for messages of one packet.
@@ -133,7 +133,7 @@ impl Ready {
         self.ages
     }
 
-    /// Queues a slot because bytes of its long message may be sent. The choice among all is made anew.
+    /// Queues a slot because bytes of its long message may be sent. The choice among all is made again.
     pub(super) fn queue_bulk<B: AsRef<[u8]>>(
         &mut self,
         slot: SlotRef,
@@ -168,16 +168,16 @@ impl Ready {
         Some(slot)
     }
 
-    /// Takes out the waiting message with the fewest bytes to go, as far as is known, and gives it the turn, which nobody
-    /// has.
+    /// Takes out the waiting message with the fewest bytes to go, as far as is known, and gives it the turn,
+    /// which nobody has.
     pub(super) fn start_shortest(&mut self) -> Option<Waiting> {
         let shortest = self.bulk.pop_first()?;
         self.turn = Some((shortest.2, BULK_TURN_PACKETS - 1));
         Some(shortest)
     }
 
-    /// Takes out the message that waits longest, and gives it one packet. Nobody has the turn. Walks all of them: for rare
-    /// use.
+    /// Takes out the message that waits longest, and gives it one packet. Nobody has the turn. Walks all of
+    /// them: for rare use.
     pub(super) fn start_oldest(&mut self) -> Option<SlotRef> {
         let oldest = *self.bulk.iter().min_by_key(|(_, age, _)| *age)?;
         self.bulk.remove(&oldest);

@@ -1,5 +1,5 @@
-//! What the packets of messages do to calls: which call it is about, and which side of it we are. Messages of one packet
-//! have a way of their own.
+//! What the packets of messages do to calls: which call it is about, and which side of it we are. Messages of
+//! one packet have a way of their own.
 
 use crate::wire::{CallKey, Flags, Header, MessagePacket, Opcode, parse_whole};
 

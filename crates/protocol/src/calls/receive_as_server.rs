@@ -12,8 +12,8 @@ use super::server::ServerState;
 use super::upkeep::Owed;
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
-    /// Admits a packet about a call to us: to its slot, which an opening packet of a newer call takes over. `None` when
-    /// the packet is to be dropped, and is counted.
+    /// Admits a packet about a call to us: to its slot, which an opening packet of a newer call takes over.
+    /// `None` when the packet is to be dropped, and is counted.
     #[inline(always)]
     pub(super) fn admit_request(
         &mut self,
@@ -62,8 +62,8 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         }
     }
 
-    /// A question was the first to bring its request. Unless that is answered before the next packet leaves, the caller is
-    /// told that it runs: others of its requests may wait for their turn to be asked about.
+    /// A question was the first to bring its request. Unless that is answered before the next packet leaves,
+    /// the caller is told that it runs: others of its requests may wait for their turn to be asked about.
     #[cold]
     pub(super) fn question_brought_request(&mut self) {
         let reference = self.channel.reference(self.key.slot(), Side::Server);

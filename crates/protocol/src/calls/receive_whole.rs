@@ -1,5 +1,5 @@
-//! What messages of one packet do to calls. Most packets are such, so that nothing is built for them in memory but what the
-//! caller of the protocol is told.
+//! What messages of one packet do to calls. Most packets are such, so that nothing is built for them in
+//! memory but what the caller of the protocol is told.
 
 use crate::wire::{CallKey, Flags, WHOLE_HEADER_BYTES};
 

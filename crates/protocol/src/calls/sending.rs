@@ -91,7 +91,7 @@ impl<B: AsRef<[u8]>> Sending<B> {
         }
     }
 
-    /// Lets go of the message; a short buffer stays for the next.
+    /// Drops the message; a short buffer stays for the next.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.owned = None;
@@ -138,8 +138,9 @@ impl<B: AsRef<[u8]>> Sending<B> {
         true
     }
 
-    /// Plans to send a range once more, as far as it was sent; the rest counts as granted, since whoever misses bytes
-    /// permits them. What no correct peer asks for is not planned. A message of one packet has no ranges.
+    /// Plans to send a range once more, as far as it was sent; the rest counts as granted, since a receiver
+    /// that misses bytes permits them. What no correct peer asks for is not planned. A message of one packet
+    /// has no ranges.
     pub(super) fn repeat(&mut self, offset: u32, length: u32, priority: u8, cut: &Cut) {
         let is_long = self.length > cut.whole_bytes_max;
         if !is_long || offset >= self.length || !offset.is_multiple_of(cut.fragment_bytes) || length == 0 {
@@ -160,8 +161,8 @@ impl<B: AsRef<[u8]>> Sending<B> {
         !self.again.is_empty() || self.sent < self.granted
     }
 
-    /// Whether something of it may be sent, so that it waits here for its turn. A place in a queue does not say so: it
-    /// may be the former message's.
+    /// Whether something of it may be sent, so that it waits here for its turn. A place in a queue does not
+    /// say so: it may be the former message's.
     pub(super) fn is_due(&self) -> bool {
         self.whole_due || self.has_pieces()
     }

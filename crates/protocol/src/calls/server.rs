@@ -5,8 +5,8 @@
 //!                        └──────────────run───────────────────▶┘
 //! ```
 //!
-//! A request runs on the way out of Expected or Receiving, and a slot comes to Expected only with a number higher than
-//! all before. That is the whole of "at most once": what was run, answered or forgotten stays so.
+//! A request runs on the way out of Expected or Receiving, and a slot comes to Expected only with a number
+//! higher than all before. That is the whole of "at most once": what was run, answered or forgotten stays so.
 
 use super::assembly::Assembly;
 use super::event::Payload;
@@ -50,7 +50,8 @@ impl<B> Default for ServerSlot<B> {
 }
 
 impl<B: AsRef<[u8]>> ServerSlot<B> {
-    /// Any → Expected, by a higher number. The peer is done with the former call; gives back what was here of it.
+    /// Any → Expected, by a higher number. The peer is done with the former call; gives back what was here of
+    /// it.
     #[inline]
     #[must_use = "the policy must learn that the request does not arrive any more"]
     pub(super) fn supersede(&mut self, sequence: u64) -> Option<Assembly> {
@@ -88,7 +89,8 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         self.state = ServerState::Answered;
     }
 
-    /// Any → Forgotten: the peer is done with the call, answered or not. Gives back what was here of the request.
+    /// Any → Forgotten: the peer is done with the call, answered or not. Gives back what was here of the
+    /// request.
     #[must_use = "the policy must learn that the request does not arrive any more"]
     pub(super) fn forget(&mut self) -> Option<Assembly> {
         self.leave(ServerState::Forgotten)
@@ -113,8 +115,8 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         }
     }
 
-    /// Whether bytes are kept, or a handler is to answer. A call that is only expected may have been cancelled before
-    /// any of its bytes arrived, and costs nothing.
+    /// Whether bytes are kept, or a handler is to answer. A call that is only expected may have been
+    /// cancelled before any of its bytes arrived, and costs nothing.
     pub(super) fn holds_anything(&self) -> bool {
         !matches!(self.state, ServerState::Forgotten | ServerState::Expected)
     }

@@ -1,7 +1,7 @@
 //! What happens when nothing happens.
 //!
-//! Packets do not move timers: a slot counts the ticks since it last heard something. One tick serves all slots of all
-//! sessions, and none is due while nobody waits.
+//! Packets do not move timers: a slot counts the ticks since it last heard something. One tick serves all
+//! slots of all sessions, and none is due while nobody waits.
 
 use crate::wire::CallKey;
 use farcall_base::Instant;

@@ -1,8 +1,8 @@
 //! What goes out next.
 //!
-//! In this order: the packets of sessions, control packets, acknowledgements, cutoffs, messages of one packet, and of
-//! the long messages the one with the fewest bytes to go. A policy may hold messages back, and may let the oldest of
-//! the long ones go first for once.
+//! In this order: the packets of sessions, control packets, acknowledgements, cutoffs, messages of one
+//! packet, and of the long messages the one with the fewest bytes to go. A policy may hold messages back, and
+//! may let the oldest of the long ones go first for once.
 
 use crate::session::PeerAddress;
 use crate::wire::{

@@ -1,6 +1,7 @@
 //! What each slot of a call keeps for its timer and for the packets that it owes.
 
-/// The silence, in ticks, before the first question. Two, because the first tick can come right after the packet.
+/// The silence, in ticks, before the first question. Two, because the first tick can come right after the
+/// packet.
 const PATIENCE_MIN_TICKS: u8 = 2;
 
 /// The most ticks between two questions. Each question without news doubles the distance.
@@ -97,7 +98,8 @@ impl Upkeep {
         self.question_wanted = false;
     }
 
-    /// One tick passed in silence. True when it is time to ask; `base_ticks` is what the round trip alone takes.
+    /// One tick passed in silence. True when it is time to ask; `base_ticks` is what the round trip alone
+    /// takes.
     pub(super) fn ask_after_tick(&mut self, base_ticks: u8) -> bool {
         self.quiet_ticks = self.quiet_ticks.saturating_add(1);
         if self.quiet_ticks < self.patience_ticks.max(base_ticks) {

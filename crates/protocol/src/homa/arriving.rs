@@ -1,9 +1,9 @@
 //! Long messages on their way in, in the order in which they deserve grants.
 //!
-//! First comes the message with the fewest bytes still to be granted, but each sender counts with one message only, its
-//! shortest: a link carries one at a time, and permission that is not used is lost (Montazeri et al., SIGCOMM 2018,
-//! §3.5). A sender is the identity at the other end of a session and not a hash of its address, and two sessions with
-//! the same peer are one sender.
+//! First comes the message with the fewest bytes still to be granted, but each sender counts with one message
+//! only, its shortest: a link carries one at a time, and permission that is not used is lost (Montazeri et
+//! al., SIGCOMM 2018, §3.5). A sender is the identity at the other end of a session and not a hash of its
+//! address, and two sessions with the same peer are one sender.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,8 +43,8 @@ pub(super) struct ArrivingMessages {
     by_age: BTreeSet<(u64, SlotRef)>,
     /// The sum over all senders.
     outstanding_bytes: u64,
-    /// With no more than this a sender counts in the sum: it cannot send more in a round trip, and must not be able to
-    /// keep grants from others by what it begins and does not go on with.
+    /// With no more than this a sender counts in the sum: it cannot send more in a round trip, and must not
+    /// be able to keep grants from others by what it begins and does not go on with.
     sender_bytes_max: u64,
     ages: u64,
 }

@@ -1,4 +1,4 @@
-//! Who is granted how much, and at which priority.
+//! Grants: which message gets how much, and at which priority.
 
 use crate::calls::{Incoming, SlotRef};
 
@@ -42,7 +42,8 @@ impl HomaPolicy {
         more
     }
 
-    /// Grants to the active messages in turn; whether one of them has all it needs now, and left its place to another.
+    /// Grants to the active messages in turn; whether one of them has all it needs now, and left its place to
+    /// another.
     fn grant_to_active<B: AsRef<[u8]>>(&mut self, incoming: &mut Incoming<'_, B, Self>) -> bool {
         let mut active = core::mem::take(&mut self.active);
         active.extend(self.arriving.first(self.rules.overcommit));
@@ -77,8 +78,8 @@ impl HomaPolicy {
         self.rules.priorities.saturating_sub(unscheduled).max(1)
     }
 
-    /// The priority of the message at `rank` of `count` active ones: when they are few, the lowest levels, so that a
-    /// shorter one that comes can get a higher one at once.
+    /// The priority of the message at `rank` of `count` active ones: when they are few, the lowest levels, so
+    /// that a shorter one that comes can get a higher one at once.
     fn scheduled_priority(&self, rank: usize, count: usize) -> u8 {
         let levels = count.min(usize::from(self.scheduled_priorities()));
         (levels - 1).saturating_sub(rank) as u8

@@ -1,16 +1,18 @@
 //! The homa protocol: receivers decide what comes next, and prefer what will be finished soonest.
 //!
-//! The first [`HomaRules::rtt_bytes`] of a message are sent unasked, at a priority that its length gives it; the
-//! receiver learns from its traffic which lengths should have which, and tells its peers. All further bytes wait for
-//! grants. A receiver grants to the messages with the fewest bytes to go, to one of each sender and to
-//! [`HomaRules::overcommit`] at a time, so that a sender which does not use its grants leaves no gap; a grant names the
-//! priority. A sender sends the message with the fewest bytes to go first, and gives its network card little more than
-//! it can send at once. The oldest message gets a small share of everything, so that none starves.
+//! The first [`HomaRules::rtt_bytes`] of a message are sent unasked, at a priority that its length gives it;
+//! the receiver learns from its traffic which lengths should have which, and tells its peers. All further
+//! bytes wait for grants. A receiver grants to the messages with the fewest bytes to go, to one of each
+//! sender and to [`HomaRules::overcommit`] at a time, so that a sender which does not use its grants leaves
+//! no gap; a grant names the priority. A sender sends the message with the fewest bytes to go first, and
+//! gives its network card little more than it can send at once. The oldest message gets a small share of
+//! everything, so that none starves.
 //!
-//! The rules are those of Montazeri, Li, Alizadeh and Ousterhout, "Homa: a receiver-driven low-latency transport
-//! protocol using network priorities" (SIGCOMM 2018), with what HomaModule added (Ousterhout, USENIX ATC 2021): a limit
-//! to all bytes granted, few questions at a time to a peer, explicit acknowledgement, the pacer, and the share of the
-//! oldest. Calls, slots, running at most once and assembly are [`crate::calls`].
+//! The rules are those of Montazeri, Li, Alizadeh and Ousterhout, "Homa: a receiver-driven low-latency
+//! transport protocol using network priorities" (SIGCOMM 2018), with what HomaModule added (Ousterhout,
+//! USENIX ATC 2021): a limit to all bytes granted, few questions at a time to a peer, explicit
+//! acknowledgement, the pacer, and the share of the oldest. Calls, slots, running at most once and assembly
+//! are [`crate::calls`].
 
 mod arriving;
 mod grants;
@@ -39,8 +41,8 @@ pub type Homa<B> = Calls<B, HomaPolicy>;
 pub struct HomaConfig {
     /// Limits to propose, and how long silence is borne. Its unscheduled bytes follow from the rules.
     pub session: SessionConfig,
-    /// How often waiting calls are looked at. One that heard nothing for two such intervals, or for two round trips
-    /// if that is longer, asks again.
+    /// How often waiting calls are looked at. One that heard nothing for two such intervals, or for two round
+    /// trips if that is longer, asks again.
     pub resend_interval: Duration,
     /// Whom to prefer, and how.
     pub rules: HomaRules,

@@ -1,8 +1,9 @@
 //! How fast messages leave.
 //!
-//! What a network card has in its queue cannot be overtaken any more, neither by a shorter message nor by priority. So
-//! packets of messages are held back while the card has more to do than a short time's work; the time is reckoned from
-//! the link's rate, as in HomaModule, because cards do not tell. Control packets are never held back.
+//! What a network card has in its queue cannot be overtaken any more, neither by a shorter message nor by
+//! priority. So packets of messages are held back while the card has more to do than a short time's work; the
+//! time is reckoned from the link's rate, as in HomaModule, because cards do not tell. Control packets are
+//! never held back.
 
 use core::time::Duration;
 

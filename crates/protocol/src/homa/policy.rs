@@ -1,4 +1,5 @@
-//! The rules at work: who is granted how much, which priority packets have, and in which order and how fast they leave.
+//! The rules at work: which message is granted how much, which priority packets have, and in which order and
+//! how fast they leave.
 
 use crate::calls::{Assembly, Cut, Incoming, Policy, SlotRef};
 use crate::session::Link;
@@ -11,10 +12,11 @@ use super::rules::{HomaRules, RulesError};
 use super::share::Share;
 use super::traffic::{Lengths, Traffic};
 
-/// Messages of one packet wait in a queue of those up to so many bytes, or in the last.
+/// Messages of one packet wait in a queue of those up to this many bytes, or in the last.
 const WHOLE_QUEUE_BYTES: [u32; 3] = [256, 1024, 4096];
 
-/// So much must be due to the oldest message before it may send a packet, which it then pays for with what follows.
+/// So much must be due to the oldest message before it may send a packet, which it then pays for with what
+/// follows.
 const OLDEST_TURN_BYTES: u32 = 1;
 
 /// What homa keeps for each session.
@@ -93,8 +95,8 @@ impl HomaPolicy {
         &self.cutoffs
     }
 
-    /// Bytes that peers may send us and that are not here, as far as their messages have begun. A peer counts with
-    /// what is granted ahead to one message at most.
+    /// Bytes that peers may send us and that are not here, as far as their messages have begun. A peer counts
+    /// with what is granted ahead to one message at most.
     pub fn outstanding_bytes(&self) -> u64 {
         self.arriving.outstanding_bytes()
     }

@@ -10,10 +10,11 @@ pub const OVERCOMMIT_MAX: u16 = 64;
 /// How grants, priorities and the pace of sending are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HomaRules {
-    /// What is under way in a round trip, in bytes: at most as much of a message is granted ahead of its arrival.
+    /// What is in flight in a round trip, in bytes: at most as much of a message is granted ahead of its
+    /// arrival.
     pub rtt_bytes: u32,
-    /// A grant permits at least so many bytes, or all the rest, and goes as many bytes beyond what a round trip needs. Not
-    /// every packet then needs a grant.
+    /// A grant permits at least this many bytes, or all the rest, and goes as many bytes beyond what a round
+    /// trip needs. Not every packet then needs a grant.
     pub grant_bytes: u32,
     /// The most messages, each of another sender, that are granted bytes at a time.
     pub overcommit: u16,
@@ -23,7 +24,8 @@ pub struct HomaRules {
     pub unscheduled_priorities: Option<u8>,
     /// The lengths of messages that part the priorities of unscheduled bytes, ascending; `None` learns them.
     pub cutoffs: Option<Vec<u32>>,
-    /// The share of grants, and of packets sent, that goes to the oldest message instead of the shortest, in 1/1000.
+    /// The share of grants, and of packets sent, that goes to the oldest message instead of the shortest, in
+    /// 1/1000.
     pub fifo_permille: u16,
     /// What the link carries, in bits a second; `None` sends as fast as the driver takes packets.
     pub link_bits_per_second: Option<u64>,

@@ -1,7 +1,7 @@
 //! The share of the oldest.
 //!
-//! Who always serves the shortest may never come to the longest. A small part of all bytes therefore goes to whoever has
-//! waited longest, as in HomaModule, whatever its length.
+//! A sender that always serves the shortest message may never come to the longest. A small part of all bytes
+//! therefore goes to the message that has waited longest, as in HomaModule, whatever its length.
 
 /// The most bytes that can be saved up for the oldest while there is none.
 const SAVED_BYTES_MAX: i64 = 64 << 10;

@@ -1,13 +1,13 @@
 //! Cutoffs from traffic.
 //!
-//! A receiver counts the bytes that come to it, by the length of their messages, and parts the unscheduled ones so that
-//! every priority for them carries as many as the others, the shortest messages at the highest. How many priorities that
-//! are follows from the share of unscheduled bytes (Montazeri et al., SIGCOMM 2018, §3.4). Old traffic counts half as
-//! much with every epoch.
+//! A receiver counts the bytes that come to it, by the length of their messages, and parts the unscheduled
+//! ones so that every priority for them carries as many as the others, the shortest messages at the highest.
+//! How many priorities that are follows from the share of unscheduled bytes (Montazeri et al., SIGCOMM 2018,
+//! §3.4). Old traffic counts half as much with every epoch.
 
 use crate::wire::{HEADER_BYTES, PRIORITIES_MAX};
 
-/// After so many messages the cutoffs are chosen anew.
+/// After this many messages the cutoffs are chosen again.
 pub(super) const EPOCH_MESSAGES: u32 = 256;
 
 /// Lengths are told apart by a quarter of an octave.
@@ -31,7 +31,8 @@ impl Traffic {
         Self { unscheduled: Box::new([0; BUCKETS]), total: 0, messages: 0 }
     }
 
-    /// Counts a message of `length` bytes, the first `unscheduled` of them unscheduled. True at the end of an epoch.
+    /// Counts a message of `length` bytes, the first `unscheduled` of them unscheduled. True at the end of an
+    /// epoch.
     #[inline]
     pub(super) fn count(&mut self, length: u32, unscheduled: u32) -> bool {
         let overhead = HEADER_BYTES as u64;
@@ -56,8 +57,9 @@ impl Traffic {
         (rounded as u8).clamp(1, (priorities - 1).max(1))
     }
 
-    /// Lengths that part the unscheduled bytes into `parts` of about the same number of bytes, ascending. There are
-    /// fewer when messages of one length alone fill more than a part. They are written into `lengths`.
+    /// Lengths that part the unscheduled bytes into `parts` of about the same number of bytes, ascending.
+    /// There are fewer when messages of one length alone fill more than a part. They are written into
+    /// `lengths`.
     pub(super) fn cutoffs<'l>(&self, parts: u8, lengths: &'l mut Lengths) -> &'l [u32] {
         let unscheduled: u64 = self.unscheduled.iter().sum();
         let (mut count, mut below, mut parts_full) = (0, 0, 0);

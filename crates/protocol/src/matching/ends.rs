@@ -3,8 +3,8 @@
 /// No node.
 pub const NONE: u32 = u32::MAX;
 
-/// What stands for a first node where there is no queue. No node has this number either, so that who looks for a node need not
-/// tell the two apart.
+/// What stands for a first node where there is no queue. No node has this number either, so that a search for
+/// a node need not tell the two apart.
 pub const VACANT: u32 = u32::MAX - 1;
 
 /// The two ends of a queue.

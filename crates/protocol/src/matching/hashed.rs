@@ -1,15 +1,17 @@
 //! From any key of a queue to its two ends.
 //!
-//! Open addressing with linear probing, never more than half full. A queue that has become empty keeps its place, so
-//! that the common case, a tag used again and again, neither inserts nor removes anything; places are given up when the
-//! table is rebuilt, which happens after at least as many insertions as it has places left.
+//! Open addressing with linear probing, never more than half full. A queue that has become empty keeps its
+//! place, so that the common case, a tag used again and again, neither inserts nor removes anything; places
+//! are given up when the table is rebuilt, which happens after at least as many insertions as it has places
+//! left.
 
 use super::ends::{Ends, NONE, VACANT};
 use super::page::FAMILY;
 
-/// The fractional part of the golden ratio: of its multiples, however many, no two are much closer than the others. Few other
-/// multipliers are like that. With one that is drawn at random, one endpoint in ten looks at two places or more for each of a
-/// thousand neighbouring tags, for all its life, and one in fifty at nine or more.
+/// The fractional part of the golden ratio: of its multiples, however many, no two are much closer than the
+/// others. Few other multipliers are like that. With one that is drawn at random, one endpoint in ten looks
+/// at two places or more for each of a thousand neighbouring tags, for all its life, and one in fifty at nine
+/// or more.
 const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The fewest places.
@@ -40,7 +42,8 @@ pub struct Hashed {
     seed: u64,
     /// Leaves a hash as many bits as there are in the number of a place.
     shift: u32,
-    /// The first key of the family of the one that got a queue last, and where that family begins: most keys are of one.
+    /// The first key of the family of the one that got a queue last, and where that family begins: most keys
+    /// are of one.
     last_family: (u64, u64),
 }
 
@@ -138,8 +141,8 @@ impl Hashed {
     }
 }
 
-/// Where a family of neighbours begins. The upper bits of a product depend on all bits of its factors, so the second time all
-/// of its bits do.
+/// Where a family of neighbours begins. The upper bits of a product depend on all bits of its factors, so the
+/// second time all of its bits do.
 fn beginning_of(family: u64, seed: u64) -> u64 {
     let product = (family ^ seed).wrapping_mul(GOLDEN_RATIO);
     (product ^ product >> 32).wrapping_mul(GOLDEN_RATIO)

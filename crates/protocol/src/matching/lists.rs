@@ -64,37 +64,40 @@ impl<V: Copy + Default> Lists<V> {
         pop(&mut self.links, self.table.queue(key))
     }
 
-    /// To take off nodes that come first in several queues; most of their keys have the upper half of this one.
+    /// To take off nodes that come first in several queues; most of their keys have the upper half of this
+    /// one.
     #[inline(always)]
     pub fn firsts(&mut self, like: u64) -> Firsts<'_, V> {
         Firsts { queues: self.table.queues(like), links: &mut self.links }
     }
 
-    /// Puts a node, which is in no queue, at the end of the queue of `key`. What is known of it is for the caller to write,
-    /// field by field: a value that is first put together elsewhere would be read back before it is written.
+    /// Puts a node, which is in no queue, at the end of the queue of `key`. What is known of it is for the
+    /// caller to write, field by field: a value that is first put together elsewhere would be read back
+    /// before it is written.
     #[inline]
     pub fn push(&mut self, key: u64, node: u32) -> &mut V {
         if self.push_at_once(key, node).is_none() {
-            self.push_anew(key, node);
+            self.push_new(key, node);
         }
         &mut self.links[node as usize].value
     }
 
-    /// As [`Lists::push`] where there are a place and a queue; `None` where there are not, and then nothing has happened.
+    /// As [`Lists::push`] where there are a place and a queue; `None` where there are not, and then nothing
+    /// has happened.
     #[inline]
     pub fn push_at_once(&mut self, key: u64, node: u32) -> Option<&mut V> {
         append(&mut self.links, self.table.taken(key)?, key, node)
     }
 
-    /// As [`Lists::push_at_once`] where the queue is at hand. Makes no call.
+    /// As [`Lists::push_at_once`] where the page of the queue is current. Makes no call.
     #[inline(always)]
-    pub fn push_at_hand(&mut self, key: u64, node: u32) -> Option<&mut V> {
-        append(&mut self.links, self.table.at_hand(key)?, key, node)
+    pub fn push_current(&mut self, key: u64, node: u32) -> Option<&mut V> {
+        append(&mut self.links, self.table.current(key)?, key, node)
     }
 
     /// As [`Lists::push`] of a node with a higher number than any before, or with a key that has no queue.
     #[cold]
-    fn push_anew(&mut self, key: u64, node: u32) {
+    fn push_new(&mut self, key: u64, node: u32) {
         let nodes = self.links.len().max(node as usize + 1);
         self.links.resize(nodes, Link { key: 0, previous: NONE, next: NONE, value: V::default() });
         if self.table.taken(key).is_none() {

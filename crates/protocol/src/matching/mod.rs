@@ -1,16 +1,19 @@
 //! Tag matching: which receive gets which message.
 //!
-//! A message has a source and a [`Tag`]; a receive asks for both, or leaves either open. A message goes to the oldest
-//! receive that wants it, a receive gets the oldest message that it wants, and so messages with the same source and tag
-//! are received in the order in which they were sent. Of a receive and a message that fit, one waits here and never
-//! both: [`Matching`] holds the receives that were posted and the messages that nobody expected.
+//! A message has a source and a [`Tag`]; a receive asks for both, or leaves either open. A message goes to
+//! the oldest receive that wants it, a receive gets the oldest message that it wants, and so messages with
+//! the same source and tag are received in the order in which they were sent. Of a receive and a message that
+//! fit, one waits here and never both: [`Matching`] holds the receives that were posted and the messages that
+//! nobody expected.
 //!
-//! All questions are answered in constant time, whatever waits: receives lie in queues by what they ask for, messages
-//! in one queue for each way in which they can be asked for. (The technique is that of the hashed match queues of MPI
-//! libraries, see Flajslik, Dinan and Underwood: *Mitigating MPI Message Matching Misery*, 2016.)
+//! All questions are answered in constant time, whatever waits: receives lie in queues by what they ask for,
+//! messages in one queue for each way in which they can be asked for. (The technique is that of the hashed
+//! match queues of MPI libraries, see Flajslik, Dinan and Underwood: *Mitigating MPI Message Matching
+//! Misery*, 2016.)
 //!
-//! Memory is bounded by two windows a peer: [`SendWindow`] keeps a sender from sending what would not find room among
-//! the unexpected messages of [`ReceiveWindow`]. [`Sequencer`] puts messages in order over fabrics that do not.
+//! Memory is bounded by two windows a peer: [`SendWindow`] keeps a sender from sending what would not find
+//! room among the unexpected messages of [`ReceiveWindow`]. [`Sequencer`] puts messages in order over fabrics
+//! that do not.
 
 mod ends;
 mod hashed;
@@ -32,7 +35,8 @@ pub use window::{
     Overrun, ReceiveWindow, SendWindow, WINDOW_LINE_BYTES, lines, lines_max, message_bytes_max, payload_lines,
 };
 
-/// The receives and messages of one endpoint that wait for each other. `M` is what is kept of an unexpected message.
+/// The receives and messages of one endpoint that wait for each other. `M` is what is kept of an unexpected
+/// message.
 #[derive(Debug)]
 pub struct Matching<M> {
     posted: Posted,
@@ -70,8 +74,8 @@ impl<M> Matching<M> {
         None
     }
 
-    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all and there are a place and a
-    /// queue for it to wait; false otherwise, and then nothing has happened.
+    /// As [`Matching::post`] of a receive that asks for a source and a tag, when no message waits at all and
+    /// there are a place and a queue for it to wait; false otherwise, and then nothing has happened.
     #[inline(always)]
     pub fn post_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
         self.unexpected.is_empty() && self.posted.push_at_once(receive, source, tag)
@@ -83,7 +87,8 @@ impl<M> Matching<M> {
         self.posted.take(source, tag)
     }
 
-    /// To find the receives for messages of one source that come together; `None` where any leaves the source or the tag open.
+    /// To find the receives for messages of one source that come together; `None` where any leaves the source
+    /// or the tag open.
     #[inline(always)]
     pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
         self.posted.exact_receives(source)

@@ -2,7 +2,7 @@
 
 use super::ends::Ends;
 
-/// So many keys are neighbours, such as a program's tags.
+/// This many keys are neighbours, such as a program's tags.
 pub const FAMILY: u64 = 1 << 10;
 
 /// The queues of a family.

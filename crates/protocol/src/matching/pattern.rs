@@ -5,8 +5,8 @@
 pub struct Source(pub u32);
 
 impl Source {
-    /// The endpoint of that number in the process of that rank. Both are told apart by their low 16 bits, which is more
-    /// than a cluster has.
+    /// The endpoint of that number in the process of that rank. Both are told apart by their low 16 bits,
+    /// which is more than a cluster has.
     #[inline]
     pub const fn new(rank: u32, endpoint: u32) -> Self {
         Self(rank << 16 | endpoint & 0xffff)

@@ -22,13 +22,13 @@ pub struct Posted {
     /// How many wait that ask for a source and a tag, and how many that do not.
     exact: u32,
     others: u32,
-    /// How many that do not were ever posted. Of two receives that ask for both, nobody needs to know which is older unless it
-    /// is in the same queue, so that they have no ages of their own.
+    /// How many that do not were ever posted. Of two receives that ask for both, nobody needs to know which
+    /// is older unless it is in the same queue, so that they have no ages of their own.
     ages: u64,
 }
 
-/// The receives that ask for one source and a tag, as long as none waits that leaves either open: what they have in common
-/// is looked up once.
+/// The receives that ask for one source and a tag, as long as none waits that leaves either open: what they
+/// have in common is looked up once.
 pub struct ExactReceives<'p> {
     firsts: Firsts<'p, Waiting>,
     source: Source,
@@ -69,13 +69,13 @@ impl Posted {
         }
     }
 
-    /// As [`Posted::push`] of a receive that asks for a source and a tag, where there are a place and a queue for it; false where
-    /// there are not, and then nothing has happened.
+    /// As [`Posted::push`] of a receive that asks for a source and a tag, where there are a place and a queue
+    /// for it; false where there are not, and then nothing has happened.
     #[inline(always)]
     pub fn push_at_once(&mut self, receive: u32, source: Source, tag: Tag) -> bool {
         debug_assert!(self.find_receive(place_of(receive)).is_none(), "names are different");
         let key = Pattern { source: Some(source), tag: Some(tag) }.key();
-        let Some(waiting) = self.lists[EXACT].push_at_hand(key, place_of(receive)) else {
+        let Some(waiting) = self.lists[EXACT].push_current(key, place_of(receive)) else {
             return self.push_elsewhere(receive, key);
         };
         waiting.receive = receive;
@@ -87,8 +87,8 @@ impl Posted {
         true
     }
 
-    /// As [`Posted::push_at_once`] where the queue is not at hand: the last thing that its caller does, who so has no register
-    /// to keep.
+    /// As [`Posted::push_at_once`] where the page of the queue is not current: a tail call, so its caller has
+    /// no register to keep.
     #[inline(never)]
     fn push_elsewhere(&mut self, receive: u32, key: u64) -> bool {
         let Some(waiting) = self.lists[EXACT].push_at_once(key, place_of(receive)) else { return false };
@@ -97,8 +97,8 @@ impl Posted {
         true
     }
 
-    /// The oldest receive that wants such a message, and the kind of its pattern. One that asks for a source and a tag, and is
-    /// the first of its kinds, is older than another of its age.
+    /// The oldest receive that wants such a message, and the kind of its pattern. One that asks for a source
+    /// and a tag, and is the first of its kinds, is older than another of its age.
     fn find(&mut self, source: Source, tag: Tag) -> Option<(usize, u32)> {
         let patterns = Pattern::of(source, tag);
         let fitting = |(kind, lists): (usize, &mut Lists<Waiting>)| {
@@ -120,7 +120,8 @@ impl Posted {
         Some(waiting.receive)
     }
 
-    /// All receives that want messages of a source, if they ask for it and a tag; `None` if any leaves either open.
+    /// All receives that want messages of a source, if they ask for it and a tag; `None` if any leaves either
+    /// open.
     #[inline(always)]
     pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
         let like = Pattern { source: Some(source), tag: Some(Tag(0)) }.key();
@@ -165,7 +166,7 @@ impl Posted {
 }
 
 impl ExactReceives<'_> {
-    /// Takes the oldest receive that asks for a tag out. Who has taken any says in the end how many, by
+    /// Takes the oldest receive that asks for a tag out. The caller reports in the end how many it took, by
     /// [`ExactReceives::were_taken`].
     #[inline(always)]
     pub fn take(&mut self, tag: Tag) -> Option<u32> {
@@ -174,7 +175,7 @@ impl ExactReceives<'_> {
         Some(waiting.receive)
     }
 
-    /// So many were taken, which do not wait any longer.
+    /// This many were taken, which do not wait any longer.
     #[inline(always)]
     pub fn were_taken(self, receives: u32) {
         *self.exact -= receives;

@@ -1,10 +1,11 @@
 //! From the key of a queue to its two ends.
 //!
-//! Most programs number their tags from nought, so that most keys have neighbours. A family of neighbours of which several
-//! are in use, or one again and again, has its queues side by side, in a [`Page`]: they are found by a subtraction, without a
-//! hash, and a poll that takes the messages of a thousand tags looks at a hundred lines for them. Sparse keys are [`Hashed`].
+//! Most programs number their tags from nought, so that most keys have neighbours. A family of neighbours of
+//! which several are in use, or one again and again, has its queues side by side, in a [`Page`]: they are
+//! found by a subtraction, without a hash, and a poll that takes the messages of a thousand tags looks at a
+//! hundred lines for them. Sparse keys are [`Hashed`].
 //!
-//! The page of the family that was asked for last is at hand; there is a small number of others.
+//! The page of the family that was asked for last is the current one; there is a small number of others.
 
 use super::ends::Ends;
 use super::hashed::Hashed;
@@ -13,16 +14,16 @@ use super::page::{FAMILY, Open, Page};
 /// The most pages, of 8 KB each.
 const PAGES_MAX: usize = 8;
 
-/// A family has a page when so many of its keys got a queue one after the other.
+/// A family has a page when this many of its keys got a queue one after the other.
 const KEYS_OF_A_PAGE: u32 = 4;
 
-/// Or when its hashed queues were asked for so many times, and no others between.
+/// Or when its hashed queues were asked for this many times, and no others between.
 const TIMES_OF_A_PAGE: u32 = 64;
 
 /// The ends of all queues.
 #[derive(Debug)]
 pub struct Table {
-    /// At hand.
+    /// The current one.
     page: Page,
     others: Others,
 }
@@ -38,9 +39,11 @@ pub struct Queues<'t> {
 struct Others {
     pages: Vec<Page>,
     hashed: Hashed,
-    /// The family of the key that got a queue last, and how many of its keys got one without another's between them.
+    /// The family of the key that got a queue last, and how many of its keys got one without another's
+    /// between them.
     last_taken: (u64, u32),
-    /// The family of the hashed key that was asked for last, and how many times one of it was without another's between them.
+    /// The family of the hashed key that was asked for last, and how many times one of it was without
+    /// another's between them.
     last_asked: (u64, u32),
     /// How many keys got one since a page changed its family.
     taken_since: u64,
@@ -55,20 +58,20 @@ impl Table {
         Self { page: Page::default(), others }
     }
 
-    /// The queue of `key`, if it is in the page at hand.
+    /// The queue of `key`, if it is in the current page.
     #[inline(always)]
-    pub fn at_hand(&mut self, key: u64) -> Option<&mut Ends> {
+    pub fn current(&mut self, key: u64) -> Option<&mut Ends> {
         self.page.get_mut(key)
     }
 
-    /// The queue of `key` if it has one, to put nodes in; its page is at hand from now on.
+    /// The queue of `key` if it has one, to put nodes in; its page is the current one from now on.
     pub fn taken(&mut self, key: u64) -> Option<&mut Ends> {
         let is_in = |page: &Page| page.get(key).is_some();
         if is_in(&self.page) || self.turn_to(is_in) {
-            return self.at_hand(key);
+            return self.current(key);
         }
         if self.others.is_asked_for_often(key / FAMILY) && self.open_page(key / FAMILY) {
-            return self.at_hand(key);
+            return self.current(key);
         }
         self.others.hashed.taken(key)
     }
@@ -91,7 +94,7 @@ impl Table {
         Queues { page: self.page.open(), others: &mut self.others }
     }
 
-    /// Has a page at hand for which that is so, if there is one.
+    /// Makes a page current for which that is so, if there is one.
     #[inline(never)]
     fn turn_to(&mut self, is_it: impl Fn(&Page) -> bool) -> bool {
         let found = self.others.pages.iter_mut().find(|page| is_it(page));
@@ -118,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Has a page for that family at hand; false when all are in use.
+    /// Makes the page of that family current; false when all are in use.
     fn open_page(&mut self, family: u64) -> bool {
         if !self.page.is_blank() {
             let Some(other) = self.others.vacant_page() else { return false };
@@ -133,8 +136,8 @@ impl Table {
     /// How many pages there are, and how many places for hashed queues.
     #[cfg(test)]
     pub fn pages_and_places(&self) -> (usize, usize) {
-        let at_hand = usize::from(!self.page.is_blank());
-        (at_hand + self.others.pages.len(), self.others.hashed.places())
+        let current = usize::from(!self.page.is_blank());
+        (current + self.others.pages.len(), self.others.hashed.places())
     }
 }
 
@@ -150,8 +153,9 @@ impl Queues<'_> {
 }
 
 impl Others {
-    /// A page, not at hand, that nobody uses: a blank one as long as there may be more, or else one whose queues are all without
-    /// nodes. That is cleared, and so it happens as seldom as it takes to pay for it.
+    /// A page, not the current one, that nothing uses: a blank one as long as there may be more, or else one
+    /// whose queues are all without nodes. That is cleared, and so it happens as seldom as it takes to pay
+    /// for it.
     fn vacant_page(&mut self) -> Option<Page> {
         if self.pages.len() + 1 < PAGES_MAX {
             return Some(Page::default());
@@ -196,7 +200,8 @@ mod tests {
     }
 
     proptest! {
-        /// A queue of one node, which is its number, for each key that has one; the others' are without nodes.
+        /// A queue of one node, which is its number, for each key that has one; the others' are without
+        /// nodes.
         #[test]
         fn every_queue_is_found_whatever_has_a_page(
             seed: u64,
@@ -234,8 +239,8 @@ mod tests {
         (0..100).for_each(|source| table.take(source << 32));
         assert!(table.page.is_blank() && table.others.pages.is_empty());
         (5..9).for_each(|tag| table.take(7 << 32 | tag));
-        assert!([0, 9, FAMILY - 1].iter().all(|tag| table.at_hand(7 << 32 | tag).is_some()));
-        assert!(table.at_hand(7 << 32 | FAMILY).is_none() && table.at_hand(6 << 32).is_none());
+        assert!([0, 9, FAMILY - 1].iter().all(|tag| table.current(7 << 32 | tag).is_some()));
+        assert!(table.current(7 << 32 | FAMILY).is_none() && table.current(6 << 32).is_none());
     }
 
     #[test]
@@ -245,13 +250,13 @@ mod tests {
         for time in 1..2 * TIMES_OF_A_PAGE {
             (0..2).for_each(|source| table.taken(source << 32).expect("it has a queue").first = time);
         }
-        assert!(table.page.is_blank(), "two by turns have none");
+        assert!(table.page.is_blank(), "two families in alternation have none");
         // The last of these turns was the first time.
         for time in 2..=TIMES_OF_A_PAGE {
-            assert!(table.at_hand(1 << 32).is_none(), "asked for {time} times");
+            assert!(table.current(1 << 32).is_none(), "asked for {time} times");
             table.taken(1 << 32).expect("it has a queue").first = time;
         }
-        assert_eq!(table.at_hand(1 << 32).expect("it has a page").first, TIMES_OF_A_PAGE);
+        assert_eq!(table.current(1 << 32).expect("it has a page").first, TIMES_OF_A_PAGE);
         assert_eq!(table.queue(0).first, 2 * TIMES_OF_A_PAGE - 1);
     }
 

@@ -121,7 +121,8 @@ proptest! {
 
     #[test]
     fn messages_leave_the_sequencer_in_order(mut numbers in Just((0..200_u32).collect::<Vec<_>>()).prop_shuffle()) {
-        // The shuffle is cut to what a window allows: each number at most 50 ahead of the smallest that is missing.
+        // The shuffle is cut to what a window allows: each number at most 50 ahead of the smallest that is
+        // missing.
         let (mut sequencer, mut left) = (Sequencer::default(), Vec::new());
         while !numbers.is_empty() {
             let next = *numbers.iter().min().expect("some are left");

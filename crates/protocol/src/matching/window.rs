@@ -1,8 +1,9 @@
 //! How much of a peer's messages may wait unexpected.
 //!
-//! Both sides count, in lines, what was sent and what was consumed: given to a receive or a handler. The sender stays
-//! within the limit that the receiver announced when the session came up, and the receiver tells from time to time how
-//! much was consumed. A message counts one line more than its bytes fill, for what is kept beside them.
+//! Both sides count, in lines, what was sent and what was consumed: given to a receive or a handler. The
+//! sender stays within the limit that the receiver announced when the session came up, and the receiver tells
+//! from time to time how much was consumed. A message counts one line more than its bytes fill, for what is
+//! kept beside them.
 
 /// Bytes of a line.
 pub const WINDOW_LINE_BYTES: usize = 64;
@@ -23,8 +24,8 @@ pub const fn payload_lines(bytes: usize) -> u32 {
     ((bytes + (WINDOW_LINE_BYTES - 1)) / WINDOW_LINE_BYTES) as u32
 }
 
-/// The most that a single message may count within a limit. Up to a quarter of the limit may be consumed without the
-/// sender being told, and what counts more than the rest could wait for ever.
+/// The most that a single message may count within a limit. Up to a quarter of the limit may be consumed
+/// without the sender being told, and what counts more than the rest could wait for ever.
 #[inline]
 pub const fn lines_max(limit: u32) -> u32 {
     limit - limit / 4

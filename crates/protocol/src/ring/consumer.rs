@@ -1,4 +1,5 @@
-//! The receiving side's view of a ring: where the next record will be, and what the peer must be told is free.
+//! The receiving side's view of a ring: where the next record will be, and what the peer must be told is
+//! free.
 
 use super::{LINE_BYTES, Violation, whole_lines};
 

@@ -1,6 +1,7 @@
 //! The handshake of a ring session: who we are, which versions we speak, and how much we take.
 //!
-//! Each side sends one [`Hello`] when the lane comes up, and each takes the smaller of the two values of every limit.
+//! Each side sends one [`Hello`] when the lane comes up, and each takes the smaller of the two values of
+//! every limit.
 
 use farcall_base::Identity;
 
@@ -15,7 +16,7 @@ const MAGIC: [u8; 4] = *b"fRNG";
 /// One side's offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Who is speaking.
+    /// The identity of the sender.
     pub identity: Identity,
     /// The longest message that it takes, in bytes.
     pub message_bytes_max: u64,

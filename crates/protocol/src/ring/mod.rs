@@ -1,14 +1,14 @@
 //! The ring protocol: remote calls through a byte ring in the peer's memory.
 //!
-//! Each direction of a session is a ring that the sender writes and the receiver reads in place. What is sent between
-//! two flushes travels as one *record*: a batch header and entries. The header returns credits for the other
-//! direction, so that in a conversation flow control costs no message of its own. The fabric below is reliable and
-//! ordered; therefore the protocol has no timers and no retransmission, and a request runs at most once because it
-//! arrives at most once.
+//! Each direction of a session is a ring that the sender writes and the receiver reads in place. What is sent
+//! between two flushes travels as one *record*: a batch header and entries. The header returns credits for
+//! the other direction, so that in a conversation flow control costs no message of its own. The fabric below
+//! is reliable and ordered; therefore the protocol has no timers and no retransmission, and a request runs at
+//! most once because it arrives at most once.
 //!
-//! The parts: [`Producer`] decides where a record may be written, [`Consumer`] knows where the next one will be and
-//! which credits are due, [`BatchHeader`] and [`EntryHeader`] are the wire format, [`Hello`] the handshake. The format
-//! is specified in `docs/protocol/ring.md`.
+//! The parts: [`Producer`] decides where a record may be written, [`Consumer`] knows where the next one will
+//! be and which credits are due, [`BatchHeader`] and [`EntryHeader`] are the wire format, [`Hello`] the
+//! handshake. The format is specified in `docs/protocol/ring.md`.
 
 mod consumer;
 mod hello;
@@ -37,11 +37,11 @@ const fn whole_lines(bytes: u64) -> u64 {
     (bytes + LINE_BYTES - 1) & !(LINE_BYTES - 1)
 }
 
-/// Who has little under way uses so much of a longer ring, in bytes.
+/// A writer with little in flight uses only this much of a longer ring, in bytes.
 pub const LAP_BYTES: u64 = 256 << 10;
 
-/// The largest record in a ring of `ring_bytes`: a quarter of it, or of a lap, so that a wrap can never make a record
-/// unsendable.
+/// The largest record in a ring of `ring_bytes`: a quarter of it, or of a lap, so that a wrap can never make
+/// a record unsendable.
 pub const fn record_bytes_max(ring_bytes: u64) -> u64 {
     let round_bytes = if ring_bytes < LAP_BYTES { ring_bytes } else { LAP_BYTES };
     round_bytes / 4

@@ -1,12 +1,13 @@
 //! The sending side's view of a ring: where the next record goes and how much room the peer has left us.
 //!
-//! Positions are 64-bit and never wrap; their remainder modulo the ring's size is the offset. The invariant is
-//! `tail + reserve <= released + capacity`, where the reserve holds one record that only returns credits: two
-//! full rings can therefore always tell each other about the room they have made, and cannot deadlock.
+//! Positions are 64-bit and never wrap; their remainder modulo the ring's size is the offset. The invariant
+//! is `tail + reserve <= released + capacity`, where the reserve holds one record that only returns credits:
+//! two full rings can therefore always tell each other about the room they have made, and cannot deadlock.
 //!
-//! A ring that is longer than a *lap* is used as a whole by streams only. They are faster where they walk through more memory than
-//! a core's own caches hold: what was written longest ago is in a cache that both cores reach, and need not be won back from the
-//! other core. A conversation turns back after a lap, and keeps its lines and pages warm.
+//! A ring that is longer than a *lap* is used as a whole by streams only. They are faster where they walk
+//! through more memory than a core's own caches hold: what was written longest ago is in a cache that both
+//! cores reach, and need not be regained from the other core. A conversation turns back after a lap, and
+//! keeps its lines and pages warm.
 
 use super::{LAP_BYTES, LINE_BYTES, Violation, record_bytes_max, whole_lines};
 
@@ -24,7 +25,7 @@ pub struct Producer {
     released: u64,
 }
 
-/// Who has more than this under way at the end of a lap sends a stream.
+/// More than this in flight at the end of a lap is a stream.
 const UNDER_WAY_BYTES_MAX: u64 = LAP_BYTES / 4;
 
 /// The answer to a wish for room.
@@ -37,7 +38,8 @@ pub enum Reservation {
         /// The most bytes that the record may have; at least those asked for.
         bytes: usize,
     },
-    /// The room is at the start of the ring: write a wrap record at `offset`, `advance_to_start`, and ask again.
+    /// The room is at the start of the ring: write a wrap record at `offset`, `advance_to_start`, and ask
+    /// again.
     WrapAt {
         /// Offset in the ring.
         offset: usize,
@@ -50,7 +52,8 @@ impl Producer {
     /// A ring of `capacity` bytes, all free, of which the fabric needs `runway` to stay unused.
     ///
     /// # Panics
-    /// When the capacity is not a power of two of at least 4096 bytes, or the runway is more than an eighth of it.
+    /// When the capacity is not a power of two of at least 4096 bytes, or the runway is more than an eighth
+    /// of it.
     pub fn new(capacity: u64, runway: u64) -> Self {
         assert!(
             capacity.is_power_of_two() && capacity >= 4096,
@@ -74,8 +77,8 @@ impl Producer {
         self.reserve_within(bytes_min, self.free().saturating_sub(LINE_BYTES))
     }
 
-    /// The offset of a record of up to `bytes` bytes, if there is as much room without a wrap; else [`Producer::reserve`] says
-    /// what there is.
+    /// The offset of a record of up to `bytes` bytes, if there is as much room without a wrap; else
+    /// [`Producer::reserve`] says what there is.
     #[inline(always)]
     pub fn reserve_at_once(&self, bytes: u64) -> Option<usize> {
         let offset = self.offset(self.tail);
@@ -111,8 +114,8 @@ impl Producer {
         self.begin_lap();
     }
 
-    /// Takes a credit return: the peer has read everything before the position whose low 32 bits, in lines, are
-    /// `released_lines`.
+    /// Takes a credit return: the peer has read everything before the position whose low 32 bits, in lines,
+    /// are `released_lines`.
     #[inline]
     pub fn credit(&mut self, released_lines: u32) -> Result<(), Violation> {
         let current_lines = (self.released / LINE_BYTES) as u32;
@@ -145,9 +148,10 @@ impl Producer {
         (self.tail + 1).next_multiple_of(self.capacity)
     }
 
-    /// Looks whether a record of so many bytes fits into this lap. If not, a new lap begins where the ring has come to its end, and this
-    /// one goes on to the end of the ring for who has much under way, as far as is known. Who has little turns back, and then the
-    /// largest record fits at the start although the reader does not owe a credit yet: [`UNDER_WAY_BYTES_MAX`] must stay so small.
+    /// Looks whether a record of this many bytes fits into this lap. If not, a new lap begins where the ring
+    /// has come to its end, and this one goes on to the end of the ring for a writer with much in flight, as
+    /// far as is known. One with little turns back, and then the largest record fits at the start although
+    /// the reader does not owe a credit yet: [`UNDER_WAY_BYTES_MAX`] must stay so small.
     #[inline]
     fn look_at_lap(&mut self, bytes_min: u64) {
         if whole_lines(bytes_min) <= self.lap_end - self.tail {

@@ -55,7 +55,8 @@ impl Model {
         }
     }
 
-    /// Sends a record of a line out of the reserve, if there is one; as little as that is always possible in a ring that is read.
+    /// Sends a record of a line out of the reserve, if there is one; as little as that is always possible in
+    /// a ring that is read.
     fn return_credit_alone(&mut self) {
         match self.producer.reserve_credit_return() {
             Reservation::At { offset, .. } => {
@@ -189,13 +190,14 @@ proptest! {
     }
 }
 
-/// The offsets of so many records of `bytes`, of which the peer has read all but `under_way` when the next is sent.
-fn offsets(model: &mut Model, records: usize, bytes: u64, under_way: usize) -> Vec<usize> {
+/// The offsets of this many records of `bytes`, of which the peer has read all but `in_flight` when the next
+/// is sent.
+fn offsets(model: &mut Model, records: usize, bytes: u64, in_flight: usize) -> Vec<usize> {
     let mut offsets = Vec::new();
     for _ in 0..records {
         assert!(model.send(bytes));
         offsets.extend(model.in_flight.back().map(|&(offset, ..)| offset));
-        while model.in_flight.len() > under_way {
+        while model.in_flight.len() > in_flight {
             model.receive();
         }
         model.return_credit();
@@ -208,14 +210,14 @@ fn a_conversation_stays_in_a_lap_and_a_stream_has_the_whole_ring() {
     let (capacity, bytes) = (4 << 20, 1024);
     let mut model = Model::new(capacity);
     let mut highest =
-        |under_way| *offsets(&mut model, 20_000, bytes, under_way).iter().max().expect("some") as u64;
+        |in_flight| *offsets(&mut model, 20_000, bytes, in_flight).iter().max().expect("some") as u64;
     assert_eq!(highest(1), LAP_BYTES - bytes);
     assert!(highest(100) > capacity - 2 * bytes, "a hundred records are more than a quarter of a lap");
     assert!(highest(1) > capacity - 2 * bytes, "the round that was begun");
     assert_eq!(highest(1), LAP_BYTES - bytes);
     // Records of a line fill the ring to the last one.
     let mut highest =
-        |under_way| *offsets(&mut model, 200_000, LINE_BYTES, under_way).iter().max().expect("some") as u64;
+        |in_flight| *offsets(&mut model, 200_000, LINE_BYTES, in_flight).iter().max().expect("some") as u64;
     assert_eq!((highest(2000), highest(1)), (capacity - LINE_BYTES, capacity - LINE_BYTES));
     assert_eq!(highest(1), LAP_BYTES - LINE_BYTES);
 }

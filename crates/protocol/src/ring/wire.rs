@@ -10,8 +10,9 @@ pub const WORD_BYTES: usize = 8;
 /// Bits of a payload's length beside the kind of its entry.
 const LENGTH_BITS: u32 = 13;
 
-/// The longest payload of a call inside an entry, in bytes; longer ones travel as blocks. Of a tagged message it is the longest
-/// whose length fits beside the kind of the entry: of a longer one the upper bits are where calls have their selector.
+/// The longest payload of a call inside an entry, in bytes; longer ones travel as blocks. Of a tagged message
+/// it is the longest whose length fits beside the kind of the entry: of a longer one the upper bits are where
+/// calls have their selector.
 pub const ENTRY_LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 
 /// The most bytes in one prefetch hint: what a receiver does for a hint must be little.
@@ -80,8 +81,8 @@ pub enum EntryKind {
     ResponseBlock,
     /// A block of the receiver's that the sender does not read any more; the entry holds its descriptor.
     BlockReturn,
-    /// Bytes of the sender's block memory that will soon be part of a block, for the receiver to fetch into its cache;
-    /// the entry holds their descriptor.
+    /// Bytes of the sender's block memory that will soon be part of a block, for the receiver to fetch into
+    /// its cache; the entry holds their descriptor.
     PrefetchHint,
     /// A tagged message with its payload.
     Message,
@@ -123,11 +124,12 @@ const KINDS: [EntryKind; 8] = [
     EntryKind::MessageCredit,
 ];
 
-/// What the headers of all requests for one service have in common, or those of all responses with one status; or those of all
-/// tagged messages that are no longer than a call may be, which have no selector.
+/// What the headers of all requests for one service have in common, or those of all responses with one
+/// status; or those of all tagged messages that are no longer than a call may be, which have no selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderSeries {
-    /// The selector above kind and length, so that of any other series, and of a longer payload, what is left is out of bounds.
+    /// The selector above kind and length, so that of any other series, and of a longer payload, what is left
+    /// is out of bounds.
     first: u32,
 }
 
@@ -154,8 +156,8 @@ impl HeaderSeries {
         ((word >> 32) as u32).rotate_left(16)
     }
 
-    /// Call and length, if the word is a header of this series, with a payload of at most so many bytes (which are at most
-    /// [`ENTRY_LENGTH_MAX`]).
+    /// Call and length, if the word is a header of this series, with a payload of at most this many bytes
+    /// (which are at most [`ENTRY_LENGTH_MAX`]).
     #[inline(always)]
     pub const fn read(self, word: u64, bytes_max: usize) -> Option<(u32, usize)> {
         let length = Self::above_call(word).wrapping_sub(self.first) as usize;
@@ -169,7 +171,8 @@ impl HeaderSeries {
 pub struct EntryHeader {
     /// What follows.
     pub kind: EntryKind,
-    /// The caller's number of the call, the tag of a message, the lines consumed in a message credit; 0 otherwise.
+    /// The caller's number of the call, the tag of a message, the lines consumed in a message credit; 0
+    /// otherwise.
     pub call: u32,
     /// The service of a request or the status of a response; 0 otherwise.
     pub selector: u16,
@@ -197,8 +200,8 @@ impl EntryHeader {
         self.call as u64 | (selector as u64) << 32 | length << 48 | kind << 61
     }
 
-    /// Tag and length, if the word is the header of a tagged message with its payload, of at most so many bytes (which are at
-    /// most [`ENTRY_LENGTH_MAX`]).
+    /// Tag and length, if the word is the header of a tagged message with its payload, of at most this many
+    /// bytes (which are at most [`ENTRY_LENGTH_MAX`]).
     #[inline(always)]
     pub const fn tagged_message(word: u64, bytes_max: usize) -> Option<(u32, usize)> {
         HeaderSeries::of(EntryKind::Message, 0).read(word, bytes_max)

@@ -108,9 +108,9 @@ impl Sessions {
         self.wake_by(now + self.ping_after());
     }
 
-    /// Whether an OPEN asks for a session of its own although its sender, at `from`, has opened one before that is not over
-    /// here. The sender has given that one up, and with it perhaps what carried it.
-    pub fn begins_anew(&self, from: PeerAddress, header: &Header, packet: &[u8]) -> bool {
+    /// Whether an OPEN asks for a session of its own although its sender, at `from`, has opened one before
+    /// that is not over here. The sender has given that one up, and with it perhaps what carried it.
+    pub fn replaces_session(&self, from: PeerAddress, header: &Header, packet: &[u8]) -> bool {
         let Ok(SessionPacket::Open(open)) = SessionPacket::parse(header, packet) else { return false };
         let has_opened = |slot: &super::Slot| slot.is_offered && slot.link.to == from;
         self.slots.iter().any(has_opened) && self.offered_by(&open).is_none()

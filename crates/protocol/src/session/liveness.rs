@@ -1,7 +1,7 @@
 //! Timers: repeated handshakes, pings, and the death of silent peers.
 //!
-//! A packet only writes down when it came; no timer moves. One sweep over all sessions, due not later than the earliest
-//! deadline, finds out which are really due.
+//! A packet only writes down when it came; no timer moves. One sweep over all sessions, due not later than
+//! the earliest deadline, finds out which are really due.
 
 use core::time::Duration;
 
@@ -62,8 +62,8 @@ impl Sessions {
         }
     }
 
-    /// The peer is given up after the whole timeout. Time in which this very process did not run is not the peer's fault
-    /// and does not count.
+    /// The peer is given up after the whole timeout. Time in which this very process did not run is not the
+    /// peer's fault and does not count.
     fn sweep_handshake(&mut self, index: u16, now: Instant) {
         let (timeout, retry_after_max) = (self.config.peer_timeout, self.retry_after_max());
         let slot = &mut self.slots[usize::from(index)];
@@ -88,8 +88,8 @@ impl Sessions {
         }
     }
 
-    /// The peer is dead after the whole timeout, if it had the chance to answer a ping: when this very process did
-    /// not run for a while, the silence is not the peer's fault.
+    /// The peer is dead after the whole timeout, if it had the chance to answer a ping: when this very
+    /// process did not run for a while, the silence is not the peer's fault.
     fn sweep_up(&mut self, index: u16, now: Instant) {
         let slot = &self.slots[usize::from(index)];
         let (heard_at, pinging_since, pinged_at) = (slot.heard_at, slot.pinging_since, slot.pinged_at);
@@ -111,7 +111,7 @@ impl Sessions {
         self.wake_by(dead_at.min(self.slots[usize::from(index)].pinged_at + ping_after));
     }
 
-    /// Nothing reaches `to` any more, says whoever carries the packets: every session that leads there ends.
+    /// Nothing reaches `to` any more, says the carrier of the packets: every session that leads there ends.
     pub fn lost(&mut self, to: PeerAddress) {
         for index in 0..self.slots.len() as u16 {
             let slot = &self.slots[usize::from(index)];

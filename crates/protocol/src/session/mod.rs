@@ -1,20 +1,23 @@
 //! Sessions over datagrams: who is at the other end, what both sides can do, and whether it is still alive.
 //!
-//! A session is opened by a handshake of three packets. OPEN carries the opener's identity and limits; ACCEPT the
-//! acceptor's identity and the smaller of both limits; then any packet that carries the number which the acceptor
-//! chose proves that the opener is there *now*, and only then does the session exist for the acceptor. A stray OPEN
-//! of a former life therefore disturbs nothing.
+//! A session is opened by a handshake of three packets. OPEN carries the opener's identity and limits; ACCEPT
+//! the acceptor's identity and the smaller of both limits; then any packet that carries the number which the
+//! acceptor chose proves that the opener is there *now*, and only then does the session exist for the
+//! acceptor. A stray OPEN of a former life therefore disturbs nothing.
 //!
-//! - Each side numbers the session for packets *to* itself, partly at random. What carries a number of a former
-//!   session is dropped, counted, and answered by RESET, so that its sender learns at once that this process forgot it.
+//! - Each side numbers the session for packets *to* itself, partly at random. What carries a number of a
+//!   former session is dropped, counted, and answered by RESET, so that its sender learns at once that this
+//!   process forgot it.
 //! - Sessions have no direction: either side can call over one. When both sides connect at the same time, two
 //!   sessions come to be, and both work.
-//! - A peer that opens a session under the same rank and endpoint but with another incarnation was restarted; its
-//!   older sessions end. Ranks are taken at their word: all processes of a cluster trust each other that far.
-//! - Any packet is a sign of life. After a quarter of the peer timeout without one a side pings, and after the whole of
-//!   it the peer is dead.
+//! - A peer that opens a session under the same rank and endpoint but with another incarnation was restarted;
+//!   its older sessions end. Ranks are taken at their word: all processes of a cluster trust each other that
+//!   far.
+//! - Any packet is a sign of life. After a quarter of the peer timeout without one a side pings, and after
+//!   the whole of it the peer is dead.
 //!
-//! Nothing but RESET, CLOSE and REFUSE ends a session from outside, and each must name a number of 48 random bits.
+//! Nothing but RESET, CLOSE and REFUSE ends a session from outside, and each must name a number of 48 random
+//! bits.
 
 mod config;
 mod entropy;
@@ -57,7 +60,7 @@ pub struct Link {
     pub to: PeerAddress,
     /// The number that they carry.
     pub remote: WireSession,
-    /// Who is there.
+    /// The identity of the peer.
     pub peer: Identity,
     /// The limits that hold.
     pub agreed: Offer,
@@ -70,7 +73,7 @@ pub enum SessionEvent {
     Up {
         /// One that we asked for, or a new one that the peer opened.
         id: SessionId,
-        /// Who is there.
+        /// The identity of the peer.
         peer: Identity,
     },
     /// It is over.
@@ -124,7 +127,7 @@ pub struct SessionsFull {
     pub sessions_max: u16,
 }
 
-/// What happened so far, for whoever wants to know why.
+/// Events so far, to explain the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
     /// Packets that no correct peer sends.
@@ -165,7 +168,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// No sessions yet. `seed` must differ between processes: draw it at random, together with the incarnation.
+    /// No sessions yet. `seed` must differ between processes: draw it at random, together with the
+    /// incarnation.
     pub fn new(
         config: SessionConfig,
         protocol: Protocol,
@@ -208,7 +212,8 @@ impl Sessions {
         self.end_because(id, EndReason::Closed);
     }
 
-    /// Ends a session for a reason of the caller's and tells the peer. Nothing happens when it is over already.
+    /// Ends a session for a reason of the caller's and tells the peer. Nothing happens when it is over
+    /// already.
     pub fn end_because(&mut self, id: SessionId, reason: EndReason) {
         let Some(slot) = self.slot(id) else { return };
         let (to, remote) = (slot.link.to, slot.link.remote);

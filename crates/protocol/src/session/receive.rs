@@ -70,7 +70,8 @@ impl Sessions {
         }
     }
 
-    /// Counts a packet of a session that is not known, and tells its sender so, as often as the budget allows.
+    /// Counts a packet of a session that is not known, and tells its sender so, as often as the budget
+    /// allows.
     #[cold]
     pub(super) fn unknown(
         &mut self,
@@ -113,7 +114,8 @@ impl Sessions {
         }
     }
 
-    /// The peer does not know the session that it once numbered `session`. The same life of it must have closed it.
+    /// The peer does not know the session that it once numbered `session`. The same life of it must have
+    /// closed it.
     fn on_reset(&mut self, session: WireSession, incarnation: u64) {
         let of_it = |slot: &super::Slot| slot.link.remote == session && session != WireSession::NONE;
         let Some(index) = self.slots.iter().position(of_it) else {

@@ -1,7 +1,7 @@
 //! Where the bytes in front of a payload are put together.
 //!
-//! A packet leaves as two parts: its head, built here, and a piece of somebody's payload, which is not copied. The
-//! checksum covers both and stands in front, so it is put in last.
+//! A packet leaves as two parts: its head, built here, and a piece of somebody's payload, which is not
+//! copied. The checksum covers both and stands in front, so it is put in last.
 
 use super::header::{CHECKSUM_BYTES, Header};
 

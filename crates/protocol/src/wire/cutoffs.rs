@@ -27,8 +27,9 @@ impl Cutoffs {
         Self { version: 0, top, count: 0, lengths: [0; LENGTHS_MAX] }
     }
 
-    /// Messages of at most `lengths[0]` bytes get `top`, those of at most `lengths[1]` the next lower, and so on; longer
-    /// ones than all get the level below. `None` unless the lengths ascend and there is a level for each.
+    /// Messages of at most `lengths[0]` bytes get `top`, those of at most `lengths[1]` the next lower, and so
+    /// on; longer ones than all get the level below. `None` unless the lengths ascend and there is a level
+    /// for each.
     pub fn new(version: u8, top: u8, lengths: &[u32]) -> Option<Self> {
         let valid = (1..=CUTOFFS_VERSION_MAX).contains(&version)
             && top < PRIORITIES_MAX

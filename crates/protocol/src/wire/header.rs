@@ -205,7 +205,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header; the checksum is *not* looked at, because whether there must be one depends on the session.
+    /// Reads the header; the checksum is *not* looked at, because whether there must be one depends on the
+    /// session.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let Some(bytes) = packet.first_chunk::<HEADER_BYTES>() else {

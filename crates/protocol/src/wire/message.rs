@@ -66,7 +66,8 @@ pub enum MessagePacket<'a> {
 }
 
 impl<'a> MessagePacket<'a> {
-    /// Reads what follows `header`, whose opcode must be one of a message, in `packet` of a session of `protocol`.
+    /// Reads what follows `header`, whose opcode must be one of a message, in `packet` of a session of
+    /// `protocol`.
     pub fn parse(header: &Header, packet: &'a [u8], protocol: Protocol) -> Result<Self, Malformed> {
         check_argument(header, protocol)?;
         let argument = header.flags.argument();
@@ -95,8 +96,8 @@ impl<'a> MessagePacket<'a> {
     }
 }
 
-/// The tag and the payload of a message of one packet, whose opcode is [`Opcode::Whole`]. A way of its own because most
-/// packets are such.
+/// The tag and the payload of a message of one packet, whose opcode is [`Opcode::Whole`]. A way of its own
+/// because most packets are such.
 #[inline]
 pub fn parse_whole<'a>(
     header: &Header,

@@ -1,7 +1,7 @@
 //! Packets as bytes, for the protocols that run on datagrams.
 //!
-//! Every packet starts with the same [`Header`]. It is parsed once, here, into types that can only hold what a correct
-//! peer may send; the state machines never look at raw bytes again. All numbers are little-endian.
+//! Every packet starts with the same [`Header`]. It is parsed once, here, into types that can only hold what
+//! a correct peer may send; the state machines never look at raw bytes again. All numbers are little-endian.
 
 mod buffer;
 mod cutoffs;
@@ -38,7 +38,7 @@ pub(crate) const fn malformed<T>(what: &'static str) -> Result<T, Malformed> {
     Err(Malformed { what })
 }
 
-/// The `N` bytes at `offset`, when there are so many.
+/// The `N` bytes at `offset`, when there are that many.
 pub(crate) fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> Result<[u8; N], Malformed> {
     match bytes.get(offset..).and_then(|rest| rest.first_chunk::<N>()) {
         Some(found) => Ok(*found),

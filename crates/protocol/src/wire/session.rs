@@ -1,7 +1,7 @@
 //! The packets that open, keep and end sessions.
 //!
-//! The first fields of OPEN and the whole of REFUSE stay where they are in every version, so that versions which do
-//! not know each other can say so. These packets always carry a checksum.
+//! The first fields of OPEN and the whole of REFUSE stay where they are in every version, so that versions
+//! which do not know each other can say so. These packets always carry a checksum.
 
 use farcall_base::Identity;
 
@@ -145,7 +145,8 @@ impl SessionPacket {
         }
     }
 
-    /// Writes the packet into `head`, complete with checksum. `session` is the number that its receiver knows.
+    /// Writes the packet into `head`, complete with checksum. `session` is the number that its receiver
+    /// knows.
     pub fn put(&self, session: WireSession, head: &mut Head) {
         let call = match self {
             Self::Ping { sent_at_nanos } | Self::Pong { sent_at_nanos } => CallKey::from_wire(*sent_at_nanos),

@@ -1,9 +1,10 @@
 //! Tagged messages over a library that carries messages.
 //!
-//! A packet is a [`Header`] alone, whose eight bytes for a call hold two numbers instead. What was sent is counted from 0
-//! in every session, because libraries let short messages overtake long ones. Short messages share a packet: a batch has
-//! them behind each other, each with its tag and length in front. One that travels alone has a [`BriefHead`], if its
-//! receiver reads them, so that a few bytes more of it fit the first line of the memory through which it travels.
+//! A packet is a [`Header`] alone, whose eight bytes for a call hold two numbers instead. What was sent is
+//! counted from 0 in every session, because libraries let short messages overtake long ones. Short messages
+//! share a packet: a batch has them behind each other, each with its tag and length in front. One that
+//! travels alone has a [`BriefHead`], if its receiver reads them, so that a few bytes more of it fit the
+//! first line of the memory through which it travels.
 
 use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, malformed, put_bare,

@@ -111,7 +111,7 @@ impl<L: Library> Outbound<L> {
     fn opener(&mut self, header: &Header, arrival: &L::Arrival) -> Result<Destination, AddressError> {
         let address = Address::new(arrival.payload().as_slice())?;
         let mut from = self.library.resolve(&address)?;
-        if self.sessions.begins_anew(PeerAddress(from.0), header, arrival.head()) {
+        if self.sessions.replaces_session(PeerAddress(from.0), header, arrival.head()) {
             from = self.library.resolve_anew(&address)?;
         }
         self.note_destination(from);

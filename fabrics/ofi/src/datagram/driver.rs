@@ -19,8 +19,8 @@ use crate::datagram::sending::{SEND_TOKEN, Sending};
 
 /// The kind of this driver's addresses, which have no use for a number.
 const KIND: Kind = *b"fODG";
-/// The longest packet, address included, where the provider does not say what it carries: what Ethernet carries in one
-/// frame over IPv6 (1500 − 40 − 8).
+/// The longest packet, address included, where the provider does not say what it carries: what Ethernet
+/// carries in one frame over IPv6 (1500 − 40 − 8).
 const PACKET_BYTES: usize = 1452;
 /// The longest packet of any datagram protocol, in bytes.
 const PACKET_BYTES_MAX: usize = 65_507;
@@ -56,8 +56,8 @@ pub struct OfiDatagram {
     counters: OfiDatagramCounters,
 }
 
-// SAFETY: contexts are never cloned, so their counts move along; libfabric uses the pointers to them and to the memory of
-// operations only inside calls that need `&mut self`.
+// SAFETY: contexts are never cloned, so their counts move along; libfabric uses the pointers to them and to
+// the memory of operations only inside calls that need `&mut self`.
 #[expect(unsafe_code, reason = "libfabric has pointers to contexts and memory")]
 unsafe impl Send for OfiDatagram {}
 
@@ -135,7 +135,8 @@ impl OfiDatagram {
         at
     }
 
-    /// Takes note of what is done; packets that have arrived wait for the next receive. Returns how much there was.
+    /// Takes note of what is done; packets that have arrived wait for the next receive. Returns how much
+    /// there was.
     #[inline]
     fn collect(&mut self) -> usize {
         let Self { endpoint, sending, arrivals, counters, .. } = self;

@@ -28,7 +28,7 @@ pub struct Receiving {
 }
 
 impl Receiving {
-    /// So many buffers of so many bytes, of which `depth` are kept with the provider.
+    /// This many buffers of this many bytes, of which `depth` are kept with the provider.
     pub fn new(buffers: usize, buffer_bytes: usize, depth: usize) -> Self {
         let numbers = 0..buffers as u32;
         Self {
@@ -49,7 +49,8 @@ impl Receiving {
             let Some(number) = self.free.pop() else { return };
             let start = self.start(number).as_ptr();
             let memory = core::ptr::slice_from_raw_parts_mut(start, self.buffer_bytes);
-            // SAFETY: nobody touches the buffer before `take`, and the endpoint is closed before the memory is dropped.
+            // SAFETY: nobody touches the buffer before `take`, and the endpoint is closed before the memory
+            // is dropped.
             #[expect(unsafe_code, reason = "the provider writes into the memory later")]
             let posted = unsafe { endpoint.receive(memory, &self.contexts[number as usize]) };
             if posted != Posted::Taken {
@@ -88,8 +89,8 @@ impl Receiving {
         let is_out = self.uses[number as usize] == Use::Out;
         assert!(is_out && at + bytes <= self.buffer_bytes, "only what has arrived is lent");
         let start = self.start(number);
-        // SAFETY: the bytes lie in the buffer, are initialised, and nobody writes to them until the buffer comes back. The
-        // memory is never dropped while buffers are out.
+        // SAFETY: the bytes lie in the buffer, are initialised, and nobody writes to them until the buffer
+        // comes back. The memory is never dropped while buffers are out.
         #[expect(unsafe_code, reason = "the loan of the driver's memory")]
         unsafe {
             Packet::from_raw(start.add(at), bytes as u32, source, number)

@@ -27,7 +27,7 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// So many slots for packets of so many bytes, addresses included.
+    /// This many slots for packets of this many bytes, addresses included.
     pub fn new(slots: usize, packet_bytes: usize, inject_bytes: usize) -> Self {
         let slot = |number: u32| Slot {
             bytes: Vec::with_capacity(packet_bytes),
@@ -82,8 +82,8 @@ impl Sending {
             let posted = if is_short {
                 endpoint.inject(&slot.bytes, slot.to)
             } else {
-                // SAFETY: bytes and context are the slot's, and the slot is not free before `end`. The endpoint is closed
-                // before the slots are dropped.
+                // SAFETY: bytes and context are the slot's, and the slot is not free before `end`. The
+                // endpoint is closed before the slots are dropped.
                 #[expect(unsafe_code, reason = "the provider reads the memory later")]
                 unsafe {
                     endpoint.send(&raw const slot.bytes[..], slot.to, &slot.context)

@@ -8,7 +8,8 @@ use crate::libfabric::types::*;
 /// The library's name, the same for all versions of its present binary interface.
 const LIBRARY_NAME: &CStr = c"libfabric.so.1";
 
-/// Declares the functions once: as fields, and as symbols with the version of the binary interface that is meant.
+/// Declares the functions once: as fields, and as symbols with the version of the binary interface that is
+/// meant.
 macro_rules! functions {
     ($($name:ident @ $version:literal: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// The functions by their names in C.
@@ -19,7 +20,8 @@ macro_rules! functions {
         impl Api {
             #[expect(unsafe_code, reason = "a library is opened")]
             fn load() -> Result<Self, String> {
-                // SAFETY: the name ends with a zero. libfabric's constructors may run in any process at any time.
+                // SAFETY: the name ends with a zero. libfabric's constructors may run in any process at any
+                // time.
                 let handle = unsafe { libc::dlopen(LIBRARY_NAME.as_ptr(), libc::RTLD_NOW) };
                 if handle.is_null() {
                     return Err(last_error());
@@ -27,7 +29,8 @@ macro_rules! functions {
                 Ok(Self {
                     $($name: {
                         let symbol = symbol(handle, concat!(stringify!($name), "\0"), concat!($version, "\0"))?;
-                        // SAFETY: this is the function of that name and version, whose declaration in C is this type.
+                        // SAFETY: this is the function of that name and version, whose declaration in C is
+                        // this type.
                         unsafe {
                             core::mem::transmute::<
                                 *mut c_void,

@@ -37,7 +37,8 @@ pub struct Endpoint {
     has_text_addresses: bool,
 }
 
-// SAFETY: the domain was opened for use by one thread at a time, whichever that is, and everything else belongs to it.
+// SAFETY: the domain was opened for use by one thread at a time, whichever that is, and everything else
+// belongs to it.
 #[expect(unsafe_code, reason = "libfabric's objects are pointers")]
 unsafe impl Send for Endpoint {}
 
@@ -72,7 +73,8 @@ impl Drop for Opened {
 
 /// Closes an object of libfabric, which must not be used again.
 pub(crate) fn close(object: NonNull<fid>) {
-    // SAFETY: all objects begin with a `fid`, whose table has this entry. Nothing can be done when it is refused.
+    // SAFETY: all objects begin with a `fid`, whose table has this entry. Nothing can be done when it is
+    // refused.
     #[expect(unsafe_code, reason = "a call of libfabric")]
     unsafe {
         ((*(*object.as_ptr()).ops).close)(object.as_ptr());
@@ -89,8 +91,9 @@ impl Endpoint {
     fn open_here(offer: &Offer, config: &EndpointConfig) -> Result<Self, OfiError> {
         let (api, info, mut opened) = (offer.api(), offer.as_ptr(), Opened::default());
         let (mut fabric, mut domain, mut av, mut ep) = (null_mut(), null_mut(), null_mut(), null_mut());
-        // SAFETY: the entry and its parts are libfabric's own and live through all of these calls; each object that is
-        // used was opened before and is not closed yet, and each result is written when 0 is returned.
+        // SAFETY: the entry and its parts are libfabric's own and live through all of these calls; each
+        // object that is used was opened before and is not closed yet, and each result is written when 0 is
+        // returned.
         unsafe {
             let result = (api.fi_fabric)((*info).fabric_attr, &mut fabric, null_mut());
             let fabric = opened.add(api, "a fabric", result, fabric)?;
@@ -161,7 +164,7 @@ impl Endpoint {
         (inserted == Some(1) && address != FI_ADDR_NOTAVAIL).then_some(address)
     }
 
-    /// Forgets an address; nothing is under way to it.
+    /// Forgets an address; nothing is in flight to it.
     #[expect(unsafe_code, reason = "a call of libfabric")]
     pub fn remove(&mut self, mut address: fi_addr_t) {
         // SAFETY: the table is open and the address came from `insert`.
@@ -212,7 +215,7 @@ unsafe fn open_queue(
 #[expect(unsafe_code, reason = "calls of libfabric")]
 unsafe fn name(api: &Api, ep: NonNull<fid_ep>) -> Result<Vec<u8>, OfiError> {
     let (mut name, mut bytes) = (vec![0; NAME_BYTES_MAX], NAME_BYTES_MAX);
-    // SAFETY: the endpoint is open, as the caller promises, and there is room for so many bytes.
+    // SAFETY: the endpoint is open, as the caller promises, and there is room for that many bytes.
     let result =
         unsafe { ((*(*ep.as_ptr()).cm).getname)(ep.as_ptr().cast(), name.as_mut_ptr().cast(), &mut bytes) };
     if result != 0 {
@@ -222,7 +225,7 @@ unsafe fn name(api: &Api, ep: NonNull<fid_ep>) -> Result<Vec<u8>, OfiError> {
     Ok(name)
 }
 
-/// What is under way is given up; its memory is nobody's business any more.
+/// What is in flight is given up; its memory is nobody's business any more.
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // The order is libfabric's: what uses others goes first.

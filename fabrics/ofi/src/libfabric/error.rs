@@ -19,7 +19,8 @@ pub enum OfiError {
         /// What was asked for.
         what: &'static str,
     },
-    /// Nothing of what libfabric offers here is what was asked for: name another provider, or leave the choice.
+    /// Nothing of what libfabric offers here is what was asked for: name another provider, or leave the
+    /// choice.
     #[error("libfabric offers no {what} by {provider} here; {offered}")]
     NoProvider {
         /// What was asked for.

@@ -30,10 +30,11 @@ impl Wanted {
 /// How good a provider is when none is named, 0 first; of equals libfabric's order decides.
 fn rank(provider: &str) -> u8 {
     match provider {
-        // They reach no other machine or are no longer kept up; and a process that is killed in shared memory leaves a file
-        // behind, and may leave a lock taken that others then wait for.
+        // They reach no other machine or are no longer kept up; and a process that is killed in shared memory
+        // leaves a file behind, and may leave a lock taken that others then wait for.
         "shm" | "sockets" | "udp;ofi_rxd" => 2,
-        // They never end sends to a peer that died. Over TCP there is a provider that does without this layer.
+        // They never end sends to a peer that died. Over TCP there is a provider that does without this
+        // layer.
         "tcp;ofi_rxm" | "net;ofi_rxm" => 1,
         _ => 0,
     }
@@ -104,9 +105,9 @@ pub fn found(wanted: Wanted) -> Result<String, OfiError> {
 }
 
 impl Offer {
-    /// The best offer by the provider of that name, on the network where this machine has the address `local`. A name may
-    /// leave out the layer above: `tcp` for `tcp;ofi_rxm`. Without a name it is the first of those for general use, or
-    /// of the others if `FI_PROVIDER` leaves only these.
+    /// The best offer by the provider of that name, on the network where this machine has the address
+    /// `local`. A name may leave out the layer above: `tcp` for `tcp;ofi_rxm`. Without a name it is the first
+    /// of those for general use, or of the others if `FI_PROVIDER` leaves only these.
     pub fn choose(wanted: Wanted, provider: Option<&str>, local: Option<IpAddr>) -> Result<Self, OfiError> {
         let mut offers = offers(wanted)?;
         offers.retain(|offer| match (offer.source_ip(), local) {
@@ -186,10 +187,12 @@ impl Offer {
         if info.src_addr.is_null() {
             return None;
         }
-        // SAFETY: libfabric keeps an address of that length there; bytes have no alignment and no invalid values.
+        // SAFETY: libfabric keeps an address of that length there; bytes have no alignment and no invalid
+        // values.
         #[expect(unsafe_code, reason = "libfabric's entries are pointers")]
         let bytes = unsafe { core::slice::from_raw_parts(info.src_addr.cast::<u8>(), info.src_addrlen) };
-        // In a `sockaddr_in` the address follows family and port, in a `sockaddr_in6` also a word of flow information.
+        // In a `sockaddr_in` the address follows family and port, in a `sockaddr_in6` also a word of flow
+        // information.
         match info.addr_format {
             FI_SOCKADDR_IN => Some(Ipv4Addr::from(*bytes.get(4..)?.first_chunk::<4>()?).into()),
             FI_SOCKADDR_IN6 => Some(Ipv6Addr::from(*bytes.get(8..)?.first_chunk::<16>()?).into()),
@@ -221,7 +224,7 @@ impl Offer {
         }
     }
 
-    /// The most sends under way.
+    /// The most sends in flight.
     pub fn sends_max(&self) -> usize {
         // SAFETY: as above.
         #[expect(unsafe_code, reason = "libfabric's entries are pointers")]

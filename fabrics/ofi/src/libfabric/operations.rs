@@ -10,7 +10,8 @@ use crate::libfabric::types::*;
 
 /// Memory that a provider may use for one operation while it lasts, and what the operation is known by.
 ///
-/// It must stay where it is until the operation is done: an operation's completion leads back here without a search.
+/// It must stay where it is until the operation is done: an operation's completion leads back here without a
+/// search.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Context {
@@ -82,7 +83,8 @@ impl Endpoint {
         context: &Context,
     ) -> Posted {
         let ep = self.ep.as_ptr();
-        // SAFETY: the endpoint is open and was offered with tagged messages; the rest is promised by the caller.
+        // SAFETY: the endpoint is open and was offered with tagged messages; the rest is promised by the
+        // caller.
         Posted::from_result(unsafe {
             ((*(*ep).tagged).send)(ep, bytes.cast(), bytes.len(), null_mut(), to, tag, context.as_ptr())
         })
@@ -92,7 +94,8 @@ impl Endpoint {
     #[inline]
     pub fn inject_tagged(&mut self, bytes: &[u8], to: fi_addr_t, tag: u64) -> Posted {
         let ep = self.ep.as_ptr();
-        // SAFETY: the endpoint is open and was offered with tagged messages; the bytes are not used afterwards.
+        // SAFETY: the endpoint is open and was offered with tagged messages; the bytes are not used
+        // afterwards.
         Posted::from_result(unsafe {
             ((*(*ep).tagged).inject)(ep, bytes.as_ptr().cast(), bytes.len(), to, tag)
         })
@@ -154,18 +157,19 @@ impl Endpoint {
         }
     }
 
-    /// Lets the provider work and hands what is done to `take`, at most a few at a time. Returns how many there were.
+    /// Lets the provider work and hands what is done to `take`, at most a few at a time. Returns how many
+    /// there were.
     #[inline]
     pub fn completions(&mut self, mut take: impl FnMut(Completion)) -> usize {
         let cq = self.cq.as_ptr();
         let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; COMPLETIONS_PER_READ];
-        // SAFETY: the queue is open and has the format of these entries; there is room for so many.
+        // SAFETY: the queue is open and has the format of these entries; there is room for that many.
         let read = unsafe { ((*(*cq).ops).read)(cq, entries.as_mut_ptr().cast(), COMPLETIONS_PER_READ) };
         if read == -(FI_EAVAIL as isize) {
             return self.failure().into_iter().map(take).count();
         }
         let count = usize::try_from(read).unwrap_or(0);
-        // SAFETY: so many entries were written.
+        // SAFETY: that many entries were written.
         let entries = unsafe { &*slice_from_raw_parts(entries.as_ptr().cast::<fi_cq_msg_entry>(), count) };
         for entry in entries {
             if let Some(token) = token(entry.op_context) {
@@ -181,7 +185,8 @@ impl Endpoint {
         let cq = self.cq.as_ptr();
         // SAFETY: numbers and pointers may be 0 and null.
         let mut entry: fi_cq_err_entry = unsafe { MaybeUninit::zeroed().assume_init() };
-        // SAFETY: the queue is open, and the entry lives through the call. The provider has no memory to describe errors in.
+        // SAFETY: the queue is open, and the entry lives through the call. The provider has no memory to
+        // describe errors in.
         let read = unsafe { ((*(*cq).ops).readerr)(cq, &mut entry, 0) };
         if read != 1 {
             return None;
@@ -194,6 +199,7 @@ impl Endpoint {
 #[inline]
 #[expect(unsafe_code, reason = "a pointer that made its way through libfabric")]
 fn token(context: *mut c_void) -> Option<u64> {
-    // SAFETY: contexts of operations are pointers to a `Context`, which stays there until the operation is done: now.
+    // SAFETY: contexts of operations are pointers to a `Context`, which stays there until the operation is
+    // done: now.
     (!context.is_null()).then(|| unsafe { (*context.cast::<Context>()).token })
 }

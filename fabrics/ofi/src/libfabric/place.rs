@@ -1,7 +1,8 @@
 //! libfabric's addresses in an envelope of ours.
 //!
-//! A provider takes any bytes for an address, so it must not see those of another provider or damaged ones. The envelope is
-//! four bytes that say whose it is, the CRC-32C of what follows, a number, and the provider's name.
+//! A provider takes any bytes for an address, so it must not see those of another provider or damaged ones.
+//! The envelope is four bytes that say whose it is, the CRC-32C of what follows, a number, and the provider's
+//! name.
 
 use farcall_base::{Address, AddressError};
 

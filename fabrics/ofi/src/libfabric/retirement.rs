@@ -1,8 +1,9 @@
 //! Endpoints in shared memory that have ended, until the last of the process has.
 //!
-//! In libfabric's `shm` provider two endpoints of one process use each other's memory in place, and each keeps doing so after
-//! the other was closed: a survivor that goes on crashes (seen with 1.17). So none is closed before all have ended.
-//! Nobody reads their completions meanwhile, and libfabric touches the memory of operations only when somebody does.
+//! In libfabric's `shm` provider two endpoints of one process use each other's memory in place, and each
+//! keeps doing so after the other was closed: a survivor that goes on crashes (seen with 1.17). So none is
+//! closed before all have ended. Nobody reads their completions meanwhile, and libfabric touches the memory
+//! of operations only when somebody does.
 
 use core::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};

@@ -13,12 +13,14 @@ pub struct OfiConfig {
     pub payload_bytes_max: usize,
     /// The longest payload that travels whole, in bytes; longer ones are announced.
     pub eager_bytes: usize,
-    /// The longest frame that is given to the provider to copy, in bytes; less where the provider copies less.
+    /// The longest frame that is given to the provider to copy, in bytes; less where the provider copies
+    /// less.
     pub inject_bytes: usize,
-    /// The most sends that the provider is given at a time; less where the provider takes less. To a destination it is given
-    /// as many as are left for others, and at least one.
+    /// The most sends that the provider is given at a time; less where the provider takes less. To a
+    /// destination it is given as many as are left for others, and at least one.
     pub tx_depth: usize,
-    /// How many buffers wait for frames, and how many payloads are fetched at a time; less where the provider takes less.
+    /// How many buffers wait for frames, and how many payloads are fetched at a time; less where the provider
+    /// takes less.
     pub rx_depth: usize,
     /// Whether its user may block until something arrives.
     pub may_sleep: bool,

@@ -15,8 +15,8 @@ use crate::messages::sends::Sends;
 use crate::messages::token::Token;
 use crate::messages::waking::Waking;
 
-/// How many peers that were forgotten have messages waiting for the provider. Many providers notice nothing of a dead peer, so
-/// that the longest wait may be in vain.
+/// How many peers that were forgotten have messages waiting for the provider. Many providers notice nothing
+/// of a dead peer, so that the longest wait may find nothing.
 const RESTING_MAX: usize = 64;
 
 /// One endpoint of libfabric.
@@ -47,8 +47,8 @@ pub struct Ofi {
     pub(crate) waking: Waking,
 }
 
-// SAFETY: contexts are never cloned, so their counts move along; libfabric uses the pointers to them and to the memory of
-// operations only inside calls that need `&mut self`.
+// SAFETY: contexts are never cloned, so their counts move along; libfabric uses the pointers to them and to
+// the memory of operations only inside calls that need `&mut self`.
 #[expect(unsafe_code, reason = "libfabric has pointers to contexts and memory")]
 unsafe impl Send for Ofi {}
 
@@ -159,13 +159,13 @@ impl Ofi {
         }
     }
 
-    /// Lets go of a peer and of the sends to it that the provider never had.
+    /// Drops a peer and the sends to it that the provider never had.
     pub(crate) fn give_up(&mut self, to: Destination) {
         let waiting = self.peers.give_up(&mut self.endpoint, to);
         self.drop_waiting(waiting);
     }
 
-    /// Lets go of sends that the provider never had.
+    /// Drops sends that the provider never had.
     pub(crate) fn drop_waiting(&mut self, waiting: VecDeque<u32>) {
         for send in waiting {
             self.sends.finish(send);

@@ -8,8 +8,8 @@
 //!
 //! A message that travels whole is thus a composed one, as it is.
 //!
-//! Tags use 48 bits, which every provider for clusters has: 0 for frames; for payloads the uppermost bit, the number of
-//! the sender's endpoint and a number that counts on.
+//! Tags use 48 bits, which every provider for clusters has: 0 for frames; for payloads the uppermost bit, the
+//! number of the sender's endpoint and a number that counts on.
 
 use farcall_transport::{ARRIVAL_HEAD_BYTES_MAX, COMPOSED_FRONT_BYTES_MAX};
 
@@ -49,11 +49,12 @@ pub fn sender_of(tag: u64) -> u32 {
 pub enum Contents {
     /// A composed message, whose payload is the rest.
     Whole,
-    /// A message whose payload of so many bytes follows.
+    /// A message whose payload of this many bytes follows.
     Announced { bytes: usize, tag: u64 },
 }
 
-/// The length of the head, which begins at byte 1, and what else there is; `None` for what no correct peer sends.
+/// The length of the head, which begins at byte 1, and what else there is; `None` for what no correct peer
+/// sends.
 pub fn parse(frame: &[u8]) -> Option<(usize, Contents)> {
     let (&first, rest) = frame.split_first()?;
     let head_bytes = usize::from(first & !ANNOUNCES);

@@ -136,7 +136,8 @@ impl Library for Ofi {
     }
 
     fn prepare_wait(&mut self) {
-        // What is under way to a destination wakes us when it has left, and then there is room for what waits.
+        // What is in flight to a destination wakes us when it has left, and then there is room for what
+        // waits.
         let nothing_wakes = self.blocked.iter().any(|&to| !self.peers.any_posted(to));
         self.waking.prepare(&mut self.endpoint, !nothing_wakes);
     }

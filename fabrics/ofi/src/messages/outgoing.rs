@@ -46,14 +46,16 @@ impl Ofi {
         self.start(to, send);
     }
 
-    /// Gives a send to the provider, or lets it wait behind others to the same destination, which is reachable.
+    /// Gives a send to the provider, or lets it wait behind others to the same destination, which is
+    /// reachable.
     pub(crate) fn start(&mut self, to: Destination, send: u32) {
         if self.peers.enqueue(to, send) == 1 && !self.go_on(to) {
             self.blocked.push_back(to);
         }
     }
 
-    /// Gives the provider what waits for a destination, as much as it is to have. False when something is left.
+    /// Gives the provider what waits for a destination, as much as it is to have. False when something is
+    /// left.
     fn go_on(&mut self, to: Destination) -> bool {
         while let Some((send, at)) = self.peers.next_send(to) {
             match self.sends.post(&mut self.endpoint, send, at) {

@@ -19,7 +19,8 @@ pub struct Peers {
     by_number: HashMap<u32, u32>,
     /// The most sends that the provider is given at a time.
     tx_depth: usize,
-    /// How many it has for peers in use. Others do not count, because many providers never end sends to the dead.
+    /// How many it has for peers in use. Others do not count, because many providers never end sends to the
+    /// dead.
     posted: usize,
 }
 
@@ -118,10 +119,12 @@ impl Peers {
         self.get(to).is_some_and(|peer| peer.posted > 0)
     }
 
-    /// The next send for the provider, and where to; `None` when none waits, or it has enough of those to this peer.
+    /// The next send for the provider, and where to; `None` when none waits, or it has enough of those to
+    /// this peer.
     ///
-    /// It is given as many for a peer as are left for all others, so that those who stand still leave something to the rest:
-    /// the *dynamic thresholds* of switches that share memory among ports (Choudhury and Hahne, 1998). One it always gets.
+    /// It is given as many for a peer as are left for all others, so that those who stand still leave
+    /// something to the rest: the *dynamic thresholds* of switches that share memory among ports (Choudhury
+    /// and Hahne, 1998). One it always gets.
     #[inline]
     pub fn next_send(&self, to: Destination) -> Option<(u32, u64)> {
         let peer = self.get(to).filter(|peer| peer.may_go_on())?;
@@ -156,8 +159,8 @@ impl Peers {
         }
     }
 
-    /// Takes note that nothing reaches the peer any more; gives what waited for it, and whether it was in use until now. A
-    /// new session to its address gets a new destination.
+    /// Takes note that nothing reaches the peer any more; gives what waited for it, and whether it was in use
+    /// until now. A new session to its address gets a new destination.
     pub fn lose(&mut self, endpoint: &mut Endpoint, lost: Destination) -> (VecDeque<u32>, bool) {
         match self.get(lost).map(|peer| peer.standing) {
             Some(Standing::InUse) => (self.part(lost, Standing::Lost), true),
@@ -166,7 +169,8 @@ impl Peers {
         }
     }
 
-    /// Lets go of a peer once what was sent to it has left; false when nobody can wait for that, because it is lost or silent.
+    /// Drops a peer once what was sent to it has left; false when nobody can wait for that, because it is
+    /// lost or silent.
     pub fn rest(&mut self, endpoint: &mut Endpoint, to: Destination) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(to.0 as usize) else { return true };
         if peer.standing != Standing::InUse || peer.is_silent {
@@ -178,7 +182,7 @@ impl Peers {
         true
     }
 
-    /// Lets go of a peer; gives what waited for it.
+    /// Drops a peer; gives what waited for it.
     pub fn give_up(&mut self, endpoint: &mut Endpoint, to: Destination) -> VecDeque<u32> {
         let waiting = self.part(to, Standing::GivenUp);
         self.remove_if_over(endpoint, to);
@@ -197,7 +201,8 @@ impl Peers {
         }
     }
 
-    /// Gives a peer one of its last standings: takes it out of the maps and of the count. Gives what waited for it.
+    /// Gives a peer one of its last standings: takes it out of the maps and of the count. Gives what waited
+    /// for it.
     fn part(&mut self, from: Destination, standing: Standing) -> VecDeque<u32> {
         let Some(Some(peer)) = self.peers.get_mut(from.0 as usize) else { return VecDeque::new() };
         if core::mem::replace(&mut peer.standing, standing) == Standing::InUse {
@@ -217,7 +222,7 @@ impl Peers {
         }
     }
 
-    /// libfabric must not forget an address that something is under way to.
+    /// libfabric must not forget an address that something is in flight to.
     fn remove_if_over(&mut self, endpoint: &mut Endpoint, to: Destination) {
         if self.get(to).is_some_and(Peer::is_over) {
             self.unmap(to);

@@ -26,7 +26,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// So many buffers of so many bytes, none of which waits for a frame yet.
+    /// This many buffers of this many bytes, none of which waits for a frame yet.
     pub fn new(count: usize, bytes: usize) -> Self {
         let buffer = |number: u32| Buffer {
             memory: vec![0; bytes],
@@ -40,8 +40,8 @@ impl Buffers {
     pub fn post(&mut self, endpoint: &mut Endpoint) {
         while let Some(number) = self.waiting.pop_front() {
             let Buffer { memory, context } = &mut self.buffers[number as usize];
-            // SAFETY: nobody touches the buffer until the provider is done, when `take` takes its memory; the endpoint is
-            // closed before the buffers are dropped.
+            // SAFETY: nobody touches the buffer until the provider is done, when `take` takes its memory; the
+            // endpoint is closed before the buffers are dropped.
             #[expect(unsafe_code, reason = "the provider writes into the memory later")]
             let posted = unsafe { endpoint.receive_tagged(&raw mut memory[..], FRAME_TAG, context) };
             if posted != Posted::Taken {
@@ -132,8 +132,8 @@ impl Fetches {
         {
             let Some(Fetch { memory, tag, .. }) = &mut self.fetches[number as usize] else { continue };
             let context = &self.contexts[number as usize];
-            // SAFETY: nobody touches the memory until the provider is done, when `end` takes it; the endpoint is closed before
-            // the fetches are dropped.
+            // SAFETY: nobody touches the memory until the provider is done, when `end` takes it; the endpoint
+            // is closed before the fetches are dropped.
             #[expect(unsafe_code, reason = "the provider writes into the memory later")]
             let posted = unsafe { endpoint.receive_tagged(&raw mut memory[..], *tag, context) };
             if posted != Posted::Taken {
@@ -143,8 +143,8 @@ impl Fetches {
         }
     }
 
-    /// A fetch is over, and so many bytes came: gives head and payload if it is all of it, otherwise the number of the
-    /// endpoint that it was from, unless nobody waited for it.
+    /// A fetch is over, and this many bytes came: gives head and payload if it is all of it, otherwise the
+    /// number of the endpoint that it was from, unless nobody waited for it.
     pub fn end(&mut self, number: u32, bytes: Option<usize>) -> Result<(Vec<u8>, Vec<u8>), Option<u32>> {
         self.with_provider -= 1;
         let fetch = self.fetches[number as usize].take();
@@ -153,8 +153,8 @@ impl Fetches {
         if bytes == Some(memory.len()) { Ok((head, memory)) } else { Err(sender) }
     }
 
-    /// Nobody waits any more for what comes from an endpoint. It is fetched all the same, because its sender cannot give it
-    /// up, unless there is no room for others.
+    /// Nobody waits any more for what comes from an endpoint. It is fetched all the same, because its sender
+    /// cannot give it up, unless there is no room for others.
     pub fn disown(&mut self, peer: u32) {
         for fetch in self.fetches.iter_mut().flatten().filter(|fetch| fetch.sender == Some(peer)) {
             fetch.sender = None;
@@ -162,9 +162,9 @@ impl Fetches {
         }
     }
 
-    /// As [`Fetches::disown`], of an endpoint that was silent for too long and may stand still: what it had begun to send comes
-    /// when it goes on, and without a receive it would hold up all that comes behind it. A dead one sends nothing, so that no more
-    /// than [`DISOWNED_BYTES_MAX`] waits for it.
+    /// As [`Fetches::disown`], of an endpoint that was silent for too long and may stand still: what it had
+    /// begun to send comes when it goes on, and without a receive it would hold up all that comes behind it.
+    /// A dead one sends nothing, so that no more than [`DISOWNED_BYTES_MAX`] waits for it.
     pub fn disown_silent(&mut self, endpoint: &mut Endpoint, peer: u32) {
         self.disown(peer);
         let disowned = self.fetches.iter().flatten().filter(|fetch| fetch.sender.is_none());

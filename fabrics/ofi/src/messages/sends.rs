@@ -1,7 +1,7 @@
 //! Messages that the provider is sending: their memory has to stay where it is until it says that it is done.
 //!
-//! A slot holds a frame, a copy of a payload, or what owns the payload. Slots and the memory of frames and copies are used
-//! again, so that sending a small message allocates nothing.
+//! A slot holds a frame, a copy of a payload, or what owns the payload. Slots and the memory of frames and
+//! copies are used again, so that sending a small message allocates nothing.
 
 use std::rc::Rc;
 
@@ -82,8 +82,9 @@ impl Sends {
             Body::Loan(loan) => loan,
             Body::Shared(payload) => payload,
         };
-        // SAFETY: bytes and context are kept by the slot, untouched, until `finish` runs, which it does when the provider is
-        // done or has not taken the message. At the end of the endpoint they are kept for good.
+        // SAFETY: bytes and context are kept by the slot, untouched, until `finish` runs, which it does when
+        // the provider is done or has not taken the message. At the end of the endpoint they are kept for
+        // good.
         #[expect(unsafe_code, reason = "the provider reads the memory later")]
         unsafe {
             endpoint.send_tagged(bytes, at, slot.tag, &slot.context)
@@ -102,7 +103,7 @@ impl Sends {
         Some(to)
     }
 
-    /// Keeps the memory of what is under way for good: a peer may still be reading it.
+    /// Keeps the memory of what is in flight for good: a peer may still be reading it.
     pub fn leak(&mut self) {
         for slot in self.slots.drain(..).filter(|slot| slot.to.is_some()) {
             core::mem::forget(slot);
@@ -111,7 +112,7 @@ impl Sends {
 
     #[cold]
     fn grow(&mut self) -> u32 {
-        let number = u32::try_from(self.slots.len()).expect("sessions bound what is under way");
+        let number = u32::try_from(self.slots.len()).expect("sessions bound what is in flight");
         self.slots.push(Slot {
             body: Body::Copy(Vec::new()),
             tag: 0,

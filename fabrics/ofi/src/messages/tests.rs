@@ -1,4 +1,4 @@
-//! What an endpoint has under way, over the providers that every machine has.
+//! What an endpoint has in flight, over the providers that every machine has.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -87,7 +87,8 @@ fn sends_to_peers_that_were_forgotten_do_not_count() {
     }
 }
 
-/// Lets the second endpoint announce payloads of that length, and the first begin to fetch them; gives their tags.
+/// Lets the second endpoint announce payloads of that length, and the first begin to fetch them; gives their
+/// tags.
 fn announce(two: &mut [Ofi; 2], back: Destination, count: u16, bytes: usize) -> Vec<u64> {
     let tags: Vec<u64> = (0..count).map(|serial| frame::payload_tag(two[1].number, serial)).collect();
     for &tag in &tags {

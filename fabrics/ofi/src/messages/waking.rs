@@ -1,8 +1,8 @@
 //! What wakes an endpoint that sleeps.
 //!
-//! A provider may have a descriptor that becomes readable when something is complete. Some have none. Others have one that stays
-//! readable though nothing is complete, such as `net` of libfabric 1.17, so that a sleep would end as soon as it began and a
-//! core would be busy with it. With those an endpoint naps.
+//! A provider may have a descriptor that becomes readable when something is complete. Some have none. Others
+//! have one that stays readable though nothing is complete, such as `net` of libfabric 1.17, so that a sleep
+//! would end as soon as it began and a core would be busy with it. With those an endpoint naps.
 
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -14,7 +14,7 @@ use farcall_driver::wait_readable;
 /// The time between two looks of an endpoint that naps.
 const NAP: Duration = Duration::from_micros(50);
 
-/// So many times in a row the descriptor is believed although nothing was complete.
+/// This many times in a row the descriptor is believed although nothing was complete.
 const IN_VAIN_MAX: u32 = 8;
 
 /// How an endpoint that is about to sleep is woken.

@@ -1,7 +1,8 @@
 //! Several queued packets as one system call.
 //!
-//! The kernel's structures for a burst are kept between calls and written anew for each. A burst ends before a packet
-//! whose destination has been replaced, so that its messages stand for the oldest packets of the queue, without gaps.
+//! The kernel's structures for a burst are kept between calls and rewritten for each. A burst ends before a
+//! packet whose destination has been replaced, so that its messages stand for the oldest packets of the
+//! queue, without gaps.
 
 use core::mem;
 use std::io;
@@ -18,7 +19,7 @@ const SEGMENTED_BYTES_MAX: usize = 65_000;
 /// A control message with one `u16`.
 const CONTROL_BYTES: usize = 24;
 
-/// The kernel's view of a burst. Every pointer in it is written anew by `load`.
+/// The kernel's view of a burst. Every pointer in it is rewritten by `load`.
 pub struct Burst {
     headers: Vec<libc::mmsghdr>,
     parts: Vec<libc::iovec>,
@@ -70,8 +71,9 @@ impl Burst {
         }
     }
 
-    /// Describes the oldest packets of `queue`, of which the first has a destination. By the direct socket goes what is for its
-    /// peer alone: otherwise there would be a call for each change from one to the other.
+    /// Describes the oldest packets of `queue`, of which the first has a destination. By the direct socket
+    /// goes what is for its peer alone: otherwise there would be a call for each change from one to the
+    /// other.
     pub fn load(&mut self, queue: &SendQueue, peers: &KnownPeers, sockets: &Sockets) {
         self.clear();
         let direct = sockets.direct_descriptor(|partner| queue.is_all_for(partner));
@@ -93,7 +95,8 @@ impl Burst {
     pub fn offer(&mut self) -> io::Result<usize> {
         let (headers, count) = (self.headers.as_mut_ptr(), self.headers.len() as u32);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: `load` made the headers describe memory that is still there: nothing was changed in between.
+        // SAFETY: `load` made the headers describe memory that is still there: nothing was changed in
+        // between.
         let taken = unsafe { libc::sendmmsg(self.descriptor, headers, count, flags as _) };
         usize::try_from(taken).map_err(|_| io::Error::last_os_error())
     }
@@ -158,8 +161,8 @@ impl Burst {
     }
 }
 
-/// How many packets from `first` on, before `end`, can form one segmented message: all of one length but for a shorter
-/// last one, and for one peer.
+/// How many packets from `first` on, before `end`, can form one segmented message: all of one length but for
+/// a shorter last one, and for one peer.
 fn run_length(queue: &SendQueue, first: usize, end: usize) -> usize {
     let (to, packet) = queue.get(first);
     let segment_bytes = packet.len();
@@ -189,7 +192,8 @@ fn segment_control(segment_bytes: u16) -> Control {
     header.cmsg_len = unsafe { libc::CMSG_LEN(mem::size_of::<u16>() as u32) } as _;
     header.cmsg_level = libc::SOL_UDP;
     header.cmsg_type = libc::UDP_SEGMENT;
-    // SAFETY: `Control` is aligned for a header, and long enough for it and the number behind it (checked above).
+    // SAFETY: `Control` is aligned for a header, and long enough for it and the number behind it (checked
+    // above).
     unsafe { (&raw mut control).cast::<libc::cmsghdr>().write(header) };
     control.0[mem::size_of::<libc::cmsghdr>()..][..2].copy_from_slice(&segment_bytes.to_ne_bytes());
     control

@@ -1,4 +1,5 @@
-//! Addresses of datagram drivers as bytes: a tag, the kind of link, the port's identifiers and the queue pair's number.
+//! Addresses of datagram drivers as bytes: a tag, the kind of link, the port's identifiers and the queue
+//! pair's number.
 
 use farcall_base::{Address, AddressError};
 
@@ -19,7 +20,8 @@ const NUMBER_MAX: u32 = (1 << 24) - 1;
 /// Where a queue pair is on the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The port's address; unset in packets that stayed within an InfiniBand subnet, which only name the local one.
+    /// The port's address; unset in packets that stayed within an InfiniBand subnet, which only name the
+    /// local one.
     pub gid: Gid,
     /// The port's local identifier on InfiniBand; 0 on Ethernet.
     pub lid: u16,

@@ -46,7 +46,8 @@ pub struct VerbsDatagram {
     /// Handles of peers that have been replaced, each kept until all packets up to that one have left.
     retired: VecDeque<(u64, AddressHandle)>,
     channel: Arc<CompletionChannel>,
-    /// The device does not let the queue pair be used any more: packets are lost, as on a network that is down.
+    /// The device does not let the queue pair be used any more: packets are lost, as on a network that is
+    /// down.
     is_dead: bool,
     receives_until_look: u32,
     limits: DatagramLimits,
@@ -110,7 +111,8 @@ impl VerbsDatagram {
         &self.counters
     }
 
-    /// How a place is known here: within an InfiniBand subnet by its local identifier, since packets name only that.
+    /// How a place is known here: within an InfiniBand subnet by its local identifier, since packets name
+    /// only that.
     fn canonical(&self, place: Place) -> Place {
         if self.device.is_global(place.gid) {
             Place { lid: 0, ..place }

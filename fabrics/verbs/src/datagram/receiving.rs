@@ -1,8 +1,9 @@
 //! Receiving: buffers with the card, packets on loan from them.
 //!
-//! A buffer is free, with the card, or out as a packet. Free ones go to the card in batches, so that one doorbell serves
-//! many; a packet's buffer is free when it is released. The payload of every packet begins a cache line, right behind the
-//! room for its route header. Each buffer has a receive of its own, which is written once.
+//! A buffer is free, with the card, or out as a packet. Free ones go to the card in batches, so that one
+//! doorbell serves many; a packet's buffer is free when it is released. The payload of every packet begins a
+//! cache line, right behind the room for its route header. Each buffer has a receive of its own, which is
+//! written once.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -54,7 +55,8 @@ pub struct Receiving {
     mtu_bytes: usize,
 }
 
-// SAFETY: the pointers in the receives lead to the parts beside them and to each other, and are rewritten before use.
+// SAFETY: the pointers in the receives lead to the parts beside them and to each other, and are rewritten
+// before use.
 unsafe impl Send for Receiving {}
 
 /// A packet that has arrived, before its sender is known by number.
@@ -81,8 +83,8 @@ impl Arrived {
     /// Lends it as a packet from `source`.
     #[inline]
     pub fn lend(self, source: Destination) -> Packet {
-        // SAFETY: the bytes are those of a buffer that is out, initialised, and unchanged until it is put back; the memory
-        // stays mapped while packets are out, because dropping `Receiving` then leaks it.
+        // SAFETY: the bytes are those of a buffer that is out, initialised, and unchanged until it is put
+        // back; the memory stays mapped while packets are out, because dropping `Receiving` then leaks it.
         unsafe { Packet::from_raw(self.payload, self.payload_bytes, source, self.buffer) }
     }
 }
@@ -143,8 +145,8 @@ impl Receiving {
     fn post(&mut self, pair: &QueuePair, count: usize) -> usize {
         let first = self.free.len() - count;
         let chain = self.chain(first);
-        // SAFETY: the chain lives for the call. Each buffer is free, so nobody reads it, and stays with the card until
-        // its completion; the region outlives the queue pair (see `VerbsDatagram`).
+        // SAFETY: the chain lives for the call. Each buffer is free, so nobody reads it, and stays with the
+        // card until its completion; the region outlives the queue pair (see `VerbsDatagram`).
         let (result, bad) = unsafe { sys::post_recv(pair.raw(), chain) };
         let is_bad = |buffer: &u32| core::ptr::eq(bad, &raw const self.requests[*buffer as usize]);
         let refused = || self.free[first..].iter().rev().position(is_bad);
@@ -172,7 +174,8 @@ impl Receiving {
         next
     }
 
-    /// Takes up to a burst of packets from the card; says how many there are to look at with [`Receiving::arrival`].
+    /// Takes up to a burst of packets from the card; says how many there are to look at with
+    /// [`Receiving::arrival`].
     #[inline]
     pub fn collect(&mut self, counters: &VerbsDatagramCounters) -> usize {
         match self.queue.poll(&mut self.completions) {
@@ -204,8 +207,8 @@ impl Receiving {
         self.uses[buffer as usize] = Use::Out;
         let at = header_at(buffer as usize, self.stride_bytes);
         let header = self.region.at(at, GRH_BYTES + self.mtu_bytes);
-        // SAFETY: inside the region, as just checked. The buffer is not with the card any more, so nobody writes there; bytes
-        // that the card did not write are zeros or left over.
+        // SAFETY: inside the region, as just checked. The buffer is not with the card any more, so nobody
+        // writes there; bytes that the card did not write are zeros or left over.
         let (payload, header) = unsafe { (header.add(GRH_BYTES), header.cast().as_ref()) };
         prefetch(payload, payload_bytes);
         let packet = Arrived { payload, payload_bytes: payload_bytes as u32, buffer };
@@ -229,7 +232,8 @@ impl Receiving {
         self.failed
     }
 
-    /// Takes the buffers back that are with the card. The queue pair must have been reset, which ends all of its receives.
+    /// Takes the buffers back that are with the card. The queue pair must have been reset, which ends all of
+    /// its receives.
     pub fn take_all_back(&mut self) {
         self.queue.discard();
         for (buffer, place) in self.uses.iter_mut().enumerate().filter(|(_, place)| **place == Use::WithCard)

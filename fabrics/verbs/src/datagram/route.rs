@@ -8,7 +8,8 @@ use super::sending::Way;
 use crate::device::Device;
 use crate::queues::AddressHandle;
 
-/// Without a way to a peer, only one of so many packets looks for one: the others would wait for the network as long.
+/// Without a way to a peer, only one in this many packets looks for one: the others would wait for the
+/// network as long.
 const PACKETS_PER_ATTEMPT: u32 = 64;
 
 /// How to send to a peer.
@@ -33,7 +34,7 @@ impl Route {
         Some(Way { handle: handle.raw(), number: self.place.number })
     }
 
-    /// Looks for a way now: it takes long, and whoever sends should not have to wait for it.
+    /// Looks for a way now: it takes long, and a sender should not have to wait for it.
     pub fn look(&self, device: &Arc<Device>) {
         self.missed.set(0);
         let _none_yet = self.way(device);

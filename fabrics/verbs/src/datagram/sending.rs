@@ -1,8 +1,8 @@
 //! Sending: packets are gathered into registered slots, wait for a flush, and leave with one doorbell.
 //!
-//! The slots form a ring in the order of sending. A packet is queued, then with the card, then gone; the card reports only
-//! every so many packets, and one report frees all slots before it. Each slot has a request of its own, which is written
-//! once but for what differs from packet to packet.
+//! The slots form a ring in the order of sending. A packet is queued, then with the card, then gone; the card
+//! reports only every this many packets, and one report frees all slots before it. Each slot has a request of
+//! its own, which is written once but for what differs from packet to packet.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ pub struct Sending {
     failed: bool,
 }
 
-// SAFETY: the pointers in the requests lead to the parts beside them, to each other and to handles, and are rewritten before
-// use.
+// SAFETY: the pointers in the requests lead to the parts beside them, to each other and to handles, and are
+// rewritten before use.
 unsafe impl Send for Sending {}
 
 /// Requests that lead to each other, and what their packets are together.
@@ -144,8 +144,8 @@ impl Sending {
         self.describe(slot, way, bytes);
         let mut at = self.region.at(slot * self.slot_bytes, bytes);
         for part in parts {
-            // SAFETY: the parts together have `bytes` bytes, which lie within the slot. It is not with the card (`room`),
-            // so nobody else accesses it.
+            // SAFETY: the parts together have `bytes` bytes, which lie within the slot. It is not with the
+            // card (`room`), so nobody else accesses it.
             unsafe {
                 core::ptr::copy_nonoverlapping(part.as_ptr(), at.as_ptr(), part.len());
                 at = at.add(part.len());
@@ -188,8 +188,9 @@ impl Sending {
     /// Hands the oldest `count` packets to the card with one doorbell; returns how many are settled.
     fn post(&mut self, pair: &QueuePair, counters: &VerbsDatagramCounters, count: usize) -> usize {
         let chain = self.chain(count);
-        // SAFETY: the chain and its parts live for the call. Slots stay as they are until a completion covers them; the
-        // region and the handles outlive the queue pair or are kept until the queue is idle (see `VerbsDatagram`).
+        // SAFETY: the chain and its parts live for the call. Slots stay as they are until a completion covers
+        // them; the region and the handles outlive the queue pair or are kept until the queue is idle (see
+        // `VerbsDatagram`).
         let (result, bad) = unsafe { sys::post_send(pair.raw(), chain.first) };
         counters.doorbells.increment();
         if result == 0 {

@@ -1,11 +1,12 @@
-//! Stores that are nearly full: memory stays within its bound, nothing is lost, and no operation works for long.
+//! Stores that are nearly full: memory stays within its bound, nothing is lost, and no operation works for
+//! long.
 
 use farcall_base::Random;
 
 use super::*;
 
-/// A store filled to 90 % of its memory, index included, and what must be in it: for each object, the write that made
-/// it last, and its length.
+/// A store filled to 90 % of its memory, index included, and what must be in it: for each object, the write
+/// that made it last, and its length.
 struct Filled {
     store: Store,
     table: TableId,
@@ -108,8 +109,8 @@ fn a_small_store_of_large_values_takes_overwrites() {
     filled.check();
 }
 
-/// All objects have one length, and every second one is overwritten by a longer one: dead bytes are spread evenly, so
-/// that no segment is cheap to clean.
+/// All objects have one length, and every second one is overwritten by a longer one: dead bytes are spread
+/// evenly, so that no segment is cheap to clean.
 #[test]
 fn evenly_spread_dead_bytes_are_found() {
     let mut filled = Filled::new(64 << 20, 3, |_| 1000);

@@ -1,7 +1,8 @@
 //! Random workloads over random networks.
 //!
-//! Whatever the network does, short of cutting off for good: every call completes once, every request runs once at
-//! most, every byte is right, and in the end nothing is held. A failure prints the case; proptest replays it.
+//! Whatever the network does, short of cutting off for good: every call completes once, every request runs
+//! once at most, every byte is right, and in the end nothing is held. A failure prints the case; proptest
+//! replays it.
 
 use core::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Endpoints and a faulty network between them, in virtual time.
 //!
-//! Everything follows from one seed. Requests carry an operation number and the length of the wanted answer; the oracles
-//! count how often each operation ran and completed, and compare every byte.
+//! Everything follows from one seed. Requests carry an operation number and the length of the wanted answer;
+//! the oracles count how often each operation ran and completed, and compare every byte.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};

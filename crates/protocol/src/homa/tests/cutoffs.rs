@@ -102,7 +102,8 @@ fn scheduled_bytes_have_the_lowest_priorities_when_few_are_active() {
     rack.send(2, 1 << 20);
     rack.world.run_until(LIMIT, |world| world.nodes[1].finished.len() == 2);
     let bytes = |node, priority| rack.world.sent_bytes.get(&(node, priority)).copied().unwrap_or(0);
-    // Two are active: the shorter has level 1, the longer 0. Both begin at level 4, and the shorter ends there.
+    // Two are active: the shorter has level 1, the longer 0. Both begin at level 4, and the shorter ends
+    // there.
     assert!(bytes(1, 1) > 200_000 && bytes(1, 4) > 16_000, "{:?}", rack.world.sent_bytes);
     let longer = [bytes(2, 1), bytes(2, 2), bytes(2, 3)];
     assert!(bytes(2, 0) > 16_000 && longer == [0; 3], "{:?}", rack.world.sent_bytes);

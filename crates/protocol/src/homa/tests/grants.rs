@@ -1,4 +1,4 @@
-//! Who is granted how much.
+//! Grants: which message gets how much.
 
 use core::time::Duration;
 
@@ -51,7 +51,8 @@ fn senders_of_equal_messages_get_equal_shares() {
     assert!(counts.iter().all(|count| (18..=22).contains(count)), "{counts:?}");
 }
 
-/// How long a megabyte takes while `stuck` shorter messages of another sender do not come after their first bytes.
+/// How long a megabyte takes while `stuck` shorter messages of another sender do not come after their first
+/// bytes.
 fn beside_a_stuck_sender(stuck: usize, overcommit: u16) -> Duration {
     let mut rack = Rack::homa(3, &HomaRules { overcommit, fifo_permille: 0, ..rules() });
     rack.world.run_for(Duration::from_millis(1));

@@ -11,7 +11,8 @@ use crate::session::PeerAddress;
 use crate::wire::{Head, Header, Opcode};
 use farcall_base::{Identity, Instant};
 
-/// How many RESENDs the server sends to one peer of which nothing more comes, in twenty ticks, for thirty requests.
+/// How many RESENDs the server sends to one peer of which nothing more comes, in twenty ticks, for thirty
+/// requests.
 fn questions_to_a_silent_peer<P: Policy + Default>(mut rack: Rack<P>) -> u64 {
     let mut pieces = 30;
     rack.world.filter = Box::new(move |from, packet| {

@@ -1,4 +1,4 @@
-//! Who is first: receivers, switches and senders prefer the shortest.
+//! Order: receivers, switches and senders prefer the shortest.
 
 use core::time::Duration;
 

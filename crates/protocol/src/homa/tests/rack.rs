@@ -78,16 +78,16 @@ impl<P: Policy + Default> Rack<P> {
         bytes: usize,
         mut done: impl FnMut(&World<P>) -> bool,
     ) {
-        let mut under_way: Vec<(usize, u32)> = senders.map(|node| (node, self.send(node, bytes))).collect();
+        let mut in_flight: Vec<(usize, u32)> = senders.map(|node| (node, self.send(node, bytes))).collect();
         while !done(&self.world) {
             let over =
                 |world: &World<P>, &(node, it): &(usize, u32)| world.nodes[node].completed.contains_key(&it);
-            self.world.run_until(LIMIT, |world| under_way.iter().any(|it| over(world, it)) || done(world));
+            self.world.run_until(LIMIT, |world| in_flight.iter().any(|it| over(world, it)) || done(world));
             let ended: Vec<usize> =
-                (0..under_way.len()).filter(|at| over(&self.world, &under_way[*at])).collect();
+                (0..in_flight.len()).filter(|at| over(&self.world, &in_flight[*at])).collect();
             for at in ended {
-                let node = under_way[at].0;
-                under_way[at].1 = self.send(node, bytes);
+                let node = in_flight[at].0;
+                in_flight[at].1 = self.send(node, bytes);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Structures and constants of libfabric's headers (`rdma/fabric.h` and its neighbours), under their C names.
 //!
-//! What the library allocates is given up to the last field that is used here; its tables only grow at their ends.
+//! What the library allocates is given up to the last field that is used here; its tables only grow at their
+//! ends.
 #![allow(non_camel_case_types, missing_docs, reason = "the names of the C interface")]
 
 mod info;
