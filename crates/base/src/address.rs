@@ -1,12 +1,13 @@
 //! Where an endpoint can be reached, as bytes that only its own driver can read.
 //!
-//! The bootstrap carries addresses between processes without understanding them, so that a new fabric needs no
-//! change there. A driver that meets an address of another kind must refuse it with [`AddressError`].
+//! The bootstrap carries addresses between processes without understanding them, so that a new fabric needs
+//! no change there. A driver that meets an address of another kind must refuse it with [`AddressError`].
 
 use core::fmt;
 
-/// The longest address, in bytes. Most are short: a socket address, a socket's name, a GID with a queue pair number.
-/// Libraries that choose among several networks by themselves pack an address on each of them into one.
+/// The longest address, in bytes. Most are short: a socket address, a socket's name, a GID with a queue pair
+/// number. Libraries that choose among several networks by themselves pack an address on each of them into
+/// one.
 pub const ADDRESS_BYTES_MAX: usize = 3072;
 
 /// An opaque address: what a driver's `address()` returned in some process.

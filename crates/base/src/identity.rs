@@ -1,4 +1,4 @@
-//! Who is at the other end of a session.
+//! The identity of the other end of a session.
 
 /// The endpoint that a session leads to, as it named itself in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

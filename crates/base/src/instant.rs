@@ -1,7 +1,7 @@
 //! Points in time, as nanoseconds in a newtype.
 //!
-//! The protocols receive every time as an argument. On a real machine it comes from a calibrated cycle counter, in
-//! a simulation from the event queue; neither is visible from here.
+//! The protocols receive every time as an argument. On a real machine it comes from a calibrated cycle
+//! counter, in a simulation from the event queue; neither is visible from here.
 
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! What every part of farcall has in common: points in time, identities, addresses and pseudo-random numbers.
 //!
-//! Nothing here reads a clock or a source of entropy: values come in as arguments, so that the same code runs on a real
-//! machine and, with virtual time, inside a simulation.
+//! Nothing here reads a clock or a source of entropy: values come in as arguments, so that the same code runs
+//! on a real machine and, with virtual time, inside a simulation.
 #![forbid(unsafe_code)]
 
 mod address;

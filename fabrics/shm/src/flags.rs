@@ -57,7 +57,7 @@ impl Runway {
             words.store(next_offset, 0, Ordering::Relaxed);
             clear = RECORD_ALIGN;
         }
-        // Release: whoever sees the flag also sees the record and the cleared flag after it.
+        // Release: a reader that sees the flag also sees the record and the cleared flag after it.
         words.store(offset, MARK << 32 | length as u64, Ordering::Release);
         let wanted = wanted_bytes(length);
         while clear < wanted {

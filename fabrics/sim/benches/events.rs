@@ -1,5 +1,5 @@
-//! How many packet events a second the fabric handles on one core: all hosts exchange packets at random, without any
-//! protocol on top. Prints the median of several runs.
+//! How many packet events a second the fabric handles on one core: all hosts exchange packets at random,
+//! without any protocol on top. Prints the median of several runs.
 
 use std::time::Instant;
 

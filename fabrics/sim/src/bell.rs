@@ -1,7 +1,8 @@
 //! Tells threads outside of the simulation that something has arrived for a host.
 //!
-//! Programs of a simulation poll; blocking is for real time. But the seams promise descriptors that become readable, and
-//! a test that drives hosts by hand may wait for them, so a host gets one as soon as somebody asks.
+//! Programs of a simulation poll; blocking is for real time. But the seams promise descriptors that become
+//! readable, and a test that drives hosts by hand may wait for them, so a host gets one as soon as somebody
+//! asks.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

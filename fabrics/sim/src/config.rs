@@ -41,7 +41,8 @@ impl ConfigError {
     }
 }
 
-/// Reads `text`, known as `file` in messages, after it has replaced fields: each override is `section.field=value`.
+/// Reads `text`, known as `file` in messages, after it has replaced fields: each override is
+/// `section.field=value`.
 pub fn read<T: DeserializeOwned>(file: &str, text: &str, overrides: &[&str]) -> Result<T, ConfigError> {
     let mut table: Table = text.parse().map_err(|error| syntax(file, text, &error))?;
     for set in overrides {

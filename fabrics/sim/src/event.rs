@@ -3,7 +3,8 @@
 /// One event. Packets, hosts and ports are named by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The doorbell of a host, in one of its lives, reached its NIC: the next `count` packets of its send queue may go.
+    /// The doorbell of a host, in one of its lives, reached its NIC: the next `count` packets of its send
+    /// queue may go.
     Doorbell { host: u32, incarnation: u32, count: u32 },
     /// A packet of a lane, sent in that life of its host, reached the NIC with a doorbell of its own.
     Posted { packet: u32, incarnation: u32 },
@@ -19,7 +20,7 @@ pub enum Event {
     NicArrival { packet: u32 },
     /// A packet is in the receiving host's memory.
     Deliver { packet: u32 },
-    /// The call for a lane has been under way for as long as it may.
+    /// The call for a lane has been in flight for as long as it may.
     ConnectTimeout { connection: u32 },
     /// The host at this end of a lane notices that the other one has crashed.
     PeerLost { connection: u32, side: u8 },

@@ -30,7 +30,7 @@ impl Fabric {
     /// The host of that number, as it is now: after a restart it is another one.
     ///
     /// # Panics
-    /// When there are not so many hosts.
+    /// When there are not that many hosts.
     pub fn host(&self, number: usize) -> Host {
         let world = self.lock();
         assert!(number < world.host_count(), "there are {} hosts", world.host_count());
@@ -48,9 +48,10 @@ impl Fabric {
         self.lock().now()
     }
 
-    /// From now on only the first `bytes` bytes of each datagram are really carried; the rest arrives as zeros, at the same
-    /// time. It saves the machine's memory bandwidth where long payloads are only timed. Headers must be within these bytes,
-    /// and protocols must not check what they carry. Records and blocks of lanes are always whole.
+    /// From now on only the first `bytes` bytes of each datagram are really carried; the rest arrives as
+    /// zeros, at the same time. It saves the machine's memory bandwidth where long payloads are only timed.
+    /// Headers must be within these bytes, and protocols must not check what they carry. Records and blocks
+    /// of lanes are always whole.
     pub fn carry_at_most(&self, bytes: usize) {
         self.lock().carry_at_most(bytes);
     }
@@ -84,8 +85,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Lets everything happen that is due at the next point of time at which anything is, for hosts whose turns nobody
-    /// runs. Returns whether there was anything.
+    /// Lets everything happen that is due at the next point of time at which anything is, for hosts whose
+    /// turns nobody runs. Returns whether there was anything.
     pub fn step(&self) -> bool {
         let mut world = self.lock();
         let next = world.next_at();

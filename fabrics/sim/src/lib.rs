@@ -1,8 +1,9 @@
 //! A simulated fabric: hundreds of hosts in one thread, with the same result for the same seed.
 //!
-//! Protocols, endpoints and workloads run on it unchanged, because it is reached through the same seams as a real one:
-//! [`SimDatagram`] and [`SimLanes`] are drivers, and clocks are those of the simulated hosts. A [`Profile`] says what hosts,
-//! network cards, links and switches cost; a [`Simulation`] runs programs. `docs/simulation.md` says what is modelled and what is not.
+//! Protocols, endpoints and workloads run on it unchanged, because it is reached through the same seams as a
+//! real one: [`SimDatagram`] and [`SimLanes`] are drivers, and clocks are those of the simulated hosts. A
+//! [`Profile`] says what hosts, network cards, links and switches cost; a [`Simulation`] runs programs.
+//! `docs/simulation.md` says what is modelled and what is not.
 //!
 //! ```
 //! use farcall_driver::Datagram;

@@ -1,6 +1,7 @@
 //! Which host runs on which machine.
 //!
-//! Published figures often confound the number of servers with the number of machines; here the map is part of the run.
+//! Published figures often confound the number of servers with the number of machines; here the map is part
+//! of the run.
 
 use farcall_base::Random;
 use serde::Deserialize;

@@ -1,7 +1,9 @@
-//! The event queue: what happens next, at which time, and among equals in the order in which it was scheduled.
+//! The event queue: what happens next, at which time, and among equals in the order in which it was
+//! scheduled.
 //!
-//! A heap with four children a node: half as deep as a binary one, and the children of a node lie on one or two cache
-//! lines. The order of scheduling is part of the key, so that the same run always pops in the same order.
+//! A heap with four children a node: half as deep as a binary one, and the children of a node lie on one or
+//! two cache lines. The order of scheduling is part of the key, so that the same run always pops in the same
+//! order.
 
 use crate::event::Event;
 use crate::time::Picos;

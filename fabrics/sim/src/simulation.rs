@@ -1,8 +1,8 @@
 //! Running programs on the hosts of a fabric.
 //!
-//! One thread runs everything: an event at a time, a turn at a time. A program is what a real process would have between
-//! `main` and its poll loop; the loop itself is here, and runs when the host's processor is free and there is something
-//! to find.
+//! One thread runs everything: an event at a time, a turn at a time. A program is what a real process would
+//! have between `main` and its poll loop; the loop itself is here, and runs when the host's processor is free
+//! and there is something to find.
 
 use farcall_base::Instant;
 
@@ -15,11 +15,12 @@ use crate::world::Step;
 pub trait Program {
     /// One turn of the poll loop: receives, computes, sends. Returns how much there was to do; 0 if nothing.
     ///
-    /// After a turn that did something the next follows at once; after any other it waits for an arrival or the
-    /// deadline.
+    /// After a turn that did something the next follows at once; after any other it waits for an arrival or
+    /// the deadline.
     fn turn(&mut self) -> usize;
 
-    /// When the next turn must come although nothing arrives; a time that is past asks for the next turn at once.
+    /// When the next turn must come although nothing arrives; a time that is past asks for the next turn at
+    /// once.
     fn next_deadline(&self) -> Option<Instant>;
 }
 
@@ -61,7 +62,7 @@ impl Simulation {
         &self.fabric
     }
 
-    /// Starts a program on a host. The factory makes it now, and anew whenever the host restarts.
+    /// Starts a program on a host. The factory makes it now, and again whenever the host restarts.
     pub fn start(&mut self, host: usize, factory: impl FnMut(&Host) -> Box<dyn Program> + 'static) {
         self.programs[host] = Some(Running { factory: Box::new(factory), program: None });
         self.begin(host as u32);

@@ -1,7 +1,7 @@
 //! Simulated time in whole picoseconds, and rates as the time that one byte takes.
 //!
-//! A byte takes 20 ps on a link of 400 Gb/s, so nanoseconds would be too coarse; integers add up to the same sum on
-//! every machine and in every order, which floating-point numbers do not.
+//! A byte takes 20 ps on a link of 400 Gb/s, so nanoseconds would be too coarse; integers add up to the same
+//! sum on every machine and in every order, which floating-point numbers do not.
 
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;

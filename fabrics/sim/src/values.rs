@@ -1,5 +1,5 @@
-//! How the numbers of profiles and schedules are read: each kind of value has its range, and a message for what lies
-//! outside.
+//! How the numbers of profiles and schedules are read: each kind of value has its range, and a message for
+//! what lies outside.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};

@@ -1,15 +1,16 @@
 //! When each host runs next: a tournament of the hosts' times, whose winner runs first.
 //!
-//! A host's next turn is moved far more often than it runs, each time that something arrives or a deadline changes. As
-//! events these would leave a stale one behind for each move; here a move is one path to the root. Among equals the
-//! lower host wins.
+//! A host's next turn is moved far more often than it runs, each time that something arrives or a deadline
+//! changes. As events these would leave a stale one behind for each move; here a move is one path to the
+//! root. Among equals the lower host wins.
 
 use crate::time::Picos;
 
 /// The next turn of each host.
 #[derive(Debug)]
 pub struct Wakes {
-    /// A complete binary tree: the second half are the hosts, each node before it has the earlier of its two children.
+    /// A complete binary tree: the second half are the hosts, each node before it has the earlier of its two
+    /// children.
     tree: Vec<(Picos, u32)>,
     leaves: usize,
 }

@@ -1,7 +1,8 @@
 //! Both drivers of the simulated fabric against the contracts of their seams.
 //!
-//! The suites wait in real time for what must happen; here it happens in simulated time, which somebody has to move on.
-//! The wrappers below do so whenever the suite does something that may have an effect elsewhere, or finds nothing.
+//! The suites wait in real time for what must happen; here it happens in simulated time, which somebody has
+//! to move on. The wrappers below do so whenever the suite does something that may have an effect elsewhere,
+//! or finds nothing.
 
 mod common;
 

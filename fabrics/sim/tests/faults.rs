@@ -237,6 +237,7 @@ fn a_block_travels_ahead_of_the_record_that_names_it() {
         lane.fabric.now().instant().since(begun).as_nanos() as usize
     };
     let (without, with) = (record_ns(0), record_ns(150_000));
-    // A byte takes a nanosecond on the link, and the last packet of 1500 is stored once before the record can follow it.
+    // A byte takes a nanosecond on the link, and the last packet of 1500 is stored once before the record can
+    // follow it.
     assert!((151_500..151_600).contains(&(with - without)), "{without} ns, with the block {with} ns");
 }

@@ -148,7 +148,8 @@ fn an_oversubscribed_uplink_is_the_limit_between_racks() {
     }
     fabric.settle();
     assert!(far.iter_mut().all(|far| far.receive().len() == 100));
-    // Four senders of 80 Gb/s have 40 Gb/s together: 200 ns a packet, then the last two hops of the last packet.
+    // Four senders of 80 Gb/s have 40 Gb/s together: 200 ns a packet, then the last two hops of the last
+    // packet.
     assert_eq!(fabric.now().0 / 1000, 100 + 400 * 200 + 200 + 100 + MEMORY_NS);
     assert_eq!(fabric.uplink_usage()[0].packets, 400);
 }

@@ -1,7 +1,8 @@
-//! The embedded profiles against published figures, with the simplest program that there is: an echo without a protocol.
+//! The embedded profiles against published figures, with the simplest program that there is: an echo without
+//! a protocol.
 //!
-//! What a protocol adds is not in here, so these are checks of the profiles' orders and proportions. The tolerances say
-//! how well they meet.
+//! What a protocol adds is not in here, so these are checks of the profiles' orders and proportions. The
+//! tolerances say how well they meet.
 
 mod common;
 
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use common::echo::{Client, Server};
 use farcall_sim::{Fabric, Outcome, Profile, Simulation};
 
-/// Nanoseconds from a request of 30 bytes to the last of `bytes` bytes of answer, with `window` such calls under way.
+/// Nanoseconds from a request of 30 bytes to the last of `bytes` bytes of answer, with `window` such calls in
+/// flight.
 fn echo_ns(profile: &str, overrides: &[&str], bytes: usize, window: usize) -> f64 {
     const CALLS: usize = 200;
     let profile = Profile::load_with(profile, overrides).unwrap_or_else(|error| panic!("{error}"));

@@ -1,7 +1,7 @@
 //! UCX's addresses in an envelope of ours.
 //!
-//! UCX reads an address without knowing where it ends, so it must not see one that was damaged, cut off, or made by somebody
-//! else. The envelope is four bytes that say whose it is, and the CRC-32C of what follows.
+//! UCX reads an address without knowing where it ends, so it must not see one that was damaged, cut off, or
+//! made by somebody else. The envelope is four bytes that say whose it is, and the CRC-32C of what follows.
 
 use farcall_base::{Address, AddressError};
 

@@ -23,7 +23,8 @@ macro_rules! functions {
 
         impl Api {
             fn load() -> Result<Self, libloading::Error> {
-                // SAFETY: opening UCX runs its constructors, which are made to run in any process at any time.
+                // SAFETY: opening UCX runs its constructors, which are made to run in any process at any
+                // time.
                 #[expect(unsafe_code, reason = "a library is opened")]
                 let library = unsafe { Library::new(LIBRARY)? };
                 $(

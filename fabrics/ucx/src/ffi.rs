@@ -1,7 +1,9 @@
-//! The part of UCP's interface that is used here, as its headers (`ucp/api/ucp.h`, `ucs/type/status.h`) declare it.
+//! The part of UCP's interface that is used here, as its headers (`ucp/api/ucp.h`, `ucs/type/status.h`)
+//! declare it.
 //!
-//! Every structure begins with a mask of the fields that are set; UCX reads and writes only those, so that structures may
-//! grow at their ends. A test compares sizes, offsets and constants with the headers where these are installed.
+//! Every structure begins with a mask of the fields that are set; UCX reads and writes only those, so that
+//! structures may grow at their ends. A test compares sizes, offsets and constants with the headers where
+//! these are installed.
 #![allow(unsafe_code, reason = "declarations of a C library")]
 
 use core::ffi::{c_char, c_int, c_uint, c_void};

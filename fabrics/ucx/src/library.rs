@@ -25,10 +25,11 @@ const LINGER: Duration = Duration::from_millis(100);
 pub struct UcxConfig {
     /// The longest payload that is accepted, in bytes.
     pub payload_bytes_max: usize,
-    /// Whether its user may block until something arrives. Waking sleepers costs a little even while none sleeps.
+    /// Whether its user may block until something arrives. Waking sleepers costs a little even while none
+    /// sleeps.
     pub may_sleep: bool,
-    /// Whether UCX is to notice dead peers and to report them. It then uses only what it can notice them over: version 1.13
-    /// does without shared memory.
+    /// Whether UCX is to notice dead peers and to report them. It then uses only what it can notice them
+    /// over: version 1.13 does without shared memory.
     pub error_handling: bool,
 }
 
@@ -79,15 +80,17 @@ pub struct Ucx {
     payload_bytes_max: usize,
     /// Destinations that were found dead by sending, not by UCX's error handler.
     failed: Vec<Destination>,
-    /// Peers without a session that something is still on its way to. To close their endpoints by force would not only drop
-    /// it: UCX pairs endpoints of two workers, and the peer's, perhaps of our next session, would fail.
+    /// Peers without a session that something is still on its way to. To close their endpoints by force would
+    /// not only drop it: UCX pairs endpoints of two workers, and the peer's, perhaps of our next session,
+    /// would fail.
     resting: Vec<Destination>,
     /// Whether something came while the worker was being made ready to wake us.
     must_not_sleep: bool,
 }
 
-// SAFETY: the worker is in a mode in which several threads may use it one after the other; the pointers in here are used
-// by UCX, inside calls that need `&mut self`, and by nobody else. Tickets are never cloned, so their counts move along.
+// SAFETY: the worker is in a mode in which several threads may use it one after the other; the pointers in
+// here are used by UCX, inside calls that need `&mut self`, and by nobody else. Tickets are never cloned, so
+// their counts move along.
 #[expect(unsafe_code, reason = "UCX's handles are pointers")]
 unsafe impl Send for Ucx {}
 
@@ -195,8 +198,9 @@ impl Ucx {
         };
         let memory = fetch.memory.as_mut_ptr().cast();
         let (api, worker) = (self.worker.api, self.worker.worker);
-        // SAFETY: the descriptor came from UCX and is used once. Nobody touches the memory, and the ticket is kept, until UCX
-        // returns null, an error, or calls `on_fetched`; then `end_fetch` runs, and not before.
+        // SAFETY: the descriptor came from UCX and is used once. Nobody touches the memory, and the ticket is
+        // kept, until UCX returns null, an error, or calls `on_fetched`; then `end_fetch` runs, and not
+        // before.
         #[expect(unsafe_code, reason = "a call of UCX")]
         let request =
             unsafe { (api.ucp_am_recv_data_nbx)(worker, descriptor.as_ptr(), memory, length, &param) };
@@ -222,8 +226,8 @@ impl Ucx {
 /// For UCX only, with the ticket of a fetch.
 #[expect(unsafe_code, reason = "called by UCX with raw pointers")]
 unsafe extern "C" fn on_fetched(request: *mut c_void, status: Status, length: usize, ticket: *mut c_void) {
-    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter while UCX runs.
-    // The request is the one that ends here.
+    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter
+    // while UCX runs. The request is the one that ends here.
     unsafe {
         let Ticket { shared, number } = *ticket.cast::<Ticket>();
         (*shared).fetched.push((number, (status == UCS_OK).then_some(length)));
@@ -253,19 +257,19 @@ impl Library for Ucx {
         Ok(to)
     }
 
-    /// UCX pairs endpoints of two workers. When a peer closes one by force, as it does when it gives up its session, the
-    /// endpoint here fails that was paired with it, whoever uses it meanwhile.
+    /// UCX pairs endpoints of two workers. When a peer closes one by force, as it does when it gives up its
+    /// session, the endpoint here fails that was paired with it, whatever uses it meanwhile.
     fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
         self.peers.supersede(to);
         self.resolve(to)
     }
 
     fn forget(&mut self, to: Destination) {
-        let any_under_way = self.sends.any_to(to);
-        if any_under_way && self.peers.may_rest(to, self.sends.are_short_to(to)) {
+        let any_in_flight = self.sends.any_to(to);
+        if any_in_flight && self.peers.may_rest(to, self.sends.are_short_to(to)) {
             return self.resting.push(to);
         }
-        self.peers.forget(&mut self.worker, &mut self.shared, to, any_under_way);
+        self.peers.forget(&mut self.worker, &mut self.shared, to, any_in_flight);
     }
 
     fn presume_dead(&mut self, to: Destination) {
@@ -355,7 +359,8 @@ impl Drop for Ucx {
         }
         self.linger(|this| this.sends.is_empty() && this.shared.with(|shared| shared.closing.is_empty()));
         for request in self.shared.with(|shared| core::mem::take(&mut shared.closing)) {
-            // SAFETY: the request is not complete, so its callback has not freed it, and being freed here it never will.
+            // SAFETY: the request is not complete, so its callback has not freed it, and being freed here it
+            // never will.
             #[expect(unsafe_code, reason = "a call of UCX")]
             unsafe {
                 (self.worker.api.ucp_request_free)(request);
@@ -371,8 +376,8 @@ impl Drop for Ucx {
                 ManuallyDrop::drop(&mut self.worker);
             }
         } else {
-            // Without error handling UCX cannot give up messages to a peer that is gone, nor end a worker that has some.
-            // The worker and all that it may touch stay until the process ends.
+            // Without error handling UCX cannot give up messages to a peer that is gone, nor end a worker
+            // that has some. The worker and all that it may touch stay until the process ends.
             core::mem::forget(core::mem::take(&mut self.sends));
             core::mem::forget(core::mem::take(&mut self.fetches));
             core::mem::forget(core::mem::take(&mut self.peers));

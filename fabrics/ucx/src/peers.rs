@@ -71,8 +71,8 @@ impl Peers {
         self.by_address.remove(address);
     }
 
-    /// Takes note that nothing reaches the peer any more. A new session to its address gets a new endpoint. False when
-    /// that was known.
+    /// Takes note that nothing reaches the peer any more. A new session to its address gets a new endpoint.
+    /// False when that was known.
     pub fn lose(&mut self, lost: Destination) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(lost.0 as usize) else { return false };
         if self.by_address.get(&peer.address) == Some(&lost.0) {
@@ -88,8 +88,8 @@ impl Peers {
         }
     }
 
-    /// Whether what is on its way to a peer can be waited for after the end of its session. What is `short` always can, as
-    /// long as UCX may still deliver it.
+    /// Whether what is on its way to a peer can be waited for after the end of its session. What is `short`
+    /// always can, as long as UCX may still deliver it.
     pub fn may_rest(&self, to: Destination, short: bool) -> bool {
         let peer = self.peers.get(to.0 as usize).and_then(Option::as_ref);
         peer.is_some_and(|peer| !peer.is_lost && (short || !peer.is_silent))
@@ -97,8 +97,9 @@ impl Peers {
 
     /// Closes the endpoint of a peer. When the peer is lost, or `by_force`, what is on its way is given up.
     ///
-    /// UCX does not end a worker with messages under way on an endpoint that is being closed in order, so this must be by
-    /// force when there are any. Without error handling there is no force; then the endpoint stays open.
+    /// UCX does not end a worker with messages in flight on an endpoint that is being closed in order, so
+    /// this must be by force when there are any. Without error handling there is no force; then the endpoint
+    /// stays open.
     pub fn forget(
         &mut self,
         worker: &mut WorkerBox,
@@ -157,8 +158,9 @@ fn create(
     let argument = Rc::as_ptr(ticket).cast_mut().cast();
     params.err_handler = ErrorHandler { callback: Some(on_error), argument };
     let mut endpoint = null_mut();
-    // SAFETY: the worker lives. The address is what another worker gave, unaltered, as `unwrap` has checked; whoever could
-    // forge one is a process of the cluster, and these trust each other that far. The ticket outlives the worker.
+    // SAFETY: the worker lives. The address is what another worker gave, unaltered, as `unwrap` has checked;
+    // whoever could forge one is a process of the cluster, and these trust each other that far. The ticket
+    // outlives the worker.
     #[expect(unsafe_code, reason = "a call of UCX")]
     let status = unsafe { (worker.api.ucp_ep_create)(worker.worker, &params, &mut endpoint) };
     if status == UCS_OK { Ok(endpoint) } else { Err(AddressError::WrongKind { driver: "ucx" }) }
@@ -170,7 +172,8 @@ fn create(
 /// For UCX only, with the ticket of the endpoint.
 #[expect(unsafe_code, reason = "called by UCX with raw pointers")]
 unsafe extern "C" fn on_error(ticket: *mut c_void, _: *mut Endpoint, _: Status) {
-    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter while UCX runs.
+    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter
+    // while UCX runs.
     unsafe {
         let Ticket { shared, number } = *ticket.cast::<Ticket>();
         (*shared).lost.push_back(Destination(number));

@@ -1,7 +1,9 @@
-//! Tagged messages of UCX itself, with as little around them as a program can have: what the transport is held against.
+//! Tagged messages of UCX itself, with as little around them as a program can have: what the transport is
+//! held against.
 //!
-//! A number of slots, each with memory of its own and at most one operation under way; the tag of a slot's messages is its
-//! number. UCX matches, and a slot that has completed is found in one of the two ways that UCX has.
+//! A number of slots, each with memory of its own and at most one operation in flight; the tag of a slot's
+//! messages is its number. UCX matches, and a slot that has completed is found in one of the two ways that
+//! UCX has.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -27,7 +29,7 @@ pub enum RawCompletion {
 enum State {
     Idle,
     UnderWay(*mut c_void),
-    /// It was complete at once, which nobody has been told of.
+    /// It was complete at once, which has not been reported.
     Complete,
 }
 
@@ -49,14 +51,15 @@ pub struct RawUcx {
     endpoint: *mut Endpoint,
     slots: Vec<Slot>,
     completion: RawCompletion,
-    /// Slots that callbacks have listed. They run inside calls of UCX only, when nobody here has a reference to it.
+    /// Slots that callbacks have listed. They run inside calls of UCX only, when nobody here has a reference
+    /// to it.
     done: Box<UnsafeCell<Vec<usize>>>,
     /// Where the next look at all slots goes on.
     next: usize,
 }
 
 impl RawUcx {
-    /// A worker with so many slots of so many bytes, not connected yet.
+    /// A worker with this many slots of this many bytes, not connected yet.
     pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, UcxError> {
         let worker = WorkerBox::with_features(UCP_FEATURE_TAG, false)?;
         let done = Box::new(UnsafeCell::new(Vec::with_capacity(slots)));
@@ -85,7 +88,8 @@ impl RawUcx {
         let mut params: EndpointParams = unsafe { zeroed() };
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
         params.address = address.as_ptr().cast();
-        // SAFETY: the worker lives, and the address is what another worker gave, unaltered, as `unwrap` has checked.
+        // SAFETY: the worker lives, and the address is what another worker gave, unaltered, as `unwrap` has
+        // checked.
         #[expect(unsafe_code, reason = "a call of UCX")]
         let status =
             unsafe { (self.worker.api.ucp_ep_create)(self.worker.worker, &params, &mut self.endpoint) };
@@ -95,7 +99,7 @@ impl RawUcx {
     /// The memory of a slot that is idle.
     ///
     /// # Panics
-    /// When something is under way there.
+    /// When something is in flight there.
     #[inline]
     pub fn memory(&mut self, slot: usize) -> &mut [u8] {
         let slot = &mut self.slots[slot];
@@ -106,14 +110,14 @@ impl RawUcx {
     /// Sends what is in a slot's memory.
     ///
     /// # Panics
-    /// When something is under way there, or there is no peer.
+    /// When something is in flight there, or there is no peer.
     #[inline]
     pub fn send(&mut self, slot: usize) {
         assert!(!self.endpoint.is_null(), "connect first");
         let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
         let param = self.param(slot, OperationCallback { send: Some(on_sent) });
-        // SAFETY: the endpoint lives. The memory stays where it is and is not touched while the slot is not idle, which it is
-        // again when UCX says that it is done.
+        // SAFETY: the endpoint lives. The memory stays where it is and is not touched while the slot is not
+        // idle, which it is again when UCX says that it is done.
         #[expect(unsafe_code, reason = "a call of UCX")]
         let request = unsafe {
             (self.worker.api.ucp_tag_send_nbx)(self.endpoint, memory.cast(), length, slot as u64, &param)
@@ -124,7 +128,7 @@ impl RawUcx {
     /// Receives into a slot's memory.
     ///
     /// # Panics
-    /// When something is under way there.
+    /// When something is in flight there.
     #[inline]
     pub fn receive(&mut self, slot: usize) {
         let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
@@ -193,7 +197,8 @@ impl RawUcx {
             State::Idle => false,
             State::Complete => true,
             State::UnderWay(request) => {
-                // SAFETY: the request has not been freed; it is freed once, because the slot is idle afterwards.
+                // SAFETY: the request has not been freed; it is freed once, because the slot is idle
+                // afterwards.
                 #[expect(unsafe_code, reason = "calls of UCX")]
                 unsafe {
                     let is_done = (self.worker.api.ucp_request_check_status)(request) != UCS_INPROGRESS;
@@ -223,8 +228,8 @@ unsafe extern "C" fn on_sent(request: *mut c_void, _: Status, ticket: *mut c_voi
 /// For UCX only, with the ticket of a slot.
 #[expect(unsafe_code, reason = "called by UCX with raw pointers")]
 unsafe extern "C" fn on_received(request: *mut c_void, _: Status, _: *const c_void, ticket: *mut c_void) {
-    // SAFETY: ticket and list outlive the worker, and nobody has a reference to the list while UCX runs. The request is the
-    // one that ends here. UCX was opened, or it would not call.
+    // SAFETY: ticket and list outlive the worker, and nobody has a reference to the list while UCX runs. The
+    // request is the one that ends here. UCX was opened, or it would not call.
     unsafe {
         let ticket = &*ticket.cast::<Ticket>();
         (*ticket.done).push(ticket.slot);
@@ -234,7 +239,7 @@ unsafe extern "C" fn on_received(request: *mut c_void, _: Status, _: *const c_vo
     }
 }
 
-/// With operations under way, the worker and all that it may touch stay until the process ends.
+/// With operations in flight, the worker and all that it may touch stay until the process ends.
 impl Drop for RawUcx {
     fn drop(&mut self) {
         if self.slots.iter().all(|slot| matches!(slot.state, State::Idle)) {

@@ -1,7 +1,7 @@
 //! Messages that UCX is sending: their memory has to stay where it is until UCX says that it is done.
 //!
-//! A slot holds the head and either a copy of the payload or what owns it. Slots and the memory of copies are used
-//! again, so that sending a small message allocates nothing.
+//! A slot holds the head and either a copy of the payload or what owns it. Slots and the memory of copies are
+//! used again, so that sending a small message allocates nothing.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -15,8 +15,8 @@ use crate::ffi::*;
 use crate::shared::{SharedBox, Ticket};
 use crate::worker::MESSAGE_ID;
 
-/// The longest slice that is composed with its head, in bytes. Longer ones are worth keeping by their receiver, who then
-/// has them without a head in front.
+/// The longest slice that is composed with its head, in bytes. Longer ones are worth keeping by their
+/// receiver, who then has them without a head in front.
 const COMPOSED_BYTES_MAX: usize = 4 << 10;
 
 /// The most memory of copies that waits for a silent peer without a session, in bytes.
@@ -103,16 +103,16 @@ impl Sends {
 
     /// Whether what is on its way to `to` are copies that take less than [`RESTING_BYTES_MAX`].
     pub fn are_short_to(&self, to: Destination) -> bool {
-        let mut under_way = self.slots.iter().filter(|slot| slot.to == Some(to));
-        let bytes = under_way.try_fold(0, |bytes, slot| match slot.owner {
+        let mut in_flight = self.slots.iter().filter(|slot| slot.to == Some(to));
+        let bytes = in_flight.try_fold(0, |bytes, slot| match slot.owner {
             Some(_) => None,
             None => Some(bytes + slot.copy.capacity()),
         });
         bytes.is_some_and(|bytes| bytes < RESTING_BYTES_MAX)
     }
 
-    /// Gives a message to UCX. The `endpoint` must be that of the destination, and of the worker whose callbacks use
-    /// `shared`. A short slice goes composed with its head, for which UCX has a shorter way.
+    /// Gives a message to UCX. The `endpoint` must be that of the destination, and of the worker whose
+    /// callbacks use `shared`. A short slice goes composed with its head, for which UCX has a shorter way.
     #[inline]
     pub fn send(
         &mut self,
@@ -154,8 +154,8 @@ impl Sends {
         self.hand_over(api, to, number, place)
     }
 
-    /// Gives a composed message to UCX, and an empty buffer for it to the caller. The rest is as for `send`. What UCX takes
-    /// at once never comes into a slot.
+    /// Gives a composed message to UCX, and an empty buffer for it to the caller. The rest is as for `send`.
+    /// What UCX takes at once never comes into a slot.
     #[inline]
     pub fn send_composed(
         &mut self,
@@ -180,7 +180,8 @@ impl Sends {
         sent.into()
     }
 
-    /// Puts a message that UCX has not taken yet into the slot that it was given for. Its bytes stay where they are.
+    /// Puts a message that UCX has not taken yet into the slot that it was given for. Its bytes stay where
+    /// they are.
     #[cold]
     fn keep_waiting(&mut self, to: Destination, message: &mut Vec<u8>) {
         let number = self.vacant.pop().expect("the slot that it was given for");
@@ -237,7 +238,7 @@ impl Sends {
 
     #[cold]
     fn add(&mut self, shared: &SharedBox) -> u32 {
-        let number = u32::try_from(self.slots.len()).expect("sessions bound what is under way");
+        let number = u32::try_from(self.slots.len()).expect("sessions bound what is in flight");
         self.slots.push(Box::new(Slot {
             head: [0; ARRIVAL_HEAD_BYTES_MAX],
             head_bytes: 0,
@@ -251,8 +252,8 @@ impl Sends {
     }
 }
 
-/// Gives a message to UCX with the head and the ticket of a slot. It must be in the slot when this returns that it is under
-/// way, and stay there.
+/// Gives a message to UCX with the head and the ticket of a slot. It must be in the slot when this returns
+/// that it is under way, and stay there.
 #[inline]
 fn transmit(
     api: &Api,
@@ -267,8 +268,8 @@ fn transmit(
         ..no_param()
     };
     let (head, head_bytes) = (slot.head.as_ptr().cast(), slot.head_bytes);
-    // SAFETY: the endpoint lives. Head and payload stay in the slot, and the slot where it is, until UCX returns null, an
-    // error, or calls `on_sent` with it; then `finish` runs, and not before.
+    // SAFETY: the endpoint lives. Head and payload stay in the slot, and the slot where it is, until UCX
+    // returns null, an error, or calls `on_sent` with it; then `finish` runs, and not before.
     #[expect(unsafe_code, reason = "a call of UCX")]
     let request =
         unsafe { (api.ucp_am_send_nbx)(endpoint, MESSAGE_ID, head, head_bytes, data.cast(), length, &param) };
@@ -297,14 +298,15 @@ pub fn no_param() -> RequestParam {
     }
 }
 
-/// UCX's callback for a message that it has sent, or has given up. What went wrong the error handler of the endpoint says.
+/// UCX's callback for a message that it has sent, or has given up. What went wrong the error handler of the
+/// endpoint says.
 ///
 /// # Safety
 /// For UCX only, with the ticket of a slot.
 #[expect(unsafe_code, reason = "called by UCX with raw pointers")]
 unsafe extern "C" fn on_sent(request: *mut c_void, _: Status, ticket: *mut c_void) {
-    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter while UCX runs.
-    // The request is the one that ends here.
+    // SAFETY: the ticket and the shared state outlive the worker, and nobody has a reference to the latter
+    // while UCX runs. The request is the one that ends here.
     unsafe {
         let Ticket { shared, number } = *ticket.cast::<Ticket>();
         (*shared).sent.push(number);

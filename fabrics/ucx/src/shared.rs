@@ -1,8 +1,9 @@
 //! What UCX's callbacks leave behind for the code that runs when UCX does not.
 //!
-//! The callbacks get a raw pointer to a [`Shared`] and make a reference of it for their own duration only. They run inside
-//! calls of UCX, on the thread that made the call, and the rest of the crate holds no reference across such calls
-//! ([`SharedBox::with`] cannot call UCX). So there is never more than one reference.
+//! The callbacks get a raw pointer to a [`Shared`] and make a reference of it for their own duration only.
+//! They run inside calls of UCX, on the thread that made the call, and the rest of the crate holds no
+//! reference across such calls ([`SharedBox::with`] cannot call UCX). So there is never more than one
+//! reference.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -18,7 +19,8 @@ use farcall_transport::{
 use crate::api::Api;
 use crate::ffi::*;
 
-/// The longest message that is copied even if UCX would leave it here, in bytes: a copy costs less than giving it back.
+/// The longest message that is copied even if UCX would leave it here, in bytes: a copy costs less than
+/// giving it back.
 const COPIED_BYTES_MAX: usize = 256;
 
 /// The head of a message that travelled apart from its payload, copied out of UCX's memory.
@@ -56,8 +58,8 @@ pub enum Body {
     Fetched(Payload),
 }
 
-// SAFETY: the data is read by whoever holds the arrival, and given back to UCX by the worker that it came from, with which
-// it moves.
+// SAFETY: the data is read by whoever holds the arrival, and given back to UCX by the worker that it came
+// from, with which it moves.
 #[expect(unsafe_code, reason = "UCX's memory is known by a pointer")]
 unsafe impl Send for UcxArrival {}
 
@@ -74,8 +76,8 @@ impl UcxArrival {
             Body::Empty => &[],
             #[expect(unsafe_code, reason = "the payload is in UCX's memory")]
             Body::InPlace { data, length } => {
-                // SAFETY: UCX promised the data to the callback that made this arrival, until it is released, which
-                // consumes the arrival.
+                // SAFETY: UCX promised the data to the callback that made this arrival, until it is released,
+                // which consumes the arrival.
                 unsafe { core::slice::from_raw_parts(data.as_ptr(), *length) }
             }
             Body::Copied(bytes) => bytes,
@@ -111,7 +113,8 @@ pub struct Announced {
     pub length: usize,
 }
 
-/// What the callback of one operation or endpoint knows: where to leave word, and the number of what it is about.
+/// What the callback of one operation or endpoint knows: where to leave word, and the number of what it is
+/// about.
 ///
 /// UCX has pointers to tickets, and nobody writes to them.
 pub struct Ticket {
@@ -181,7 +184,8 @@ impl SharedBox {
     /// Uses it between calls of UCX: `use_it` has no way to call UCX, which would run callbacks.
     #[inline]
     pub fn with<R>(&mut self, use_it: impl FnOnce(&mut Shared) -> R) -> R {
-        // SAFETY: `&mut self` excludes other uses of this method, and no callback runs while `use_it` does (see above).
+        // SAFETY: `&mut self` excludes other uses of this method, and no callback runs while `use_it` does
+        // (see above).
         #[expect(unsafe_code, reason = "callbacks have a pointer to it")]
         let shared = unsafe { &mut *self.0.get() };
         use_it(shared)
@@ -202,8 +206,8 @@ impl SharedBox {
 /// UCX's callback for a message.
 ///
 /// # Safety
-/// For UCX only: `argument` is the pointer of a living [`SharedBox`] that nobody has a reference to, and the rest is
-/// as UCX's headers say.
+/// For UCX only: `argument` is the pointer of a living [`SharedBox`] that nobody has a reference to, and the
+/// rest is as UCX's headers say.
 #[expect(unsafe_code, reason = "called by UCX with raw pointers")]
 pub unsafe extern "C" fn on_message(
     argument: *mut c_void,

@@ -19,7 +19,7 @@ const API_VERSION: (u32, u32) = (1, 11);
 /// The number of the one active message that is used.
 pub const MESSAGE_ID: u32 = 0;
 
-/// A worker and its context. Whoever owns it calls UCX with them from one thread at a time.
+/// A worker and its context. Its owner calls UCX with them from one thread at a time.
 pub struct WorkerBox {
     pub api: &'static Api,
     pub worker: *mut Worker,

@@ -1,5 +1,5 @@
-//! UCX against the contract of libraries: with and without the ability to wake sleepers, and without error handling, which
-//! is how version 1.13 uses shared memory.
+//! UCX against the contract of libraries: with and without the ability to wake sleepers, and without error
+//! handling, which is how version 1.13 uses shared memory.
 
 use farcall_transport::{Presence, library_conformance};
 use farcall_ucx::{Ucx, UcxConfig, presence};

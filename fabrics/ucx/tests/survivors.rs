@@ -1,5 +1,5 @@
-//! Where UCX is to survive dead peers it must not use shared memory: a peer that is killed while it writes there leaves its place
-//! in the queue unfinished, and nothing behind it is ever received.
+//! Where UCX is to survive dead peers it must not use shared memory: a peer that is killed while it writes
+//! there leaves its place in the queue unfinished, and nothing behind it is ever received.
 //!
 //! A file of its own, because it looks at the descriptors of the whole process.
 

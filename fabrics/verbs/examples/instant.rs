@@ -1,7 +1,9 @@
-//! A libibverbs with one device that does everything at once, in the thread of the caller: what the drivers cost beside it
-//! is what they cost themselves. `scripts/bench-verbs-instructions` puts it in the place of the real one.
+//! A libibverbs with one device that does everything at once, in the thread of the caller: what the drivers
+//! cost beside it is what they cost themselves. `scripts/bench-verbs-instructions` puts it in the place of
+//! the real one.
 //!
-//! It does what the drivers ask of it, checks nothing and frees nothing. Queue pairs of one thread only may talk at a time.
+//! It does what the drivers ask of it, checks nothing and frees nothing. Queue pairs of one thread only may
+//! talk at a time.
 #![allow(unsafe_code, reason = "the other side of a C interface")]
 #![allow(clippy::missing_safety_doc, missing_docs, reason = "the functions of libibverbs, under its names")]
 
@@ -373,8 +375,8 @@ pub unsafe extern "C" fn ibv_create_srq(domain: *mut ibv_pd, init: *mut ibv_srq_
     let _domain = domain;
     // SAFETY: attributes as in libibverbs.
     let receives_max = unsafe { (*init).max_wr as usize };
-    // The context is what the drivers call the queue through: there is one device, so any context's table will do.
-    // SAFETY: a new context of the one device.
+    // The context is what the drivers call the queue through: there is one device, so any context's table
+    // will do. SAFETY: a new context of the one device.
     let context = unsafe { ibv_open_device(ptr::null_mut()) };
     leaked(Shared { base: ibv_srq { context }, receives: 0, receives_max }).cast()
 }

@@ -1,6 +1,6 @@
-//! Messages of 100 bytes from one driver to another in one thread, for `scripts/bench-verbs-instructions` to count what
-//! they cost: `messages lane COUNT` and `messages datagram COUNT` send so many with each doorbell; without a count they look
-//! for messages and find none.
+//! Messages of 100 bytes from one driver to another in one thread, for `scripts/bench-verbs-instructions` to
+//! count what they cost: `messages lane COUNT` and `messages datagram COUNT` send this many with each
+//! doorbell; without a count they look for messages and find none.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Which device, port and address to use: those by which the cluster knows this machine, as far as nobody chose others.
+//! Which device, port and address to use: those by which the cluster knows this machine, as far as nobody
+//! chose others.
 
 use core::net::IpAddr;
 
@@ -46,7 +47,8 @@ pub fn choose(devices: &[Opened], choice: &DeviceChoice) -> Result<Option<(usize
     }
 }
 
-/// The address of a port that peers should use: the one asked for or the cluster's own, else the best kind there is.
+/// The address of a port that peers should use: the one asked for or the cluster's own, else the best kind
+/// there is.
 fn gid_of(
     device: &Opened,
     port: u8,

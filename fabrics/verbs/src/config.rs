@@ -30,7 +30,7 @@ pub struct DeviceChoice {
     pub local: Option<IpAddr>,
 }
 
-/// Who connects the queue pairs of lanes.
+/// What connects the queue pairs of lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectBy {
     /// rdma_cm where the device cannot do without, else the handshake.
@@ -57,7 +57,7 @@ pub struct VerbsDatagramConfig {
     pub receive_queue_packets: usize,
     /// The most packets that one receive hands out, and that one doorbell sends.
     pub burst_packets: usize,
-    /// Every so many packets the card is asked to report that it is done; one report frees all before it.
+    /// Every this many packets the card is asked to report that it is done; one report frees all before it.
     pub signal_period: usize,
     /// Packets up to this length travel inside their request, so that the card need not fetch them.
     pub inline_bytes: usize,
@@ -100,18 +100,18 @@ impl VerbsDatagramConfig {
 pub struct VerbsLaneConfig {
     /// Where to connect from.
     pub device: DeviceChoice,
-    /// Who connects the queue pairs. Both sides must do the same.
+    /// What connects the queue pairs. Both sides must do the same.
     pub connect_by: ConnectBy,
     /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
     pub ring_bytes: usize,
-    /// Bytes of memory for loans, shared by all peers, and as many again for the blocks that peers lend; a power of two from
-    /// 4K to 1T. All of it is pinned.
+    /// Bytes of memory for loans, shared by all peers, and as many again for the blocks that peers lend; a
+    /// power of two from 4K to 1T. All of it is pinned.
     pub block_bytes: usize,
     /// The longest packet, in bytes: a power of two from 256 to 4096. `None` takes what the link carries.
     pub mtu_bytes: Option<usize>,
     /// Writes of peers that can arrive before they are looked at, over all lanes; more wait at their senders.
     pub receives: usize,
-    /// Every so many writes the card is asked to report that it is done; one report frees all before it.
+    /// Every this many writes the card is asked to report that it is done; one report frees all before it.
     pub signal_period: usize,
     /// Records up to this many bytes travel inside their request, so that the card need not fetch them.
     pub inline_bytes: usize,

@@ -16,7 +16,7 @@ farcall_driver::declare_counters! {
         receives_posted: "receives" => "Buffers handed to the card for packets to come",
         packets_malformed: "packets" => "Packets dropped because they were shorter than their own header or had no sender",
         completion_errors: "completions" => "Requests that the card could not carry out",
-        restarts: "times" => "The queue pair was set up anew after a failure; packets with the card were lost",
+        restarts: "times" => "The queue pair was set up again after a failure; packets with the card were lost",
         buffers_exhausted: "times" => "Receives that found the card without buffers because the caller holds them all",
         port_losses: "times" => "The port lost its link",
         port_recoveries: "times" => "The port got its link again",

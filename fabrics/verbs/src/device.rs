@@ -1,7 +1,8 @@
 //! An open device with one of its ports chosen: what everything else of a driver belongs to.
 //!
-//! Which device, port and address a driver uses follows from how its peers reach it: the port whose address is the one
-//! of this machine that the cluster uses, else the first active one. Each part of the choice can be fixed.
+//! Which device, port and address a driver uses follows from how its peers reach it: the port whose address
+//! is the one of this machine that the cluster uses, else the first active one. Each part of the choice can
+//! be fixed.
 
 use core::ffi::{CStr, c_int};
 use core::net::IpAddr;
@@ -36,7 +37,8 @@ pub enum Network {
     InfiniBand,
     /// InfiniBand over Ethernet.
     Roce,
-    /// RDMA over TCP: neither datagrams nor writes with immediate values, and queue pairs that only rdma_cm connects.
+    /// RDMA over TCP: neither datagrams nor writes with immediate values, and queue pairs that only rdma_cm
+    /// connects.
     Iwarp,
 }
 
@@ -72,7 +74,8 @@ impl Port {
 }
 
 impl Device {
-    /// Opens the device that fits the choice; one that speaks iWARP only `with_iwarp`, and if there is no other.
+    /// Opens the device that fits the choice; one that speaks iWARP only `with_iwarp`, and if there is no
+    /// other.
     pub fn open(choice: &DeviceChoice, with_iwarp: bool) -> Result<Arc<Self>, VerbsError> {
         let library = library().map_err(|why| VerbsError::NoLibrary { why: why.into() })?;
         let opened = Opened::all(library)?;
@@ -114,7 +117,8 @@ impl Device {
         route
     }
 
-    /// Whether packets to that port carry a global route header: always on Ethernet, else to other subnets only.
+    /// Whether packets to that port carry a global route header: always on Ethernet, else to other subnets
+    /// only.
     pub fn is_global(&self, gid: Gid) -> bool {
         self.port.ethernet || gid.is_set() && gid.subnet() != self.port.gid.subnet()
     }

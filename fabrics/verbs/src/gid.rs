@@ -1,8 +1,9 @@
-//! Global identifiers: who a port is on the network, and who sent a packet.
+//! Global identifiers: the address of a port on the network, and the sender of a packet.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes before a datagram's payload in its receive buffer: the global route header, or what stands in its place.
+/// Bytes before a datagram's payload in its receive buffer: the global route header, or what stands in its
+/// place.
 pub const GRH_BYTES: usize = 40;
 
 /// Where the IPv4 header of a RoCE packet lies in those bytes; the ones before it mean nothing then.
@@ -36,9 +37,9 @@ impl Gid {
 
     /// The sender of a datagram that begins with `header`.
     ///
-    /// The bytes do not say whether they hold an IPv6 header (or InfiniBand's, which has that form) or an IPv4 one at
-    /// their end. As in libibverbs (`ibv_init_ah_from_wc`): they hold one of IPv4 when they do not begin as IPv6, or when
-    /// the checksum of IPv4 is right.
+    /// The bytes do not say whether they hold an IPv6 header (or InfiniBand's, which has that form) or an
+    /// IPv4 one at their end. As in libibverbs (`ibv_init_ah_from_wc`): they hold one of IPv4 when they do
+    /// not begin as IPv6, or when the checksum of IPv4 is right.
     pub fn source_of(header: &[u8; GRH_BYTES]) -> Self {
         const VERSION_6: u8 = 6;
         let ipv4 = &header[IPV4_OFFSET..];
@@ -77,7 +78,8 @@ mod tests {
         let mut header = [0xee; GRH_BYTES];
         header[IPV4_OFFSET..].copy_from_slice(&IPV4);
         assert_eq!(Gid::source_of(&header).ip(), IpAddr::from([192, 168, 0, 1]));
-        // What lies before it may be anything, but then its checksum counts; packets that never left the machine have none.
+        // What lies before it may be anything, but then its checksum counts; packets that never left the
+        // machine have none.
         header[0] = 0x60;
         assert_eq!(Gid::source_of(&header).ip(), IpAddr::from([192, 168, 0, 1]));
         header[0] = 0;

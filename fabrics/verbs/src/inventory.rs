@@ -15,8 +15,9 @@ pub struct DeviceReport {
     pub name: String,
     /// The version of its firmware.
     pub firmware: String,
-    /// What it can do beside reliable connections, each with a name, and whether it can. The packet drivers here need the first.
-    /// Lanes need reads, and shared receives if it has writes with immediate values; else they announce writes by messages.
+    /// What it can do beside reliable connections, each with a name, and whether it can. The packet drivers
+    /// here need the first. Lanes need reads, and shared receives if it has writes with immediate values;
+    /// else they announce writes by messages.
     pub features: Vec<(&'static str, bool)>,
     /// Its limits, each with a name and a unit.
     pub limits: Vec<(&'static str, &'static str, u64)>,
@@ -117,8 +118,8 @@ fn report_port(device: &Opened, number: u8) -> Option<PortReport> {
     })
 }
 
-/// Whether rdma_cm can make connections of a port, as `verbs.connect=cm` needs. To know, librdmacm opens the device and keeps it
-/// open as long as the process lives, which is why this is not part of a report.
+/// Whether rdma_cm can make connections of a port, as `verbs.connect=cm` needs. To know, librdmacm opens the
+/// device and keeps it open as long as the process lives, which is why this is not part of a report.
 pub fn rdma_cm_reach(device: &str, port: u8) -> CmReach {
     match cm_address(device, port) {
         Ok(address) => CmReach::By(address),

@@ -1,9 +1,9 @@
 //! RDMA through libibverbs: packets over unreliable datagrams, byte rings over reliable connections.
 //!
-//! [`VerbsDatagram`] moves packets between UD queue pairs; [`VerbsLanes`] connects peers by RC queue pairs and writes into
-//! their rings. Devices are InfiniBand or Ethernet (RoCE) ones, or their
-//! software stand-ins. libibverbs is loaded when it is first needed, so that a program with this driver also runs
-//! where there is none.
+//! [`VerbsDatagram`] moves packets between UD queue pairs; [`VerbsLanes`] connects peers by RC queue pairs
+//! and writes into their rings. Devices are InfiniBand or Ethernet (RoCE) ones, or their software stand-ins.
+//! libibverbs is loaded when it is first needed, so that a program with this driver also runs where there is
+//! none.
 #![allow(unsafe_code, reason = "a driver: calls of libibverbs and registered memory, each with its proof")]
 
 mod choice;

@@ -35,7 +35,8 @@ unsafe impl Send for QueuePair {}
 unsafe impl Sync for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair of a kind (`IBV_QPT_…`). When the device has no room for so much inline data, it is half as much, and so on.
+    /// A queue pair of a kind (`IBV_QPT_…`). When the device has no room for so much inline data, it is half
+    /// as much, and so on.
     pub fn new(
         device: &Arc<Device>,
         kind: c_int,

@@ -1,4 +1,5 @@
-//! Queues of a device, owned: completion queues with their channel, shared receive queues; and address handles.
+//! Queues of a device, owned: completion queues with their channel, shared receive queues; and address
+//! handles.
 //!
 //! Each holds what it was made from, so that all are destroyed in an order that libibverbs accepts.
 
@@ -45,9 +46,11 @@ impl CompletionChannel {
     pub fn drain(&self) {
         let (mut queue, mut context) = (core::ptr::null_mut(), core::ptr::null_mut());
         let library = self.device.library;
-        // SAFETY: a live channel; the call returns an event and the queue that it is of, or fails when there is none.
+        // SAFETY: a live channel; the call returns an event and the queue that it is of, or fails when there
+        // is none.
         while unsafe { (library.ibv_get_cq_event)(self.channel, &raw mut queue, &raw mut context) } == 0 {
-            // SAFETY: the queue cannot be destroyed before its event is acknowledged, which happens here, once.
+            // SAFETY: the queue cannot be destroyed before its event is acknowledged, which happens here,
+            // once.
             unsafe { (library.ibv_ack_cq_events)(queue, 1) };
         }
     }
@@ -117,14 +120,16 @@ impl CompletionQueue {
 
     /// Asks for an announcement of the next completion.
     pub fn arm(&self) {
-        // SAFETY: the queue lives as long as this. A queue that cannot be armed is broken, which polling shows.
+        // SAFETY: the queue lives as long as this. A queue that cannot be armed is broken, which polling
+        // shows.
         let _broken = unsafe { sys::req_notify_cq(self.queue) };
     }
 }
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // SAFETY: live, and without queue pairs, which would hold it; its events are acknowledged as they are read.
+        // SAFETY: live, and without queue pairs, which would hold it; its events are acknowledged as they are
+        // read.
         unsafe { (self.device.library.ibv_destroy_cq)(self.queue) };
     }
 }

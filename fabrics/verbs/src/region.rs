@@ -1,8 +1,8 @@
 //! Registered memory: pinned, and known to the network card.
 //!
-//! Registration is explicit and owned: a region is mapped, registered, and on its drop taken back in the reverse order.
-//! No allocator is hooked and no registration is cached. The pages are shared ones, so that a `fork` of the process does
-//! not replace them under the card.
+//! Registration is explicit and owned: a region is mapped, registered, and on its drop taken back in the
+//! reverse order. No allocator is hooked and no registration is cached. The pages are shared ones, so that a
+//! `fork` of the process does not replace them under the card.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
@@ -38,14 +38,15 @@ pub struct Region {
     leak: bool,
 }
 
-// SAFETY: a region is an address range and a registration, both valid on any thread; access to it is unsafe by itself.
+// SAFETY: a region is an address range and a registration, both valid on any thread; access to it is unsafe
+// by itself.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Maps and registers at least `bytes` bytes that the card may write for this process and, with the flags of
-    /// `access`, for its peers. With `huge_pages` they are in huge pages if the system has some to give.
+    /// Maps and registers at least `bytes` bytes that the card may write for this process and, with the flags
+    /// of `access`, for its peers. With `huge_pages` they are in huge pages if the system has some to give.
     pub fn new(
         device: &Arc<Device>,
         bytes: usize,
@@ -107,8 +108,8 @@ impl Region {
     }
 }
 
-// SAFETY: a region is a mapping of this process's own, writable, zero at first, and mapped as long as it lives; its users
-// say in which parts the card may write.
+// SAFETY: a region is a mapping of this process's own, writable, zero at first, and mapped as long as it
+// lives; its users say in which parts the card may write.
 unsafe impl LoanMemory for Region {
     fn bytes(&self) -> usize {
         self.bytes
@@ -122,7 +123,7 @@ unsafe impl LoanMemory for Region {
 impl Drop for Region {
     fn drop(&mut self) {
         PINNED_BYTES.fetch_sub(self.bytes as u64, Ordering::Relaxed);
-        // SAFETY: a live registration; whoever posted requests on it holds this region until they are over.
+        // SAFETY: a live registration; the poster of requests on it holds this region until they are over.
         unsafe { (self.device.library.ibv_dereg_mr)(self.registration) };
         if !self.leak {
             // SAFETY: exactly the mapping of `map`, to which nothing refers any more.

@@ -11,7 +11,8 @@ fn packets_plain(count: usize) -> Vec<VerbsDatagram> {
     packets(count, &VerbsDatagramConfig::default())
 }
 
-/// Short packets, a short queue that reports every packet, nothing inline, and just enough buffers for the suite.
+/// Short packets, a short queue that reports every packet, nothing inline, and just enough buffers for the
+/// suite.
 fn packets_frugal(count: usize) -> Vec<VerbsDatagram> {
     let config = VerbsDatagramConfig {
         mtu_bytes: Some(500),

@@ -178,8 +178,8 @@ fn a_limit_on_locked_memory_is_named_with_the_bytes_needed() {
     assert!(text.contains("cannot pin 1048576 bytes"), "{text}");
 }
 
-/// Soft-RoCE devices stay usable for those who use them until the last has let go; cards end their queue pairs. Either way
-/// nobody hangs: records pass, or the lane ends for a reason that is told.
+/// Soft-RoCE devices stay usable for those who use them until the last has let go; cards end their queue
+/// pairs. Either way nobody hangs: records pass, or the lane ends for a reason that is told.
 #[test]
 fn nobody_hangs_when_a_device_is_removed() {
     let _alone = alone();

@@ -1,4 +1,5 @@
-//! Lanes over an iWARP device, which rdma_cm connects and messages announce, against the contract of their seam.
+//! Lanes over an iWARP device, which rdma_cm connects and messages announce, against the contract of their
+//! seam.
 
 use farcall_driver::lane_conformance;
 use farcall_verbs::{DeviceChoice, VerbsLaneConfig, VerbsLanes};

@@ -97,7 +97,8 @@ fn a_host_that_nobody_reaches_is_reported_with_the_systems_reason() {
     }
 }
 
-/// The last byte alone leads to an address of the same network that nobody has; with the one before it no way leads there.
+/// The last byte alone leads to an address of the same network that nobody has; with the one before it no way
+/// leads there.
 #[test]
 fn an_rdma_cm_that_nobody_reaches_is_reported_as_such() {
     let (mut a, b) = (driver(ConnectBy::Cm), driver(ConnectBy::Cm));
@@ -129,7 +130,7 @@ fn a_peer_that_dies_while_rdma_cm_connects_leaves_nothing() {
     });
     for _ in 0..20 {
         assert_eq!(refusal(&mut a, &past_a_mortal(&b.address())), LaneFault::PeerGone);
-        assert_eq!(b.poll_event(), None, "a lane that never came up is not reported to who was called");
+        assert_eq!(b.poll_event(), None, "a lane that never came up is not reported to the called side");
     }
     until("no memory stays pinned", || (pinned_after_a_lane(&mut a, &mut b) == before).then_some(()));
 }

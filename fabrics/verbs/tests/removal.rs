@@ -1,6 +1,7 @@
 //! A device that is removed while rdma_cm has connections over it.
 //!
-//! librdmacm keeps devices open until its process ends, and the kernel removes none before. So the lanes are another process's.
+//! librdmacm keeps devices open until its process ends, and the kernel removes none before. So the lanes are
+//! another process's.
 
 mod common;
 

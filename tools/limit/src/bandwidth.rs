@@ -1,10 +1,10 @@
 //! How many bytes a second one core can pass to another.
 //!
-//! With *one copy* the producer copies each message from memory of its own into shared memory and the consumer reads
-//! all of it there: what a transport does that hands payloads out in place. With *two copies* the consumer copies it
-//! out to memory of its own. A message that is read in place must lie in one piece, so it fills a slot; one that is
-//! copied out may be cut into chunks, which stay in the faster caches. Which number and length of slots is best is
-//! found by trying.
+//! With *one copy* the producer copies each message from memory of its own into shared memory and the
+//! consumer reads all of it there: what a transport does that hands payloads out in place. With *two copies*
+//! the consumer copies it out to memory of its own. A message that is read in place must lie in one piece, so
+//! it fills a slot; one that is copied out may be cut into chunks, which stay in the faster caches. Which
+//! number and length of slots is best is found by trying.
 
 #![expect(unsafe_code, reason = "the pipe's ends state their conditions as unsafe functions")]
 
@@ -29,8 +29,8 @@ const SLOTS: [usize; 4] = [2, 4, 16, 64];
 /// How many are enough where no lines stay in caches.
 const SLOTS_PAST_CACHES: usize = 4;
 
-/// So much shared memory is worth a trial, too: more than a core's own caches hold, so that what was written longest ago lies in
-/// one that both cores reach.
+/// So much shared memory is worth a trial, too: more than a core's own caches hold, so that what was written
+/// longest ago lies in one that both cores reach.
 const LONG_RING_BYTES: usize = 1 << 22;
 
 /// More shared memory than this is never faster.
@@ -57,9 +57,9 @@ pub struct BandwidthPlan {
     pub copies: Copies,
     /// Messages longer than this are cut.
     pub chunk_bytes: usize,
-    /// How many chunks can be under way; a power of two.
+    /// How many chunks can be in flight; a power of two.
     pub slots: usize,
-    /// How the producer writes. It has no time to win lines back ahead.
+    /// How the producer writes. It has no time to regain lines ahead.
     pub writes: Writes,
 }
 

@@ -1,12 +1,14 @@
 //! Whether others use the cores of a measurement, too: as the other thread of the same core.
 //!
-//! A core adds several words in a cycle if none waits for another, and of a chain one. While another thread of that core
-//! works, the chain is as fast as before, and what is independent takes up to twice as long. So the ratio of the two says how
-//! much of a core is there, whatever its clock does meanwhile. On a virtual machine that comes and goes within a second:
-//! what is bound by instructions is then slower, and what waits for cache lines is not, so that even a ratio to a bare loop changes.
+//! A core adds several words in a cycle if none waits for another, and of a chain one. While another thread
+//! of that core works, the chain is as fast as before, and what is independent takes up to twice as long. So
+//! the ratio of the two says how much of a core is there, whatever its clock does meanwhile. On a virtual
+//! machine that comes and goes within a second: what is bound by instructions is then slower, and what waits
+//! for cache lines is not, so that even a ratio to a bare loop changes.
 //!
-//! What is added lies in a register. Constants are added by Intel's cores since Golden Cove (2021) when they rename registers, six in a
-//! cycle whether or not one waits for another, so that a core would always seem to be shared.
+//! What is added lies in a register. Constants are added by Intel's cores since Golden Cove (2021) when they
+//! rename registers, six in a cycle whether or not one waits for another, so that a core would always seem to
+//! be shared.
 
 #![cfg_attr(
     target_arch = "x86_64",
@@ -21,14 +23,16 @@ use crate::{CorePair, LimitError};
 /// How often both are timed; the median is what counts, since now and then an interrupt falls into one.
 const ROUNDS: usize = 15;
 
-/// Steps of a round, of 64 additions each: some ten microseconds, so that steps of the clock are of no account.
+/// Steps of a round, of 64 additions each: some ten microseconds, so that steps of the clock are of no
+/// account.
 const STEPS: usize = 400;
 
-/// The largest ratio of a core that nobody else uses. Server cores have had four adders or more since 2013 (Haswell, Zen), which is
-/// a quarter; of a core with another busy thread it is up to a half.
+/// The largest ratio of a core that nobody else uses. Server cores have had four adders or more since 2013
+/// (Haswell, Zen), which is a quarter; of a core with another busy thread it is up to a half.
 const ALONE_MAX: f64 = 0.3;
 
-/// How much of their cores the two sides have: the time of independent additions over that of as many dependent ones.
+/// How much of their cores the two sides have: the time of independent additions over that of as many
+/// dependent ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Crowding {
     /// On the initiator's core.
@@ -38,13 +42,15 @@ pub struct Crowding {
 }
 
 impl Crowding {
-    /// Whether somebody else uses one of the cores; the two sides each other's, if they are threads of one core.
+    /// Whether somebody else uses one of the cores; the two sides each other's, if they are threads of one
+    /// core.
     pub fn is_crowded(&self) -> bool {
         self.initiator.max(self.responder) > ALONE_MAX
     }
 }
 
-/// Measures both cores at the same time, for about half a millisecond. `None` on processors for which it is not written.
+/// Measures both cores at the same time, for about half a millisecond. `None` on processors for which it is
+/// not written.
 pub fn crowding(cores: CorePair) -> Result<Option<Crowding>, LimitError> {
     let (initiator, responder) = run_pair(cores, ratio, ratio)?;
     Ok(initiator.zip(responder).map(|(initiator, responder)| Crowding { initiator, responder }))

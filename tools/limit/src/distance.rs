@@ -1,8 +1,8 @@
 //! How far two cores are apart: the round trip of one cache line.
 //!
-//! On a virtual machine the host may move a core at any time, to where it shares a cache with the other or to where
-//! it does not, and every figure about short messages moves with it. A few milliseconds of ping-pong before and
-//! after a measurement show whether it stood still.
+//! On a virtual machine the host may move a core at any time, to where it shares a cache with the other or to
+//! where it does not, and every figure about short messages moves with it. A few milliseconds of ping-pong
+//! before and after a measurement show whether it stood still.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -15,8 +15,8 @@ use crate::{CorePair, Effort, Latency, LimitError};
 /// Long enough for ten thousand round trips, short enough to be done around every block.
 const EFFORT: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(5) };
 
-/// The fewest round trips that a distance rests on: when another process takes a core away for longer than the
-/// measurement lasts, it waits.
+/// The fewest round trips that a distance rests on: when another process takes a core away for longer than
+/// the measurement lasts, it waits.
 const SAMPLES_MIN: usize = 1000;
 
 /// The number that ends the ping-pong.
@@ -31,8 +31,8 @@ pub struct CoreDistance {
     pub trimmed_mean_nanos: f64,
 }
 
-/// Measures how far two cores are apart, again and again over the same two lines: where in the shared cache a line
-/// has its home makes a difference of its own, which a probe should not see.
+/// Measures how far two cores are apart, again and again over the same two lines: where in the shared cache a
+/// line has its home makes a difference of its own, which a probe should not see.
 pub struct DistanceProbe {
     cores: CorePair,
     lines: SharedMemory,

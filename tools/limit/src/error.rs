@@ -24,7 +24,8 @@ pub enum LimitError {
         /// The system's own words.
         reason: String,
     },
-    /// Datagrams vanished on the loopback interface: the machine is overloaded, or its receive buffers too small.
+    /// Datagrams vanished on the loopback interface: the machine is overloaded, or its receive buffers too
+    /// small.
     #[error("datagrams were lost on the loopback interface; run it again with less other load")]
     PacketsLost,
     /// A ring cannot publish in batches of that many.

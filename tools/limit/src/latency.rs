@@ -39,7 +39,7 @@ pub(crate) struct Rounds {
     last: Instant,
     nanos: Vec<u32>,
     taken: usize,
-    /// The measurement goes on beyond its time until there are so many.
+    /// The measurement goes on beyond its time until there are that many.
     samples_min: usize,
 }
 
@@ -49,7 +49,8 @@ impl Rounds {
         Self::at_least(1, effort)
     }
 
-    /// As [`Rounds::new`], for a measurement that takes at least `samples_min` samples, however long they take.
+    /// As [`Rounds::new`], for a measurement that takes at least `samples_min` samples, however long they
+    /// take.
     pub(crate) fn at_least(samples_min: usize, effort: Effort) -> Self {
         // Written once here, so that no page fault falls into the measurement.
         let nanos = vec![1; SAMPLES_MAX];

@@ -1,12 +1,12 @@
 //! What this machine can do at best: bare loops that move the same bytes as farcall with nothing around them.
 //!
-//! A latency or a rate means little by itself, least of all on a virtual machine whose cores move. Beside the limit
-//! of the same minute it says how much of the possible is reached. Each function here measures one limit between two
-//! given cores and returns figures; none prints.
+//! A latency or a rate means little by itself, least of all on a virtual machine whose cores move. Beside the
+//! limit of the same minute it says how much of the possible is reached. Each function here measures one
+//! limit between two given cores and returns figures; none prints.
 //!
-//! The two sides are threads of one process, each pinned to its core. Threads share the coherence fabric exactly as
-//! processes do: a cache line travels between cores, whatever address spaces map it. Memory is mapped shared, as two
-//! processes would have to map it.
+//! The two sides are threads of one process, each pinned to its core. Threads share the coherence fabric
+//! exactly as processes do: a cache line travels between cores, whatever address spaces map it. Memory is
+//! mapped shared, as two processes would have to map it.
 
 mod bandwidth;
 mod cores;

@@ -1,12 +1,12 @@
 //! The median of times that were read from a clock of coarse steps.
 //!
-//! Where a cycle counter moves in steps of ten nanoseconds, a round trip of 163 ns is seen as 160 or as 170, and the
-//! sample in the middle says 160 until it says 170: a ratio of two such medians is off by up to a tenth. How many
-//! samples lie on the steps around the middle tells where between them it is. That is the median of grouped data of any
-//! textbook; for a clock of fine steps it is the sample in the middle.
+//! Where a cycle counter moves in steps of ten nanoseconds, a round trip of 163 ns is seen as 160 or as 170,
+//! and the sample in the middle says 160 until it says 170: a ratio of two such medians is off by up to a
+//! tenth. How many samples lie on the steps around the middle tells where between them it is. That is the
+//! median of grouped data of any textbook; for a clock of fine steps it is the sample in the middle.
 
-/// The median of times and how often each was seen, shortest first, from a clock that moves in steps of `step_nanos`;
-/// nothing of no samples.
+/// The median of times and how often each was seen, shortest first, from a clock that moves in steps of
+/// `step_nanos`; nothing of no samples.
 pub fn median_between_steps(counts: &[(u64, u64)], step_nanos: f64) -> Option<f64> {
     let samples_of = |counts: &[(u64, u64)]| counts.iter().map(|(_, count)| count).sum::<u64>() as f64;
     let half = samples_of(counts) / 2.0;
@@ -49,7 +49,8 @@ mod tests {
         assert_eq!(median_between_steps(&counts, 0.3), Some(501.0));
     }
 
-    /// Times that do not begin at a step of the clock are seen a step shorter or longer, and yet the median is theirs.
+    /// Times that do not begin at a step of the clock are seen a step shorter or longer, and yet the median
+    /// is theirs.
     #[test]
     fn the_median_of_what_a_coarse_clock_shows_is_that_of_the_times() {
         for nanos in [121.0, 124.0, 127.0, 130.0, 163.0, 168.0] {

@@ -13,7 +13,8 @@ use crate::LimitError;
 #[cfg(target_arch = "x86_64")]
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Lines that the prefetcher fetches together: what must not be disturbed by another word keeps this distance.
+/// Lines that the prefetcher fetches together: what must not be disturbed by another word keeps this
+/// distance.
 pub(crate) const LINE_PAIR_BYTES: usize = 128;
 
 /// A zeroed, page-aligned mapping, present in memory from the start and shared as between processes.
@@ -22,8 +23,8 @@ pub(crate) struct SharedMemory {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone and is only reached through atomics or through raw pointers, whose
-// users promise to keep the two sides apart.
+// SAFETY: the mapping belongs to this value alone and is only reached through atomics or through raw
+// pointers, whose users promise to keep the two sides apart.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -46,7 +47,8 @@ impl SharedMemory {
     /// The word at `offset`, a multiple of 8.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.bytes, "the word lies in the mapping");
-        // SAFETY: in bounds and aligned (just checked), zeroed by the kernel, and mapped as long as `self` is borrowed.
+        // SAFETY: in bounds and aligned (just checked), zeroed by the kernel, and mapped as long as `self` is
+        // borrowed.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }
 

@@ -1,8 +1,9 @@
 //! The shortest time in which a message of given length can be answered by another one, over shared memory.
 //!
-//! Both messages are copied in by their sender and copied out by their receiver, and nothing else happens: this is
-//! the cost of the cache lines that an echo has to move. Long messages are cut into chunks, so that the receiver
-//! copies one chunk out while the sender copies the next one in; the cut that is fastest here is found by trying.
+//! Both messages are copied in by their sender and copied out by their receiver, and nothing else happens:
+//! this is the cost of the cache lines that an echo has to move. Long messages are cut into chunks, so that
+//! the receiver copies one chunk out while the sender copies the next one in; the cut that is fastest here is
+//! found by trying.
 
 #![expect(unsafe_code, reason = "sending without credits rests on the answers of a ping-pong")]
 
@@ -40,10 +41,10 @@ pub struct MessagePlan {
     pub response_bytes: usize,
     /// Messages longer than this are cut.
     pub chunk_bytes: usize,
-    /// How many chunks can be under way, each way; a power of two.
+    /// How many chunks can be in flight, each way; a power of two.
     pub slots: usize,
-    /// How each side writes. To win lines back ahead, while it waits, pays for messages of several lines: copying in then hits
-    /// its own cache.
+    /// How each side writes. To regain lines ahead, while it waits, pays for messages of several lines:
+    /// copying in then hits its own cache.
     pub writes: Writes,
 }
 
@@ -54,7 +55,7 @@ impl MessagePlan {
         Self { request_bytes, response_bytes, chunk_bytes, slots: 1, writes: Writes::Plain }
     }
 
-    /// In two slots by turns, of which one is free while the other is filled.
+    /// In two slots alternately, of which one is free while the other is filled.
     fn in_turns(self, writes: Writes) -> Self {
         Self { slots: 2, writes, ..self }
     }
@@ -122,7 +123,8 @@ pub fn ping_pong(cores: CorePair, plan: MessagePlan, effort: Effort) -> Result<L
         let mut request = vec![0; plan.request_bytes];
         let response = vec![2; plan.response_bytes];
         while request_in.receive(&mut request) {
-            // SAFETY: the initiator sends a request only after it has received the response to the one before.
+            // SAFETY: the initiator sends a request only after it has received the response to the one
+            // before.
             unsafe { response_out.send(&response) };
         }
     };

@@ -5,7 +5,8 @@ use std::thread;
 
 use crate::{Core, CorePair, CoresError, LimitError, pin_to};
 
-/// Runs `initiator` and `responder` at the same time, each pinned to its core, and returns what the initiator found.
+/// Runs `initiator` and `responder` at the same time, each pinned to its core, and returns what the initiator
+/// found.
 ///
 /// Neither side starts before both are pinned; when one cannot be, neither starts.
 pub(crate) fn run_pair<Found, Done>(
@@ -34,7 +35,8 @@ struct Start {
 }
 
 impl Start {
-    /// Pins the calling thread and waits for the other side; fails on both sides when either cannot be pinned.
+    /// Pins the calling thread and waits for the other side; fails on both sides when either cannot be
+    /// pinned.
     fn pinned_to(&self, core: Core) -> Result<(), LimitError> {
         let refusal = || self.refusal.lock().expect("nothing panics while it holds the lock");
         if let Err(error) = pin_to(core) {

@@ -1,9 +1,9 @@
 //! One direction of a byte channel in shared memory, with as little in it as a channel can have.
 //!
-//! A message is cut into chunks, each in a slot of a small ring. A slot begins with its flag: the number of the chunk
-//! that it holds, stored last by the sender and awaited by the receiver, so that flag and first bytes travel in the
-//! same cache line. Where more chunks can be under way than there are slots, the receiver returns credits: the
-//! number of chunks that it has finished with, in a line of its own.
+//! A message is cut into chunks, each in a slot of a small ring. A slot begins with its flag: the number of
+//! the chunk that it holds, stored last by the sender and awaited by the receiver, so that flag and first
+//! bytes travel in the same cache line. Where more chunks can be in flight than there are slots, the receiver
+//! returns credits: the number of chunks that it has finished with, in a line of its own.
 
 #![expect(
     unsafe_code,
@@ -37,13 +37,14 @@ pub(crate) struct PipeShape {
 /// How lines are written that the receiver has read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
-    /// As they come: each is won back when it is written.
+    /// As they come: each is regained when it is written.
     Plain,
-    /// The sender fetches those of the next slot for writing, while it has nothing else to do. Some processors do little then.
+    /// The sender fetches those of the next slot for writing, while it has nothing else to do. Some
+    /// processors do little then.
     FetchedAhead,
     /// It stores to those of the next slot, while it has nothing else to do. That slot must be free.
     StoredAhead,
-    /// Past the caches, to memory.
+    /// By non-temporal stores, to memory.
     PastCaches,
 }
 
@@ -111,8 +112,8 @@ impl Sender<'_> {
     /// Copies a message in, chunk by chunk.
     ///
     /// # Safety
-    /// On a pipe without credits, all chunks but the last `slots` (those of this message included) must have been
-    /// received, as an answer to the message before shows.
+    /// On a pipe without credits, all chunks but the last `slots` (those of this message included) must have
+    /// been received, as an answer to the message before shows.
     #[inline(always)]
     pub(crate) unsafe fn send(&mut self, message: &[u8]) {
         let chunk_bytes = self.pipe.shape.chunk_bytes;
@@ -122,8 +123,9 @@ impl Sender<'_> {
             if self.pipe.shape.credits {
                 self.await_credit();
             }
-            // SAFETY: the payload holds `chunk_bytes` bytes, and the receiver does not look at the slot between its
-            // return of the credit (or the answer that the caller promises) and the store of the flag below.
+            // SAFETY: the payload holds `chunk_bytes` bytes, and the receiver does not look at the slot
+            // between its return of the credit (or the answer that the caller promises) and the store of the
+            // flag below.
             unsafe { self.copy(chunk, self.pipe.payload(self.sent)) };
             self.pipe.flag(self.sent).store(self.sent + 1, Ordering::Release);
             self.sent += 1;
@@ -135,7 +137,8 @@ impl Sender<'_> {
         match self.pipe.shape.writes {
             Writes::Plain | Writes::PastCaches => {}
             Writes::FetchedAhead => self.fetch_next(message.len().min(chunk_bytes)),
-            // SAFETY: there are no credits, so that by the caller's promise all messages before this one were received.
+            // SAFETY: there are no credits, so that by the caller's promise all messages before this one were
+            // received.
             Writes::StoredAhead => unsafe { self.clear_next(message.len().min(chunk_bytes)) },
         }
     }
@@ -199,8 +202,9 @@ impl Sender<'_> {
     fn fetch_next(&self, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
         for line in self.next_lines(bytes) {
-            // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit processor
-            // takes the instruction (at worst as a no-op). The intrinsic asks for a shared copy, which does not help.
+            // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit
+            // processor takes the instruction (at worst as a no-op). The intrinsic asks for a shared copy,
+            // which does not help.
             unsafe { core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags)) };
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -226,7 +230,8 @@ impl Receiver<'_> {
         })
     }
 
-    /// Waits for a message of `bytes` bytes and shows its chunks in place; `false` when the channel has ended.
+    /// Waits for a message of `bytes` bytes and shows its chunks in place; `false` when the channel has
+    /// ended.
     #[inline(always)]
     pub(crate) fn read(&mut self, bytes: usize, mut look: impl FnMut(&[u8])) -> bool {
         let mut rest = bytes;
@@ -235,8 +240,9 @@ impl Receiver<'_> {
             if !self.await_chunk() {
                 return false;
             }
-            // SAFETY: the flag says that the sender wrote the chunk, which has this length because both sides cut
-            // messages of one length in the same way; it does not write there again before it learns of our progress.
+            // SAFETY: the flag says that the sender wrote the chunk, which has this length because both sides
+            // cut messages of one length in the same way; it does not write there again before it learns of
+            // our progress.
             look(unsafe { core::slice::from_raw_parts(self.pipe.payload(self.received), length) });
             self.received += 1;
             if self.pipe.shape.credits {

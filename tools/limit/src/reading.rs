@@ -1,8 +1,8 @@
 //! A consumer that reads all of a message.
 //!
-//! Messages that are handed out in place would cost their receiver nothing if nobody looked at them. So receivers of
-//! measurements read every word. That is the measurement's own work, none of the transport's: it should take as few
-//! instructions as the processor allows.
+//! Messages that are handed out in place would cost their receiver nothing if nobody looked at them. So
+//! receivers of measurements read every word. That is the measurement's own work, none of the transport's: it
+//! should take as few instructions as the processor allows.
 
 #![cfg_attr(
     target_arch = "x86_64",

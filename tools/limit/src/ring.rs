@@ -1,9 +1,10 @@
 //! How many short messages a second one core can pass to another.
 //!
-//! Two rings compete. In the *self-flagged* ring each slot holds the number of its message beside the payload, and
-//! nothing else is shared but a consumer position that is written now and then. In the *indexed* ring payloads lie
-//! packed, and the producer publishes its position once a batch. Which one is faster depends on the length of the
-//! payload and on the machine, so both are measured and the better one is the limit.
+//! Two rings compete. In the *self-flagged* ring each slot holds the number of its message beside the
+//! payload, and nothing else is shared but a consumer position that is written now and then. In the *indexed*
+//! ring payloads lie packed, and the producer publishes its position once a batch. Which one is faster
+//! depends on the length of the payload and on the machine, so both are measured and the better one is the
+//! limit.
 
 mod flagged;
 mod indexed;
@@ -18,7 +19,7 @@ use slots::Ring;
 /// The lengths of payloads for which the rate is known.
 pub const RING_PAYLOADS_BYTES: [usize; 4] = [8, 16, 32, 64];
 
-/// The producer reads the clock once for so many messages; a multiple of every batch.
+/// The producer reads the clock once for this many messages; a multiple of every batch.
 const CLOCK_EVERY: u64 = 4096;
 
 /// How long each variant is tried before one is chosen.
@@ -35,7 +36,7 @@ const STOPPED: u64 = u64::MAX;
 pub enum RingVariant {
     /// Each slot carries the number of its message.
     SelfFlagged,
-    /// A position is published for so many messages at a time; a power of two up to 64.
+    /// A position is published for this many messages at a time; a power of two up to 64.
     Indexed {
         /// Messages for each publication.
         batch: u64,
@@ -75,8 +76,8 @@ pub fn best_ring_variant(cores: CorePair, payload_bytes: usize) -> Result<RingVa
     Ok(best.1)
 }
 
-/// The rate of one variant for payloads of `payload_bytes`, one of [`RING_PAYLOADS_BYTES`]. The producer copies each
-/// payload in; the consumer copies it out and looks at its first word.
+/// The rate of one variant for payloads of `payload_bytes`, one of [`RING_PAYLOADS_BYTES`]. The producer
+/// copies each payload in; the consumer copies it out and looks at its first word.
 pub fn ring_rate(
     cores: CorePair,
     payload_bytes: usize,

@@ -1,9 +1,9 @@
-//! Slots with nothing behind them: how many requests a second two cores can exchange through a line for each request
-//! and a line for each response.
+//! Slots with nothing behind them: how many requests a second two cores can exchange through a line for each
+//! request and a line for each response.
 //!
-//! The client keeps as many requests under way as there are slots. Both sides look at nothing but the slot that comes
-//! next, and fetch lines a few slots ahead, for reading and for writing. What a request and its response say is as
-//! long as a short key with a short value, and a version with a short value.
+//! The client keeps as many requests in flight as there are slots. Both sides look at nothing but the slot
+//! that comes next, and fetch lines a few slots ahead, for reading and for writing. What a request and its
+//! response say is as long as a short key with a short value, and a version with a short value.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -19,7 +19,7 @@ const RESPONSE_WORDS: usize = 2;
 /// How many slots ahead lines are fetched.
 const SLOTS_AHEAD: usize = 4;
 
-/// Requests that a client with so many slots gets answered in a second, over `requests` of them.
+/// Requests that a client with this many slots gets answered in a second, over `requests` of them.
 ///
 /// # Panics
 /// When there are no slots.
@@ -45,7 +45,7 @@ fn line<'m>(memory: &'m SharedMemory, line: usize) -> impl Fn(usize) -> &'m Atom
     move |word| memory.word(line * LINE_BYTES + word * 8)
 }
 
-/// Writes a message of so many words, and then the round that it belongs to.
+/// Writes a message of this many words, and then the round that it belongs to.
 #[inline(always)]
 fn write<'m>(line: impl Fn(usize) -> &'m AtomicU64, words: usize, round: u64, value: u64) {
     (1..=words).for_each(|word| line(word).store(value, Ordering::Relaxed));

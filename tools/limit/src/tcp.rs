@@ -1,4 +1,5 @@
-//! Bare system calls on a stream socket of the loopback interface: what TCP between two polling threads takes.
+//! Bare system calls on a stream socket of the loopback interface: what TCP between two polling threads
+//! takes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

@@ -1,8 +1,9 @@
 //! The shortest time in which a datagram can be answered over the loopback interface.
 //!
-//! Two nonblocking sockets, one thread each, spinning on the receive call: what is left is the kernel's own path.
-//! A response longer than a datagram leaves as a train of segments. So that the train does not overrun the receiver,
-//! the initiator tells its progress every few segments, and the responder keeps no more than a window under way.
+//! Two nonblocking sockets, one thread each, spinning on the receive call: what is left is the kernel's own
+//! path. A response longer than a datagram leaves as a train of segments. So that the train does not overrun
+//! the receiver, the initiator tells its progress every few segments, and the responder keeps no more than a
+//! window in flight.
 
 mod exchange;
 mod socket;
@@ -52,7 +53,8 @@ pub struct UdpPlan {
     pub calls: UdpCalls,
 }
 
-/// The fastest calls for messages of these lengths in datagrams of at most `segment_bytes`, found by short trials.
+/// The fastest calls for messages of these lengths in datagrams of at most `segment_bytes`, found by short
+/// trials.
 pub fn best_udp_plan(
     cores: CorePair,
     request_bytes: usize,

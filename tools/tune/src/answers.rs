@@ -1,4 +1,5 @@
-//! Lines from a program that runs beside the tuner. One that hangs, or never ends its line, is not waited for.
+//! Lines from a program that runs beside the tuner. One that hangs, or never ends its line, is not waited
+//! for.
 
 use core::time::Duration;
 use std::io::{BufRead, BufReader};

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Observation;
 
-/// An environment that ran at least so often for each time that it failed does not count as one that fails: accidents
-/// happen, and most of all to the reference, which runs in every block.
+/// An environment that ran at least so often for each time that it failed does not count as one that fails:
+/// accidents happen, and most of all to the reference, which runs in every block.
 const RUNS_PER_FAILURE: usize = 9;
 
 /// What a trial came to.

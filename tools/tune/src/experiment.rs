@@ -1,4 +1,5 @@
-//! The file that describes a tuning: the space, what is run, what is read from it, and how the search is done.
+//! The file that describes a tuning: the space, what is run, what is read from it, and how the search is
+//! done.
 
 mod entries;
 mod error;

@@ -1,8 +1,10 @@
-//! The journal: one line a trial, appended, so that a tuning that is killed at any moment goes on where it was.
+//! The journal: one line a trial, appended, so that a tuning that is killed at any moment goes on where it
+//! was.
 //!
-//! A line counts when its line end is there. What a killed process left half written is cut off. A search is a function
-//! of what was found, so reading the journal back into a fresh session brings it to the same point; each line is checked
-//! against what the session would have measured, so that a journal of another tuning is noticed.
+//! A line counts when its line end is there. What a killed process left half written is cut off. A search is
+//! a function of what was found, so reading the journal back into a fresh session brings it to the same
+//! point; each line is checked against what the session would have measured, so that a journal of another
+//! tuning is noticed.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -141,8 +143,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a journal in a directory, which is made if there is none. A journal that was begun and has no trial yet is
-    /// begun anew: that is what a mistake in the description leaves behind.
+    /// Begins a journal in a directory, which is made if there is none. A journal that was begun and has no
+    /// trial yet is begun again: that is what a mistake in the description leaves behind.
     pub fn create(directory: &Path, begin: &Begin) -> Result<Self, JournalError> {
         let path = directory.join(FILE);
         std::fs::create_dir_all(directory).map_err(|error| io("make", directory, &error))?;
@@ -193,7 +195,7 @@ impl Journal {
         self.write(line)
     }
 
-    /// Leaves so many bytes, behind which the next line goes.
+    /// Leaves this many bytes, behind which the next line goes.
     fn cut_off(&mut self, length: usize) -> Result<(), JournalError> {
         let cut = self.file.set_len(length as u64).and_then(|()| self.file.seek(SeekFrom::End(0)));
         cut.map(drop).map_err(|error| io("write", &self.path, &error))
@@ -208,7 +210,7 @@ impl Journal {
         Ok(Self { file, path })
     }
 
-    /// Writes a line at once: a reader, and whoever resumes, sees it whole or cuts it off.
+    /// Writes a line at once: a reader, and a resumed run, sees it whole or cuts it off.
     fn write(&mut self, line: &impl Serialize) -> Result<(), JournalError> {
         let mut text = serde_json::to_string(line).expect("lines are plain objects");
         text.push('\n');
@@ -258,7 +260,8 @@ impl Entry {
         same && self.row == row_of(problem, trial.environment)
     }
 
-    /// The sample, whatever search made it; `None` when the space has no such row or the line no such figures.
+    /// The sample, whatever search made it; `None` when the space has no such row or the line no such
+    /// figures.
     pub fn sample(&self, problem: &Problem) -> Option<Sample> {
         let row = problem.space.row_of(&self.row)?;
         let environment = problem.environments.of_row(problem.rows.find(&row)?);
@@ -266,7 +269,8 @@ impl Entry {
         Some(Sample { environment, block: self.block, regime, outcome })
     }
 
-    /// The regime and the outcome; `None` when the line has neither figures nor a failure, or too few figures.
+    /// The regime and the outcome; `None` when the line has neither figures nor a failure, or too few
+    /// figures.
     pub fn outcome(&self, metrics: usize) -> Option<(Option<Regime>, Outcome)> {
         let regime = match self.regime.as_deref() {
             None => None,

@@ -1,7 +1,8 @@
-//! A synthetic program: a landscape over the rows of a space whose truth is known, measured with noise and drift.
+//! A synthetic program: a landscape over the rows of a space whose truth is known, measured with noise and
+//! drift.
 //!
-//! It is what a plan is rehearsed on before the machine is given to it for hours, and what shows that a search finds
-//! what there is to find, and nothing where there is nothing.
+//! It is what a plan is rehearsed on before the machine is given to it for hours, and what shows that a
+//! search finds what there is to find, and nothing where there is nothing.
 
 use core::f64::consts::TAU;
 
@@ -32,8 +33,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Like the latencies of a small message that OTPO measured: launches of 0.62 s that vary by 7 ns, drift of 10 ns
-    /// in an hour and a half, three parameters that matter by 10 ns each.
+    /// Like the latencies of a small message that OTPO measured: launches of 0.62 s that vary by 7 ns, drift
+    /// of 10 ns in an hour and a half, three parameters that matter by 10 ns each.
     pub const PEAKED: Self = Self {
         base: 3_900.0,
         active: 3,

@@ -13,8 +13,8 @@ use crate::search::{
 /// How often finalists are run again unless the file says otherwise.
 const CONFIRMATIONS: usize = 20;
 
-/// Samples for each level of a parameter, unless the file says otherwise: enough for its effect to stand out when it is
-/// as large as the noise.
+/// Samples for each level of a parameter, unless the file says otherwise: enough for its effect to stand out
+/// when it is as large as the noise.
 const SAMPLES_PER_LEVEL: usize = 40;
 
 /// The fewest and the most samples that are planned unasked.

@@ -1,7 +1,8 @@
-//! A tuning under way: one trial after the other, from a search that does not know how they are run.
+//! A tuning in flight: one trial after the other, from a search that does not know how they are run.
 //!
-//! First the reference runs alone: a program that cannot run at all should say so at once. Then the search has its way,
-//! and at last the finalists run against the reference in fresh blocks: what made them finalists is no evidence for them.
+//! First the reference runs alone: a program that cannot run at all should say so at once. Then the search
+//! has its way, and at last the finalists run against the reference in fresh blocks: what made them finalists
+//! is no evidence for them.
 
 use std::collections::VecDeque;
 
@@ -62,7 +63,7 @@ enum Phase {
     Done,
 }
 
-/// A tuning under way.
+/// A tuning in flight.
 pub struct Session<'a> {
     problem: &'a Problem,
     search: Box<dyn Search + 'a>,
@@ -82,7 +83,8 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// The beginning; `seed` decides the order within blocks, `confirmation_blocks` how often finalists are run again.
+    /// The beginning; `seed` decides the order within blocks, `confirmation_blocks` how often finalists are
+    /// run again.
     pub fn new(
         problem: &'a Problem,
         search: Box<dyn Search + 'a>,
@@ -113,7 +115,8 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// A session that is over, from its samples alone. `confirmed_from` is the first block of its confirmation.
+    /// A session that is over, from its samples alone. `confirmed_from` is the first block of its
+    /// confirmation.
     pub fn recorded(problem: &'a Problem, evidence: Evidence, confirmed_from: Option<usize>) -> Self {
         let nothing = Box::new(crate::search::Listed::of(&[], 0));
         let mut session = Self::new(problem, nothing, 0, 0);
@@ -134,7 +137,8 @@ impl<'a> Session<'a> {
             self.check_block()?;
             let Some(mut block) = self.next_block()? else { return Ok(None) };
             self.proposed.clone_from(&block);
-            // A plan may repeat rows that were found to fail since it was made: a hang costs its whole time limit.
+            // A plan may repeat rows that were found to fail since it was made: a hang costs its whole time
+            // limit.
             let failing = self.evidence.failing();
             block.retain(|one| !failing.contains(one));
             if !block.contains(&self.problem.reference) {

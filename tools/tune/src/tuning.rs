@@ -113,7 +113,7 @@ impl<'a> Tuning<'a> {
             *written = trial.block + 1;
         }
         let finding = objective.measure(self.problem, &trial)?;
-        // A reference that does not run ends the tuning, and is tried anew when the tuning is resumed.
+        // A reference that does not run ends the tuning, and is tried again when the tuning is resumed.
         let lasting = trial.block > 0 || matches!(finding.outcome, Outcome::Measured(_));
         if let Some(journal) = self.journal.as_mut().filter(|_| lasting) {
             let confirms = self.session.confirmed_from().is_some();

@@ -45,7 +45,7 @@ fn journals_that_do_not_belong_are_refused() {
     assert!(matches!(Journal::resume(&folder.0), Err(JournalError::Missing { .. })));
     // What has no trial yet is no loss.
     drop(Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins"));
-    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins anew");
+    let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins again");
     for _ in 0..60 {
         assert!(tuning.step(&mut objective).expect("nothing fails"));
     }

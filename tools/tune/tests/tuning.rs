@@ -99,7 +99,8 @@ fn commands_get_their_environment_arguments_and_files() {
     assert_eq!(summary.metrics[0].best.row["a"], "1");
     assert_eq!(summary.metrics[0].importance[0].parameters, ["a"]);
     assert_eq!(summary.confirmation[0].verdict, "better", "{:?}", summary.confirmation);
-    // Which of those that differ in nothing that matters is the best by a hair is chance; what helps comes first.
+    // Which of those that differ in nothing that matters is the best by a hair is chance; what helps comes
+    // first.
     let path = &summary.metrics[0].path;
     assert_eq!(path[0].changes, ["a: 8 -> 1"], "{path:?}");
     let more = path.iter().map(|step| step.change.percent - path[0].change.percent);
@@ -149,7 +150,7 @@ fn what_cannot_work_is_said_at_once() {
     let folder = Folder::new("reference");
     let mut tuning = Tuning::begin(&problem, &plan, Some(&folder.0)).expect("it begins");
     assert!(tuning.step(&mut objective).expect("it is measured") && tuning.step(&mut objective).is_err());
-    assert_eq!(folder.journal().iter().filter(|byte| **byte == b'\n').count(), 1, "it is tried anew later");
+    assert_eq!(folder.journal().iter().filter(|byte| **byte == b'\n').count(), 1, "it is tried again later");
 
     let (problem, mut objective, plan, _folder) =
         script("test $A = 8 && test $B = x && test $C = 1024 && echo time 1", METRIC);

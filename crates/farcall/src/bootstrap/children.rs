@@ -1,9 +1,9 @@
 //! Processes that this one starts as ranks of its cluster, and does not leave behind.
 //!
-//! A child is told its place by the launch variables. It ends with its parent in every case: dropping [`Children`]
-//! asks it to end and then kills it, and a child that bootstraps has the kernel kill it when its parent dies. The
-//! kernel takes the end of the *thread* that started a child for the parent's death; one thread therefore starts the
-//! children and lives exactly as long as [`Children`] does.
+//! A child is told its place by the launch variables. It ends with its parent in every case: dropping
+//! [`Children`] asks it to end and then kills it, and a child that bootstraps has the kernel kill it when its
+//! parent dies. The kernel takes the end of the *thread* that started a child for the parent's death; one
+//! thread therefore starts the children and lives exactly as long as [`Children`] does.
 
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};

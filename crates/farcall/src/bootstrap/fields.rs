@@ -1,4 +1,5 @@
-//! The fields of which the messages of the rendezvous are made: little-endian numbers, and bytes after their length.
+//! The fields of which the messages of the rendezvous are made: little-endian numbers, and bytes after their
+//! length.
 
 /// What is wrong with a message; the connection that it came over is of no more use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 /// A `host:port` as it was written: a name or an IP address (IPv6 in brackets), and a port that is not 0.
 ///
-/// The name is looked up anew with every attempt to connect, because it may not be known yet while a cluster starts.
+/// The name is looked up again with every attempt to connect, because it may not be known yet while a cluster
+/// starts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HostPort(String);
 
@@ -65,8 +66,8 @@ impl HostList {
         &self.0[0]
     }
 
-    /// A number by which two processes find that their lists differ; never 0. FNV-1a, 64 bits, over the entries
-    /// joined by commas, so that it is the same in every build.
+    /// A number by which two processes find that their lists differ; never 0. FNV-1a, 64 bits, over the
+    /// entries joined by commas, so that it is the same in every build.
     pub fn fingerprint(&self) -> u64 {
         let joined = self.0.iter().map(HostPort::to_string).collect::<Vec<_>>().join(",");
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -1,7 +1,8 @@
-//! The messages between a member of the cluster and the rendezvous; `docs/bootstrap.md` describes their bytes.
+//! The messages between a member of the cluster and the rendezvous; `docs/bootstrap.md` describes their
+//! bytes.
 //!
-//! Decoding checks everything that can be checked without knowing the cluster: lengths, ranges and text. A peer of
-//! another version is recognised by the first fields of [`Ask::Join`], which never change.
+//! Decoding checks everything that can be checked without knowing the cluster: lengths, ranges and text. A
+//! peer of another version is recognised by the first fields of [`Ask::Join`], which never change.
 
 use farcall_base::Address;
 
@@ -18,7 +19,7 @@ const MAGIC: [u8; 8] = *b"farcall\0";
 /// The longest name of a machine that is passed on; longer ones are cut.
 const HOST_BYTES_MAX: usize = 64;
 
-/// Who wants to join.
+/// The identity of the joining process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Join {
     /// Less than `size`.

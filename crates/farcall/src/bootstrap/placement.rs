@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::LaunchError;
 use super::variables::{CORE_VARIABLE, PARENT_VARIABLE, read};
 
-/// What whoever started this process asks of it, beside its rank.
+/// What the parent process asks of this one, besides its rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The process that this one must not outlive.
@@ -57,7 +57,7 @@ impl Placement {
 /// Why a process cannot run as it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Whoever started this process is gone, or it was started in between by somebody else.
+    /// The process that started this one is gone, or another one started it in between.
     #[error(
         "process {parent}, which FARCALL_PARENT names, is not the parent of this one; unset FARCALL_PARENT"
     )]

@@ -16,7 +16,8 @@ use super::launch::{Launch, LaunchError};
 use super::placement::{Placement, PlacementError};
 use super::rendezvous::{Rendezvous, RendezvousError};
 
-/// How long a process waits for the rendezvous when nobody says otherwise: the other machines may start later.
+/// How long a process waits for the rendezvous when nobody says otherwise: the other machines may start
+/// later.
 pub const JOIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// A process's place in its cluster.
@@ -68,8 +69,8 @@ pub enum BootstrapError {
 }
 
 impl Bootstrap {
-    /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx says (`mpirun`, `prterun`,
-    /// `srun --mpi=pmix`); alone when there is none either.
+    /// Starts as the launch variables say; when there are none, as a launcher that speaks PMIx says
+    /// (`mpirun`, `prterun`, `srun --mpi=pmix`); alone when there is none either.
     ///
     /// Under such a launcher every process must call it.
     pub fn from_env() -> Result<Self, BootstrapError> {
@@ -82,9 +83,9 @@ impl Bootstrap {
 
     /// Starts `size` processes of this program on this machine, with this one as rank 0.
     ///
-    /// The program runs again with the same arguments for every other rank, and this same call gives each its place
-    /// there. When the environment already gives this process a place, it is taken instead of starting processes.
-    /// Call it early: whatever was done before is done by every rank.
+    /// The program runs again with the same arguments for every other rank, and this same call gives each its
+    /// place there. When the environment already gives this process a place, it is taken instead of starting
+    /// processes. Call it early: whatever was done before is done by every rank.
     pub fn local(size: u32) -> Result<Self, BootstrapError> {
         match Launch::from_env()? {
             Launch::Alone if size == 1 => Self::start(Launch::Alone, JOIN_WITHIN),
@@ -190,8 +191,8 @@ impl Bootstrap {
     }
 }
 
-/// This program with its arguments. The link is followed by the child itself, which still is this program then, so
-/// that a file that was replaced in the meantime does no harm.
+/// This program with its arguments. The link is followed by the child itself, which still is this program
+/// then, so that a file that was replaced in the meantime does no harm.
 fn this_program() -> Command {
     let mut command = Command::new("/proc/self/exe");
     let mut arguments = std::env::args_os();

@@ -15,8 +15,8 @@ const KEEP_ALIVE_PROBES: u32 = 5;
 /// How long sent bytes may stay unacknowledged.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 
-/// Has the kernel end the connection when the other machine is gone without a word. A process that dies needs no
-/// such help: its kernel closes its connections.
+/// Has the kernel end the connection when the other machine is gone without a word. A process that dies needs
+/// no such help: its kernel closes its connections.
 pub(super) fn keep_alive(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;

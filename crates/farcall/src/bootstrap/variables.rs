@@ -1,4 +1,4 @@
-//! The environment variables by which whoever starts a process tells it its place in the cluster.
+//! The environment variables by which a launcher tells a process its place in the cluster.
 
 use std::ffi::OsString;
 

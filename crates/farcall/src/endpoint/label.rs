@@ -27,7 +27,7 @@ impl Label {
         }
     }
 
-    /// Who sent it.
+    /// The sender.
     pub const fn peer(self) -> Peer {
         Peer {
             session: SessionId(self.session_and_rank as u32),

@@ -28,7 +28,8 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The sources of this process: its environment, the file that [`CONFIG_VARIABLE`] names, and `assignments`.
+    /// The sources of this process: its environment, the file that [`CONFIG_VARIABLE`] names, and
+    /// `assignments`.
     pub fn of_process(assignments: impl IntoIterator<Item = String>) -> Result<Self, SettingsError> {
         let file = std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from).map(read_file).transpose()?;
         let assignments = assignments.into_iter().collect();

@@ -1,10 +1,10 @@
 //! The tunables of the whole stack, each declared once.
 //!
-//! `table.rs` is the one place where a parameter is declared: its name, type, range, default, scope and a line of
-//! documentation. From that line come the typed field of [`Settings`], the command line (`--set ring.ring_bytes=1M`),
-//! the environment (`FARCALL_RING_RING_BYTES=1M`), the configuration file (`[ring]` `ring_bytes = "1M"`), the listing
-//! that [`PARAMETERS`] gives, and the space that a tuner may search. Text is checked once, here; whoever holds a
-//! [`Settings`] holds valid values.
+//! `table.rs` is the one place where a parameter is declared: its name, type, range, default, scope and a
+//! line of documentation. From that line come the typed field of [`Settings`], the command line
+//! (`--set ring.ring_bytes=1M`), the environment (`FARCALL_RING_RING_BYTES=1M`), the configuration file
+//! (`[ring]` `ring_bytes = "1M"`), the listing that [`PARAMETERS`] gives, and the space that a tuner may
+//! search. Text is checked once, here; a holder of a [`Settings`] holds valid values.
 
 mod choice;
 mod declare;

@@ -1,7 +1,7 @@
 //! Sizes and durations as people write them: `4K` is 4096 bytes, `10us` ten microseconds.
 //!
-//! Numbers are whole. Sizes use powers of 1024 and need no unit; a duration must have one, because a bare number
-//! would be read as seconds by one reader and as microseconds by the next.
+//! Numbers are whole. Sizes use powers of 1024 and need no unit; a duration must have one, because a bare
+//! number would be read as seconds by one reader and as microseconds by the next.
 
 use core::time::Duration;
 

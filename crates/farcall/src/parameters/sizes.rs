@@ -21,8 +21,8 @@ impl Sizes {
         &self.bytes[..usize::from(self.count)]
     }
 
-    /// Reads sizes between commas. `None` for another type, another order, or other than 1 to [`SIZES_MAX`] of them;
-    /// numbers that are too long count as the largest.
+    /// Reads sizes between commas. `None` for another type, another order, or other than 1 to [`SIZES_MAX`]
+    /// of them; numbers that are too long count as the largest.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut sizes = Self { count: 0, bytes: [0; SIZES_MAX] };
         for part in text.split(',') {

@@ -51,8 +51,8 @@ impl fmt::Display for Value {
 
 /// A type that a field of the settings can have.
 ///
-/// The declaration pairs each field with a domain; a test sets every parameter to each of its bounds, so that the
-/// panics for values outside a field's type cannot be reached from text.
+/// The declaration pairs each field with a domain; a test sets every parameter to each of its bounds, so that
+/// the panics for values outside a field's type cannot be reached from text.
 pub(super) trait Field: Sized {
     /// The field's content for a value of the field's domain.
     fn from_value(value: Value) -> Self;

@@ -1,4 +1,5 @@
-//! What goes wrong on a fabric, and when: faults of packets by probability, and faults of hosts and paths by schedule.
+//! What goes wrong on a fabric, and when: faults of packets by probability, and faults of hosts and paths by
+//! schedule.
 
 mod cuts;
 mod packets;

@@ -57,7 +57,7 @@ pub enum Action {
     Resume(Vec<u32>),
     /// Their programs end, with all they had sent that has not left yet.
     Crash(Vec<u32>),
-    /// Those that are down start anew.
+    /// Those that are down start again.
     Restart(Vec<u32>),
     /// Everything takes their processors `factor` times as long; 1 ends it.
     Slow {

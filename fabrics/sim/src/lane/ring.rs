@@ -1,8 +1,9 @@
 //! The ring that a host reads: written by the fabric when a record arrives, read in place.
 //!
-//! The first word of a record is its flag, as in every lane: zero until the record is there. A record that arrives clears
-//! the flag of the place where the next one will be. The fabric writes in whole atomic words, so that nothing that the
-//! users of a lane do wrong is a data race of writers; that nobody writes what is being read is the rule of the seam.
+//! The first word of a record is its flag, as in every lane: zero until the record is there. A record that
+//! arrives clears the flag of the place where the next one will be. The fabric writes in whole atomic words,
+//! so that nothing that the users of a lane do wrong is a data race of writers; that nobody writes what is
+//! being read is the rule of the seam.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,8 +24,9 @@ impl Ring {
     /// A ring of `bytes` bytes, a power of two, all zero. Only what is written to costs memory.
     pub fn new(bytes: usize) -> Self {
         let words = Box::into_raw(vec![0_u64; bytes / 8].into_boxed_slice());
-        // SAFETY: the box was just given up, and atomics have the size, alignment and values of their integers. Made this
-        // way the memory is that of an allocation of zeros, whose pages come into being when they are written.
+        // SAFETY: the box was just given up, and atomics have the size, alignment and values of their
+        // integers. Made this way the memory is that of an allocation of zeros, whose pages come into being
+        // when they are written.
         #[expect(unsafe_code, reason = "there is no safe way to an allocation of zeroed atomics")]
         let words = unsafe { Box::from_raw(words as *mut [AtomicU64]) };
         Self { words }
@@ -44,7 +46,7 @@ impl Ring {
             && length <= bytes - offset
     }
 
-    /// A record has arrived: what follows its header is `payload`. Both offsets were checked by who wrote it.
+    /// A record has arrived: what follows its header is `payload`. Both offsets were checked by its writer.
     pub fn deliver(&self, offset: usize, next_offset: usize, payload: &[u8]) {
         self.words[next_offset / 8].store(0, Ordering::Relaxed);
         let first = offset / 8 + 1;
@@ -57,7 +59,7 @@ impl Ring {
             last[..rest.len()].copy_from_slice(rest);
             self.words[first + whole.len()].store(u64::from_ne_bytes(last), Ordering::Relaxed);
         }
-        // Release: whoever sees the flag also sees the record and the cleared flag after it.
+        // Release: a reader that sees the flag also sees the record and the cleared flag after it.
         self.words[offset / 8].store(PRESENT | FRESH | payload.len() as u64, Ordering::Release);
     }
 
@@ -76,8 +78,9 @@ impl Ring {
         }
         let length = (flag & !(PRESENT | FRESH)) as usize;
         let payload = &self.words[offset / 8 + 1..][..length.div_ceil(8)];
-        // SAFETY: the words are initialised and inside the ring, and `length` is within them. They are not written while
-        // the record is unread: its sender writes there again when the reader has said that the place is free.
+        // SAFETY: the words are initialised and inside the ring, and `length` is within them. They are not
+        // written while the record is unread: its sender writes there again when the reader has said that the
+        // place is free.
         #[expect(unsafe_code, reason = "a view of words as bytes")]
         let bytes = unsafe { core::slice::from_raw_parts(payload.as_ptr().cast::<u8>(), length) };
         Ok(Some((Record::new(bytes), flag & FRESH != 0)))

@@ -1,7 +1,7 @@
 //! What a fabric is made of: the costs and rates of its hosts, NICs, links and switches.
 //!
-//! A profile is a TOML file, read once into these types; `docs/simulation.md` describes each field for people who write
-//! one. Every field must be given: a default would be a property of a fabric that nobody stated.
+//! A profile is a TOML file, read once into these types; `docs/simulation.md` describes each field for people
+//! who write one. Every field must be given: a default would be a property of a fabric that nobody stated.
 
 mod embedded;
 mod error;
@@ -63,7 +63,7 @@ pub struct HostCosts {
     /// Copying a byte out of a packet.
     #[serde(rename = "receive_byte_ns", deserialize_with = "values::nanos_per_byte")]
     pub receive_byte: PerByte,
-    /// Running a handler; charged by whoever runs it, see `Host::spend_handler`.
+    /// Running a handler; charged by its caller, see `Host::spend_handler`.
     #[serde(rename = "handler_ns", deserialize_with = "values::nanos")]
     pub handler: Picos,
     /// The most packets that one receive hands out.
@@ -108,7 +108,7 @@ pub struct NicModel {
     /// Packets that a host has handed over, or gathered, and whose places it has not got back.
     #[serde(deserialize_with = "values::positive_count")]
     pub send_queue_packets: usize,
-    /// Each so many packets one reports its completion, and the places of all come back with it.
+    /// One in this many packets reports its completion, and the places of all come back with it.
     #[serde(deserialize_with = "values::positive_count")]
     pub signal_period: usize,
     /// Packets that wait for a host to receive them; one more is dropped.
@@ -210,8 +210,8 @@ pub struct ReceivePath {
     /// What passes when one host sends.
     #[serde(rename = "gbps", deserialize_with = "values::gbps")]
     pub rate: PerByte,
-    /// How much longer a byte takes for every host that sends to this machine at the time, as a part of the time that
-    /// it takes alone. 0 removes the dependence on scale.
+    /// How much longer a byte takes for every host that sends to this machine at the time, as a part of the
+    /// time that it takes alone. 0 removes the dependence on scale.
     #[serde(deserialize_with = "values::fraction")]
     pub slowdown_per_source: f64,
     /// How long a host counts as sending after a packet of its.

@@ -5,8 +5,8 @@
 /// The shortest buffer: small packets are common, and a spare for each few bytes of difference would be none.
 const BUFFER_BYTES_MIN: usize = 128;
 
-/// What buffers are longer than a power of two. Allocated one after the other, their beginnings, where all headers are,
-/// would otherwise compete for the same few sets of a cache.
+/// What buffers are longer than a power of two. Allocated one after the other, their beginnings, where all
+/// headers are, would otherwise compete for the same few sets of a cache.
 pub const STAGGER_BYTES: usize = 3 * 64;
 
 /// Buffers that are a little longer than powers of two, and spares of each length.

@@ -1,7 +1,7 @@
 //! A host: one server process with one polling thread, as the fabric sees it.
 //!
-//! A host has a time of its own. It is the fabric's time when its turn begins, and moves on with all that the processor
-//! does in the turn, so that what is sent late in a turn leaves late.
+//! A host has a time of its own. It is the fabric's time when its turn begins, and moves on with all that the
+//! processor does in the turn, so that what is sent late in a turn leaves late.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;

@@ -1,7 +1,7 @@
 //! What of a lane crosses the fabric: calls, records, the bytes of blocks, good-byes.
 //!
-//! All of it travels as packets, in order, and none of them is lost: where there is no room they wait. A partition holds
-//! them up; they go on when it heals.
+//! All of it travels as packets, in order, and none of them is lost: where there is no room they wait. A
+//! partition holds them up; they go on when it heals.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lanes: what connects a pair of hosts reliably, who knows of it, and what drivers do with it.
+//! Lanes: what connects a pair of hosts reliably, the drivers that know of it, and what they do with it.
 //!
 //! The drivers' own part is `crate::lane`; what of a lane crosses the fabric is in `lane_messages.rs`.
 
@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::lane::Ring;
 use crate::time::Picos;
 
-/// A lane and its two ends. End 0 is that of who called.
+/// A lane and its two ends. End 0 is the one that called.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub ends: [End; 2],
@@ -34,8 +34,8 @@ pub(super) struct End {
     pub ring: Option<Arc<Ring>>,
     /// Whether the driver has taken its two halves.
     taken: bool,
-    /// What this end has lent to the other, until that gives it back or both have lost the lane: records that name a block
-    /// may still come either way when one of them has lost it.
+    /// What this end has lent to the other, until that gives it back or both have lost the lane: records that
+    /// name a block may still come either way when one of them has lost it.
     lent: BTreeMap<u64, Arc<Loan>>,
 }
 
@@ -149,7 +149,8 @@ impl World {
         }
     }
 
-    /// Lends a loan to the peer of a lane. Its bytes travel now, so that a record that names it comes after them.
+    /// Lends a loan to the peer of a lane. Its bytes travel now, so that a record that names it comes after
+    /// them.
     pub fn lend(&mut self, host: u32, lane: LaneId, loan: Loan) -> BlockDescriptor {
         let length = loan.len();
         let connection = self.lanes.find(host, lane);

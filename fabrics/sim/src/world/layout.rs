@@ -1,7 +1,7 @@
 //! Which output ports there are, and the way of a packet through them.
 //!
-//! Ports are numbered: first those down to each machine, then the uplinks of each rack, then the second level's ports
-//! down to each rack. Where a port leads follows from its number.
+//! Ports are numbered: first those down to each machine, then the uplinks of each rack, then the second
+//! level's ports down to each rack. Where a port leads follows from its number.
 
 use super::port::Port;
 use crate::profile::{Profile, Topology, UplinkChoice};
@@ -55,7 +55,8 @@ impl Layout {
         ports
     }
 
-    /// The first switch's port for a packet between two machines. `ordered` ones keep to the way of their flow.
+    /// The first switch's port for a packet between two machines. `ordered` ones keep to the way of their
+    /// flow.
     pub fn first_port(&mut self, from: u32, to: u32, flow: (u32, u32), ordered: bool) -> u32 {
         let rack = from / self.machines_per_rack;
         if rack == to / self.machines_per_rack {

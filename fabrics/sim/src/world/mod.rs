@@ -1,8 +1,8 @@
 //! The state of a simulated fabric, and what each event does to it.
 //!
-//! Everything is here, in one place and under one lock, because everything may touch everything: a send changes the
-//! sender's queue, the events and the fingerprint. The lock is free whenever somebody wants it, as a simulation runs
-//! in one thread.
+//! Everything is here, in one place and under one lock, because everything may touch everything: a send
+//! changes the sender's queue, the events and the fingerprint. The lock is free whenever somebody wants it,
+//! as a simulation runs in one thread.
 
 mod buffers;
 mod faults;
@@ -71,7 +71,7 @@ pub struct World {
     counters: SimCounters,
 }
 
-/// The counters are brought up to date every so many events.
+/// The counters are brought up to date every this many events.
 const COUNTED_EVENTS: u64 = 1 << 16;
 
 /// What the fabric cannot do alone.
@@ -81,7 +81,7 @@ pub enum Step {
     Turn(u32),
     /// This host has crashed: its program is over.
     Crashed(u32),
-    /// This host is up again: its program starts anew.
+    /// This host is up again: its program starts again.
     Restarted(u32),
     /// The time is reached.
     Reached,
@@ -117,8 +117,8 @@ impl World {
         })
     }
 
-    /// Lets things happen until a host has its turn, or until `until`. Of what is due at the same time, scheduled faults come
-    /// first, then events, then turns.
+    /// Lets things happen until a host has its turn, or until `until`. Of what is due at the same time,
+    /// scheduled faults come first, then events, then turns.
     pub fn advance(&mut self, until: Picos) -> Step {
         loop {
             if let Some(step) = self.pending.pop_front() {

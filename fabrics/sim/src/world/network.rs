@@ -64,7 +64,8 @@ impl World {
         }
     }
 
-    /// A packet of a host has left its send queue; each `signal_period` of them the host gets the places back.
+    /// A packet of a host has left its send queue; each `signal_period` of them the host gets the places
+    /// back.
     fn complete(&mut self, host: u32, sent: Picos) {
         let nic = &self.profile.nic;
         let state = &mut self.hosts[host as usize];

@@ -1,7 +1,7 @@
 //! A machine's network card: stages that each take one packet at a time, in order.
 //!
-//! Because every stage is first come, first served and takes a known time, a packet's way through the card needs no
-//! events: each stage remembers when it will be free. All servers of a machine share its card.
+//! Because every stage is first come, first served and takes a known time, a packet's way through the card
+//! needs no events: each stage remembers when it will be free. All servers of a machine share its card.
 
 use super::sources::Sources;
 use crate::profile::Profile;

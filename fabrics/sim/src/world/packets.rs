@@ -1,7 +1,7 @@
 //! The packets that are somewhere on the fabric.
 //!
-//! Packets are numbered by the slot that they take, and slots and buffers are used again: what a run holds at its peak
-//! is what it ever allocates.
+//! Packets are numbered by the slot that they take, and slots and buffers are used again: what a run holds at
+//! its peak is what it ever allocates.
 
 use super::buffers::Buffers;
 use crate::time::Picos;
@@ -59,8 +59,8 @@ pub struct Packet {
     pub priority: u8,
     /// Bytes of payload.
     pub length: u32,
-    /// The payload and what is left of its buffer. That of a datagram comes from [`Buffers`], which may carry a part only; a
-    /// message of a lane is carried whole, because a record has many headers.
+    /// The payload and what is left of its buffer. That of a datagram comes from [`Buffers`], which may carry
+    /// a part only; a message of a lane is carried whole, because a record has many headers.
     pub bytes: Box<[u8]>,
     /// What it is for.
     pub cargo: Cargo,

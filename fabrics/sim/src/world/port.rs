@@ -1,4 +1,5 @@
-//! A switch's output port: a line for each priority, one buffer for all of them, and the link that they leave by.
+//! A switch's output port: a line for each priority, one buffer for all of them, and the link that they leave
+//! by.
 
 use super::packets::{NONE, Packets};
 use crate::profile::SwitchModel;
@@ -84,8 +85,8 @@ impl Port {
         Offered::Waits(first.then_some(self.busy_until))
     }
 
-    /// The link is free: sends the first packet of the highest priority. Returns it, when its last bit leaves, and
-    /// whether more wait until then.
+    /// The link is free: sends the first packet of the highest priority. Returns it, when its last bit
+    /// leaves, and whether more wait until then.
     #[inline]
     pub fn send_next(&mut self, packets: &mut Packets, now: Picos) -> Option<(u32, Picos, bool)> {
         let number = self.pop(packets)?;
@@ -94,8 +95,8 @@ impl Port {
         Some((number, left, self.waiting != 0))
     }
 
-    /// Sends a packet whose last bit has just come. A port that cuts through began when it was free and had the first
-    /// bits, and early enough to be done no sooner than the last one came.
+    /// Sends a packet whose last bit has just come. A port that cuts through began when it was free and had
+    /// the first bits, and early enough to be done no sooner than the last one came.
     #[inline]
     fn send_through(&mut self, packets: &mut Packets, number: u32, now: Picos) -> Picos {
         let mut start = now;

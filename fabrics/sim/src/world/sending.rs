@@ -12,7 +12,7 @@ use crate::time::Picos;
 
 /// A packet that its host takes over.
 pub struct Received {
-    /// Who sent it.
+    /// The sender.
     pub source: Destination,
     /// The payload and what is left of its buffer.
     pub bytes: Box<[u8]>,
@@ -130,7 +130,7 @@ impl World {
         Ok(bell.expect("it was just made"))
     }
 
-    /// Whoever waited for a host has seen what there was.
+    /// All that waited for a host have seen what there was.
     pub fn silence_bell(&mut self, host: u32) {
         if let Some(bell) = &self.hosts[host as usize].bell {
             bell.silence();

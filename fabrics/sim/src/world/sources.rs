@@ -1,7 +1,7 @@
 //! How many hosts send to a machine at the time.
 //!
-//! Counted in windows of time: a host counts from its first packet in a window to the end of the next. That takes one
-//! comparison a packet and no list of times.
+//! Counted in windows of time: a host counts from its first packet in a window to the end of the next. That
+//! takes one comparison a packet and no list of times.
 
 use crate::time::Picos;
 

@@ -45,8 +45,8 @@ pub struct Totals {
     pub peak_events: usize,
     /// The most packets that have been on the fabric at a time.
     pub peak_packets: usize,
-    /// Memory that the fabric holds for events, packets and rings of lanes, in bytes. Of the rings only what has been
-    /// written to is really there.
+    /// Memory that the fabric holds for events, packets and rings of lanes, in bytes. Of the rings only what
+    /// has been written to is really there.
     pub memory_bytes: usize,
 }
 

@@ -1,8 +1,8 @@
 //! When hosts run.
 //!
-//! Hosts poll without a pause, but a turn that finds nothing changes nothing, so idle ones are not run. A host that is
-//! idle when something arrives would be in the middle of a fruitless turn: it notices at its end, which is as likely to
-//! come soon as late.
+//! Hosts poll without a pause, but a turn that finds nothing changes nothing, so idle ones are not run. A
+//! host that is idle when something arrives would be in the middle of a fruitless turn: it notices at its
+//! end, which is as likely to come soon as late.
 
 use farcall_base::Instant;
 

@@ -18,8 +18,8 @@ pub struct Client {
     answer_bytes: usize,
     window: usize,
     calls_left: usize,
-    /// Calls under way in the order of their requests: when each was made, and what is missing of its answer.
-    under_way: Vec<(Instant, usize)>,
+    /// Calls in flight in the order of their requests: when each was made, and what is missing of its answer.
+    in_flight: Vec<(Instant, usize)>,
     times: Arc<Mutex<Vec<u64>>>,
     packets: Vec<Packet>,
 }
@@ -40,7 +40,7 @@ impl Client {
             answer_bytes,
             window,
             calls_left: calls,
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             times,
             packets: Vec::new(),
         }
@@ -51,19 +51,19 @@ impl Program for Client {
     fn turn(&mut self) -> usize {
         let received = self.driver.receive(&mut self.packets);
         for packet in self.packets.drain(..) {
-            let (began, missing) = self.under_way.first_mut().expect("an answer to a call");
+            let (began, missing) = self.in_flight.first_mut().expect("an answer to a call");
             *missing -= packet.len();
             if *missing == 0 {
                 self.times.lock().expect("no panic").push((self.clock.now() - *began).as_nanos() as u64);
-                self.under_way.remove(0);
+                self.in_flight.remove(0);
             }
             self.driver.release(packet);
         }
         let mut sent = 0;
-        while self.under_way.len() < self.window && self.calls_left > 0 {
+        while self.in_flight.len() < self.window && self.calls_left > 0 {
             let mut request = [0; REQUEST_BYTES];
             request[..8].copy_from_slice(&(self.answer_bytes as u64).to_le_bytes());
-            self.under_way.push((self.clock.now(), self.answer_bytes));
+            self.in_flight.push((self.clock.now(), self.answer_bytes));
             self.driver.send(self.server, 0, &[&request]).expect("a short window");
             (self.calls_left, sent) = (self.calls_left - 1, sent + 1);
         }

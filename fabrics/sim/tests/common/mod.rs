@@ -37,7 +37,7 @@ impl Probe {
         self.driver.send(Destination(to.number as u32), priority, &[&payload]).expect("room in the queue");
     }
 
-    /// All that has arrived: who sent it.
+    /// All that has arrived: the sender.
     pub fn receive_sources(&mut self) -> Vec<u32> {
         self.receive_each(|packet| packet.source().0)
     }

@@ -83,7 +83,8 @@ impl EventChannel {
             let what = self.meaning_of(unsafe { &*event });
             // SAFETY: as above.
             let about = unsafe { (*event).id.cast_const() };
-            // SAFETY: an event that was just taken. An identifier cannot be destroyed before its events are acknowledged.
+            // SAFETY: an event that was just taken. An identifier cannot be destroyed before its events are
+            // acknowledged.
             unsafe { (self.library.rdma_ack_cm_event)(event) };
             if let Some(what) = what {
                 return Some(CmEvent { about, what });
@@ -97,7 +98,7 @@ impl EventChannel {
                 let sys::rdma_conn_param { private_data, private_data_len, .. } = event.param.conn;
                 let said = match private_data.is_null() {
                     true => Vec::new(),
-                    // SAFETY: so many bytes lie there until the event is acknowledged.
+                    // SAFETY: that many bytes lie there until the event is acknowledged.
                     false => unsafe {
                         core::slice::from_raw_parts(private_data.cast::<u8>(), private_data_len.into())
                     }
@@ -123,7 +124,8 @@ impl Drop for EventChannel {
     }
 }
 
-/// Why there is no connection. A status is a negative error number; for InfiniBand's rejections it is a reason of their own.
+/// Why there is no connection. A status is a negative error number; for InfiniBand's rejections it is a
+/// reason of their own.
 fn fault_of(kind: c_int, status: c_int) -> Option<LaneFault> {
     /// "Invalid service": nobody listens there.
     const NO_LISTENER: c_int = 8;

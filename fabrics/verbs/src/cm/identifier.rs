@@ -8,7 +8,8 @@ use super::channel::EventChannel;
 use crate::error::VerbsError;
 use crate::sys::{self, Library};
 
-/// How long rdma_cm may look for an address or a way. The deadline of the lane is the caller's, and mostly shorter.
+/// How long rdma_cm may look for an address or a way. The deadline of the lane is the caller's, and mostly
+/// shorter.
 const RESOLVE_MS: c_int = 5000;
 /// Requests that may wait for a listener.
 const BACKLOG: c_int = 1024;
@@ -65,7 +66,8 @@ impl CmId {
 
     /// Whether it belongs to this port of the device of this name.
     pub fn is_on(&self, library: &Library, device: &str, port: u8) -> bool {
-        // SAFETY: a live identifier, whose context is null or lives as long, and its device with it; names are strings of C.
+        // SAFETY: a live identifier, whose context is null or lives as long, and its device with it; names
+        // are strings of C.
         unsafe {
             let context = (*self.id).verbs;
             !context.is_null()
@@ -140,8 +142,8 @@ impl CmId {
 
 impl Drop for CmId {
     fn drop(&mut self) {
-        // SAFETY: live, and used by nobody else. Its events have been acknowledged as they were read, so this waits for
-        // nothing; a connection ends with it.
+        // SAFETY: live, and used by nobody else. Its events have been acknowledged as they were read, so this
+        // waits for nothing; a connection ends with it.
         unsafe { (self.channel.library.rdma_destroy_id)(self.id) };
     }
 }

@@ -1,7 +1,8 @@
 //! Which address of this machine leads rdma_cm to a device.
 //!
-//! rdma_cm knows devices by the IP addresses of their network interfaces only, and nothing says directly which those are:
-//! the address of an iWARP port is that of its Ethernet port. So addresses are tried, until one belongs to the device.
+//! rdma_cm knows devices by the IP addresses of their network interfaces only, and nothing says directly
+//! which those are: the address of an iWARP port is that of its Ethernet port. So addresses are tried, until
+//! one belongs to the device.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub fn address_on(
     first.into_iter().chain(own_addresses()).filter(is_usable).find(leads_there)
 }
 
-/// Every device answers to loopback addresses, and one of a single link says nothing to peers without that link's number.
+/// Every device answers to loopback addresses, and one of a single link says nothing to peers without that
+/// link's number.
 fn is_usable(address: &IpAddr) -> bool {
     let of_one_link = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
     !address.is_loopback() && !address.is_unspecified() && !of_one_link
@@ -40,7 +42,8 @@ fn own_addresses() -> Vec<IpAddr> {
     }
     let (mut addresses, mut entry) = (Vec::new(), list);
     while !entry.is_null() {
-        // SAFETY: an entry of the list, which lives until it is freed; an address is null or as long as its family says.
+        // SAFETY: an entry of the list, which lives until it is freed; an address is null or as long as its
+        // family says.
         unsafe {
             let address = (*entry).ifa_addr;
             if !address.is_null() {

@@ -1,8 +1,10 @@
-//! How a reader learns of writes to its ring where writes have no immediate value (iWARP): by a message behind each.
+//! How a reader learns of writes to its ring where writes have no immediate value (iWARP): by a message
+//! behind each.
 //!
-//! Messages arrive in the order of the writes, after their bytes (RFC 5040, section 5.3), so the two ways mean the same. What
-//! differs is that a message without a receive ends the connection there, so that no queue can be shared: each lane has a
-//! receive for each line of its ring, of which an announcement takes one at least.
+//! Messages arrive in the order of the writes, after their bytes (RFC 5040, section 5.3), so the two ways
+//! mean the same. What differs is that a message without a receive ends the connection there, so that no
+//! queue can be shared: each lane has a receive for each line of its ring, of which an announcement takes one
+//! at least.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -72,8 +74,8 @@ impl Announcements {
         if count == 0 {
             return 0;
         }
-        // SAFETY: a live queue pair, and a chain that lives for the call; the link keeps the memory for longer than the
-        // queue pair.
+        // SAFETY: a live queue pair, and a chain that lives for the call; the link keeps the memory for
+        // longer than the queue pair.
         unsafe { sys::post_recv(pair.raw(), first) }.0
     }
 
@@ -87,15 +89,16 @@ impl Announcements {
             return None;
         }
         let at = self.memory.at(self.offset(completion.wr_id), ANNOUNCEMENT_BYTES).cast::<u32>();
-        // SAFETY: inside the region and aligned. The card has written it, and does not again before it is posted.
+        // SAFETY: inside the region and aligned. The card has written it, and does not again before it is
+        // posted.
         Some(u32::from_le(unsafe { at.read_volatile() }))
     }
 
     /// The announcement that request number `request` sends.
     pub fn outgoing(&self, request: u64, lines: u32) -> sys::ibv_sge {
         let offset = (request % WRITES_MAX as u64) as usize * ANNOUNCEMENT_BYTES;
-        // SAFETY: inside the region and aligned. The request that used this place before has left, since no more than
-        // `WRITES_MAX` are on their way.
+        // SAFETY: inside the region and aligned. The request that used this place before has left, since no
+        // more than `WRITES_MAX` are on their way.
         unsafe { self.memory.at(offset, ANNOUNCEMENT_BYTES).cast::<u32>().write_volatile(lines.to_le()) };
         self.memory.part(offset, ANNOUNCEMENT_BYTES)
     }

@@ -1,7 +1,8 @@
 //! The driver's thread, and the mailboxes between the two.
 //!
-//! It sets lanes up, notices their end, and does everything that may block: system calls on sockets and the creation and
-//! destruction of queues. The thread that moves messages pays one load to learn that nothing happened.
+//! It sets lanes up, notices their end, and does everything that may block: system calls on sockets and the
+//! creation and destruction of queues. The thread that moves messages pays one load to learn that nothing
+//! happened.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use core::time::Duration;

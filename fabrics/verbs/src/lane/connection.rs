@@ -231,7 +231,7 @@ fn join(shared: &Shared, half: Half, offer: &Offer<'_>) -> Result<Arc<Link>, Lan
     half.connect(&shared.terms, offer).map(Arc::new).map_err(unusable)
 }
 
-/// Who connects the queue pairs, if the two sides fit together: rdma_cm, ours and the peer's, or we.
+/// What connects the queue pairs, if the two sides fit together: rdma_cm, ours and the peer's, or we.
 fn way<'a>(shared: &'a Shared, offer: &Offer<'_>) -> Result<Option<(&'a Manager, SocketAddr)>, LaneFault> {
     if offer.network != shared.terms.device.network {
         return Err(unusable("its port is on another kind of network"));

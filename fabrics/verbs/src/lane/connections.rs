@@ -1,4 +1,5 @@
-//! What the conductor's thread does: a table of connections, and one `poll` over their sockets and the device's events.
+//! What the conductor's thread does: a table of connections, and one `poll` over their sockets and the
+//! device's events.
 
 use core::time::Duration;
 use std::io;
@@ -141,7 +142,8 @@ impl Connections {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Out of descriptors: the caller stays in the queue, and `poll` would report it again at once.
+                    // Out of descriptors: the caller stays in the queue, and `poll` would report it again at
+                    // once.
                     std::thread::sleep(RETRY_AFTER);
                     return;
                 }
@@ -182,8 +184,8 @@ impl Connections {
         }
     }
 
-    /// iWARP's connections end for the card as soon as the peer's process does, before the socket may have told. So a reason
-    /// that the card gives counts only if the peer gives none in time.
+    /// iWARP's connections end for the card as soon as the peer's process does, before the socket may have
+    /// told. So a reason that the card gives counts only if the peer gives none in time.
     fn waits_for_a_better_reason(&mut self, index: usize, fault: &LaneFault) -> bool {
         let is_early = self.shared.terms.device.network == Network::Iwarp
             && matches!(fault, LaneFault::Fabric { .. })
@@ -195,7 +197,8 @@ impl Connections {
         is_early
     }
 
-    /// Takes a connection out of the table, tells its peer, and reports the end to the driver if it knows of the lane.
+    /// Takes a connection out of the table, tells its peer, and reports the end to the driver if it knows of
+    /// the lane.
     pub(super) fn end(&mut self, index: usize, fault: LaneFault) {
         let Connection { lane, ours, mut stream, phase, .. } = self.table.swap_remove(index);
         let known = ours || matches!(phase, Phase::Up(_));

@@ -21,7 +21,8 @@ use crate::sys;
 const ACK_TIMEOUT: u8 = 14;
 /// How often it asks again. One less than the most, which Soft-RoCE takes for "for ever".
 const RETRIES: u8 = 6;
-/// How often it offers a write again to a peer that has no receive: for ever; a peer that hangs is the business of deadlines.
+/// How often it offers a write again to a peer that has no receive: for ever; a peer that hangs is the
+/// business of deadlines.
 const RECEIVER_RETRIES: u8 = 7;
 /// After which time: 0.64 ms.
 const RECEIVER_NOT_READY: u8 = 12;
@@ -54,7 +55,8 @@ impl Half {
             true => (Announcements::receives(config.ring_bytes), None),
             false => (0, Some(&receives.queue)),
         };
-        // All shared receives may be used up by one lane before it is looked at, and be posted again by another.
+        // All shared receives may be used up by one lane before it is looked at, and be posted again by
+        // another.
         let arrivals_max = shared.map_or(own, |queue| 2 * queue.depth);
         let arrivals = CompletionQueue::new(device, arrivals_max, Some(channel))?;
         let depths = Depths { send: WRITES_MAX + READS_MAX, receive: own, inline_bytes: config.inline_bytes };
@@ -115,7 +117,8 @@ impl Half {
         Ok(Link::new(self, connection, staging, peer, receives, alarm))
     }
 
-    /// Makes the queue pair ready for what rdma_cm has agreed on with the peer, whose longest packet is given.
+    /// Makes the queue pair ready for what rdma_cm has agreed on with the peer, whose longest packet is
+    /// given.
     pub fn make_ready_by(
         &self,
         device: &Device,

@@ -1,8 +1,9 @@
-//! The messages that set up a lane, over a TCP connection that then stays to tell of the peer's end.
+//! The messages that set up a lane, over a TCP connection that then stays open to report the peer's end.
 //!
-//! The caller sends its offer; the called side connects its queue pair and answers with its own; the caller connects and
-//! says that it is ready. Where rdma_cm connects, the called side only answers, and the caller asks the other's rdma_cm for a
-//! connection before it says that it is ready. Each message is a length, a kind and a body; all numbers are little-endian.
+//! The caller sends its offer; the called side connects its queue pair and answers with its own; the caller
+//! connects and says that it is ready. Where rdma_cm connects, the called side only answers, and the caller
+//! asks the other's rdma_cm for a connection before it says that it is ready. Each message is a length, a
+//! kind and a body; all numbers are little-endian.
 
 mod offer;
 #[cfg(test)]
@@ -17,7 +18,8 @@ pub use offer::{BLOCK_BYTES_MAX, Offer, PeerMemory, RING_BYTES_MAX, RING_BYTES_M
 const FRAME_BYTES: usize = 3;
 /// The longest message.
 pub const MESSAGE_BYTES_MAX: usize = FRAME_BYTES + COOKIE_BYTES + OFFER_BYTES + HELLO_BYTES_MAX;
-/// Bytes of what a caller must know of the called driver, so that a driver that took over its port is not mistaken for it.
+/// Bytes of what a caller must know of the called driver, so that a driver that took over its port is not
+/// mistaken for it.
 pub const COOKIE_BYTES: usize = 8;
 
 /// A message of the handshake.

@@ -1,4 +1,5 @@
-//! Queue pairs that rdma_cm is connecting: the caller's, step by step as it reports, and the called side's, in one.
+//! Queue pairs that rdma_cm is connecting: the caller's, step by step as it reports, and the called side's,
+//! in one.
 
 use core::net::SocketAddr;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub type Landing = BlockMemory<Region>;
 #[derive(Default)]
 pub struct Arrivals {
     /// The block that is on its way.
-    under_way: Option<(BlockDescriptor, Loan)>,
+    in_flight: Option<(BlockDescriptor, Loan)>,
     /// Reads started so far.
     reads: u64,
     /// What the peer gets back.
@@ -33,10 +33,10 @@ impl Arrivals {
         landing: &mut Landing,
         counters: &VerbsLaneCounters,
     ) -> Result<Option<Block>, LaneFault> {
-        if let Some((_, loan)) = self.under_way.take_if(|(under_way, _)| *under_way == block) {
+        if let Some((_, loan)) = self.in_flight.take_if(|(in_flight, _)| *in_flight == block) {
             link.reap();
             if !link.has_read(self.reads) {
-                self.under_way = Some((block, loan));
+                self.in_flight = Some((block, loan));
                 return Ok(None);
             }
             counters.blocks_read.increment();
@@ -44,7 +44,7 @@ impl Arrivals {
             return Ok(Some(Block::of_loan(Arc::new(loan), block, Arc::clone(&self.returns))));
         }
         let end = block.offset.checked_add(block.length);
-        if end.is_none_or(|end| end > link.peer.blocks_bytes) || self.under_way.is_some() {
+        if end.is_none_or(|end| end > link.peer.blocks_bytes) || self.in_flight.is_some() {
             let what = "a block outside the peer's memory, or another one in between";
             return Err(LaneFault::Corrupt { what });
         }
@@ -64,7 +64,7 @@ impl Arrivals {
         }
         self.reads += 1;
         link.read(block.offset, &mut loan, landing.memory().local_key(), self.reads);
-        self.under_way = Some((block, loan));
+        self.in_flight = Some((block, loan));
         Ok(None)
     }
 
@@ -73,9 +73,9 @@ impl Arrivals {
         self.returns.next()
     }
 
-    /// The lane is over: the card may write what is under way until the queue pair is gone.
+    /// The lane is over: the card may write what is in flight until the queue pair is gone.
     pub fn end(self, link: &Link) {
-        if let Some((_, loan)) = self.under_way {
+        if let Some((_, loan)) = self.in_flight {
             link.park(loan);
         }
     }

@@ -1,6 +1,8 @@
-//! What both ends of a lane, its driver and its conductor share: the queue pair and the memory on either side of it.
+//! What both ends of a lane, its driver and its conductor share: the queue pair and the memory on either side
+//! of it.
 //!
-//! The ends may be on different threads. What they tell each other are counts that only grow, and whether the lane is over.
+//! The ends may be on different threads. What they tell each other are counts that only grow, and whether the
+//! lane is over.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -35,7 +37,8 @@ pub enum Announcing {
     Message(Announcements),
 }
 
-/// The shared part of a lane. The order of the fields is that of their drops: the queue pair goes before the memory.
+/// The shared part of a lane. The order of the fields is that of their drops: the queue pair goes before the
+/// memory.
 pub struct Link {
     pub pair: QueuePair,
     /// What rdma_cm has of the connection, if it made that.
@@ -108,7 +111,7 @@ impl Link {
         self.writes_gone.load(Ordering::Relaxed)
     }
 
-    /// Whether so many reads have arrived.
+    /// Whether this many reads have arrived.
     pub fn has_read(&self, reads: u64) -> bool {
         // Acquire: what was read is there.
         self.reads_done.load(Ordering::Acquire) >= reads
@@ -148,7 +151,8 @@ impl Link {
         }
     }
 
-    /// By how many lines a received announcement says that the ring is fuller; `None` if it is none, or has failed.
+    /// By how many lines a received announcement says that the ring is fuller; `None` if it is none, or has
+    /// failed.
     #[inline(always)]
     pub fn lines_announced(&self, completion: &sys::ibv_wc) -> Option<u32> {
         match &self.announcing {
@@ -179,8 +183,8 @@ impl Link {
     /// Hands a chain of writes to the card.
     ///
     /// # Safety
-    /// The parts must lie in the staging memory or be sent inline, and what they name must not change before the peer has
-    /// it. The chain must be well formed.
+    /// The parts must lie in the staging memory or be sent inline, and what they name must not change before
+    /// the peer has it. The chain must be well formed.
     #[inline(always)]
     pub unsafe fn write(&self, first: *mut sys::ibv_send_wr) {
         // SAFETY: promised by the caller; the staging memory lives as long as the queue pair, and longer.
@@ -207,8 +211,8 @@ impl Link {
             remote_addr: self.peer.blocks_address.wrapping_add(offset),
             rkey: self.peer.blocks_key,
         };
-        // SAFETY: the request lives for the call. The card writes to the loan, which the caller keeps until the read has
-        // arrived or passes to `park`.
+        // SAFETY: the request lives for the call. The card writes to the loan, which the caller keeps until
+        // the read has arrived or passes to `park`.
         let (result, _) = unsafe { sys::post_send(self.pair.raw(), &raw mut request) };
         if result != 0 {
             self.fail(BROKEN_QUEUE);

@@ -1,7 +1,8 @@
 //! The driver's side of rdma_cm: where it listens, and what callers say there to be recognized.
 //!
-//! rdma_cm connects queue pairs, and nothing else: what lanes must know of each other is longer than what it carries, so the
-//! handshake's socket stays. A request for a connection names the lane that the handshake has agreed on.
+//! rdma_cm connects queue pairs, and nothing else: what lanes must know of each other is longer than what it
+//! carries, so the handshake's socket stays. A request for a connection names the lane that the handshake has
+//! agreed on.
 
 use core::net::SocketAddr;
 use std::os::fd::BorrowedFd;

@@ -1,7 +1,7 @@
 //! The lane driver: reliable connections, each a ring in either side's memory that the other writes.
 //!
-//! Large payloads stay in the sender's block memory; the receiver reads them into landing memory of its own, and tells when
-//! they may be used again.
+//! Large payloads stay in the sender's block memory; the receiver reads them into landing memory of its own,
+//! and tells when they may be used again.
 
 mod announcements;
 mod conductor;
@@ -186,7 +186,7 @@ impl VerbsLanes {
 
 impl Drop for VerbsLanes {
     fn drop(&mut self) {
-        // A read that is under way writes to its loan until the conductor has ended the queue pair.
+        // A read that is in flight writes to its loan until the conductor has ended the queue pair.
         for state in core::mem::take(&mut self.lanes).into_values() {
             state.arrivals.end(&state.link);
         }

@@ -1,6 +1,6 @@
 //! What was published and has not been handed to the card yet, in as few pieces as possible.
 
-/// Records lie in at most so many pieces between two doorbells: before the end of the ring, and after it.
+/// Records lie in at most this many pieces between two doorbells: before the end of the ring, and after it.
 pub const PIECES_MAX: usize = 2;
 
 /// Published records that lie one after the other.

@@ -1,4 +1,5 @@
-//! The reading end of a lane: it learns of records from its completion queue, and reads them where the peer wrote them.
+//! The reading end of a lane: it learns of records from its completion queue, and reads them where the peer
+//! wrote them.
 
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
@@ -15,7 +16,8 @@ use crate::sys;
 /// Completions that one look takes.
 const ARRIVALS_MAX: usize = 16;
 
-/// Looks that find nothing before the writes are looked after: a broken connection is noticed even when nothing is sent.
+/// Looks that find nothing before the writes are looked after: a broken connection is noticed even when
+/// nothing is sent.
 const LOOKS_PER_REAP: u32 = 256;
 
 /// The reading end: the ring in our own memory.
@@ -54,11 +56,12 @@ impl VerbsReceiver {
         }
     }
 
-    /// Asks the card for what has been written, and learns of it; says whether there was anything, good or bad.
+    /// Asks the card for what has been written, and learns of it; says whether there was anything, good or
+    /// bad.
     #[inline(always)]
     fn look(&self) -> bool {
-        // SAFETY: no other reference to them is there: this one ends here, and one thread at most is here, since the type is
-        // not `Sync`.
+        // SAFETY: no other reference to them is there: this one ends here, and one thread at most is here,
+        // since the type is not `Sync`.
         let arrivals = unsafe { &mut *self.arrivals.get() };
         match self.queue.poll(arrivals) {
             Some([]) => {
@@ -149,15 +152,16 @@ impl LaneReceiver for VerbsReceiver {
         if at_end() && (self.is_corrupt.get() || !self.look() || at_end()) {
             return self.nothing();
         }
-        // SAFETY: inside the ring and aligned (checked above). Read once, because a hostile peer may be writing it.
+        // SAFETY: inside the ring and aligned (checked above). Read once, because a hostile peer may be
+        // writing it.
         let word = unsafe { self.ring.add(offset).cast::<u64>().read_volatile() };
         let word = u64::from_le(word);
         let length = word as u32 as usize;
         if word >> 32 != MARK || length < RECORD_HEADER_BYTES || length > self.ring_bytes - offset {
             return Err(LaneFault::Corrupt { what: "a record that leaves the ring or is none" });
         }
-        // SAFETY: inside the ring (checked above), which the link keeps. A correct peer does not write to a published record;
-        // what a hostile one could change is documented at `Record`.
+        // SAFETY: inside the ring (checked above), which the link keeps. A correct peer does not write to a
+        // published record; what a hostile one could change is documented at `Record`.
         let bytes = unsafe {
             let start = self.ring.add(offset + RECORD_HEADER_BYTES);
             core::slice::from_raw_parts(start.as_ptr(), length - RECORD_HEADER_BYTES)

@@ -1,8 +1,9 @@
 //! The receives that all lanes of a driver share: one is used up by every write that announces itself.
 //!
-//! They have no memory, because the data goes into the rings. What was used up is posted again in batches, counted over
-//! all lanes, so that a lane with little traffic cannot keep receives from the others. When a lane ends, some of what it had
-//! used up may never have been reported; the queue is then filled to its brim, which makes up for any miscount.
+//! They have no memory, because the data goes into the rings. What was used up is posted again in batches,
+//! counted over all lanes, so that a lane with little traffic cannot keep receives from the others. When a
+//! lane ends, some of what it had used up may never have been reported; the queue is then filled to its brim,
+//! which makes up for any miscount.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

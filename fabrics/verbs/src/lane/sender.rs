@@ -1,10 +1,11 @@
 //! The writing end of a lane.
 //!
-//! Records are written in place into a staging ring, which mirrors the peer's. What was published since the last doorbell
-//! lies there in one piece, or two at the end of the ring, and leaves with one write each, which announces itself: its
-//! immediate value says how many lines further the ring is now full. So the reader learns of records from its completion
-//! queue, after all of their bytes are there, and needs no flag that the network must write last. Over iWARP, whose writes have
-//! no immediate value, a message behind the writes says the same.
+//! Records are written in place into a staging ring, which mirrors the peer's. What was published since the
+//! last doorbell lies there in one piece, or two at the end of the ring, and leaves with one write each,
+//! which announces itself: its immediate value says how many lines further the ring is now full. So the
+//! reader learns of records from its completion queue, after all of their bytes are there, and needs no flag
+//! that the network must write last. Over iWARP, whose writes have no immediate value, a message behind the
+//! writes says the same.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
@@ -20,7 +21,8 @@ use crate::sys;
 /// Marks the first word of a record as one of ours: its upper half. The lower half is the record's length.
 pub const MARK: u64 = 0xfa2c_a11e;
 
-/// Requests of one doorbell: a write for each piece, and a message behind them where writes cannot announce themselves.
+/// Requests of one doorbell: a write for each piece, and a message behind them where writes cannot announce
+/// themselves.
 const REQUESTS_MAX: usize = PIECES_MAX + 1;
 
 /// The writing end: a mirror of the ring in the peer's memory.
@@ -46,8 +48,8 @@ pub struct VerbsSender {
     parts: [sys::ibv_sge; REQUESTS_MAX],
 }
 
-// SAFETY: the pointers in the requests lead to the parts beside them and to each other, and are rewritten before use; the one to
-// the staging memory is good on any thread, as the link is, which keeps it.
+// SAFETY: the pointers in the requests lead to the parts beside them and to each other, and are rewritten
+// before use; the one to the staging memory is good on any thread, as the link is, which keeps it.
 unsafe impl Send for VerbsSender {}
 
 impl VerbsSender {
@@ -142,9 +144,10 @@ impl VerbsSender {
                     if is_last { core::ptr::null_mut() } else { requests.add(index + 1) };
             }
         }
-        // SAFETY: the chain lives for the call, and its parts lie in the staging memory. A record is not written again
-        // before the peer has said that it is read, and so has arrived; should the card send it once more after that,
-        // because the acknowledgement was lost, then the peer's card drops it as a duplicate.
+        // SAFETY: the chain lives for the call, and its parts lie in the staging memory. A record is not
+        // written again before the peer has said that it is read, and so has arrived; should the card send it
+        // once more after that, because the acknowledgement was lost, then the peer's card drops it as a
+        // duplicate.
         unsafe { self.link.write(requests) };
     }
 
@@ -202,8 +205,9 @@ impl LaneSender for VerbsSender {
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         self.check(offset, length);
         let payload_bytes = length - RECORD_HEADER_BYTES;
-        // SAFETY: inside the ring (checked above), and so inside the staging memory, which only this end accesses and which
-        // the link keeps; the card does not read a record that is being written (see `hand_over`).
+        // SAFETY: inside the ring (checked above), and so inside the staging memory, which only this end
+        // accesses and which the link keeps; the card does not read a record that is being written (see
+        // `hand_over`).
         unsafe {
             let start = self.staging.add(offset + RECORD_HEADER_BYTES);
             core::slice::from_raw_parts_mut(start.as_ptr(), payload_bytes)

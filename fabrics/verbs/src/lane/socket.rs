@@ -37,7 +37,8 @@ pub fn send(stream: &mut TcpStream, message: &Message<'_>) {
     send_bytes(stream, &message.encode());
 }
 
-/// Sends a message that fits the socket's empty buffer; a peer that does not get it whole is gone, which reading shows.
+/// Sends a message that fits the socket's empty buffer; a peer that does not get it whole is gone, which
+/// reading shows.
 pub fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) {
     let _peer_gone = stream.write_all(bytes);
 }

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use super::types::*;
 
-/// Declares the functions that are taken from a library, all of them required. The library has the name under which every
-/// distribution installs it.
+/// Declares the functions that are taken from a library, all of them required. The library has the name under
+/// which every distribution installs it.
 macro_rules! functions {
     ($library:ident from $file:literal { $($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)+ }) => {
         #[doc = concat!("The functions of a loaded ", $file, ".")]
@@ -25,7 +25,8 @@ macro_rules! functions {
                 Ok(Self {
                     $($name: {
                         let symbol = symbol(handle, stringify!($name))?;
-                        // SAFETY: this is the function of that name, whose C declaration is the type given here.
+                        // SAFETY: this is the function of that name, whose C declaration is the type given
+                        // here.
                         unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(symbol) }
                     },)+
                 })

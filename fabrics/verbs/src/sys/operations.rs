@@ -10,7 +10,8 @@ use super::types::*;
 /// `cq` must be a live completion queue.
 #[inline]
 pub unsafe fn poll_cq(cq: *mut ibv_cq, wcs: &mut [ibv_wc]) -> c_int {
-    // SAFETY: a live queue has a context with a complete table, and the provider writes at most the given entries.
+    // SAFETY: a live queue has a context with a complete table, and the provider writes at most the given
+    // entries.
     unsafe { ((*(*cq).context).ops.poll_cq)(cq, wcs.len() as c_int, wcs.as_mut_ptr()) }
 }
 
@@ -27,8 +28,8 @@ pub unsafe fn req_notify_cq(cq: *mut ibv_cq) -> c_int {
 /// Posts a chain of work; returns an error number or 0, and where the chain was cut.
 ///
 /// # Safety
-/// `qp` must be a live queue pair. The chain and its gather lists must be valid for the call, and the memory that they
-/// name until the work completes (unless sent inline).
+/// `qp` must be a live queue pair. The chain and its gather lists must be valid for the call, and the memory
+/// that they name until the work completes (unless sent inline).
 #[inline]
 pub unsafe fn post_send(qp: *mut ibv_qp, first: *mut ibv_send_wr) -> (c_int, *mut ibv_send_wr) {
     let mut bad = core::ptr::null_mut();

@@ -20,8 +20,8 @@ pub fn at_ip(address: &Address, ip: Ipv4Addr) -> Address {
     Address::new(bytes).expect("as long as the real one")
 }
 
-/// Passes everything on between a caller and the driver at `address`, but for two bytes at `at` of what the driver says first,
-/// which become wrong; returns where to call.
+/// Passes everything on between a caller and the driver at `address`, but for two bytes at `at` of what the
+/// driver says first, which become wrong; returns where to call.
 pub fn past_a_liar(address: &Address, at: usize) -> Address {
     past(address, move |caller, called| {
         let (from, to) = (caller.try_clone().expect("descriptors"), called.try_clone().expect("descriptors"));
@@ -30,7 +30,8 @@ pub fn past_a_liar(address: &Address, at: usize) -> Address {
     })
 }
 
-/// Passes the call on, and ends both connections when the driver at `address` has answered; returns where to call.
+/// Passes the call on, and ends both connections when the driver at `address` has answered; returns where to
+/// call.
 pub fn past_a_mortal(address: &Address) -> Address {
     past(address, |mut caller, mut called| {
         let mut bytes = [0; 4096];
@@ -40,7 +41,8 @@ pub fn past_a_mortal(address: &Address) -> Address {
     })
 }
 
-/// The address of a socket where one caller is accepted and handed over, with a connection to the driver at `address`.
+/// The address of a socket where one caller is accepted and handed over, with a connection to the driver at
+/// `address`.
 fn past(address: &Address, serve: impl FnOnce(TcpStream, TcpStream) + Send + 'static) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let port = listener.local_addr().expect("it is bound").port();

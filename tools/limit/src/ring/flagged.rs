@@ -13,7 +13,7 @@ use super::slots::Ring;
 use super::{CLOCK_EVERY, STOPPED};
 use crate::latency::Stream;
 
-/// The consumer shows its position once for so many messages.
+/// The consumer shows its position once for this many messages.
 const POSITION_EVERY: u64 = 128;
 
 impl<const WORDS: usize> Ring<WORDS> {
@@ -23,8 +23,9 @@ impl<const WORDS: usize> Ring<WORDS> {
         let (mut sent, mut seen) = (0, 0);
         while !(sent % CLOCK_EVERY == 0 && sent > 0 && stream.finished()) {
             self.await_room(sent + 1, &mut seen);
-            // SAFETY: the slot lies in the ring, is aligned to 16 bytes, has room for flag and payload, and belongs to
-            // the producer: the consumer is past it (just awaited) and looks at its payload only after the flag.
+            // SAFETY: the slot lies in the ring, is aligned to 16 bytes, has room for flag and payload, and
+            // belongs to the producer: the consumer is past it (just awaited) and looks at its payload only
+            // after the flag.
             unsafe {
                 let slot = self.slot(slots, sent);
                 slot.add(8).cast::<[u64; WORDS]>().write(*black_box(&source));
@@ -55,7 +56,8 @@ impl<const WORDS: usize> Ring<WORDS> {
                 self.consumed().store(received, Ordering::Release);
                 return received;
             }
-            // SAFETY: the flag says that the payload was written; it is not again before `consumed` passes it.
+            // SAFETY: the flag says that the payload was written; it is not again before `consumed` passes
+            // it.
             black_box(unsafe { slot.add(8).cast::<[u64; WORDS]>().read() });
             received += 1;
             if received % POSITION_EVERY == 0 {

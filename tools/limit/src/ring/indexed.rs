@@ -21,8 +21,8 @@ impl<const WORDS: usize> Ring<WORDS> {
         while !(sent % CLOCK_EVERY == 0 && sent > 0 && stream.finished()) {
             self.await_room(sent + batch, &mut seen);
             for message in sent..sent + batch {
-                // SAFETY: the slot lies in the ring and belongs to the producer: the consumer is past it (just
-                // awaited) and comes to it again only after the position below has passed it.
+                // SAFETY: the slot lies in the ring and belongs to the producer: the consumer is past it
+                // (just awaited) and comes to it again only after the position below has passed it.
                 unsafe { self.slot(slots, message).cast::<[u64; WORDS]>().write(*black_box(&source)) };
             }
             sent += batch;
@@ -43,7 +43,8 @@ impl<const WORDS: usize> Ring<WORDS> {
                 produced => produced,
             };
             for message in received..produced {
-                // SAFETY: the position says that the payload was written; it is not again before `consumed` passes it.
+                // SAFETY: the position says that the payload was written; it is not again before `consumed`
+                // passes it.
                 black_box(unsafe { self.slot(slots, message).cast::<[u64; WORDS]>().read() });
             }
             received = produced;

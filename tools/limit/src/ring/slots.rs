@@ -12,7 +12,8 @@ use crate::LimitError;
 use crate::latency::Stream;
 use crate::memory::{LINE_PAIR_BYTES, SharedMemory};
 
-/// Slots in either ring: enough for the two sides to drift apart while a line is on its way between distant cores.
+/// Slots in either ring: enough for the two sides to drift apart while a line is on its way between distant
+/// cores.
 const SLOTS: u64 = 4096;
 
 /// The memory of either ring, for payloads of `WORDS` words.

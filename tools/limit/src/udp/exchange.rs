@@ -15,13 +15,13 @@ use crate::{Effort, Latency, LimitError};
 /// A datagram that is not here after this time is lost.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
-/// While nothing arrives, the clock is read once for so many attempts.
+/// While nothing arrives, the clock is read once for this many attempts.
 const CLOCK_EVERY: u32 = 1024;
 
 /// What both sides know before they start.
 pub(super) struct Exchange {
     plan: UdpPlan,
-    /// How many segments may be under way: as many as the initiator's receive buffer holds.
+    /// How many segments may be in flight: as many as the initiator's receive buffer holds.
     window_segments: usize,
     /// Set when the initiator has finished, one way or the other.
     finished: AtomicBool,
@@ -101,7 +101,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The initiator reports its progress once for so many segments.
+    /// The initiator reports its progress once for this many segments.
     fn progress_segments(&self) -> usize {
         (self.window_segments / 2).max(1)
     }
@@ -176,7 +176,7 @@ impl Patience {
         Self { attempts: 0, end: None }
     }
 
-    /// Counts an attempt in vain; an error once [`SILENCE_MAX`] has passed in vain.
+    /// Counts an attempt that found nothing; an error once [`SILENCE_MAX`] has passed without any.
     fn check(&mut self) -> Result<(), LimitError> {
         self.attempts += 1;
         if !self.attempts.is_multiple_of(CLOCK_EVERY) {

@@ -59,8 +59,8 @@ impl Train {
         let end = self.headers.len().min(first + BURST_DATAGRAMS_MAX);
         let burst = &mut self.headers[first..end];
         let none = core::ptr::null_mut();
-        // SAFETY: the headers describe disjoint parts of `message`, which lives as long as they do and is borrowed
-        // exclusively here.
+        // SAFETY: the headers describe disjoint parts of `message`, which lives as long as they do and is
+        // borrowed exclusively here.
         let taken =
             unsafe { libc::recvmmsg(socket.descriptor(), burst.as_mut_ptr(), burst.len() as u32, 0, none) };
         let received = datagrams(taken, "receive a burst")?;

@@ -162,7 +162,7 @@ pub struct ExchangeEntry {
     pub request: String,
     /// Length of the responses.
     pub response: String,
-    /// Calls under way.
+    /// Calls in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<usize>,
     /// How long it lasts.

@@ -1,4 +1,5 @@
-//! Conditions that cannot mean anything are found before anything runs: a number compared with a word, a sum of words.
+//! Conditions that cannot mean anything are found before anything runs: a number compared with a word, a sum
+//! of words.
 
 use core::fmt;
 use core::ops::{BitAnd, BitOr};

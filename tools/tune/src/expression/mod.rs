@@ -1,8 +1,8 @@
 //! Conditions on parameters, such as `num > low && (mode == 'eager' || size <= 64K)`.
 //!
-//! A parameter that is not in play (its own condition does not hold) has no value, and neither has a comparison of a
-//! number with a word such as `auto`. What depends on such a thing is unknown, by Kleene's logic: `false && unknown` is
-//! false, `true && unknown` is unknown. An unknown requirement rejects nothing.
+//! A parameter that is not in play (its own condition does not hold) has no value, and neither has a
+//! comparison of a number with a word such as `auto`. What depends on such a thing is unknown, by Kleene's
+//! logic: `false && unknown` is false, `true && unknown` is unknown. An unknown requirement rejects nothing.
 
 mod check;
 mod lexer;
@@ -68,7 +68,8 @@ enum Operand<'a> {
 }
 
 impl Expression {
-    /// Whether the condition holds; `None` when it is unknown. `value` gives a parameter's value if it is in play.
+    /// Whether the condition holds; `None` when it is unknown. `value` gives a parameter's value if it is in
+    /// play.
     pub fn holds<'a>(&'a self, value: &impl Fn(usize) -> Option<&'a Value>) -> Option<bool> {
         match self.evaluate(value)? {
             Operand::Flag(flag) => Some(flag),

@@ -22,7 +22,8 @@ pub enum ListingError {
 fn listing(parameters: Vec<ParameterEntry>, command: &'static str) -> Result<ExperimentFile, ListingError> {
     let mut file = ExperimentFile::default();
     for parameter in parameters {
-        // A variable that is listed twice is one. Lists of sizes and limits that stand for never are no grids.
+        // A variable that is listed twice is one. Lists of sizes and limits that stand for never are no
+        // grids.
         let alone = ExperimentFile { parameter: vec![parameter.clone()], ..ExperimentFile::default() };
         if alone.space().is_ok() && file.parameter.iter().all(|known| known.name != parameter.name) {
             file.parameter.push(parameter);
@@ -177,7 +178,8 @@ fn open_mpi_entry(
     }
 }
 
-/// The output of `fi_info -e`: lines `# NAME: TYPE`, `# description` and `#   value: default`, or `NAME=value`.
+/// The output of `fi_info -e`: lines `# NAME: TYPE`, `# description` and `#   value: default`, or
+/// `NAME=value`.
 pub fn libfabric(text: &str) -> Result<ExperimentFile, ListingError> {
     let mut parameters = Vec::new();
     let mut current: Option<(String, String)> = None;
@@ -202,7 +204,8 @@ fn is_variable(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// libfabric does not print most defaults as values; where its sentence has one (`default: 8192`), it is used.
+/// libfabric does not print most defaults as values; where its sentence has one (`default: 8192`), it is
+/// used.
 fn libfabric_entry(name: &str, kind: &str, about: Option<String>) -> Option<ParameterEntry> {
     let own = name.to_ascii_lowercase();
     let sentence = about.clone().unwrap_or_default().to_ascii_lowercase();

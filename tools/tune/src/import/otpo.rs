@@ -1,9 +1,10 @@
-//! Parameter files of OTPO, Open MPI's tool for tuning its parameters (Chaarawi, Squyres, Gabriel, Feki 2008).
+//! Parameter files of OTPO, Open MPI's tool for tuning its parameters (Chaarawi, Squyres, Gabriel, Feki
+//! 2008).
 //!
-//! One parameter a line: `name -d default -p values` or `-r first last -t increment OP N`, `-i "condition"` in reverse
-//! Polish notation, `-v` for a parameter that is not exported, `-a "text with $names$"` for one that is put together
-//! from others. A condition that mentions the parameter itself filters combinations; one that does not says when the
-//! parameter is in play.
+//! One parameter a line: `name -d default -p values` or `-r first last -t increment OP N`, `-i "condition"`
+//! in reverse Polish notation, `-v` for a parameter that is not exported, `-a "text with $names$"` for one
+//! that is put together from others. A condition that mentions the parameter itself filters combinations; one
+//! that does not says when the parameter is in play.
 
 use super::rpn::{RpnError, infix};
 use crate::experiment::ExperimentFile;
@@ -212,8 +213,8 @@ impl Line {
         Ok(grid.values.iter().map(f64::to_string).collect())
     }
 
-    /// The default where it is one of the values, else the value closest to it: OTPO never used its defaults, and its
-    /// example has many that its own ranges do not contain.
+    /// The default where it is one of the values, else the value closest to it: OTPO never used its defaults,
+    /// and its example has many that its own ranges do not contain.
     fn default_of(&self, values: &[String]) -> Option<toml::Value> {
         let default = self.default.as_ref()?;
         if values.contains(default) {

@@ -28,7 +28,8 @@ fn every_option_has_its_place() {
     assert_eq!(file.emit[0].template, "P,{num},{low}");
     let space = file.space().expect("the space is right");
     let rows = Rows::of(&space, 1).expect("there are rows");
-    // num 10 leaves low 1 2 4 8, num 20 also 16, num 30 the same; fcoll has 3 values, of which one has 2 numbers.
+    // num 10 leaves low 1 2 4 8, num 20 also 16, num 30 the same; fcoll has 3 values, of which one has 2
+    // numbers.
     assert_eq!(rows.len(), (4 + 5 + 5) * (2 + 2));
     assert_eq!(Environments::of(&space, &rows).len(), rows.len());
 }

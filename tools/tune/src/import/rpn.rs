@@ -22,7 +22,8 @@ pub enum RpnError {
 
 const OPERATORS: [&str; 12] = ["+", "-", "*", "/", "=", "!=", ">", "<", ">=", "<=", "&&", "||"];
 
-/// Puts operators between their operands. Words that are neither numbers nor one of `names` become quoted values.
+/// Puts operators between their operands. Words that are neither numbers nor one of `names` become quoted
+/// values.
 pub fn infix(text: &str, names: &[&str]) -> Result<Infix, RpnError> {
     let mut stack: Vec<String> = Vec::new();
     let mut mentioned = Vec::new();

@@ -1,5 +1,5 @@
-//! The columns of a fit: one for each level of each parameter that reaches the program, one for each pair of levels of
-//! two parameters that act together, one for each block.
+//! The columns of a fit: one for each level of each parameter that reaches the program, one for each pair of
+//! levels of two parameters that act together, one for each block.
 
 use crate::space::{NOT_IN_PLAY, Space};
 

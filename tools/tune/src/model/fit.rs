@@ -17,8 +17,8 @@ const STEPS: usize = 12;
 /// The most pairs of parameters whose joint effects are fitted.
 const PAIRS_MAX: usize = 6;
 
-/// Residuals beyond so many standard deviations weigh less (Huber 1964): a launch that was disturbed is not news about
-/// its row.
+/// Residuals beyond this many standard deviations weigh less (Huber 1964): a launch that was disturbed is not
+/// news about its row.
 const HUBER: f64 = 2.5;
 
 /// A fit of all samples of one metric.
@@ -235,7 +235,8 @@ impl Fit {
         self.measured.get(&environment).map_or(self.variances.rows, |one| one.own_variance)
     }
 
-    /// What moves the metric over the space, the strongest first: what is left for single rows comes in none of them.
+    /// What moves the metric over the space, the strongest first: what is left for single rows comes in none
+    /// of them.
     pub fn effects(&self) -> Vec<Effect> {
         let count = self.columns.len() as f64;
         let spread = |group: &super::design::Group| {

@@ -6,13 +6,15 @@ use super::normal::quantile;
 /// The chance to see a joint effect where there is none, over all pairs together.
 const FALSE_ALARM: f64 = 0.01;
 
-/// The most places in the table of two parameters: a larger one would be too sparsely filled to tell anything.
+/// The most places in the table of two parameters: a larger one would be too sparsely filled to tell
+/// anything.
 const CELLS_MAX: usize = 400;
 
 /// The pair whose table of residuals deviates most from noise, if one does beyond doubt.
 ///
-/// `residuals` are environment, residual and weight (one over the variance). The weighted squares of the cells' means
-/// are chi-squared distributed with as many degrees of freedom as there are cells less those that single effects take.
+/// `residuals` are environment, residual and weight (one over the variance). The weighted squares of the
+/// cells' means are chi-squared distributed with as many degrees of freedom as there are cells less those
+/// that single effects take.
 pub(super) fn strongest_pair<'a>(
     design: &Design,
     residuals: &[(usize, f64, f64)],

@@ -13,7 +13,8 @@ impl Symmetric {
         Self { size, cells: vec![0.0; size * size] }
     }
 
-    /// Adds to an entry; of each pair of mirrored entries only the one with `row >= column` is ever looked at.
+    /// Adds to an entry; of each pair of mirrored entries only the one with `row >= column` is ever looked
+    /// at.
     pub(super) fn add(&mut self, row: usize, column: usize, summand: f64) {
         self.cells[row.max(column) * self.size + row.min(column)] += summand;
     }
@@ -50,7 +51,8 @@ impl Symmetric {
         (0..self.size).map(product).collect()
     }
 
-    /// The inverse of a positive definite matrix, by Cholesky's decomposition; rounding below nought is cut off.
+    /// The inverse of a positive definite matrix, by Cholesky's decomposition; rounding below nought is cut
+    /// off.
     pub(super) fn inverse(mut self) -> Self {
         let size = self.size;
         self.decompose();

@@ -2,7 +2,8 @@
 
 use farcall_lab::random::Random;
 
-/// The value below which a standard normal variable lies with this probability (Wichura's AS 241 to 7 digits, 1988).
+/// The value below which a standard normal variable lies with this probability (Wichura's AS 241 to 7 digits,
+/// 1988).
 pub fn quantile(probability: f64) -> f64 {
     let centred = probability - 0.5;
     if centred.abs() <= 0.425 {

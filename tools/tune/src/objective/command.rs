@@ -1,4 +1,5 @@
-//! A command as a trial: started in a process group of its own, with its files, watched until its end or its time limit.
+//! A command as a trial: started in a process group of its own, with its files, watched until its end or its
+//! time limit.
 
 use core::time::Duration;
 use std::fs::{self, File};
@@ -83,8 +84,8 @@ fn is_there(program: &str) -> bool {
 }
 
 impl CommandObjective {
-    /// A command whose files go below `directory`; it gives up when `stop` is set. Where the command does not exist
-    /// nothing is written.
+    /// A command whose files go below `directory`; it gives up when `stop` is set. Where the command does not
+    /// exist nothing is written.
     pub fn new(plan: CommandPlan, directory: &Path, stop: Arc<AtomicBool>) -> Result<Self, ObjectiveError> {
         plan.check()?;
         let objective = Self { plan, directory: directory.join("trial"), logs: directory.join("logs"), stop };
@@ -167,7 +168,8 @@ impl CommandObjective {
             }
         }
         let status = child.wait().map_err(|error| system("wait for a process", &error))?;
-        // What the command left behind would disturb the next trial. A group that is empty cannot be signalled.
+        // What the command left behind would disturb the next trial. A group that is empty cannot be
+        // signalled.
         let _ = kill_process_group(group, Signal::KILL);
         if self.stop.load(Ordering::Relaxed) {
             return Err(ObjectiveError::Interrupted);

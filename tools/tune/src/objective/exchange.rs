@@ -23,7 +23,7 @@ const LASTING: Duration = Duration::from_millis(200);
 /// How often an exchange is tried before its failure counts: on a busy machine one can find no time at all.
 const TRIES: usize = 3;
 
-/// The most calls under way.
+/// The most calls in flight.
 const IN_FLIGHT_MAX: usize = 4096;
 
 /// An exchange and what is taken from it.
@@ -110,8 +110,8 @@ pub struct ExchangeObjective {
 }
 
 impl ExchangeObjective {
-    /// Exchanges between the cores of a bench, with settings that are the same in all trials; they end early when
-    /// `stop` is set.
+    /// Exchanges between the cores of a bench, with settings that are the same in all trials; they end early
+    /// when `stop` is set.
     pub fn new(
         plans: Vec<ExchangePlan>,
         bench: Arc<Bench>,

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The most of an output that is read: what a benchmark prints by mistake in an endless loop is not worth the memory.
+/// The most of an output that is read: what a benchmark prints by mistake in an endless loop is not worth the
+/// memory.
 const OUTPUT_MAX: u64 = 16 << 20;
 
 /// The most of each stream that is kept in a log.

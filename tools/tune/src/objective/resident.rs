@@ -1,8 +1,10 @@
-//! A command that runs on from trial to trial: started once for what only a launch can set, then told the rest.
+//! A command that runs on from trial to trial: started once for what only a launch can set, then told the
+//! rest.
 //!
-//! A launch takes a hundred times as long as what it measures. Where a setting takes effect in a running program, blocks of
-//! trials fit into the time of one launch. The program gets one line of JSON for each trial,
-//! `{"trial": 7, "session": {…}, "message": {…}}`, and answers with one line, in which the figures are.
+//! A launch takes a hundred times as long as what it measures. Where a setting takes effect in a running
+//! program, blocks of trials fit into the time of one launch. The program gets one line of JSON for each
+//! trial, `{"trial": 7, "session": {…}, "message": {…}}`, and answers with one line, in which the figures
+//! are.
 
 use std::fs::File;
 use std::io::Write;
@@ -48,7 +50,7 @@ impl ResidentObjective {
         Ok(Self { command, stop, running: None })
     }
 
-    /// The program that was launched with the row's values; started anew if it is another one, or none.
+    /// The program that was launched with the row's values; started again if it is another one, or none.
     fn running(&mut self, rendered: &Rendered) -> Result<&mut Running, ObjectiveError> {
         let launch = format!("{:?}", rendered.launch());
         if let Some(mut running) = self.running.take()

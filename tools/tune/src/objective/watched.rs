@@ -1,7 +1,8 @@
 //! An objective under watch: how far the cores are apart is measured before and after each trial.
 //!
-//! On a virtual machine the host moves the cores, and everything that passes messages becomes four times slower or
-//! faster. A trial during which that happened is repeated; trials of one block in different regimes are not compared.
+//! On a virtual machine the host moves the cores, and everything that passes messages becomes four times
+//! slower or faster. A trial during which that happened is repeated; trials of one block in different regimes
+//! are not compared.
 
 use std::sync::Arc;
 

@@ -41,8 +41,8 @@ impl Axis {
         if self == Self::Ratio { 1.0 } else { 0.0 }
     }
 
-    /// From where to where figures go. Where one interval is very long the others should still be seen: the scale shows
-    /// all figures, not all ends.
+    /// From where to where figures go. Where one interval is very long the others should still be seen: the
+    /// scale shows all figures, not all ends.
     fn range(self, intervals: &[Interval]) -> (f64, f64) {
         if self == Self::Share {
             return (0.0, 100.0);

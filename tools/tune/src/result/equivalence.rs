@@ -14,8 +14,8 @@ const FRONT_MAX: usize = 6;
 pub struct EquivalenceSet {
     /// The one with the best fitted value among those that were measured.
     pub best: usize,
-    /// The member with the fewest changes from the defaults, of those that were measured: a member of which nobody can
-    /// say that a more complicated one is better.
+    /// The member with the fewest changes from the defaults, of those that were measured: a member of which
+    /// nobody can say that a more complicated one is better.
     pub simplest: usize,
     /// All that belong to it, the best included, best first.
     pub members: Vec<usize>,
@@ -24,9 +24,9 @@ pub struct EquivalenceSet {
 impl EquivalenceSet {
     /// The set for one metric; `None` when nothing that may be chosen was measured.
     ///
-    /// An environment is left out when it is worse than the best by more than the indifference width with an error
-    /// probability of 5 % for all environments together (Bonferroni). One that was never measured is judged by its levels
-    /// and by how much environments of equal levels differ.
+    /// An environment is left out when it is worse than the best by more than the indifference width with an
+    /// error probability of 5 % for all environments together (Bonferroni). One that was never measured is
+    /// judged by its levels and by how much environments of equal levels differ.
     pub fn new(known: &Knowledge, metric: usize) -> Option<Self> {
         let problem = known.problem;
         let certainty = simultaneous(problem.environments.len());

@@ -1,5 +1,5 @@
-//! Which parameters matter: over the whole space, around the best, and on the way to it. The three answer different
-//! questions: a parameter can move everything and yet have its best value by default.
+//! Which parameters matter: over the whole space, around the best, and on the way to it. The three answer
+//! different questions: a parameter can move everything and yet have its best value by default.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::search::{Knowledge, Problem};
 /// Into how many parts the blocks are divided to see how much the shares depend on single blocks (jackknife).
 const PARTS: usize = 8;
 
-/// Of a t distribution with [`PARTS`] - 1 degrees of freedom, 95 % lie within so many standard errors.
+/// Of a t distribution with [`PARTS`] - 1 degrees of freedom, 95 % lie within this many standard errors.
 const T_95: f64 = 2.365;
 
 /// A parameter, or a pair that acts together, over the whole space.
@@ -121,7 +121,8 @@ fn local(known: &Knowledge, metric: usize, best: usize) -> Vec<LocalEffect> {
     effects
 }
 
-/// Ablation (Fawcett and Hoos 2016): at each step the change that gains the most by the fit, among those that are valid.
+/// Ablation (Fawcett and Hoos 2016): at each step the change that gains the most by the fit, among those that
+/// are valid.
 fn path(known: &Knowledge, metric: usize, best: usize) -> Vec<PathStep> {
     let problem = known.problem;
     let target = problem.row(best);

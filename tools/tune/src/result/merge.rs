@@ -1,6 +1,7 @@
 //! Merging the results of several tunings: what is good here or there, or here and there.
 //!
-//! The outcome is a smaller space, as OTPO's: for each parameter the values that occur in the equivalence sets.
+//! The outcome is a smaller space, as OTPO's: for each parameter the values that occur in the equivalence
+//! sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,8 @@ pub enum MergeError {
 /// A row, as people read it.
 type Row = BTreeMap<String, String>;
 
-/// The space of the first experiment with only the values that occur in the merged set, and how many rows the set has.
+/// The space of the first experiment with only the values that occur in the merged set, and how many rows the
+/// set has.
 pub fn merge(
     file: &ExperimentFile,
     sets: &[BTreeSet<Row>],

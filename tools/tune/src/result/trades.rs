@@ -6,8 +6,8 @@ use super::summary::Percent;
 use crate::model::Estimate;
 use crate::search::Knowledge;
 
-/// Another value of one parameter, everything else as in the reference, which helps one objective and harms another, each
-/// with 95 % confidence.
+/// Another value of one parameter, everything else as in the reference, which helps one objective and harms
+/// another, each with 95 % confidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trade {
     /// The parameter.

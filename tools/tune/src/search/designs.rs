@@ -1,4 +1,5 @@
-//! Plans that are made before anything is measured: everything, a sample, one parameter at a time, two levels each.
+//! Plans that are made before anything is measured: everything, a sample, one parameter at a time, two levels
+//! each.
 
 use std::collections::VecDeque;
 
@@ -18,13 +19,13 @@ pub struct Listed {
 pub enum Design {
     /// All.
     Exhaustive,
-    /// So many at random.
+    /// This many at random.
     Random(usize),
     /// The reference's neighbours: each level of each parameter, all others as they are.
     OneAtATime,
-    /// Two levels of each parameter, the reference's and the one farthest from it, in all combinations; with more than
-    /// so many runs a fraction in which no single effect is confounded with another or with a pair (resolution IV,
-    /// Box and Hunter 1961).
+    /// Two levels of each parameter, the reference's and the one farthest from it, in all combinations; with
+    /// more than this many runs a fraction in which no single effect is confounded with another or with a
+    /// pair (resolution IV, Box and Hunter 1961).
     Factorial {
         /// The most runs.
         runs_max: usize,

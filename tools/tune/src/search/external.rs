@@ -1,7 +1,7 @@
 //! A program outside that says what is screened.
 //!
-//! It speaks JSON lines, as docs/tuning.md describes them. Its proposals are assignments; the valid row closest to one is
-//! what runs, so that nobody can propose what is not allowed.
+//! It speaks JSON lines, as docs/tuning.md describes them. Its proposals are assignments; the valid row
+//! closest to one is what runs, so that nobody can propose what is not allowed.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -38,8 +38,8 @@ pub struct ExternalProposer {
 }
 
 impl ExternalProposer {
-    /// Starts the program. `recorded` are the blocks that it proposed before, when a run is resumed: it is told of them
-    /// and not asked again.
+    /// Starts the program. `recorded` are the blocks that it proposed before, when a run is resumed: it is
+    /// told about them and not asked again.
     pub fn start(command: &[String], seed: u64, recorded: VecDeque<Vec<usize>>) -> Result<Self, SearchError> {
         let name = command.first().cloned().unwrap_or_default();
         let failed = |what: String| SearchError::Proposer { program: name.clone(), what };
@@ -84,7 +84,8 @@ impl ExternalProposer {
         self.say(&json!({ "begin": { "parameters": parameters, "metrics": metrics, "seed": seed } }))
     }
 
-    /// Tells of the samples since the last time, relative to the reference of the same block where there is one.
+    /// Reports the samples since the last time, relative to the reference of the same block where there is
+    /// one.
     fn tell(&mut self, known: &Knowledge) -> Result<(), SearchError> {
         let samples = known.evidence.samples();
         let told: Vec<Json> = samples[self.told..].iter().map(|sample| told(known, sample)).collect();
@@ -122,7 +123,8 @@ impl Proposer for ExternalProposer {
 
 impl Drop for ExternalProposer {
     fn drop(&mut self) {
-        // A program that does not end when nobody talks to it any more has to be ended; it has nothing to lose.
+        // A program that does not end when nobody talks to it any more has to be ended; it has nothing to
+        // lose.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -174,7 +176,8 @@ fn json_of(value: &Value) -> Json {
     }
 }
 
-/// The wanted level of each parameter, where the assignment names one: the value closest to a number, the same word.
+/// The wanted level of each parameter, where the assignment names one: the value closest to a number, the
+/// same word.
 fn levels_of(problem: &Problem, assignment: &Map<String, Json>) -> Vec<Option<u16>> {
     let level = |parameter: &Parameter| {
         let wanted = assignment.get(&parameter.name)?;

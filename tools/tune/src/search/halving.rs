@@ -1,10 +1,11 @@
-//! Blocked successive halving, the default: screen many environments once, then race fewer and fewer with more and
-//! more repetitions.
+//! Blocked successive halving, the default: screen many environments once, then race fewer and fewer with
+//! more and more repetitions.
 //!
-//! After each round everything found so far is fitted, and the best of the whole space by the fit go on: what was
-//! screened tells about rows that were not. That halves the field, not the answer: what is no longer raced is left out
-//! of the equivalence set only when the intervals say so. Repeated launches, blocks and racing do more here than a
-//! clever choice of what to screen; who chooses is exchangeable (see [`Proposer`]).
+//! After each round everything found so far is fitted, and the best of the whole space by the fit go on: what
+//! was screened tells about rows that were not. That halves the field, not the answer: what is no longer
+//! raced is left out of the equivalence set only when the intervals say so. Repeated launches, blocks and
+//! racing do more here than a clever choice of what to screen; the chooser is exchangeable (see
+//! [`Proposer`]).
 
 use std::collections::VecDeque;
 
@@ -78,8 +79,8 @@ impl Search for Halving {
     }
 }
 
-/// The `count` best environments by the fits, of those that may be proposed. With several objectives they are the best
-/// for each and the best compromises, taken by turns: the ends and the middle of the front.
+/// The `count` best environments by the fits, of those that may be proposed. With several objectives they are
+/// the best for each and the best compromises, taken alternately: the ends and the middle of the front.
 fn best(known: &Knowledge, count: usize) -> Vec<usize> {
     let eligible = known.eligible(0.0);
     let objectives = known.problem.objectives();

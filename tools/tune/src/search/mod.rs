@@ -1,7 +1,8 @@
 //! What to measure next.
 //!
-//! A search proposes blocks of environments; the session adds the reference to each, shuffles it and has it measured.
-//! A search is a function of the space, the seed and what was found, so that a journal brings it back to where it was.
+//! A search proposes blocks of environments; the session adds the reference to each, shuffles it and has it
+//! measured. A search is a function of the space, the seed and what was found, so that a journal brings it
+//! back to where it was.
 
 mod designs;
 mod external;

@@ -1,4 +1,4 @@
-//! Who says which environments are screened: chance, a model, or a program outside.
+//! The chooser of environments to screen: chance, a model, or a program outside.
 
 use farcall_lab::random::Random;
 
@@ -11,7 +11,8 @@ pub trait Proposer {
     fn propose(&mut self, known: &Knowledge, count: usize) -> Result<Vec<usize>, SearchError>;
 }
 
-/// Every environment once, in an order that is random and meets all levels of all parameters about equally often.
+/// Every environment once, in an order that is random and meets all levels of all parameters about equally
+/// often.
 pub struct RandomProposer {
     waiting: Vec<usize>,
     /// How often each level of each parameter was proposed.

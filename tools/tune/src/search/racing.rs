@@ -1,6 +1,6 @@
-//! Racing: everything in the field runs in every block, and what is worse beyond doubt leaves it (Maron and Moore 1994;
-//! Birattari et al. 2002). With one objective that is worse than the leader by more than the indifference width; with
-//! several, dominated: worse than one and the same other in all of them.
+//! Racing: everything in the field runs in every block, and what is worse beyond doubt leaves it (Maron and
+//! Moore 1994; Birattari et al. 2002). With one objective that is worse than the leader by more than the
+//! indifference width; with several, dominated: worse than one and the same other in all of them.
 
 use std::collections::VecDeque;
 
@@ -67,8 +67,8 @@ impl Search for Race {
     }
 }
 
-/// The measured environments that no other one is better than in every objective, by the fits; best in the first
-/// objective first.
+/// The measured environments that no other one is better than in every objective, by the fits; best in the
+/// first objective first.
 pub fn pareto_front(known: &Knowledge) -> Vec<usize> {
     let objectives = known.problem.objectives();
     let eligible = known.eligible(simultaneous(known.problem.environments.len()));

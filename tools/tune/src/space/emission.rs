@@ -73,7 +73,7 @@ impl<'a> Rendered<'a> {
         })
     }
 
-    /// What the running program is told of a scope.
+    /// What the running program is told about a scope.
     pub fn told(&self, of: Scope) -> impl Iterator<Item = (&'a str, &str)> {
         self.parts.iter().filter_map(move |(target, text)| match target {
             Target::Told { scope, name } if *scope == of => Some((name.as_str(), text.as_deref()?)),

@@ -1,4 +1,5 @@
-//! Which rows are different to the program. Rows that emit the same are clones: measuring two is measuring one twice.
+//! Which rows are different to the program. Rows that emit the same are clones: measuring two is measuring
+//! one twice.
 
 use core::hash::{Hash, Hasher};
 use std::collections::HashMap;
@@ -54,7 +55,8 @@ impl Environments {
         self.of_row[id] as usize
     }
 
-    /// The row that stands for an environment: of all its rows the one with the fewest changes from the defaults.
+    /// The row that stands for an environment: of all its rows the one with the fewest changes from the
+    /// defaults.
     pub fn representative(&self, environment: usize) -> RowId {
         self.representatives[environment] as usize
     }

@@ -107,7 +107,8 @@ impl GridFailure {
 }
 
 impl Step {
-    /// The value after `value`, as the `count`th one. Sums are computed from the start, so that errors do not add up.
+    /// The value after `value`, as the `count`th one. Sums are computed from the start, so that errors do not
+    /// add up.
     fn after(self, first: f64, value: f64, count: usize) -> f64 {
         match self {
             Self::Add(summand) => {

@@ -1,7 +1,7 @@
 //! What is wrong with a space, before anything runs.
 //!
-//! OTPO's own example searched 37,730 combinations of eight parameters, one of which never reached the program; only
-//! 16,170 different ones ran. Nobody noticed, because nothing looked.
+//! OTPO's own example searched 37,730 combinations of eight parameters, one of which never reached the
+//! program; only 16,170 different ones ran. Nobody noticed, because nothing looked.
 
 use core::fmt;
 

@@ -1,8 +1,9 @@
 //! Which settings there are, and what they become in the world.
 //!
-//! A space is parameters with a finite list of levels each, requirements that rows must satisfy, and emissions: the
-//! environment variables, arguments and lines of files through which a row reaches the program. A parameter can have a
-//! condition; where it does not hold the parameter is not in play, and the row has no level for it.
+//! A space is parameters with a finite list of levels each, requirements that rows must satisfy, and
+//! emissions: the environment variables, arguments and lines of files through which a row reaches the
+//! program. A parameter can have a condition; where it does not hold the parameter is not in play, and the
+//! row has no level for it.
 
 mod emission;
 mod entries;
@@ -134,9 +135,9 @@ impl Space {
         row.iter().zip(&self.parameters).filter(|pair| changed((pair.0, pair.1))).count()
     }
 
-    /// Gives a row another level of one parameter, and those whose conditions change with it their place: a parameter
-    /// that comes into play gets its default. `None` when the parameter itself is not in play or the result breaks a
-    /// requirement.
+    /// Gives a row another level of one parameter, and those whose conditions change with it their place: a
+    /// parameter that comes into play gets its default. `None` when the parameter itself is not in play or
+    /// the result breaks a requirement.
     pub fn with_level(&self, row: &[u16], parameter: usize, level: usize) -> Option<Row> {
         let mut changed = row.to_vec();
         for &index in &self.order {

@@ -1,7 +1,7 @@
 //! All valid rows of a space, enumerated once.
 //!
-//! Forty thousand combinations are little for a computer and much for a benchmark. So the rows are listed exactly, and
-//! everything else speaks of them by number: no search can propose an invalid one.
+//! Forty thousand combinations are little for a computer and much for a benchmark. So the rows are listed
+//! exactly, and everything else speaks of them by number: no search can propose an invalid one.
 
 use core::cmp::Ordering;
 
@@ -117,7 +117,8 @@ impl Rows {
         &self.coverage
     }
 
-    /// The row that everything is compared with: the defaults, or the valid row with the fewest changes from them.
+    /// The row that everything is compared with: the defaults, or the valid row with the fewest changes from
+    /// them.
     pub fn reference(&self, space: &Space) -> RowId {
         let defaults = self.find(&space.default_row());
         let closest = || (0..self.len()).min_by_key(|id| space.changes(self.row(*id)));

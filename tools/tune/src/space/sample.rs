@@ -12,7 +12,7 @@ const SAMPLE_ROWS: usize = 20_000;
 /// How many blind draws are made for one row before rows are built with care. Blind draws are uniform.
 const BLIND_TRIES: usize = 200;
 
-/// How many levels are tried while building one row with care, before it is begun anew.
+/// How many levels are tried while building one row with care, before it is begun again.
 const CAREFUL_TRIES: usize = 1_000;
 
 /// How many levels are tried for all rows together: some seconds' worth.
@@ -20,8 +20,9 @@ const TRIES_MAX: usize = 5_000_000;
 
 /// Different valid rows: the defaults with all their neighbours, and random ones.
 ///
-/// As long as one candidate in [`BLIND_TRIES`] is valid, every valid row is as likely as any other. Rows of sparser
-/// spaces are built level by level, going back at dead ends, which prefers those with few alternatives.
+/// As long as one candidate in [`BLIND_TRIES`] is valid, every valid row is as likely as any other. Rows of
+/// sparser spaces are built level by level, going back at dead ends, which prefers those with few
+/// alternatives.
 pub(super) fn sample(space: &Space, seed: u64) -> Vec<Row> {
     let mut random = Random::new(seed);
     let mut rows: BTreeSet<Row> = neighbourhood(space);

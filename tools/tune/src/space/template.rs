@@ -82,8 +82,8 @@ impl Template {
         })
     }
 
-    /// Fills the fields; `None` when one of them is a parameter that is not in play. `text` gives the text of a
-    /// parameter, `directory` the trial's own directory.
+    /// Fills the fields; `None` when one of them is a parameter that is not in play. `text` gives the text of
+    /// a parameter, `directory` the trial's own directory.
     pub fn fill<'a>(&self, text: &impl Fn(usize) -> Option<&'a str>, directory: &str) -> Option<String> {
         let mut filled = String::new();
         for piece in &self.pieces {

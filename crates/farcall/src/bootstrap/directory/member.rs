@@ -1,8 +1,8 @@
 //! The directory of a process that has joined a rendezvous.
 //!
-//! Callers write to the connection themselves, under the lock; one thread reads it, and connects anew when it
-//! breaks: same rank, same incarnation, everything published and asked for told again. What has been resolved once
-//! stays known while the rendezvous is away.
+//! Callers write to the connection themselves, under the lock; one thread reads it, and connects again when
+//! it breaks: same rank, same incarnation, everything published and asked for told again. What has been
+//! resolved once stays known while the rendezvous is away.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -153,7 +153,8 @@ impl Shared {
         }
     }
 
-    /// The life of the thread: reads until the connection breaks, connects anew, and so on until told to stop.
+    /// The life of the thread: reads until the connection breaks, connects again, and so on until told to
+    /// stop.
     fn run(&self, mut stream: TcpStream) {
         loop {
             while let Ok(answer) = link::receive(&stream) {

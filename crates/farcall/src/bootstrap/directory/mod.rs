@@ -1,8 +1,8 @@
 //! Where the endpoints of all ranks are.
 //!
-//! A directory maps a rank and a key, such as `ring+shm#0`, to the address that this rank's endpoint has, and to the
-//! incarnation of the process behind it. Asking is rare (once for each peer), so the answers are fresh rather than
-//! fast: they come from the rendezvous, and from memory only while that is away.
+//! A directory maps a rank and a key, such as `ring+shm#0`, to the address that this rank's endpoint has, and
+//! to the incarnation of the process behind it. Asking is rare (once for each peer), so the answers are fresh
+//! rather than fast: they come from the rendezvous, and from memory only while that is away.
 
 mod backoff;
 mod error;
@@ -71,7 +71,8 @@ impl Directory {
         LocalRanks::new(1).directory(0, incarnation)
     }
 
-    /// Joins the cluster of `size` ranks at the rendezvous `address`, as `rank`; tries until `within` is over.
+    /// Joins the cluster of `size` ranks at the rendezvous `address`, as `rank`; tries until `within` is
+    /// over.
     ///
     /// Dropping the directory leaves the cluster; what this process published is withdrawn.
     pub fn join(
@@ -125,7 +126,8 @@ impl Directory {
         self.incarnation
     }
 
-    /// The address of this machine that leads to the rendezvous, and so to the other ranks; loopback when they are all here.
+    /// The address of this machine that leads to the rendezvous, and so to the other ranks; loopback when
+    /// they are all here.
     pub fn local_ip(&self) -> IpAddr {
         match &self.way {
             Way::InProcess(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -149,8 +151,8 @@ impl Directory {
 
     /// The address that `rank` has published under `key`, and that process's incarnation.
     ///
-    /// Waits until it is published. A process that has died is not found any more, and the one that takes its rank
-    /// is. While the rendezvous is away, the answer is the last one that this process got, if any.
+    /// Waits until it is published. A process that has died is not found any more, and the one that takes its
+    /// rank is. While the rendezvous is away, the answer is the last one that this process got, if any.
     pub fn resolve(&self, rank: u32, key: &str, within: Duration) -> Result<(Address, u64), ResolveError> {
         if !is_name(key) {
             return Err(ResolveError::KeyLength { bytes: key.len() });

@@ -143,7 +143,7 @@ fn a_rendezvous_that_starts_late_is_found() {
     let address = listener.local_addr().expect("bound");
     std::thread::scope(|scope| {
         let joined = scope.spawn(|| join(address, 0, 1, 1));
-        // The first attempt meets somebody who hangs up.
+        // The first attempt meets a listener that hangs up.
         drop(listener.accept().expect("an attempt"));
         drop(listener);
         let _rendezvous = Rendezvous::bind(address, 1).expect("the port is free again");

@@ -11,7 +11,7 @@ use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::Answer;
 use super::super::stream::keep_alive;
 
-/// The most bytes that wait for a member who does not read; a member beyond it has stopped.
+/// The most bytes that wait for a member that does not read; a member beyond it has stopped.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// The most bytes taken from a connection before others have their turn; a frame and its length fit.

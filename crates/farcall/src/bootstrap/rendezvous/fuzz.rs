@@ -1,7 +1,7 @@
 //! Hostile messages to a rendezvous and to its members, as a pure function of some bytes.
 //!
-//! The messages come over a few connections, of which one is an honest member's. Whatever the others do, answers go
-//! only to members that wait for them, and the honest member is served.
+//! The messages come over a few connections, of which one is an honest member's. Whatever the others do,
+//! answers go only to members that wait for them, and the honest member is served.
 
 use std::collections::BTreeSet;
 

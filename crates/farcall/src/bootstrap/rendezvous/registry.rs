@@ -1,8 +1,8 @@
-//! What the rendezvous knows: who holds which rank, what was published, and who waits for what.
+//! The state of the rendezvous: the holder of each rank, what was published, and the requests that wait.
 //!
-//! A pure state machine: messages come in with the connection they came over, answers go out with the connection
-//! they go to. What a rank published is withdrawn when its connection is gone, so that nobody is sent to a process
-//! that has died; a member that merely lost its connection publishes again when it is back.
+//! A pure state machine: messages come in with the connection they came over, answers go out with the
+//! connection they go to. What a rank published is withdrawn when its connection is gone, so that nobody is
+//! sent to a process that has died; a member that merely lost its connection publishes again when it is back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,7 +24,7 @@ pub(super) struct Registry {
     hosts_fingerprint: u64,
     ranks: Vec<Rank>,
     members: BTreeMap<LinkId, Member>,
-    /// By name: who has arrived, and the request to answer.
+    /// By name: the members that have arrived, and the request to answer.
     barriers: BTreeMap<String, BTreeMap<u32, (LinkId, u64)>>,
 }
 
@@ -109,7 +109,7 @@ impl Registry {
         rank.published.clear();
     }
 
-    /// A member publishes an address; whoever waits for it gets it.
+    /// A member publishes an address; the members that wait for it get it.
     pub(super) fn publish(
         &mut self,
         link: LinkId,

@@ -1,7 +1,7 @@
 //! The thread of the rendezvous: waits for connections and bytes, and lets the registry answer.
 //!
-//! One thread serves all connections without blocking on any of them. Whatever a connection does wrong ends that
-//! connection and nothing else.
+//! One thread serves all connections without blocking on any of them. Whatever a connection does wrong ends
+//! that connection and nothing else.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -174,8 +174,8 @@ impl Server {
         }
     }
 
-    /// The end of a rank's connection may have arrived and not been looked at yet. It is looked at before somebody is
-    /// refused for, or led to, a dead process.
+    /// The end of a rank's connection may have arrived and not been looked at yet. It is looked at before
+    /// somebody is refused for, or led to, a dead process.
     fn end_dead_holder(&mut self, rank: u32) {
         let holder = self.registry.holder(rank);
         let connection = holder.and_then(|link| self.connections.get(&link));

@@ -22,7 +22,7 @@ pub struct Received<'a> {
 }
 
 impl Received<'_> {
-    /// Who sent it.
+    /// The sender.
     pub fn peer(&self) -> Peer {
         self.peer
     }
@@ -76,7 +76,7 @@ impl<'e> Message<'e> {
         Self { label: message.label, payload: message.payload, endpoint }
     }
 
-    /// Who sent it.
+    /// The sender.
     pub fn peer(&self) -> Peer {
         self.label.peer()
     }

@@ -1,7 +1,8 @@
 //! Structures and constants of `infiniband/verbs.h` and `rdma/rdma_cma.h` (rdma-core), under their C names.
 //!
-//! What only the library reads and writes is opaque. The layouts belong to the library's stable binary interface; the
-//! sizes at the end of this file were printed by a C compiler from the headers of rdma-core 44.
+//! What only the library reads and writes is opaque. The layouts belong to the library's stable binary
+//! interface; the sizes at the end of this file were printed by a C compiler from the headers of
+//! rdma-core 44.
 #![allow(non_camel_case_types, non_snake_case, reason = "the names of the C interface")]
 #![allow(dead_code, reason = "structures are given whole")]
 

@@ -1,4 +1,5 @@
-//! Queues and memory of a device: completion queues, shared receives, queue pairs with their attributes and routes.
+//! Queues and memory of a device: completion queues, shared receives, queue pairs with their attributes and
+//! routes.
 
 use core::ffi::{c_int, c_uint, c_void};
 

@@ -106,7 +106,7 @@ fn a_release_that_was_lost_with_its_connection_is_repeated() {
     assert_eq!(barrier(&mut registry, 12, 1), [(12, Answer::Released { request: 1 })]);
     registry.leave(12);
     assert_eq!(registry.join(13, join(1, 102)), Ok(None));
-    assert_eq!(barrier(&mut registry, 13, 1), [], "a new incarnation counts its requests anew");
+    assert_eq!(barrier(&mut registry, 13, 1), [], "a new incarnation counts its requests again");
 }
 
 #[test]
