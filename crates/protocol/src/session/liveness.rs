@@ -18,6 +18,9 @@ const RESET_INTERVAL: Duration = Duration::from_millis(1);
 /// A session that is measured to be slower than this is not believed.
 const ROUND_TRIP_NANOS_MAX: u64 = 10_000_000_000;
 
+/// Pings without an answer that make a silent peer a dead one: each may be lost, as its answer may be.
+const PINGS: u8 = 3;
+
 /// Limits how often strangers get an answer.
 #[derive(Debug, Default)]
 pub(super) struct ResetBudget {
@@ -88,27 +91,25 @@ impl Sessions {
         }
     }
 
-    /// The peer is dead after the whole timeout, if it had the chance to answer a ping: when this very
-    /// process did not run for a while, the silence is not the peer's fault.
+    /// The peer is dead after the whole timeout, if it had the chance to answer each of [`PINGS`] pings: when
+    /// this very process did not run for a while, the silence is not the peer's fault, even if a ping had left
+    /// before.
     fn sweep_up(&mut self, index: u16, now: Instant) {
-        let slot = &self.slots[usize::from(index)];
-        let (heard_at, pinging_since, pinged_at) = (slot.heard_at, slot.pinging_since, slot.pinged_at);
-        let ping_after = self.ping_after();
-        if pinging_since <= heard_at {
-            if now < heard_at + ping_after {
-                return self.wake_by(heard_at + ping_after);
-            }
-            self.slots[usize::from(index)].pinging_since = now;
-            return self.ping(index, now);
+        let (timeout, ping_after) = (self.config.peer_timeout, self.ping_after());
+        let slot = &mut self.slots[usize::from(index)];
+        if slot.pinged_at <= slot.heard_at {
+            slot.unanswered_pings = 0;
         }
-        let dead_at = (heard_at + self.config.peer_timeout).max(pinging_since + ping_after);
-        if now >= dead_at {
-            return self.end(index, EndReason::Dead);
+        let next_at = slot.pinged_at.max(slot.heard_at) + ping_after;
+        if slot.unanswered_pings == PINGS {
+            let dead_at = next_at.max(slot.heard_at + timeout);
+            return if now < dead_at { self.wake_by(dead_at) } else { self.end(index, EndReason::Dead) };
         }
-        if now >= pinged_at + ping_after {
-            self.ping(index, now);
+        if now < next_at {
+            return self.wake_by(next_at);
         }
-        self.wake_by(dead_at.min(self.slots[usize::from(index)].pinged_at + ping_after));
+        slot.unanswered_pings += 1;
+        self.ping(index, now);
     }
 
     /// Nothing reaches `to` any more, says the carrier of the packets: every session that leads there ends.
@@ -151,9 +152,9 @@ impl Sessions {
         *smoothed = if *smoothed == 0 { sample } else { *smoothed - *smoothed / 8 + sample / 8 };
     }
 
-    /// Half-hearted pings would miss the limit when one is lost: there are three within it.
+    /// After which silence a peer is asked for a sign of life, and asked again: there are [`PINGS`] within the limit.
     pub(super) fn ping_after(&self) -> Duration {
-        self.config.peer_timeout / 4
+        self.config.peer_timeout / (u32::from(PINGS) + 1)
     }
 
     pub(super) fn wake_by(&mut self, at: Instant) {

@@ -56,9 +56,9 @@ pub(super) struct Slot {
     pub(super) state: State,
     /// Placeholders until the handshake fills them in, except for `to`.
     pub(super) link: Link,
-    /// When the first ping of the present silence went out; of no meaning unless later than `heard_at`.
-    pub(super) pinging_since: Instant,
     pub(super) pinged_at: Instant,
+    /// Pings of the present silence; of no meaning unless `pinged_at` is later than `heard_at`.
+    pub(super) unanswered_pings: u8,
     pub(super) round_trip_nanos: u64,
     /// Whether the peer opened it.
     pub(super) is_offered: bool,
@@ -83,8 +83,8 @@ impl Slot {
                     checksum: true,
                 },
             },
-            pinging_since: Instant::ZERO,
             pinged_at: Instant::ZERO,
+            unanswered_pings: 0,
             round_trip_nanos: 0,
             is_offered: false,
             generation: 0,

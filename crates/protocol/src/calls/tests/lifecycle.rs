@@ -140,6 +140,18 @@ fn a_process_that_did_not_run_for_a_while_does_not_take_its_peer_for_dead<P: Tes
     world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&1));
 }
 
+fn a_process_that_stands_still_while_a_ping_goes_unanswered_asks_again<P: Tested>() {
+    let mut world = World::<P>::pair(37);
+    world.connected(0, 1);
+    // The answer to one ping is lost.
+    world.cut.insert((1, 0));
+    world.run_for(PEER_TIMEOUT * 2 / 5);
+    world.cut.clear();
+    world.now += Duration::from_secs(10);
+    world.run_for(PEER_TIMEOUT);
+    assert!(world.nodes.iter().all(|node| node.downs.is_empty()));
+}
+
 fn a_restarted_peer_is_noticed_at_the_next_packet<P: Tested>() {
     let mut world = World::<P>::pair(38);
     let (session, _) = world.connected(0, 1);
@@ -357,6 +369,7 @@ for_every_protocol!(
     a_peer_that_falls_silent_is_dead_within_the_limit,
     a_partition_in_one_direction_ends_the_session_for_both,
     a_process_that_did_not_run_for_a_while_does_not_take_its_peer_for_dead,
+    a_process_that_stands_still_while_a_ping_goes_unanswered_asks_again,
     a_restarted_peer_is_noticed_at_the_next_packet,
     a_peer_that_opens_a_session_in_a_new_life_ends_those_of_its_former_one,
     packets_of_a_former_life_do_nothing_to_the_next,
