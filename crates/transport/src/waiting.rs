@@ -1,4 +1,10 @@
 //! Payloads that wait for room.
+//!
+//! **What waits for room in a ring holds no block**, neither of our own memory nor of a peer's: its bytes are
+//! copied ([`WaitingPayload::without_block`]). Messages of a session leave in their order, so the first that
+//! waits may need a block that those behind it would hold; and two ends that pass on what the other lent would
+//! each hold the block that the other waits for. So block memory is held by users, and by peers until these have
+//! read it, which waits for nothing of ours.
 
 use farcall_driver::Loan;
 
@@ -33,23 +39,30 @@ impl WaitingPayload {
         }
     }
 
-    /// Offers the payload once more to whoever sends it: `send` gives it back if it cannot take it. What is left of one that was
-    /// sent is a buffer to use again.
+    /// As [`WaitingPayload::in_spare`], for what waits in a ring: the bytes of a loan or of a peer's block are
+    /// copied too.
+    pub fn without_block(payload: Outgoing<'_>, spares: &mut Spares) -> Self {
+        match payload {
+            Outgoing::Shared(Payload::Bytes(_)) => payload.into(),
+            _ => Self::in_spare(Outgoing::Slice(payload.as_slice()), spares),
+        }
+    }
+
+    /// Offers the payload to `send` once more. One that is given back stays as it was, whatever it was copied
+    /// into meanwhile. Of one that was sent the buffer is returned, to be used again.
     pub fn offer(self, send: impl FnOnce(Outgoing<'_>) -> Result<(), Outgoing<'_>>) -> Result<Vec<u8>, Self> {
         let refused = match self {
-            // Given back, they are still the same vector, or in a loan by now.
             Self::Bytes(bytes) => match send(Outgoing::Slice(&bytes)) {
                 Ok(()) => return Ok(bytes),
-                Err(Outgoing::Loan(loan)) => Self::Loan(loan),
                 Err(_) => Self::Bytes(bytes),
             },
             Self::Loan(loan) => match send(Outgoing::Loan(loan)) {
                 Ok(()) => return Ok(Vec::new()),
                 Err(refused) => refused.into(),
             },
-            Self::Shared(payload) => match send(Outgoing::Shared(payload)) {
+            Self::Shared(payload) => match send(Outgoing::Shared(payload.clone())) {
                 Ok(()) => return Ok(Vec::new()),
-                Err(refused) => refused.into(),
+                Err(_) => Self::Shared(payload),
             },
         };
         Err(refused)

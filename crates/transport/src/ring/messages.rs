@@ -6,6 +6,7 @@ use farcall_protocol::ring::{EntryKind, WORD_BYTES};
 use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting};
 use crate::Outgoing;
+use crate::waiting::WaitingPayload;
 
 impl<D: LaneDriver> Outbound<D> {
     /// Notes that flushing must look after some session's backlog or blocks.
@@ -31,7 +32,7 @@ impl<D: LaneDriver> Outbound<D> {
     fn retry(&mut self, slot: usize, waiting: Waiting) -> Result<(), Waiting> {
         let Waiting { message, payload } = waiting;
         let sent = payload.offer(|payload| self.transmit(slot, message, payload));
-        sent.map(drop).map_err(|payload| Waiting { message, payload })
+        sent.map(|spare| self.mail.spares.keep(spare)).map_err(|payload| Waiting { message, payload })
     }
 
     #[inline(never)]
@@ -88,7 +89,7 @@ impl<D: LaneDriver> Outbound<D> {
         let must_wait = session.stage != Stage::Up || !session.backlog.is_empty();
         let refused = if must_wait { Some(payload) } else { self.transmit(slot, message, payload).err() };
         if let Some(payload) = refused {
-            let payload = payload.into();
+            let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
             let session = &mut self.sessions[slot];
             // A peer that does not read its answers must not make us keep more of them than it may have open calls.
             session.unanswered_requests += usize::from(message.direction == Direction::Response);

@@ -78,7 +78,7 @@ impl<D: LaneDriver> Outbound<D> {
             false => self.transmit_tagged(slot, tag, payload, submitted).err(),
         };
         let Some(payload) = refused else { return SendProgress::Done };
-        let payload = WaitingPayload::in_spare(payload, &mut self.mail.spares);
+        let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
         let waiting = WaitingSend { send, tag, payload, submitted };
         self.sessions[slot].mail.sends.push_back(waiting);
         self.counters.ring_full.increment();
