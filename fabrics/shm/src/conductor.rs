@@ -47,14 +47,6 @@ pub struct Terms {
     pub may_sleep: bool,
     /// What wakes it.
     pub doorbell: Doorbell,
-    /// What is to be done as soon as a lane that we asked for is up.
-    pub greeter: Option<Arc<dyn Greeter>>,
-}
-
-/// Makes first use of a lane, on the conductor's thread: the driver's owner may be busy or asleep.
-pub trait Greeter: Send + Sync {
-    /// The peer took our call for `lane` and offered `peer`; the driver has not been told yet.
-    fn connected(&self, lane: LaneId, peer: &Accepted);
 }
 
 /// A lane that is up.

@@ -216,9 +216,6 @@ impl Connections {
         let link = Arc::new(Link { socket: Arc::clone(&connection.socket) });
         let notice = match &connection.phase {
             Phase::Offered { ring } => {
-                if let Some(greeter) = &self.shared.terms.greeter {
-                    greeter.connected(connection.lane, &peer);
-                }
                 Notice::Connected(connection.lane, Established { peer, ring: Arc::clone(ring), link })
             }
             _ => {

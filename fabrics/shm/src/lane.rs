@@ -71,7 +71,6 @@ impl ShmLanes {
             block_bytes: config.block_bytes,
             may_sleep: config.may_sleep,
             doorbell: Doorbell::new()?,
-            greeter: None,
         };
         let conductor = Conductor::start(terms, listener)?;
         Ok(Self { config, address, conductor, blocks, lanes: BTreeMap::new() })

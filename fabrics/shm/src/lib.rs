@@ -14,7 +14,6 @@ pub mod cells;
 mod conductor;
 mod connection;
 mod connections;
-mod datagram;
 mod doorbell;
 mod flags;
 mod fuzz;
@@ -26,9 +25,7 @@ mod ring_memory;
 mod same_user;
 pub mod segment;
 mod sleep;
-mod stamps;
 
-pub use datagram::{ShmDatagram, ShmDatagramConfig, ShmDatagramCounters};
 pub use fuzz::{fuzz_offer, fuzz_ring};
 pub use lane::{ShmConfig, ShmLanes};
 pub use ring::{ShmReceiver, ShmSender};
@@ -39,5 +36,4 @@ pub use same_user::same_user;
 pub mod model {
     pub use crate::flags::{BadFlag, Runway, Words, published};
     pub use crate::sleep::{SleepWord, announce, must_ring, withdraw};
-    pub use crate::stamps::{stamp, stamped};
 }

@@ -38,7 +38,7 @@ pub fn name_in(address: &Address, tag: u8) -> Result<&[u8], AddressError> {
 }
 
 /// Whether `name` can be that of a driver's socket.
-pub fn is_name(name: &[u8]) -> bool {
+fn is_name(name: &[u8]) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     name.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(is_digit))
 }

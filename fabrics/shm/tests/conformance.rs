@@ -1,7 +1,7 @@
-//! Both drivers of shared memory, in several configurations, against the contracts of their seams.
+//! The lanes of shared memory, in several configurations, against the contract of their seam.
 
-use farcall_driver::{datagram_conformance, lane_conformance};
-use farcall_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes};
+use farcall_driver::lane_conformance;
+use farcall_shm::{ShmConfig, ShmLanes};
 
 fn lanes(count: usize, config: ShmConfig) -> Vec<ShmLanes> {
     (0..count).map(|_| ShmLanes::new(config).expect("shared memory")).collect()
@@ -36,26 +36,3 @@ lane_conformance!(lanes_shm_through_caches, lanes_through_caches);
 lane_conformance!(lanes_shm_past_caches, lanes_past_caches);
 lane_conformance!(lanes_shm, lanes_plain);
 lane_conformance!(lanes_shm_frugal, lanes_frugal);
-
-fn packets(count: usize, config: &ShmDatagramConfig) -> Vec<ShmDatagram> {
-    (0..count).map(|_| ShmDatagram::new(config.clone()).expect("shared memory")).collect()
-}
-
-fn packets_plain(count: usize) -> Vec<ShmDatagram> {
-    packets(count, &ShmDatagramConfig::default())
-}
-
-/// Short packets, a short queue, and just enough slots for those that the suite holds.
-fn packets_frugal(count: usize) -> Vec<ShmDatagram> {
-    let config = ShmDatagramConfig {
-        mtu_bytes: 500,
-        slots_per_peer: 80,
-        queue_packets: 40,
-        may_sleep: false,
-        ..ShmDatagramConfig::default()
-    };
-    packets(count, &config)
-}
-
-datagram_conformance!(packets_shm, packets_plain);
-datagram_conformance!(packets_shm_frugal, packets_frugal);

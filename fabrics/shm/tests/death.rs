@@ -4,25 +4,17 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 
 use farcall_base::Address;
 use farcall_driver::conformance::until;
-use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LoanError};
-use farcall_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes};
+use farcall_driver::{LaneDriver, LaneEvent, LaneFault, LoanError};
+use farcall_shm::{ShmConfig, ShmLanes};
 
 const TARGET: &str = "FARCALL_TEST_TARGET";
-
-/// One test at a time: they look at the mappings of the whole process.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn lanes() -> ShmLanes {
     ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true, past_caches: None })
         .expect("shared memory")
-}
-
-fn packets() -> ShmDatagram {
-    ShmDatagram::new(ShmDatagramConfig::default()).expect("shared memory")
 }
 
 fn text(address: &Address) -> String {
@@ -35,26 +27,12 @@ fn text(address: &Address) -> String {
 fn the_victim() {
     let target = std::env::var(TARGET).expect("started by another test");
     let address = Address::new(target.as_bytes()).expect("an address");
-    let mut packets = packets();
     let mut lanes = lanes();
-    let own = match packets.resolve(&address) {
-        Ok(to) => {
-            packets.send(to, 0, &[b"last words"]).expect("room");
-            until("the packet leaves", || {
-                packets.flush();
-                (packets.counters().packets_sent.get() == 1).then_some(())
-            });
-            packets.address()
-        }
-        Err(_) => {
-            let within = core::time::Duration::from_secs(20);
-            lanes.connect(&address, b"victim", within).expect("an address of one of the two kinds");
-            let up = until("the lane is up", || lanes.poll_event());
-            assert!(matches!(up, LaneEvent::Connected { .. }), "{up:?}");
-            lanes.address()
-        }
-    };
-    println!("\naddress {}", text(&own));
+    let within = core::time::Duration::from_secs(20);
+    lanes.connect(&address, b"victim", within).expect("an address of this kind");
+    let up = until("the lane is up", || lanes.poll_event());
+    assert!(matches!(up, LaneEvent::Connected { .. }), "{up:?}");
+    println!("\naddress {}", text(&lanes.address()));
     std::io::stdout().flush().expect("the parent listens");
     // Ends with the parent, should the parent fail before it kills us.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -108,7 +86,6 @@ fn loans(lanes: &mut ShmLanes) -> Vec<farcall_driver::Loan> {
 
 #[test]
 fn a_killed_lane_peer_is_noticed_and_leaves_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = mappings();
     let mut lanes = lanes();
     let (victim, name) = start_victim(&lanes.address());
@@ -132,26 +109,4 @@ fn a_killed_lane_peer_is_noticed_and_leaves_nothing() {
     });
     drop((ends, lanes));
     assert_eq!(mappings(), before, "memory is left mapped");
-}
-
-#[test]
-fn a_killed_packet_peer_is_noticed_and_leaves_nothing() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = mappings();
-    let mut packets = packets();
-    let (victim, name) = start_victim(&packets.address());
-    kill(victim);
-    assert!(!is_bound(&name), "a socket is left");
-    let mut received = Vec::new();
-    until("its packet arrives all the same", || (packets.receive(&mut received) == 1).then_some(()));
-    assert_eq!(&*received[0], b"last words");
-    until("the death is noticed", || {
-        packets.flush();
-        (packets.counters().connections_down.get() == 1).then_some(())
-    });
-    let source = received[0].source();
-    received.drain(..).for_each(|packet| packets.release(packet));
-    assert_eq!((packets.receive(&mut received), packets.send(source, 0, &[b"too late"])), (0, Ok(())));
-    assert_eq!(packets.counters().dropped_stale.get(), 1);
-    assert_eq!(mappings(), before, "memory is left mapped although the driver lives on");
 }

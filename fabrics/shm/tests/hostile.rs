@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use farcall_base::Address;
 use farcall_driver::conformance::until;
-use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver};
-use farcall_shm::{ShmConfig, ShmDatagram, ShmDatagramConfig, ShmLanes, ShmReceiver};
+use farcall_driver::{LaneDriver, LaneEvent, LaneFault, LaneReceiver};
+use farcall_shm::{ShmConfig, ShmLanes, ShmReceiver};
 
 mod raw;
 use raw::{Offer, call, memory, receive, send, send_offer, write_word};
@@ -138,105 +138,6 @@ fn wrong_flags_and_lengths_in_a_ring_are_corrupt() {
     write_word(&ring, 4032, MARK | 64);
     assert_eq!(receiver.peek(4032).expect("a record").map(|record| record.len()), Some(56));
     assert_unharmed(driver);
-}
-
-const SLOTS: u16 = 16;
-const MTU_BYTES: u16 = 100;
-
-fn packets() -> ShmDatagram {
-    let config = ShmDatagramConfig {
-        mtu_bytes: usize::from(MTU_BYTES),
-        slots_per_peer: usize::from(SLOTS),
-        ..ShmDatagramConfig::default()
-    };
-    ShmDatagram::new(config).expect("shared memory")
-}
-
-/// The offset of a slot in memory for packets as configured here: sixteen posts, then slots of two lines.
-fn slot_at(slot: usize) -> usize {
-    16 * 8 + slot * 128
-}
-
-fn packet_hello(slots: u16, mtu_bytes: u16) -> Vec<u8> {
-    let mut hello = b"fDGM\x01\0\0\0".to_vec();
-    hello.extend(slots.to_le_bytes());
-    hello.extend(mtu_bytes.to_le_bytes());
-    hello.extend(b"farcall-0123456789abcdef0123456789abcdef");
-    hello
-}
-
-/// Connects a raw peer that is correct so far: its socket, the memory that it writes, and that which it reads.
-fn raw_packet_peer(driver: &mut ShmDatagram) -> (OwnedFd, OwnedFd, OwnedFd) {
-    let (socket, own) = (call(&driver.address()), memory(4096 + 4096, true));
-    send_offer(&socket, &Offer::good(4096, &packet_hello(SLOTS, MTU_BYTES)), &own);
-    let (_, mut rights) = receive(&socket);
-    let before = driver.counters().connections_up.get();
-    until("the raw peer is accepted", || {
-        driver.flush();
-        (driver.counters().connections_up.get() == before + 1).then_some(())
-    });
-    (socket, rights.swap_remove(0), own)
-}
-
-fn assert_packets_flow(mut driver: ShmDatagram) {
-    let mut peer = packets();
-    let to = peer.resolve(&driver.address()).expect("an address of this kind");
-    peer.send(to, 0, &[b"honest"]).expect("room");
-    let mut received = Vec::new();
-    until("a packet arrives", || (driver.receive(&mut received) > 0).then_some(()));
-    assert_eq!(&*received[0], b"honest");
-}
-
-#[test]
-fn wrong_stamps_and_lengths_of_packets_end_their_connection() {
-    let mut driver = packets();
-    let mut received = Vec::new();
-    for (round, stamp) in [2 << 16 | 101, 2 << 16 | 0xffff, 3 << 16, i64::MAX as u64].into_iter().enumerate()
-    {
-        let (_socket, ring, _own) = raw_packet_peer(&mut driver);
-        write_word(&ring, slot_at(0), 1 << 16 | 3);
-        assert_eq!(driver.receive(&mut received), 1, "a packet as it should be");
-        received.drain(..).for_each(|packet| driver.release(packet));
-        write_word(&ring, slot_at(1), u64::MAX);
-        assert_eq!(driver.receive(&mut received), 0, "the stamp of an earlier packet, as numbers wrap");
-        assert_eq!(driver.counters().connections_corrupt.get(), round as u64);
-        write_word(&ring, slot_at(1), stamp);
-        assert_eq!(driver.receive(&mut received), 0);
-        assert_eq!(driver.counters().connections_corrupt.get(), round as u64 + 1, "stamp {stamp:#x}");
-    }
-    assert_packets_flow(driver);
-}
-
-#[test]
-fn wrong_posts_end_their_connection() {
-    let mut driver = packets();
-    for (round, post) in [17 << 16 | 16, 17 << 16 | 0xffff, 18 << 16].into_iter().enumerate() {
-        let (_socket, ring, own) = raw_packet_peer(&mut driver);
-        write_word(&ring, slot_at(0), 1 << 16 | 1);
-        let mut received = Vec::new();
-        assert_eq!(driver.receive(&mut received), 1);
-        let to = received[0].source();
-        received.drain(..).for_each(|packet| driver.release(packet));
-        write_word(&own, 0, post);
-        (0..=SLOTS).for_each(|_| driver.send(to, 0, &[b"answer"]).expect("room"));
-        assert_eq!(driver.counters().connections_corrupt.get(), round as u64 + 1, "post {post:#x}");
-        driver.receive(&mut received);
-    }
-    assert_packets_flow(driver);
-}
-
-#[test]
-fn packet_peers_whose_slots_do_not_fit_their_memory_are_dropped() {
-    let mut driver = packets();
-    for (round, (slots, mtu_bytes)) in [(0, 100), (16, 60_000), (u16::MAX, 100)].into_iter().enumerate() {
-        let socket = call(&driver.address());
-        send_offer(&socket, &Offer::good(4096, &packet_hello(slots, mtu_bytes)), &memory(8192, true));
-        until("the peer is refused", || {
-            driver.flush();
-            (driver.counters().connections_corrupt.get() == round as u64 + 1).then_some(())
-        });
-    }
-    assert_packets_flow(driver);
 }
 
 /// Needs the right to become another user, and shows nothing without it; the comparison itself has its own test.

@@ -36,7 +36,7 @@ mod checker {
     }
 }
 
-use model::{Orders, a_block_is_used_again, no_wake_up_is_lost, packets_pass, records_pass};
+use model::{Orders, a_block_is_used_again, no_wake_up_is_lost, records_pass};
 
 /// Switches of threads, where both could go on, that an order of events has at most.
 const PREEMPTIONS_MAX: usize = 3;
@@ -68,17 +68,6 @@ fn a_returned_block_may_be_written_again() {
 #[should_panic(expected = "Causality violation")]
 fn a_block_returned_without_release_is_caught() {
     check(|| a_block_is_used_again(2, Orders::Weak));
-}
-
-#[test]
-fn slots_are_used_again() {
-    check(|| packets_pass(2, 5, Orders::Right));
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn slots_posted_without_release_are_caught() {
-    check(|| packets_pass(2, 5, Orders::Weak));
 }
 
 #[test]

@@ -30,7 +30,7 @@ mod checker {
     }
 }
 
-use model::{Orders, a_block_is_used_again, no_wake_up_is_lost, packets_pass, records_pass};
+use model::{Orders, a_block_is_used_again, no_wake_up_is_lost, records_pass};
 
 /// Schedules of each program.
 const SCHEDULES: usize = 300;
@@ -52,13 +52,6 @@ fn records_of_all_lengths_pass_through_rings_of_all_sizes() {
 #[test]
 fn a_block_is_used_many_times() {
     check(|| a_block_is_used_again(50, Orders::Right));
-}
-
-#[test]
-fn many_packets_pass_through_few_slots() {
-    for slots in [1, 2, 16] {
-        check(move || packets_pass(slots, 100, Orders::Right));
-    }
 }
 
 #[test]

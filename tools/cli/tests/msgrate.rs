@@ -168,14 +168,14 @@ fn what_cannot_be_traced_gets_one_sentence() {
 
 #[test]
 fn rates_are_varied_by_mode_and_transport() {
-    let what = ["--transport", "ring+shm,basic+shm", "--mode", "futures,handler", "--size", "8"];
+    let what = ["--transport", "ring+shm,basic+udp", "--mode", "futures,handler", "--size", "8"];
     let how = ["--inflight", "10", "--messages", "4000", "--blocks", "4", "--vary", "ring.ring_bytes=64K"];
     let guard = ["--guard", "handler.8x10:rate=50%", "--json", "-", "--quiet"];
     let output = msgrate(&[&what[..], &how[..], &guard[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("text");
     let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    for transport in ["ring+shm", "basic+shm"] {
+    for transport in ["ring+shm", "basic+udp"] {
         for mode in ["futures", "handler"] {
             let named = |name: &str| {
                 let name = format!("{mode}.8x10.rate.{name}");

@@ -101,7 +101,7 @@ fn a_simulation_is_the_same_every_time_and_follows_its_profile() {
 #[test]
 fn a_workload_tells_slowdowns_by_length_on_this_machine_and_on_a_simulated_fabric() {
     let on_machine =
-        ["--transport", "basic+shm,homa+udp", "--link-gbps", "1", "--clients", "1", "--servers", "2"];
+        ["--transport", "basic+udp,homa+udp", "--link-gbps", "1", "--clients", "1", "--servers", "2"];
     let simulated = ["--transport", "homa+sim", "--nodes", "4"];
     for site in [&on_machine[..], &simulated] {
         let arguments = ["perf", "echoWorkload", "--workload", "W2", "--load", "0.05,0.1", "--count", "1000"];

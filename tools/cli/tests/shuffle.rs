@@ -14,12 +14,12 @@ fn processes_shuffle_over_every_real_transport() {
         "--chunk=4000",
         "--ops=5",
         "--warmup=1",
-        "--transport=ring+shm,basic+udp,basic+shm,homa+udp,homa+shm",
+        "--transport=ring+shm,basic+udp,homa+udp",
         "--json=-",
     ]);
     let medians: Vec<_> = records.iter().filter(|record| record["statistic"] == "p50").collect();
     let times = medians.iter().filter(|record| record["unit"] == "ns");
-    assert_eq!(times.clone().count(), 5 * 2, "{records:#?}");
+    assert_eq!(times.clone().count(), 3 * 2, "{records:#?}");
     assert!(times.clone().all(|record| record["samples"] == 5 && record["value"].as_f64() > Some(0.0)));
 }
 

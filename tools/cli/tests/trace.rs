@@ -93,7 +93,7 @@ fn every_workload_that_makes_calls_shows_their_parts() {
 #[test]
 fn a_delay_that_was_put_in_is_on_the_way_and_nowhere_else() {
     let delay = ["--set", "fault.delay_permille=1000", "--set", "fault.delay_time=200us"];
-    for transport in ["ring+shm", "basic+shm", "ring+sim", "homa+sim"] {
+    for transport in ["ring+shm", "basic+udp", "ring+sim", "homa+sim"] {
         let folder = path("delay");
         let run =
             ["perf", "--transport", transport, "--sizes", "100", "--count", "150", "--quiet", "--trace"];

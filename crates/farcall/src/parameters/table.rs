@@ -53,7 +53,6 @@ parameters! {
     }
     "The `shm` driver: memory shared by the processes of one machine."
     shm: ShmSettings {
-        mtu_bytes: usize = "8K", Domain::size(576, 65535), Endpoint, "Longest packet of a packet protocol over shared memory.";
         block_bytes: usize = "64M", Domain::size(64 * K, 16 * G), Endpoint, "Memory from which one endpoint lends large payloads to its peers.";
         past_caches: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether long payloads, and many short messages at a time, are copied into shared memory past the processor's caches: payloads are faster so where the peer's core is far and slower where it is near, messages on some processors; auto tries both ways now and then, for each peer.";
     }

@@ -13,7 +13,7 @@ use farcall_ofi::messages::Ofi;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::Policy;
 use farcall_protocol::homa::HomaPolicy;
-use farcall_shm::{ShmDatagram, ShmLanes};
+use farcall_shm::ShmLanes;
 use farcall_sim::Host;
 use farcall_transport::{
     Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
@@ -25,8 +25,8 @@ use farcall_verbs::{VerbsDatagram, VerbsLanes};
 use super::TransportKind;
 use super::config::{
     basic_config, fault_config, homa_config, homa_rules, lane_delay_config, mpi_config, mpi_library_config,
-    ofi_config, ofi_datagram_config, ofi_library_config, ring_config, shm_config, shm_datagram_config,
-    ucx_config, ucx_library_config, udp_config, verbs_datagram_config, verbs_lane_config,
+    ofi_config, ofi_datagram_config, ofi_library_config, ring_config, shm_config, ucx_config,
+    ucx_library_config, udp_config, verbs_datagram_config, verbs_lane_config,
 };
 use crate::bootstrap::random_incarnation;
 use crate::parameters::Settings;
@@ -68,16 +68,13 @@ impl Builder<'_> {
 
     fn on_machine(&self, kind: TransportKind, local: IpAddr) -> Built {
         let udp = || UdpDriver::bind(&udp_config(self.settings, local));
-        let shm = || ShmDatagram::new(shm_datagram_config(self.settings));
         let verbs = || VerbsDatagram::open(&verbs_datagram_config(self.settings, local));
         let ofi = || OfiDatagram::open(&ofi_datagram_config(self.settings, local));
         let seed = random_incarnation();
         match kind {
             TransportKind::RingShm => Ok(self.ring(ShmLanes::new(shm_config(self.settings))?)),
             TransportKind::BasicUdp => self.basic(udp()?, seed),
-            TransportKind::BasicShm => self.basic(shm()?, seed),
             TransportKind::HomaUdp => self.homa(udp()?, seed, None),
-            TransportKind::HomaShm => self.homa(shm()?, seed, None),
             TransportKind::RingVerbs => {
                 Ok(self.ring(VerbsLanes::open(&verbs_lane_config(self.settings, local))?))
             }

@@ -9,7 +9,7 @@ use farcall_mpi::MpiConfig;
 use farcall_ofi::datagram::OfiDatagramConfig;
 use farcall_ofi::messages::OfiConfig;
 use farcall_protocol::homa::HomaRules;
-use farcall_shm::{ShmConfig, ShmDatagramConfig};
+use farcall_shm::ShmConfig;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
 use farcall_ucx::UcxConfig;
 use farcall_udp::UdpConfig;
@@ -50,16 +50,6 @@ pub fn shm_config(settings: &Settings) -> ShmConfig {
         block_bytes: settings.shm.block_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
         past_caches: settings.shm.past_caches,
-    }
-}
-
-pub fn shm_datagram_config(settings: &Settings) -> ShmDatagramConfig {
-    ShmDatagramConfig {
-        mtu_bytes: settings.shm.mtu_bytes,
-        may_sleep: settings.endpoint.idle == Idle::Block,
-        past_caches: settings.shm.past_caches,
-        connect_within: settings.endpoint.peer_timeout,
-        ..ShmDatagramConfig::default()
     }
 }
 

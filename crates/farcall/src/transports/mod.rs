@@ -20,12 +20,8 @@ pub enum TransportKind {
     RingShm,
     /// The basic protocol over UDP.
     BasicUdp,
-    /// The basic protocol over shared memory.
-    BasicShm,
     /// The homa protocol over UDP.
     HomaUdp,
-    /// The homa protocol over shared memory.
-    HomaShm,
     /// The ring protocol over RDMA connections.
     RingVerbs,
     /// The basic protocol over RDMA datagrams.
@@ -52,8 +48,7 @@ pub enum TransportKind {
 
 impl TransportKind {
     /// All that connect processes on every machine.
-    pub const ALL: &'static [Self] =
-        &[Self::RingShm, Self::BasicUdp, Self::BasicShm, Self::HomaUdp, Self::HomaShm];
+    pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp, Self::HomaUdp];
 
     /// All that connect hosts of a simulated fabric.
     pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
@@ -118,9 +113,7 @@ impl TransportKind {
         match self {
             Self::RingShm => "ring+shm",
             Self::BasicUdp => "basic+udp",
-            Self::BasicShm => "basic+shm",
             Self::HomaUdp => "homa+udp",
-            Self::HomaShm => "homa+shm",
             Self::RingVerbs => "ring+verbs",
             Self::BasicVerbs => "basic+verbs",
             Self::HomaVerbs => "homa+verbs",
@@ -140,13 +133,7 @@ impl TransportKind {
         match self {
             Self::RingShm => "rings in shared memory, between processes of one machine",
             Self::BasicUdp => "receiver-granted packets over the kernel's UDP sockets",
-            Self::BasicShm => {
-                "receiver-granted packets through shared memory, between processes of one machine"
-            }
             Self::HomaUdp => "packets granted to the shortest messages first, over the kernel's UDP sockets",
-            Self::HomaShm => {
-                "packets granted to the shortest messages first, through shared memory on one machine"
-            }
             Self::RingVerbs => "rings in the peers' memory, written over RDMA's reliable connections",
             Self::BasicVerbs => "receiver-granted packets over RDMA's unreliable datagrams",
             Self::HomaVerbs => {

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
-use farcall_shm::model::{
-    Runway, SleepWord, Words, announce, must_ring, published, stamp, stamped, withdraw,
-};
+use farcall_shm::model::{Runway, SleepWord, Words, announce, must_ring, published, withdraw};
 
 use crate::checker::{AtomicU32, AtomicU64, Cell, Condvar, Mutex, fence, spawn, yield_now};
 
@@ -149,36 +147,6 @@ pub fn a_block_is_used_again(rounds: usize, orders: Orders) {
 
 fn publish_line(runway: &mut Runway, ring: &Lines, position: usize) {
     runway.publish(ring, position % 8 * RECORD_ALIGN, RECORD_ALIGN, (position + 1) % 8 * RECORD_ALIGN);
-}
-
-/// Packets through slots that are posted again: `packets` of them through `slots` slots, a power of two.
-pub fn packets_pass(slots: usize, packets: usize, orders: Orders) {
-    // One line a slot, then one line a post.
-    let memory = Arc::new(Lines::new(2 * slots, orders));
-    let sender = {
-        let memory = Arc::clone(&memory);
-        spawn(move || {
-            for packet in 0..packets {
-                let post = (slots + packet % slots) * RECORD_ALIGN;
-                let slot = match packet {
-                    first if first < slots => first,
-                    _ => until(|| stamped(&*memory, post, packet as u64).expect("a post of ours")).into(),
-                };
-                memory.payloads[slot].write(packet as u64);
-                stamp(&*memory, slot * RECORD_ALIGN, packet as u64, packet as u16);
-            }
-        })
-    };
-    let mut posted: Vec<usize> = (0..slots).collect();
-    for packet in 0..packets {
-        let slot = posted[packet];
-        let value = until(|| stamped(&*memory, slot * RECORD_ALIGN, packet as u64).expect("a stamp of ours"));
-        assert_eq!((value, memory.payloads[slot].read()), (packet as u16, packet as u64));
-        let next = posted.len();
-        stamp(&*memory, (slots + next % slots) * RECORD_ALIGN, next as u64, slot as u16);
-        posted.push(slot);
-    }
-    sender.join().expect("the sender ends");
 }
 
 /// The word in which a sleeper announces itself, with or without the fences.

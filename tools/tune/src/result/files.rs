@@ -95,7 +95,7 @@ mod tests {
             settings: map(&[
                 ("ring.batch_bytes", "512"),
                 ("ring.ring_bytes", "65536"),
-                ("shm.mtu_bytes", "8192"),
+                ("shm.block_bytes", "8388608"),
             ]),
         };
         let files = settings_files(&choice);
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(content("ucx.conf"), Some("UCX_TLS=sysv,self\n"));
         assert_eq!(
             content("farcall.toml"),
-            Some("[ring]\nbatch_bytes = \"512\"\nring_bytes = \"65536\"\n[shm]\nmtu_bytes = \"8192\"\n")
+            Some("[ring]\nbatch_bytes = \"512\"\nring_bytes = \"65536\"\n[shm]\nblock_bytes = \"8388608\"\n")
         );
     }
 }
