@@ -31,7 +31,7 @@ pub use farcall_transport::{
 };
 pub use farcall_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
 pub use node::{EndpointError, Node, NodeError};
-pub use transports::{Presence, TransportKind, UnknownTransport};
+pub use transports::{Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

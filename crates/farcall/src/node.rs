@@ -91,7 +91,7 @@ impl Node {
 
     /// A new endpoint with settings of its own.
     pub fn endpoint_with(&self, kind: TransportKind, settings: &Settings) -> Result<Endpoint, EndpointError> {
-        let endpoint = self.endpoints[kind as usize].fetch_add(1, Ordering::Relaxed);
+        let endpoint = self.endpoints[kind.index()].fetch_add(1, Ordering::Relaxed);
         let Bootstrap { rank, incarnation, directory, .. } = &self.bootstrap;
         let identity = Identity { incarnation: *incarnation, rank: *rank, endpoint };
         // Simulated hosts take their turns in one thread: to wait for another one would be to wait for ever.
@@ -107,7 +107,8 @@ impl Node {
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
         let label = self.label(&directions.key(endpoint));
-        let transport = Builder { identity, settings, clock: &clock, label: &label }
+        let seed = site.seed(identity);
+        let transport = Builder { identity, settings, clock: &clock, label: &label, seed }
             .build(kind, &site)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(endpoint, transport.address())?;

@@ -62,7 +62,7 @@ fn loans_under_way_at_many_kills_come_home() {
     for kind in transports_without_launcher() {
         let cluster = Cluster::new("loans_under_way_at_many_kills_come_home", kind, &settings);
         let endpoint = &cluster.endpoint;
-        let lends = matches!(kind, TransportKind::RingShm | TransportKind::RingVerbs);
+        let lends = matches!(kind, TransportKind::RING_SHM | TransportKind::RING_VERBS);
         let memory = if lends { BLOCK_BYTES } else { 256 * MEGABYTE };
         let kills = if lends { KILLS } else { SILENT_KILLS };
         for kill in 0..kills {

@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 16 << 10;
 
 fn pair() -> Pair {
     let settings = settings(&["shm.block_bytes=64K"]);
-    let pair = Pair::new(TransportKind::RingShm, settings, |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings, |server| {
         server.serve(ECHO, |request, reply| reply.send(request.payload()));
     });
     pair.client.wait_for(pair.server).expect("the server is there");
@@ -72,7 +72,7 @@ fn an_answer_takes_the_block_of_its_request_home() {
     const CALLS: u64 = 10;
     let _alone = alone();
     let settings = settings(&["ring.fetch_ahead=false", "ring.ring_bytes=4M"]);
-    let pair = Pair::new(TransportKind::RingShm, settings, |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings, |server| {
         server.serve(ECHO, |_, reply| reply.send(b""));
     });
     pair.client.wait_for(pair.server).expect("the server is there");

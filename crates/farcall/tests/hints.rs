@@ -27,7 +27,7 @@ fn a_peer_is_told_of_the_parts_of_a_payload_unless_it_has_other_work() {
 
 /// Hints for so many calls at once.
 fn hints_of_calls(fetch_ahead: &str, calls: u64) -> u64 {
-    let pair = Pair::new(TransportKind::RingShm, settings(&[fetch_ahead]), |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings(&[fetch_ahead]), |server| {
         server.serve(TAKE, |_, reply| reply.send(b""));
     });
     pair.client.wait_for(pair.server).expect("it is there");

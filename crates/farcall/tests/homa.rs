@@ -24,8 +24,8 @@ const SETTINGS: &[&str] = &[
     "basic.resend_interval=200us",
 ];
 
-const HOMA: TransportKind = TransportKind::HomaSim;
-const BASIC: TransportKind = TransportKind::BasicSim;
+const HOMA: TransportKind = TransportKind::HOMA_SIM;
+const BASIC: TransportKind = TransportKind::BASIC_SIM;
 
 /// A run of `loads` from host 1 on; host 0 only serves.
 fn to_one<'a>(transport: TransportKind, loads: impl IntoIterator<Item = Load>, until: Duration) -> Run<'a> {

@@ -61,7 +61,7 @@ static ALLOCATOR: Counting = Counting;
 
 fn spinning_pair(traced: bool) -> Pair {
     // Spinning endpoints never sleep, so neither side may need the kernel at all.
-    let pair = Pair::new(TransportKind::RingShm, settings(&["endpoint.idle=spin"]), move |endpoint| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings(&["endpoint.idle=spin"]), move |endpoint| {
         CONVERSES.set(true);
         endpoint.tracer().switch(traced);
         endpoint.serve(ECHO, |request, reply| reply.send(request.payload()));

@@ -151,7 +151,7 @@ fn who_waits_for_what_is_over_does_not_sleep() {
         assert_eq!(sum_of(&label, "sleeps"), before, "it slept with nothing to wait for");
         tried.push(kind);
     }
-    assert!(tried.contains(&TransportKind::RingShm), "{tried:?}");
+    assert!(tried.contains(&TransportKind::RING_SHM), "{tried:?}");
 }
 
 #[test]

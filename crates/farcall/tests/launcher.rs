@@ -82,7 +82,7 @@ const NEVER: Tag = Tag(2);
 /// Rank 1 kills itself; rank 0 waits for a message of it and sends until it is told.
 fn die_or_survive() {
     let node = Node::from_env().expect("a place in the launcher's job");
-    let endpoint = node.endpoint(TransportKind::Mpi.name()).expect("an endpoint");
+    let endpoint = node.endpoint(TransportKind::MPI.name()).expect("an endpoint");
     let other = endpoint.peer(1 - node.rank()).expect("it is there");
     if node.rank() == 1 {
         endpoint.receive(other, BEFORE).within(LONG).wait().expect("a message");
@@ -122,7 +122,7 @@ fn a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others
         return die_or_survive();
     }
     let name = "a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others_live";
-    if let Some(Presence::Absent { why }) = TransportKind::Mpi.presence() {
+    if let Some(Presence::Absent { why }) = TransportKind::MPI.presence() {
         return println!("unsupported: {why}");
     }
     let options = ["--enable-recovery", "--oversubscribe", "-n", "2"];
@@ -142,11 +142,11 @@ fn a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others
 #[test]
 fn ranks_that_mpich_starts_call_each_other_over_its_messages() {
     if life::role().is_some() {
-        let Some(Presence::Here { found }) = TransportKind::Mpi.presence() else { panic!("MPICH is gone") };
+        let Some(Presence::Here { found }) = TransportKind::MPI.presence() else { panic!("MPICH is gone") };
         assert!(found.contains("MPICH"), "its library is opened, not {found}");
         let node = Node::from_env().expect("a place at the rendezvous");
         assert_eq!(node.size(), RANKS);
-        call_all(&node, TransportKind::Mpi);
+        call_all(&node, TransportKind::MPI);
         send_all(&node);
         println!("rank {} of {} is done", node.rank(), node.size());
         return;
@@ -173,7 +173,7 @@ fn ranks_that_mpich_starts_call_each_other_over_its_messages() {
 
 /// Each rank sends tagged messages to the next one, short ones and long ones, and receives those of the one before.
 fn send_all(node: &Node) {
-    let endpoint = node.endpoint(TransportKind::Mpi.name()).expect("an endpoint");
+    let endpoint = node.endpoint(TransportKind::MPI.name()).expect("an endpoint");
     let second = |rank: u32| endpoint.peer_endpoint(rank % RANKS, 1).expect("everyone's second endpoint");
     let (next, before) = (second(node.rank() + 1), second(node.rank() + RANKS - 1));
     for number in 0..CALLS {

@@ -116,7 +116,7 @@ fn messages_of_a_rank_that_is_forgotten_are_forgotten_too() {
 fn what_a_delayed_lane_holds_back_arrives_although_its_rank_leaves_or_closes() {
     for closes in [false, true] {
         let ranks = LocalRanks::new(2);
-        let receiver = endpoint(&ranks, 0, TransportKind::RingShm);
+        let receiver = endpoint(&ranks, 0, TransportKind::RING_SHM);
         let settings = ["fault.delay_permille=1000", "fault.delay_time=1s"];
         let mut delayed = Settings::default();
         settings.iter().for_each(|setting| delayed.assign(setting).expect("a setting"));

@@ -37,7 +37,7 @@ fn calls_are_lent_from_8_kilobytes_on_and_messages_from_the_limit_on() {
 
 /// Blocks for a request of so many bytes.
 fn blocks_of_call(assignment: &str, bytes: usize) -> u64 {
-    let pair = Pair::new(TransportKind::RingShm, settings(&[assignment]), |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings(&[assignment]), |server| {
         server.serve(TAKE, |_, reply| reply.send(b""));
     });
     pair.client.call(pair.server, TAKE, &vec![1; bytes]).within(LONG).wait().expect("an answer");

@@ -13,7 +13,7 @@ const ECHO: Service = Service(1);
 fn a_message_longer_than_what_can_be_lent_is_refused_and_does_not_hold_up_others() {
     // The longest loan is a quarter of the memory for blocks.
     let little_memory = settings(&["shm.block_bytes=64K"]);
-    let pair = Pair::new(TransportKind::RingShm, little_memory, |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, little_memory, |server| {
         server.serve(ECHO, |request, reply| reply.send(request.payload()));
     });
     let refusal = pair.client.call(pair.server, ECHO, &vec![1; 16_385]).within(LONG).wait();
@@ -27,7 +27,7 @@ fn a_message_longer_than_what_can_be_lent_is_refused_and_does_not_hold_up_others
 #[test]
 fn long_messages_pass_through_the_smallest_ring() {
     let smallest = settings(&["ring.ring_bytes=4K"]);
-    let pair = Pair::new(TransportKind::RingShm, smallest, |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, smallest, |server| {
         server.serve(ECHO, |request, reply| reply.send(request.payload()));
     });
     let (calls, lengths) = (300, [2000, 9000, 40_000, 100_000, 1 << 20]);
@@ -53,7 +53,7 @@ fn long_messages_pass_through_the_smallest_ring() {
 /// The memory that is kept ready for the next long payload is nobody's loss.
 #[test]
 fn all_memory_can_be_lent_after_a_long_payload() {
-    let pair = Pair::new(TransportKind::RingShm, settings(&["shm.block_bytes=64K"]), |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings(&["shm.block_bytes=64K"]), |server| {
         server.serve(ECHO, |_, reply| reply.send(b""));
     });
     for round in 0..10 {

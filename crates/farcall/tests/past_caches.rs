@@ -20,7 +20,7 @@ fn payloads_are_copied_past_the_caches_as_the_setting_says() {
 
 /// How many payloads of calls with 20,000 to 120,000 bytes each way go past the caches.
 fn copied_past_caches(setting: &str) -> u64 {
-    let pair = Pair::new(TransportKind::RingShm, settings(&[setting]), |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings(&[setting]), |server| {
         server.serve(ECHO, |request, reply| reply.send(request.payload()));
     });
     pair.client.wait_for(pair.server).expect("it is there");

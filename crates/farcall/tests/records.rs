@@ -10,7 +10,7 @@ use farcall::{Tag, TransportKind};
 fn records_grow_while_a_turn_fills_one_after_the_other() {
     // No credit is due for so little, neither for the ring nor for messages: the server sends no records.
     let settings = settings(&["ring.batch_bytes=512", "ring.ring_bytes=4M", "endpoint.unexpected_bytes=64M"]);
-    let pair = Pair::new(TransportKind::RingShm, settings, |server| {
+    let pair = Pair::new(TransportKind::RING_SHM, settings, |server| {
         server.on_message(|_, _| {});
     });
     pair.client.wait_for(pair.server).expect("up");

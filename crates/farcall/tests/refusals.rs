@@ -80,7 +80,7 @@ fn priorities_that_a_driver_does_not_have_are_refused() {
         ),
     ];
     for (assignment, reason) in cases {
-        let refusal = sentence(node.endpoint_with(TransportKind::HomaUdp, &settings(&[assignment])));
+        let refusal = sentence(node.endpoint_with(TransportKind::HOMA_UDP, &settings(&[assignment])));
         assert!(refusal.ends_with(reason), "{refusal}");
     }
 }

@@ -94,7 +94,7 @@ fn endpoint(address: &HostPort, rank: u32, core: usize) -> Endpoint {
     let settings = Settings::load(["endpoint.idle=spin".to_owned()]).expect("settings");
     let bootstrap = Bootstrap::join(address, rank, 2, Duration::from_secs(10)).expect("it joins");
     let node = Node::new(bootstrap, settings.clone());
-    let endpoint = node.endpoint_with(TransportKind::RingShm, &settings).expect("an endpoint");
+    let endpoint = node.endpoint_with(TransportKind::RING_SHM, &settings).expect("an endpoint");
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores).expect("a core of this machine");

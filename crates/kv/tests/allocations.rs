@@ -104,7 +104,7 @@ fn reads_and_overwrites_allocate_nothing() {
     assert_eq!(reads, 0, "allocations by a shard");
 
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
-    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RING_SHM, &settings(&[]));
     let slots_name = format!("farcall-test-kv-allocations-{}", std::process::id());
     let layout = SlotLayout { slots: 4, request_bytes: 184, response_bytes: 120 };
     let slots = SlotServer::bind(&slots_name, layout, 1).expect("a free name");

@@ -95,7 +95,7 @@ fn refusals_are_typed() {
 
 #[test]
 fn a_client_that_counts_shards_differently_is_told() {
-    let shards = Shards::start(TransportKind::RingShm, 2, 1, &[]);
+    let shards = Shards::start(TransportKind::RING_SHM, 2, 1, &[]);
     let endpoint = shards.client(0);
     let client = Client::new(&endpoint, [0]);
     let outcomes = (0..20_u8).map(|number| client.get(name(&[number])).wait());
@@ -174,7 +174,7 @@ fn many_objects_are_written_read_and_scanned() {
 
 #[test]
 fn an_answer_has_as_many_objects_as_it_says() {
-    let shards = Shards::start(TransportKind::RingShm, 1, 1, &[]);
+    let shards = Shards::start(TransportKind::RING_SHM, 1, 1, &[]);
     let endpoint = shards.client(0);
     let client = Client::new(&endpoint, [0]);
     let peer = client.peer(0).expect("it is there");
@@ -190,7 +190,7 @@ fn an_answer_has_as_many_objects_as_it_says() {
 
 #[test]
 fn a_full_shard_refuses_and_serves_on() {
-    let shards = Shards::start(TransportKind::RingShm, 1, 1, &[]);
+    let shards = Shards::start(TransportKind::RING_SHM, 1, 1, &[]);
     let endpoint = shards.client(0);
     let client = Client::new(&endpoint, [0]);
     let contents = vec![7; VALUE_BYTES_MAX];

@@ -30,7 +30,7 @@ fn slots_name(test: &str, rank: u32) -> String {
 
 /// Runs a daemon until told to stop. It does not start before all have published their endpoints.
 fn run_daemon(address: &HostPort, test: &str, rank: u32, shards: u32, stop: &AtomicBool) {
-    let endpoint = endpoint(address, rank, shards, TransportKind::RingShm, &settings(&[]));
+    let endpoint = endpoint(address, rank, shards, TransportKind::RING_SHM, &settings(&[]));
     let mut daemon = daemon(&endpoint, test, rank, shards, 2);
     while !stop.load(Ordering::Relaxed) {
         daemon.turn(&mut NobodyObserves);
@@ -136,7 +136,7 @@ fn numbers_are_added_to_and_objects_deleted_wherever_they_are() {
 #[test]
 fn a_daemon_that_stands_still_is_an_error_and_its_late_response_no_answer_to_another_request() {
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
-    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RING_SHM, &settings(&[]));
     let mut daemon = daemon(&endpoint, "still", 0, 1, 1);
     let attached = std::thread::spawn(|| DaemonClient::attach(&slots_name("still", 0), LONG));
     turn_until(&mut daemon, |daemon| daemon.clients() == 1);
@@ -159,7 +159,7 @@ fn a_daemon_that_stands_still_is_an_error_and_its_late_response_no_answer_to_ano
 fn an_idle_daemon_sleeps_and_wakes_for_processes_of_its_host() {
     let stop = Arc::new(AtomicBool::new(false));
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
-    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RING_SHM, &settings(&[]));
     let store = slots_name("sleeps", 0);
     let listen = || listen_on_host(&store, LAYOUT, 1).expect("a free name");
     // Two daemons of a store on a host: the first has no room and refuses, so the second takes the client.
@@ -287,7 +287,7 @@ fn clients_killed_while_they_write_leave_their_places() {
     let test = "clients_killed_while_they_write_leave_their_places";
     let kills = std::env::var(KILLS).map_or(100, |text| text.parse().expect("a number"));
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
-    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RingShm, &settings(&[]));
+    let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RING_SHM, &settings(&[]));
     let mut daemon = daemon(&endpoint, test, 0, 1, 1);
     let seed = u64::from(std::process::id());
     println!("seed {seed}");

@@ -85,14 +85,14 @@ fn daemons_meet_again(kind: TransportKind, peer_timeout: &str, part: impl Fn(&mu
 
 #[test]
 fn daemons_meet_again_when_one_was_silent_for_too_long() {
-    daemons_meet_again(TransportKind::HomaUdp, "1s", |two| {
+    daemons_meet_again(TransportKind::HOMA_UDP, "1s", |two| {
         two.turn_until(0..1, "silence is noticed", |endpoints| endpoints[0].session_with(1).is_none());
     });
 }
 
 #[test]
 fn daemons_meet_again_when_their_session_was_closed() {
-    for kind in [TransportKind::BasicUdp, TransportKind::RingShm] {
+    for kind in [TransportKind::BASIC_UDP, TransportKind::RING_SHM] {
         daemons_meet_again(kind, "60s", |two| {
             // There are two sessions when both have opened one at the same time.
             two.turn_until(0..1, "sessions end", |[here, _]| {

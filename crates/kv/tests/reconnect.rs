@@ -16,7 +16,7 @@ const SILENCE: [&str; 1] = ["endpoint.peer_timeout=500ms"];
 /// Over packets and over lanes: a client that has learnt that its shard is gone, and the shard, which is
 /// back.
 fn with_a_shard_that_came_back(test: impl Fn(&Endpoint, &Client<'_>)) {
-    for kind in [TransportKind::BasicUdp, TransportKind::RingShm] {
+    for kind in [TransportKind::BASIC_UDP, TransportKind::RING_SHM] {
         let mut shards = Shards::start(kind, 1, 1, &SILENCE);
         let endpoint = shards.client(0);
         let client = Client::new(&endpoint, [0]);

@@ -44,7 +44,7 @@ fn serve(role: &str) {
     let rank = word().parse().expect("a rank");
     let address: SocketAddr = word().parse().expect("an address");
     let settings = faulty(word().parse().expect("a seed"));
-    let endpoint = endpoint(&address.into(), rank, SIZE, TransportKind::BasicUdp, &settings);
+    let endpoint = endpoint(&address.into(), rank, SIZE, TransportKind::BASIC_UDP, &settings);
     let mut shard = Shard::new(Store::new(MEMORY_BYTES_MIN).expect("enough"), rank, SHARDS);
     shard.create_table(TABLE).expect("the first");
     loop {
@@ -130,7 +130,7 @@ impl Cluster {
 
     fn start_client(&mut self) -> Endpoint {
         let settings = faulty(self.next_seed());
-        endpoint(&self.rendezvous.address().into(), SHARDS, SIZE, TransportKind::BasicUdp, &settings)
+        endpoint(&self.rendezvous.address().into(), SHARDS, SIZE, TransportKind::BASIC_UDP, &settings)
     }
 
     /// Kills a shard and starts it again, which loses all of its objects and all late writes to them.

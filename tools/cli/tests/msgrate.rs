@@ -26,9 +26,9 @@ fn taken(path: &str) -> String {
 
 /// Rings, packets, and those libraries that are here and need no launcher.
 fn transports() -> Vec<TransportKind> {
-    let libraries = [TransportKind::Ucx, TransportKind::Ofi].into_iter();
+    let libraries = [TransportKind::UCX, TransportKind::OFI].into_iter();
     let libraries = libraries.filter(|kind| !matches!(kind.presence(), Some(Presence::Absent { .. })));
-    [TransportKind::RingShm, TransportKind::BasicUdp].into_iter().chain(libraries).collect()
+    [TransportKind::RING_SHM, TransportKind::BASIC_UDP].into_iter().chain(libraries).collect()
 }
 
 /// The parts of a record add up to its total.
@@ -130,7 +130,7 @@ fn endpoints_of_several_threads_are_joined_with_those_that_they_talk_to() {
 #[test]
 fn mpi_for_one_thread_carries_messages_of_one_and_refuses_two() {
     let launcher = Command::new("mpirun").arg("--version").output();
-    if matches!(TransportKind::Mpi.presence(), Some(Presence::Absent { .. })) || launcher.is_err() {
+    if matches!(TransportKind::MPI.presence(), Some(Presence::Absent { .. })) || launcher.is_err() {
         return println!("unsupported: there is no MPI, or no mpirun that starts its processes");
     }
     let with_threads = |threads: &str| {

@@ -26,7 +26,7 @@ struct Bottleneck<'a> {
 }
 
 const NONE: Bottleneck<'_> = Bottleneck {
-    transport: TransportKind::RingSim,
+    transport: TransportKind::RING_SIM,
     in_flight: 16,
     handler_ns: 0,
     settings: &[],
@@ -108,8 +108,8 @@ fn a_slow_handler_is_named() {
 #[test]
 fn a_window_of_one_is_named() {
     let found = first(&Bottleneck { in_flight: 1, ..NONE }, "window", 1.5);
-    let more = echo(TransportKind::RingSim, &NONE).calls_per_second;
-    let one = echo(TransportKind::RingSim, &Bottleneck { in_flight: 1, ..NONE }).calls_per_second;
+    let more = echo(TransportKind::RING_SIM, &NONE).calls_per_second;
+    let one = echo(TransportKind::RING_SIM, &Bottleneck { in_flight: 1, ..NONE }).calls_per_second;
     let gain = found.figure("gain").expect("a gain");
     // What drivers do on the way is not seen to be work, so that the prediction is a bound.
     assert!(gain >= more / one, "predicted {gain}, with 16 in flight it is {}", more / one);
@@ -129,7 +129,7 @@ fn a_long_way_is_named() {
 #[test]
 fn a_delay_in_a_fault_decorator_is_named_on_lanes_and_on_packets() {
     let settings = &["fault.delay_permille=1000", "fault.delay_time=5us"];
-    for transport in [TransportKind::RingSim, TransportKind::BasicSim, TransportKind::HomaSim] {
+    for transport in [TransportKind::RING_SIM, TransportKind::BASIC_SIM, TransportKind::HOMA_SIM] {
         let delayed = Bottleneck { transport, in_flight: 8, settings, ..NONE };
         let found = first(&delayed, "way", 1.5);
         let share = found.figure("share_percent").expect("a share");
@@ -175,7 +175,7 @@ fn of_two_runs_the_part_that_grew_is_named() {
 
 #[test]
 fn parts_add_up_to_the_measured_round_trip_on_every_transport() {
-    for transport in [TransportKind::RingSim, TransportKind::BasicSim, TransportKind::HomaSim] {
+    for transport in [TransportKind::RING_SIM, TransportKind::BASIC_SIM, TransportKind::HOMA_SIM] {
         for in_flight in [1, 16] {
             let outcome = echo(transport, &Bottleneck { in_flight, ..NONE });
             let trace = outcome.traced.summary.expect("calls were traced");

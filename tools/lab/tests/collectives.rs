@@ -57,10 +57,10 @@ fn lost_packets_make_operations_longer_and_lose_nothing() {
     let mut lossy = profile();
     let plan = plan(Collective::Shuffle, 24, 40_000, Push::Random);
     let whole =
-        simulated::run(&plan, lossy.clone(), TransportKind::BasicSim, &Settings::default()).expect("a run");
+        simulated::run(&plan, lossy.clone(), TransportKind::BASIC_SIM, &Settings::default()).expect("a run");
     // Ports that hold a packet or two only: all senders at once overrun them.
     lossy.switch.port_buffer_bytes = 10_000;
-    let run = simulated::run(&plan, lossy, TransportKind::BasicSim, &Settings::default()).expect("a run");
+    let run = simulated::run(&plan, lossy, TransportKind::BASIC_SIM, &Settings::default()).expect("a run");
     assert!(run.run.totals.drops() > 0 && whole.run.totals.drops() == 0);
     let total = |run: &simulated::SimulatedOperations| run.times.iter().map(|time| time.nanos).sum::<u64>();
     assert!(total(&run) > total(&whole));
@@ -81,7 +81,7 @@ fn threads_shuffle_over_every_real_transport() {
 fn launches_share_the_operations_and_have_seeds_of_their_own() {
     let plans = Push::ALL.map(|push| plan(Collective::Shuffle, 6, 1_000, push));
     let means =
-        Means { transport: TransportKind::HomaSim, settings: Settings::default(), assignments: Vec::new() };
+        Means { transport: TransportKind::HOMA_SIM, settings: Settings::default(), assignments: Vec::new() };
     let of_plans =
         launches::run(&plans, 2, &Place::Simulated(Box::new(profile())), &means).expect("simulated launches");
     for (plan, launches) in plans.iter().zip(&of_plans) {

@@ -37,7 +37,7 @@ fn sweep(name: &str, settings: &[&str], fabric: &[&str]) -> Vec<RecordedRun> {
             instruments: Instruments::default(),
         };
         let outcome =
-            test.simulate(&fabric_of_run, TransportKind::RingSim, Size(1024)).expect("a simulation");
+            test.simulate(&fabric_of_run, TransportKind::RING_SIM, Size(1024)).expect("a simulation");
         let more = json!({ "size_bytes": 1024, "calls_per_second": outcome.calls_per_second });
         let figure = Figure {
             schema: farcall_lab::record::SCHEMA.to_owned(),

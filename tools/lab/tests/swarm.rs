@@ -11,35 +11,35 @@ const SEEDS: u64 = 200;
 /// Cases that broke a rule, by what was wrong. They are kept although a change to how scenarios are drawn turns them into
 /// others.
 const ONCE_BROKEN: [(u64, TransportKind, &str); 13] = [
-    (1, TransportKind::BasicSim, "all simulated endpoints drew the same session numbers"),
-    (10, TransportKind::HomaSim, "the same: a new life's reset ended a session of another host"),
-    (15, TransportKind::RingSim, "a lane that was gone before it was up was reported as an unknown peer's"),
-    (177, TransportKind::RingSim, "the same, twice on one host"),
+    (1, TransportKind::BASIC_SIM, "all simulated endpoints drew the same session numbers"),
+    (10, TransportKind::HOMA_SIM, "the same: a new life's reset ended a session of another host"),
+    (15, TransportKind::RING_SIM, "a lane that was gone before it was up was reported as an unknown peer's"),
+    (177, TransportKind::RING_SIM, "the same, twice on one host"),
     (
         17,
-        TransportKind::BasicSim,
+        TransportKind::BASIC_SIM,
         "a timeout became an event only at the next poll, which nobody knew was due",
     ),
-    (50, TransportKind::RingSim, "the time that an endpoint waited was added to a deadline"),
-    (92, TransportKind::RingSim, "the same, with a peer that stands still"),
-    (58, TransportKind::RingSim, "a block that had arrived was gone after its lender's crash"),
+    (50, TransportKind::RING_SIM, "the time that an endpoint waited was added to a deadline"),
+    (92, TransportKind::RING_SIM, "the same, with a peer that stands still"),
+    (58, TransportKind::RING_SIM, "a block that had arrived was gone after its lender's crash"),
     (
         268,
-        TransportKind::RingSim,
+        TransportKind::RING_SIM,
         "the return of a block was a violation once the block's reader had crashed",
     ),
-    (10_536, TransportKind::BasicSim, "a peer was dead whose packets lay unread behind those of others"),
+    (10_536, TransportKind::BASIC_SIM, "a peer was dead whose packets lay unread behind those of others"),
     (
         12_242,
-        TransportKind::RingSim,
+        TransportKind::RING_SIM,
         "the rule was wrong: the call of a lane is lost with the host that it reaches",
     ),
     (
         200_393,
-        TransportKind::BasicSim,
+        TransportKind::BASIC_SIM,
         "the rule was wrong: who stands still while a session opens is forgotten",
     ),
-    (94, TransportKind::HomaSim, "the rule was wrong: a former life that is dead may be called so"),
+    (94, TransportKind::HOMA_SIM, "the rule was wrong: a former life that is dead may be called so"),
 ];
 
 fn cases(seeds: core::ops::RangeInclusive<u64>) -> Vec<Case> {
@@ -78,7 +78,7 @@ fn no_seed_breaks_a_rule() {
             "{transport}: hardly any peer is lost"
         );
         let dropped = |findings: &&Findings| findings.totals.drops_port > 0;
-        let lossy = transport != TransportKind::RingSim;
+        let lossy = transport != TransportKind::RING_SIM;
         assert_eq!(of_it().any(|findings| dropped(&findings)), lossy, "{transport}: overflow of switches");
     }
 }

@@ -39,7 +39,7 @@ fn measure(assignments: &[String], seed: u64) -> Result<f64, SimulationError> {
         seed,
         instruments: Instruments::default(),
     };
-    let echo = test.simulate(&SimulatedFabric { profile, seed }, TransportKind::BasicSim, SIZE)?;
+    let echo = test.simulate(&SimulatedFabric { profile, seed }, TransportKind::BASIC_SIM, SIZE)?;
     Ok(echo.latency.p50_nanos.expect("there are enough calls") as f64)
 }
 

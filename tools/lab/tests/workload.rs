@@ -53,7 +53,7 @@ fn w4_without_the_longest() -> SizeMix {
 #[test]
 fn short_messages_hardly_notice_a_full_rack_with_homa() {
     let test = test(w4_without_the_longest(), 0.8, 16, 220);
-    let (homa, basic) = (simulate(&test, TransportKind::HomaSim), simulate(&test, TransportKind::BasicSim));
+    let (homa, basic) = (simulate(&test, TransportKind::HOMA_SIM), simulate(&test, TransportKind::BASIC_SIM));
     let shortest = |outcome: &WorkloadOutcome| {
         let band = outcome.decile(1).expect("there are short ones");
         band.slowdown.p99.expect("there are enough of them")
@@ -85,7 +85,7 @@ fn every_simulated_transport_carries_the_load_and_nothing_is_faster_than_alone()
 #[test]
 fn more_than_the_links_carry_is_said_and_waiting_counts() {
     let test = test(embedded("W1"), 1.0, 2, 20_000);
-    let outcome = simulate(&test, TransportKind::BasicSim);
+    let outcome = simulate(&test, TransportKind::BASIC_SIM);
     assert!(outcome.wire_load.expect("the links are seen") > 1.0);
     assert_eq!(outcome.outstanding_peak, OUTSTANDING_MAX as u64);
     assert!(outcome.waited > 0 && outcome.achieved_load < outcome.drawn_load);
@@ -102,7 +102,7 @@ fn more_than_the_links_carry_is_said_and_waiting_counts() {
 fn clients_send_to_servers_and_get_back_what_they_sent() {
     let roles = Roles::Apart { clients: 3, servers: 2 };
     let test = WorkloadTest { roles, reply: Reply::Echo, ..test(embedded("W3"), 0.4, 5, 400) };
-    let outcome = simulate(&test, TransportKind::HomaSim);
+    let outcome = simulate(&test, TransportKind::HOMA_SIM);
     let (samples, wire_load) =
         (outcome.bands.last().expect("all messages").latency.samples, outcome.wire_load);
     assert!((1_000..1_400).contains(&samples), "{samples}");

@@ -3,6 +3,7 @@
 mod build;
 mod config;
 mod processor;
+mod table;
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,88 +13,94 @@ pub use farcall_transport::Presence;
 
 use crate::parameters::Settings;
 use crate::parameters::quantity::show_size;
+use table::{Row, TABLE};
 
-/// A transport and the driver or library that carries it.
+/// A transport: a protocol over a fabric, or a library that carries whole messages. The constants are all there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransportKind {
-    /// The ring protocol over shared memory.
-    RingShm,
-    /// The basic protocol over UDP.
-    BasicUdp,
-    /// The homa protocol over UDP.
-    HomaUdp,
-    /// The ring protocol over RDMA connections.
-    RingVerbs,
-    /// The basic protocol over RDMA datagrams.
-    BasicVerbs,
-    /// The homa protocol over RDMA datagrams.
-    HomaVerbs,
-    /// The ring protocol over a simulated fabric.
-    RingSim,
-    /// The basic protocol over a simulated fabric.
-    BasicSim,
-    /// The homa protocol over a simulated fabric.
-    HomaSim,
-    /// Messages of UCX.
-    Ucx,
-    /// Messages of MPI.
-    Mpi,
-    /// Messages of libfabric.
+    /// One of farcall's protocols over one of its drivers. Not all of them fit together.
+    #[non_exhaustive]
+    Pair {
+        /// What is spoken.
+        protocol: Protocol,
+        /// What carries it.
+        fabric: Fabric,
+    },
+    /// Messages of a library made by others.
+    Library(LibraryKind),
+}
+
+/// A protocol of farcall's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Batches of records in rings of the peers' memory.
+    Ring,
+    /// Packets, granted by their receiver.
+    Basic,
+    /// Packets, granted by their receiver to the shortest messages first.
+    Homa,
+}
+
+/// A fabric that farcall has a driver for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fabric {
+    /// Memory that the processes of one machine share.
+    Shm,
+    /// The kernel's UDP sockets.
+    Udp,
+    /// RDMA devices.
+    Verbs,
+    /// Datagrams of libfabric.
     Ofi,
-    /// The basic protocol over libfabric's datagrams.
-    BasicOfi,
-    /// The homa protocol over libfabric's datagrams.
-    HomaOfi,
+    /// A simulated fabric.
+    Sim,
+}
+
+/// A library that carries whole messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LibraryKind {
+    /// UCX.
+    Ucx,
+    /// MPI.
+    Mpi,
+    /// libfabric.
+    Ofi,
 }
 
 impl TransportKind {
-    /// All that connect processes on every machine.
-    pub const ALL: &'static [Self] = &[Self::RingShm, Self::BasicUdp, Self::HomaUdp];
-
-    /// All that connect hosts of a simulated fabric.
-    pub const SIMULATED: &'static [Self] = &[Self::RingSim, Self::BasicSim, Self::HomaSim];
-
-    /// All that connect processes of machines with RDMA devices: see [`TransportKind::presence`].
-    pub const VERBS: &'static [Self] = &[Self::RingVerbs, Self::BasicVerbs, Self::HomaVerbs];
-
-    /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
-    pub const LIBRARIES: &'static [Self] = &[Self::Ucx, Self::Mpi, Self::Ofi];
-
-    /// All that connect processes over the packets of a library that may be absent: see [`TransportKind::presence`].
-    pub const OFI: &'static [Self] = &[Self::BasicOfi, Self::HomaOfi];
-
     /// How many there are of all sorts.
-    pub(crate) const COUNT: usize =
-        Self::ALL.len() + Self::VERBS.len() + Self::OFI.len() + Self::LIBRARIES.len() + Self::SIMULATED.len();
+    pub(crate) const COUNT: usize = TABLE.len();
 
     /// All of them, of every sort.
     pub fn every() -> impl Iterator<Item = Self> {
-        [Self::ALL, Self::VERBS, Self::OFI, Self::LIBRARIES, Self::SIMULATED].into_iter().flatten().copied()
+        TABLE.iter().map(|row| row.kind)
+    }
+
+    /// Its place among all of them, below [`TransportKind::COUNT`].
+    pub(crate) fn index(self) -> usize {
+        TABLE.iter().position(|row| row.kind == self).expect("every transport has a row of the table")
+    }
+
+    fn row(self) -> &'static Row {
+        &TABLE[self.index()]
     }
 
     /// Whether what carries it is on this machine; `None` where it needs nothing but the machine.
     pub fn presence(self) -> Option<Presence> {
-        match self {
-            Self::RingVerbs | Self::BasicVerbs | Self::HomaVerbs => Some(verbs_presence()),
-            Self::Ucx => Some(farcall_ucx::presence()),
-            Self::Mpi => Some(farcall_mpi::presence()),
-            Self::Ofi => Some(farcall_ofi::messages::presence()),
-            Self::BasicOfi | Self::HomaOfi => Some(ofi_datagram_presence()),
-            _ => None,
-        }
+        self.row().presence.map(|presence| presence())
     }
 
     /// Which payloads are copied with their messages and which are lent, with these settings on this machine; `None` where nothing
     /// is lent, or a library decides by itself.
     pub fn copied_and_lent(self, settings: &Settings) -> Option<String> {
         let (ring_bytes, config) = match self {
-            Self::RingShm => (config::shm_config(settings).ring_bytes, config::ring_config(settings, true)),
-            Self::RingVerbs => (config::verbs_ring_bytes(settings), config::ring_config(settings, false)),
+            Self::RING_SHM => (config::shm_config(settings).ring_bytes, config::ring_config(settings, true)),
+            Self::RING_VERBS => (config::verbs_ring_bytes(settings), config::ring_config(settings, false)),
             _ => return None,
         };
         let size = |bytes: usize| show_size(bytes as u64);
         let (of_calls, of_messages) = config.inline_bytes_in(ring_bytes);
-        let ahead = if config.fetch_ahead && self == Self::RingShm { ", fetched part by part" } else { "" };
+        let ahead = if config.fetch_ahead && self == Self::RING_SHM { ", fetched part by part" } else { "" };
         Some(format!(
             "payloads of calls up to {} and of messages up to {} bytes are copied through rings of {} bytes; longer ones are \
              lent{ahead}",
@@ -105,66 +112,17 @@ impl TransportKind {
 
     /// Whether it needs a simulated fabric.
     pub fn is_simulated(self) -> bool {
-        Self::SIMULATED.contains(&self)
+        matches!(self, Self::Pair { fabric: Fabric::Sim, .. })
     }
 
-    /// The name: protocol and driver, or library.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RingShm => "ring+shm",
-            Self::BasicUdp => "basic+udp",
-            Self::HomaUdp => "homa+udp",
-            Self::RingVerbs => "ring+verbs",
-            Self::BasicVerbs => "basic+verbs",
-            Self::HomaVerbs => "homa+verbs",
-            Self::RingSim => "ring+sim",
-            Self::BasicSim => "basic+sim",
-            Self::HomaSim => "homa+sim",
-            Self::Ucx => "ucx",
-            Self::Mpi => "mpi",
-            Self::Ofi => "ofi",
-            Self::BasicOfi => "basic+ofi",
-            Self::HomaOfi => "homa+ofi",
-        }
+    /// The name: protocol and fabric, or library.
+    pub fn name(self) -> &'static str {
+        self.row().name
     }
 
     /// One line for people.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::RingShm => "rings in shared memory, between processes of one machine",
-            Self::BasicUdp => "receiver-granted packets over the kernel's UDP sockets",
-            Self::HomaUdp => "packets granted to the shortest messages first, over the kernel's UDP sockets",
-            Self::RingVerbs => "rings in the peers' memory, written over RDMA's reliable connections",
-            Self::BasicVerbs => "receiver-granted packets over RDMA's unreliable datagrams",
-            Self::HomaVerbs => {
-                "packets granted to the shortest messages first, over RDMA's unreliable datagrams"
-            }
-            Self::RingSim => "rings in the peers' memory, on a simulated fabric",
-            Self::BasicSim => "receiver-granted packets on a simulated fabric",
-            Self::HomaSim => "packets granted to the shortest messages first, on a simulated fabric",
-            Self::Ucx => "messages of UCX, which chooses shared memory, RDMA or TCP by itself",
-            Self::Mpi => "messages of MPI, between processes that one launcher started together",
-            Self::Ofi => "messages of libfabric, over the provider that ofi.provider names",
-            Self::BasicOfi => "receiver-granted packets over libfabric's datagrams",
-            Self::HomaOfi => "packets granted to the shortest messages first, over libfabric's datagrams",
-        }
-    }
-}
-
-fn ofi_datagram_presence() -> Presence {
-    match farcall_ofi::datagram::providers() {
-        Ok(found) => Presence::Here { found },
-        Err(error) => Presence::Absent { why: error.to_string() },
-    }
-}
-
-fn verbs_presence() -> Presence {
-    match farcall_verbs::devices() {
-        Ok(devices) => {
-            let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
-            Presence::Here { found: names.join(", ") }
-        }
-        Err(error) => Presence::Absent { why: error.to_string() },
+    pub fn description(self) -> &'static str {
+        self.row().description
     }
 }
 

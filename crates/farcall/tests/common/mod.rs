@@ -43,7 +43,7 @@ pub fn transports() -> impl Iterator<Item = TransportKind> {
 /// Those that connect processes although no launcher started them together.
 pub fn transports_without_launcher() -> impl Iterator<Item = TransportKind> {
     transports().filter(|&kind| {
-        let needs_launcher = kind == TransportKind::Mpi;
+        let needs_launcher = kind == TransportKind::MPI;
         if needs_launcher {
             println!("over {kind}: unsupported: it connects only what one launcher started together");
         }

@@ -18,7 +18,7 @@ pub struct Stream {
 impl Stream {
     /// Over rings.
     pub fn with(settings: &Settings) -> Self {
-        let stream = Self::begin(TransportKind::RingShm, settings);
+        let stream = Self::begin(TransportKind::RING_SHM, settings);
         stream.sender.wait_for(stream.to).expect("up");
         stream.receiver.wait_for(stream.from).expect("up");
         stream

@@ -134,7 +134,7 @@ pub fn faulty_shards(clients: u32, seed: u64) -> Shards {
     let fault_seed = format!("fault.seed={seed}");
     let assignments = [fault_seed.as_str(), "endpoint.peer_timeout=60s"];
     let assignments: Vec<&str> = FAULTS.into_iter().chain(assignments).collect();
-    Shards::start(TransportKind::BasicUdp, 2, clients, &assignments)
+    Shards::start(TransportKind::BASIC_UDP, 2, clients, &assignments)
 }
 
 pub fn endpoint(

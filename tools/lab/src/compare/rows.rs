@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn an_excess_is_taken_block_by_block() {
         let row = Row {
-            transport: TransportKind::RingShm,
+            transport: TransportKind::RING_SHM,
             kind: Kind::StoreRead,
             budget: Some(Budget::ExcessAtMost(60.0)),
             beside: Beside::Limit,
@@ -232,7 +232,7 @@ mod tests {
     fn the_window_of_a_bulk_stream_is_bounded() {
         let window = |bytes| {
             let kind = Kind::Bulk(bytes);
-            Row { transport: TransportKind::RingShm, kind, budget: None, beside: Beside::Limit }.in_flight()
+            Row { transport: TransportKind::RING_SHM, kind, budget: None, beside: Beside::Limit }.in_flight()
         };
         assert_eq!((window(1 << 10), window(1 << 20), window(1 << 24)), (64, 4, 2));
     }

@@ -182,8 +182,8 @@ impl Peer {
     /// transport.
     fn farcall_over_the_same(&self) -> Option<(TransportKind, &'static [&'static str])> {
         match self.name {
-            "libfabric-shm" => Some((TransportKind::Ofi, &["ofi.provider=shm"])),
-            "libfabric-tcp" => Some((TransportKind::Ofi, &[])),
+            "libfabric-shm" => Some((TransportKind::OFI, &["ofi.provider=shm"])),
+            "libfabric-tcp" => Some((TransportKind::OFI, &[])),
             _ => None,
         }
     }

@@ -32,9 +32,9 @@ impl Path {
     /// The transports that take it.
     pub(super) fn transports(self) -> &'static [TransportKind] {
         match self {
-            Self::Memory | Self::Stream | Self::Publication | Self::LocalStore => &[TransportKind::RingShm],
-            Self::Loopback => &[TransportKind::BasicUdp, TransportKind::HomaUdp],
-            Self::RemoteStore => &[TransportKind::BasicUdp],
+            Self::Memory | Self::Stream | Self::Publication | Self::LocalStore => &[TransportKind::RING_SHM],
+            Self::Loopback => &[TransportKind::BASIC_UDP, TransportKind::HOMA_UDP],
+            Self::RemoteStore => &[TransportKind::BASIC_UDP],
         }
     }
 

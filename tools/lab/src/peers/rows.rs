@@ -96,10 +96,10 @@ impl PeerPlan {
         let mut arms: Vec<Arm> = ours.collect();
         let limit = |transport| RoundTripLimit::beside(transport, &self.settings, bench, size.0, size.0);
         match path {
-            Path::Memory => arms.push(Arm::Limit(limit(TransportKind::RingShm)?)),
+            Path::Memory => arms.push(Arm::Limit(limit(TransportKind::RING_SHM)?)),
             // A request of a bare datagram loop is a single datagram.
             Path::Loopback => {
-                if let Ok(limit) = limit(TransportKind::BasicUdp) {
+                if let Ok(limit) = limit(TransportKind::BASIC_UDP) {
                     arms.push(Arm::Limit(limit));
                 }
                 if size.0 <= TCP_MESSAGE_BYTES_MAX {

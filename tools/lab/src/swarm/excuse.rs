@@ -36,7 +36,7 @@ pub fn since_beginning(at: Instant) -> Duration {
 /// Whether it is excused that `observer` reports at `at` that `peer` is dead. Lanes only notice crashes, and those soon.
 pub fn death(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
     match scenario.transport {
-        TransportKind::RingSim => restart(scenario, peer, at),
+        TransportKind::RING_SIM => restart(scenario, peer, at),
         _ => restart(scenario, peer, at) || silence(scenario, observer, peer, at),
     }
 }
@@ -44,7 +44,7 @@ pub fn death(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool
 /// Whether it is excused that `observer` reports at `at` that `peer` does not answer. A lane's call is not repeated: a
 /// crash of the peer that it falls into is enough.
 pub fn unreachable(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> bool {
-    let called_in_vain = scenario.transport == TransportKind::RingSim && restart(scenario, peer, at);
+    let called_in_vain = scenario.transport == TransportKind::RING_SIM && restart(scenario, peer, at);
     called_in_vain || silence(scenario, observer, peer, at)
 }
 
@@ -78,7 +78,7 @@ pub fn farewell(scenario: &Scenario, observer: u32, peer: u32, at: Instant) -> b
 
 /// For how long at a stretch within a span `peer` could not be heard by `observer` at all.
 pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Duration {
-    let of_lanes = scenario.transport == TransportKind::RingSim;
+    let of_lanes = scenario.transport == TransportKind::RING_SIM;
     let mute = |trouble: &&Trouble| match &trouble.kind {
         TroubleKind::Crash(hosts) => hosts.contains(&peer),
         // A lane notices a peer's end, not its standstill.
@@ -97,7 +97,7 @@ pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Dur
 /// whatever was on its way.
 pub fn patience(scenario: &Scenario) -> Duration {
     let limit = match scenario.transport {
-        TransportKind::RingSim => {
+        TransportKind::RING_SIM => {
             Duration::from_micros(scenario.fabric.detection_us as u64).max(scenario.tuning.peer_timeout)
         }
         _ => scenario.tuning.peer_timeout * 5 / 4,
@@ -113,7 +113,7 @@ pub fn delay(scenario: &Scenario, host: u32, span: Span) -> Duration {
 
 /// The expected number of times that three pings in a row, or their answers, are lost.
 fn chance_of_silence(scenario: &Scenario) -> f64 {
-    if scenario.transport == TransportKind::RingSim {
+    if scenario.transport == TransportKind::RING_SIM {
         return 0.0; // its packets are not lost
     }
     let lost = 1.0 - (1.0 - scenario.faults.loss()).powi(2);

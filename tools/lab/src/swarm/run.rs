@@ -149,7 +149,7 @@ impl Trial {
             let what = format!("host {rank} still holds {holdings:?} and {calls} calls when all is over");
             self.ledger.lock().violation(now, what);
         }
-        if self.scenario.transport == TransportKind::RingSim {
+        if self.scenario.transport == TransportKind::RING_SIM {
             // The last returns of blocks may still be on their way.
             self.cluster.run_until(now + Duration::from_millis(1));
             self.check_loans();

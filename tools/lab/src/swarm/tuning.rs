@@ -37,8 +37,8 @@ impl Tuning {
         let mut set = |name: String, value: String| tuning.assignments.push(format!("{name}={value}"));
         set("endpoint.peer_timeout".into(), format!("{}us", tuning.peer_timeout.as_micros()));
         let protocol = match transport {
-            TransportKind::RingSim => "ring",
-            TransportKind::HomaSim => "homa",
+            TransportKind::RING_SIM => "ring",
+            TransportKind::HOMA_SIM => "homa",
             _ => "basic",
         };
         set(format!("{protocol}.calls_max"), draw.pick(&[1, 2, 7, 64, 4096]).to_string());

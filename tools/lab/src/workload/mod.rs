@@ -261,11 +261,11 @@ mod tests {
 
     #[test]
     fn the_window_ends_by_messages_or_by_time() {
-        let plan = test(Roles::Everyone(2), Reply::Ack).plan(TransportKind::HomaSim);
+        let plan = test(Roles::Everyone(2), Reply::Ack).plan(TransportKind::HOMA_SIM);
         assert_eq!((plan.window, plan.load_end()), (Duration::from_millis(5), Duration::from_micros(8_750)));
         let short =
             WorkloadTest { lasting: Duration::from_millis(2), ..test(Roles::Everyone(2), Reply::Ack) };
-        assert_eq!(short.plan(TransportKind::HomaSim).window, Duration::from_millis(2));
+        assert_eq!(short.plan(TransportKind::HOMA_SIM).window, Duration::from_millis(2));
         for group in ["ring", "basic", "homa", "ucx", "mpi"] {
             assert!(plan.settings.contains(&format!("{group}.message_bytes_max=1024")), "{group}");
         }

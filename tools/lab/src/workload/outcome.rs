@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn times_are_compared_with_the_best_of_their_own_length() {
-        let (test, plan) = (test(), test().plan(TransportKind::HomaSim));
+        let (test, plan) = (test(), test().plan(TransportKind::HOMA_SIM));
         let [short, long] = [100, 900].map(|bytes| {
             let class = plan.classes.iter().position(|class| class.bytes == bytes).expect("it is in the mix");
             class as u16

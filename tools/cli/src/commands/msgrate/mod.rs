@@ -95,8 +95,8 @@ fn check_trace(msgrate: &Msgrate, rows: usize) -> Result<(), Failure> {
 /// The ways in which the library of a transport finds completions.
 fn raws_of(transport: TransportKind) -> &'static [Raw] {
     match transport {
-        TransportKind::Mpi => &[Raw::WaitAny, Raw::TestAny, Raw::Test],
-        TransportKind::Ucx => &[Raw::WaitAny, Raw::Test],
+        TransportKind::MPI => &[Raw::WaitAny, Raw::TestAny, Raw::Test],
+        TransportKind::UCX => &[Raw::WaitAny, Raw::Test],
         _ => &[],
     }
 }

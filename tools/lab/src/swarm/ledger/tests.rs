@@ -6,7 +6,7 @@ use super::*;
 
 /// A ledger of a scenario without faults, and one of its calls that is answered at once.
 fn ledger() -> (Ledger, usize) {
-    let scenarios = (1..).map(|seed| Scenario::draw(seed, TransportKind::BasicSim));
+    let scenarios = (1..).map(|seed| Scenario::draw(seed, TransportKind::BASIC_SIM));
     let quiet = |scenario: &Scenario| scenario.faults.troubles.is_empty() && scenario.faults.loss() == 0.0;
     let simple = |operation: &Operation| {
         operation.serving == Serving::Reply && operation.cancel_after.is_none() && operation.answer_bytes > 0
