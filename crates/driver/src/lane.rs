@@ -34,6 +34,15 @@ pub const RUNWAY_BYTES: usize = 8 * RECORD_ALIGN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LaneId(pub u32);
 
+/// What a record is part of. How it is copied and published, and what is fetched for it, is the driver's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// An exchange in which the peer waits for it.
+    Conversation,
+    /// A stream, in which the peer has others to read: what it takes to write and to read counts, not how soon it is there.
+    Stream,
+}
+
 /// What a lane driver can do. Fixed for the life of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
@@ -41,6 +50,8 @@ pub struct LaneLimits {
     pub ring_bytes: usize,
     /// The longest [`Loan`], in bytes.
     pub loan_bytes_max: usize,
+    /// Whether peers read lent blocks where they were written, without a copy.
+    pub blocks_in_place: bool,
 }
 
 /// The writing end of a lane: the ring in the peer's memory.
@@ -108,12 +119,14 @@ pub trait LaneSender: Send {
         false
     }
 
-    /// Copies a payload, or a part of one, into a loan for the peer of this lane, and returns whether that was past the caches.
+    /// Copies a payload into a loan for the peer of this lane, to be lent with a record that comes next, and returns whether that was
+    /// past the caches.
     ///
     /// # Panics
     /// When the lengths differ.
-    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
-        copy_through_caches(to, payload);
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) -> bool {
+        let _ = kind;
+        copy_through_caches(loan, payload);
         false
     }
 
@@ -224,17 +237,6 @@ pub trait LaneDriver: Send {
     /// The block that the peer of `lane` lent us, readable; `None` while it is on its way, or waits for memory: ask again
     /// after a poll. Dropping it makes it due for return.
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault>;
-
-    /// Whether peers read loans where they were written, so that a part can be fetched before the rest is there.
-    fn can_prefetch(&self) -> bool {
-        false
-    }
-
-    /// Brings bytes into this core's cache that the peer of `lane` has written and will lend as part of a block. A fault
-    /// when they are outside the peer's memory. Drivers that cannot do it do nothing.
-    fn prefetch(&mut self, _lane: LaneId, _bytes: BlockDescriptor) -> Result<(), LaneFault> {
-        Ok(())
-    }
 
     /// Starts to fetch the beginning of a block that the peer of `lane` lent and that will be borrowed soon. Costs little, promises
     /// nothing: what is wrong with the block is found when it is borrowed.

@@ -45,7 +45,7 @@ pub use descriptors::kept_from_children;
 pub use heap_loan::HeapLoans;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
-    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, whole_record_bytes,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind, whole_record_bytes,
 };
 pub use loan::{Loan, LoanError, LoanHome};
 pub use peers::{LEARNED_PEERS_MAX, Peers};

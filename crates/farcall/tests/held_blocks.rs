@@ -71,7 +71,7 @@ fn a_call_that_waits_for_block_memory_costs_no_records() {
 fn an_answer_takes_the_block_of_its_request_home() {
     const CALLS: u64 = 10;
     let _alone = alone();
-    let settings = settings(&["ring.fetch_ahead=false", "ring.ring_bytes=4M"]);
+    let settings = settings(&["ring.ring_bytes=4M"]);
     let pair = Pair::new(TransportKind::RING_SHM, settings, |server| {
         server.serve(ECHO, |_, reply| reply.send(b""));
     });

@@ -75,11 +75,10 @@ fn a_poll_ends_with_the_last_message_that_somebody_waits_for() {
     assert!(ask().is_complete(), "the fourth was kept at last");
 }
 
-/// How many requests of that length one poll serves of eight that are there. Where parts of payloads are fetched ahead, a poll
-/// stops behind the notice of the first.
+/// How many requests of that length one poll serves of eight that are there.
 fn requests_of_a_poll(bytes: usize) -> u64 {
     const SERVICE: Service = Service(1);
-    let Stream { sender, receiver, to, .. } = Stream::with(&settings(&["ring.fetch_ahead=false"]));
+    let Stream { sender, receiver, to, .. } = Stream::with(&settings(&[]));
     let served = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&served);
     receiver.serve(SERVICE, move |_, reply| {

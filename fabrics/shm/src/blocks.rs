@@ -52,14 +52,14 @@ impl PeerBlocks {
         Ok(unsafe { Block::from_raw(bytes, descriptor, self) })
     }
 
-    /// Brings bytes into this core's cache. Reading them does more than a prefetch would: it maps their pages, too.
-    pub fn prefetch(&self, descriptor: BlockDescriptor) -> Result<(), LaneFault> {
-        let start = self.find(descriptor)?;
+    /// Brings bytes into this core's cache, if they are of this memory. Reading them does more than a prefetch would: it maps their
+    /// pages, too.
+    pub fn fetch(&self, descriptor: BlockDescriptor) {
+        let Ok(start) = self.find(descriptor) else { return };
         for at in (0..descriptor.length as usize).step_by(LINE_BYTES) {
             // SAFETY: inside the mapping (`find` checks it), which lives as long as `self`. What is read goes nowhere.
             unsafe { start.add(at).read_volatile() };
         }
-        Ok(())
     }
 
     /// Starts to fetch the beginning of a block, if it is one.

@@ -13,6 +13,8 @@ use core::sync::atomic::Ordering;
 
 use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
 
+use crate::copy::progress::Progress;
+
 /// Marks a flag as one of ours: a record published by a broken peer has hardly the same upper half.
 pub const MARK: u64 = 0xfa2c_a11d;
 
@@ -67,6 +69,12 @@ impl Runway {
         (self.start, self.bytes) = (next_offset, clear);
     }
 
+    /// Says at the flag of the next record how far the copy of a payload is that comes with it.
+    pub fn tell(&self, words: &impl Words, progress: Progress) {
+        // Release: what is said to be written is, for whoever sees this.
+        words.store(self.start, progress.to_word(), Ordering::Release);
+    }
+
     /// Makes the runway longer, if it does not reach as far as the flag behind a record of `length` bytes that comes next; returns
     /// whether it still does not. The stores also win back the lines of that record, which the peer has read in the last
     /// round; fetching them for writing does not.
@@ -104,14 +112,9 @@ pub fn published(words: &impl Words, offset: usize) -> Result<Option<usize>, Bad
     match words.load(offset, Ordering::Acquire) {
         0 => Ok(None),
         flag if flag >> 32 == MARK => Ok(Some(flag as u32 as usize)),
+        flag if Progress::from_word(flag).is_some() => Ok(None),
         _ => Err(BadFlag),
     }
-}
-
-/// Whether nothing has been published at `offset`, not even a bad flag.
-#[inline(always)]
-pub fn is_clear(words: &impl Words, offset: usize) -> bool {
-    words.load(offset, Ordering::Relaxed) == 0
 }
 
 /// A publication flag that no correct peer writes.
@@ -156,6 +159,10 @@ mod tests {
             runway.publish(&words, offset, record_lines * RECORD_ALIGN, next);
             assert_eq!(published(&words, offset), Ok(Some(record_lines * RECORD_ALIGN)));
             assert_eq!(published(&words, next), Ok(None), "step {step}");
+            if step % 4 == 0 {
+                runway.tell(&words, Progress::new(4096, 64));
+                assert_eq!(published(&words, next), Ok(None), "step {step}: only told");
+            }
             if step % 3 == 0 {
                 while runway.lengthen(&words, step % 23 * RECORD_ALIGN) {}
             }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use farcall_driver::{HELLO_BYTES_MAX, LaneFault, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES};
 use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
@@ -58,7 +58,7 @@ fn message(change: u8, rest: &[u8]) -> Vec<u8> {
     if change == u8::MAX {
         return rest.to_vec();
     }
-    let mut message = b"fSHM\x01\x01\0\0".to_vec();
+    let mut message = b"fSHM\x02\x01\0\0".to_vec();
     message.extend((RING_BYTES_MIN as u64).to_le_bytes());
     message.extend((BLOCK_BYTES as u64).to_le_bytes());
     let (patch, hello) = rest.split_at(rest.len().min(usize::from(change & 7)));
@@ -99,7 +99,7 @@ pub fn fuzz_ring(bytes: &[u8]) {
     let mut file = File::from(segment.as_fd().try_clone_to_owned().expect("a descriptor to spare"));
     file.write_all(&[0; CONTROL_BYTES]).expect("a memory file takes what is written");
     file.write_all(&ring_content(bytes)).expect("it fits");
-    let receiver = ShmReceiver::new(Arc::new(mapping));
+    let receiver = ShmReceiver::new(Arc::new(mapping), Weak::new());
     for offset in (0..RING_BYTES_MIN).step_by(RECORD_ALIGN) {
         match receiver.peek(offset) {
             Ok(None) | Err(LaneFault::Corrupt { .. }) => {}

@@ -20,7 +20,7 @@ use crate::segment::{Mapping, PeerAccess};
 const MAGIC: [u8; 4] = *b"fSHM";
 const REFUSAL: u8 = b'R';
 const GOODBYE: u8 = b'D';
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEADER_BYTES: usize = 26;
 const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + HELLO_BYTES_MAX;
 
@@ -193,7 +193,7 @@ mod tests {
             may_sleep: true,
             hello: b"hi",
         };
-        let golden = b"fSHM\x01\x01\0\0\0\x10\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\x02\0hi";
+        let golden = b"fSHM\x02\x01\0\0\0\x10\0\0\0\0\0\0\0\0\x01\0\0\0\0\0\x02\0hi";
         assert_eq!(encode_offer(&offer), golden);
 
         let flags = SocketFlags::CLOEXEC;

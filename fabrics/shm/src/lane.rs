@@ -104,8 +104,8 @@ impl ShmLanes {
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
         let Established { peer, ring, link } = established;
         let sender = ShmSender::new(peer.ring, peer.doorbell, self.config.past_caches);
-        let receiver = ShmReceiver::new(Arc::clone(&ring));
         let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
+        let receiver = ShmReceiver::new(Arc::clone(&ring), Arc::downgrade(&peer_blocks));
         self.lanes
             .insert(lane, LaneState { ends: Some((sender, receiver)), ring, peer_blocks, next_home: None });
         peer.hello
@@ -121,7 +121,11 @@ impl LaneDriver for ShmLanes {
     }
 
     fn limits(&self) -> LaneLimits {
-        LaneLimits { ring_bytes: self.config.ring_bytes, loan_bytes_max: self.blocks.loan_bytes_max() }
+        LaneLimits {
+            ring_bytes: self.config.ring_bytes,
+            loan_bytes_max: self.blocks.loan_bytes_max(),
+            blocks_in_place: true,
+        }
     }
 
     fn address(&self) -> Address {
@@ -180,15 +184,6 @@ impl LaneDriver for ShmLanes {
         let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
         let home = state.next_home.take().unwrap_or_else(|| Arc::clone(&state.peer_blocks));
         Ok(Some(home.borrow(block)?))
-    }
-
-    fn can_prefetch(&self) -> bool {
-        true
-    }
-
-    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
-        let state = self.lanes.get(&lane).ok_or(LaneFault::Closed)?;
-        state.peer_blocks.prefetch(bytes)
     }
 
     fn start_fetching(&self, lane: LaneId, block: BlockDescriptor) {

@@ -14,6 +14,7 @@ pub mod cells;
 mod conductor;
 mod connection;
 mod connections;
+mod copy;
 mod doorbell;
 mod flags;
 mod fuzz;
@@ -34,6 +35,7 @@ pub use same_user::same_user;
 /// The lock-free protocols by themselves, for model checkers.
 #[doc(hidden)]
 pub mod model {
+    pub use crate::copy::progress::Progress;
     pub use crate::flags::{BadFlag, Runway, Words, published};
     pub use crate::sleep::{SleepWord, announce, must_ring, withdraw};
 }

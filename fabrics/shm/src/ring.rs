@@ -6,17 +6,19 @@
 
 use core::ops::Range;
 use core::ptr::slice_from_raw_parts;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use farcall_driver::{
-    Copier, FETCH_BYTES_MAX, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
-    StreamCopier, claim_lines, prefetch_line, prefetch_lines,
+    Copier, FETCH_BYTES_MAX, LaneFault, LaneReceiver, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES,
+    Record, RecordKind, StreamCopier, claim_lines, prefetch_line, prefetch_lines,
 };
 
+use crate::blocks::PeerBlocks;
+use crate::copy::progress::{self, Follower, PROGRESS_BYTES_MIN, Progress};
 use crate::doorbell;
-use crate::flags::{Runway, is_clear, published};
+use crate::flags::{Runway, Words, published};
 use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory};
 use crate::segment::Mapping;
 use crate::sleep;
@@ -37,6 +39,8 @@ pub struct ShmSender {
     message_copier: StreamCopier,
     /// Whether the last record was one of these, as the next may be.
     is_stream: bool,
+    /// Whether a peer that waits for a long payload is told how far its copy is.
+    tells_progress: bool,
     /// The peer's wake-up descriptor, if it may sleep at all.
     doorbell: Option<Arc<OwnedFd>>,
 }
@@ -52,7 +56,17 @@ impl ShmSender {
         let draft = vec![0; ring.bytes()].into_boxed_slice();
         let copier = Copier::new(past_caches);
         let message_copier = StreamCopier::new(past_caches);
-        Self { ring, runway, draft, written_bytes: 0, copier, message_copier, is_stream: false, doorbell }
+        Self {
+            ring,
+            runway,
+            draft,
+            written_bytes: 0,
+            copier,
+            message_copier,
+            is_stream: false,
+            tells_progress: progress::pays_here(),
+            doorbell,
+        }
     }
 }
 
@@ -63,6 +77,22 @@ impl ShmSender {
         let behind = core::mem::take(&mut self.written_bytes)..length - RECORD_HEADER_BYTES;
         self.ring.copy_part(offset, behind.start, &self.draft[behind], &mut self.copier);
         self.ring.write_first_line(offset, &self.draft);
+    }
+
+    /// Copies a payload for which the peer waits, and tells it of each part but the last, which comes with the record. Returns
+    /// whether any went past the caches: the last may be too short for that.
+    fn copy_by_parts(&mut self, loan: &mut Loan, payload: &[u8]) -> bool {
+        let part_bytes = progress::part_bytes(payload.len());
+        let offset = loan.descriptor().offset;
+        let (mut written, mut past_caches) = (0, false);
+        for (to, from) in loan.chunks_mut(part_bytes).zip(payload.chunks(part_bytes)) {
+            past_caches |= self.copier.copy(to, from);
+            written += from.len();
+            if written < payload.len() {
+                self.runway.tell(&self.ring, Progress::new(offset, written));
+            }
+        }
+        past_caches
     }
 }
 
@@ -139,8 +169,13 @@ impl LaneSender for ShmSender {
             && self.runway.lengthen(&self.ring, length)
     }
 
-    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
-        self.copier.copy(to, payload)
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) -> bool {
+        assert_eq!(loan.len(), payload.len(), "a loan for all of the payload");
+        if self.tells_progress && kind == RecordKind::Conversation && payload.len() >= PROGRESS_BYTES_MIN {
+            self.copy_by_parts(loan, payload)
+        } else {
+            self.copier.copy(loan, payload)
+        }
     }
 
     fn wants_lines_ahead(&self, bytes: usize) -> bool {
@@ -160,11 +195,12 @@ impl LaneSender for ShmSender {
 #[derive(Debug)]
 pub struct ShmReceiver {
     ring: RingMemory,
+    follower: Follower,
 }
 
 impl ShmReceiver {
-    pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
-        Self { ring: RingMemory::new(mapping) }
+    pub(crate) fn new(mapping: Arc<Mapping>, peer_blocks: Weak<PeerBlocks>) -> Self {
+        Self { ring: RingMemory::new(mapping), follower: Follower::new(peer_blocks) }
     }
 
     /// The bytes of the record at `offset`, behind its flag.
@@ -198,7 +234,8 @@ impl LaneReceiver for ShmReceiver {
 
     #[inline(always)]
     fn may_have_record(&self, offset: usize) -> bool {
-        !is_clear(&self.ring, offset)
+        let flag = self.ring.load(offset, Ordering::Relaxed);
+        flag != 0 && !self.follower.follows(flag)
     }
 
     #[inline(always)]

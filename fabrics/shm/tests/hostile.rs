@@ -58,7 +58,7 @@ fn wrong_offers_are_refused_with_a_reason() {
         (cut[..cut.len() - 1].to_vec(), "damaged"),
         (vec![0xff; 4000], "does not speak"),
         (Offer { magic: *b"fDGM", ..good.clone() }.encode(), "does not speak"),
-        (Offer { version: 2, ..good.clone() }.encode(), "version 2"),
+        (Offer { version: 1, ..good.clone() }.encode(), "version 1"),
         (Offer { ring_bytes: 0, ..good.clone() }.encode(), "not a power of two"),
         (Offer { ring_bytes: 5000, ..good.clone() }.encode(), "not a power of two"),
         (Offer { ring_bytes: 1 << 31, ..good.clone() }.encode(), "not a power of two"),
@@ -137,6 +137,21 @@ fn wrong_flags_and_lengths_in_a_ring_are_corrupt() {
     assert!(corrupt(receiver.peek(4032)), "a record across the end");
     write_word(&ring, 4032, MARK | 64);
     assert_eq!(receiver.peek(4032).expect("a record").map(|record| record.len()), Some(56));
+    assert_unharmed(driver);
+}
+
+/// What a flag tells of a copy only has memory read that is the peer's, and is no record.
+#[test]
+fn progress_of_blocks_that_are_not_there_is_no_record() {
+    const PROGRESS: u64 = 1 << 58;
+    let (driver, receiver, ring, _socket) = lane_to_raw_peer();
+    for block_and_lines in [0, 1, 64, 65, 1 << 30, (1 << 30) - 1, (1 << 58) - 1] {
+        write_word(&ring, 0, PROGRESS | block_and_lines);
+        assert!(!receiver.may_have_record(0), "{block_and_lines:#x}");
+        assert!(receiver.peek(0).expect("no fault").is_none(), "{block_and_lines:#x}");
+    }
+    write_word(&ring, 0, MARK | 64);
+    assert!(receiver.may_have_record(0) && receiver.peek(0).expect("no fault").is_some());
     assert_unharmed(driver);
 }
 

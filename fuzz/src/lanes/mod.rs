@@ -123,7 +123,7 @@ impl LaneDriver for MemoryLanes {
     }
 
     fn limits(&self) -> LaneLimits {
-        LaneLimits { ring_bytes: self.hub.state().ring_bytes, loan_bytes_max: LOAN_BYTES }
+        LaneLimits { ring_bytes: self.hub.state().ring_bytes, loan_bytes_max: LOAN_BYTES, blocks_in_place: true }
     }
 
     fn address(&self) -> Address {
@@ -194,18 +194,6 @@ impl LaneDriver for MemoryLanes {
             }
         };
         Ok(Some(copied_block(bytes, block, wire.due.clone())))
-    }
-
-    fn can_prefetch(&self) -> bool {
-        true
-    }
-
-    /// Nothing is fetched ahead; only what no correct peer says is noticed.
-    fn prefetch(&mut self, lane: LaneId, bytes: BlockDescriptor) -> Result<(), LaneFault> {
-        match self.with_wire(lane, |wire| wire.peer).ok_or(LaneFault::Closed)? {
-            None => blocks::hostile_bytes(bytes).map(drop),
-            Some(_) => Ok(()),
-        }
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

@@ -6,7 +6,7 @@
 
 use farcall_driver::{BlockDescriptor, RECORD_HEADER_BYTES};
 use farcall_protocol::ring::{
-    BatchHeader, Consumer, EntryHeader, EntryKind, LINE_BYTES, PREFETCH_BYTES_MAX, WORD_BYTES, padded,
+    BatchHeader, Consumer, EntryHeader, EntryKind, LINE_BYTES, WORD_BYTES, padded,
 };
 
 use super::RING_BYTES;
@@ -148,7 +148,6 @@ impl Hostile {
                 (entry(EntryKind::BlockReturn, 0, 0, 16), encoded(block))
             }
             13 => (entry(EntryKind::BlockReturn, 0, 0, 16), descriptor(input)),
-            14 => (entry(EntryKind::PrefetchHint, 0, 0, 16), descriptor(input)),
             _ => {
                 let length = usize::from(input.u8());
                 (input.u64(), input.bytes(length).to_vec())
@@ -206,9 +205,6 @@ impl Hostile {
             EntryKind::ResponseBlock => {
                 self.responses_read += 1;
                 self.borrowed.push(block());
-            }
-            EntryKind::PrefetchHint => {
-                assert!(block().length <= PREFETCH_BYTES_MAX as u64, "hints are short")
             }
             EntryKind::Message | EntryKind::MessageCredit => {}
             EntryKind::MessageBlock => self.borrowed.push(block()),

@@ -36,7 +36,6 @@ const CONFIG: RingConfig = RingConfig {
     calls_max: 8,
     unexpected_bytes: 1 << 14,
     connect_timeout: Duration::from_secs(1),
-    fetch_ahead: true,
 };
 
 /// Runs the attack that the bytes describe.

@@ -132,7 +132,6 @@ fn info_lists_transports_and_parameters() {
         ("ring.inline_bytes=100", "payloads of calls up to 100 and of messages up to 100 bytes"),
         ("ring.ring_bytes=4K", "payloads of calls up to 1000 and of messages up to 1000 bytes"),
         ("ring.ring_bytes=1M", "are copied through rings of 1M bytes; longer ones are lent"),
-        ("ring.fetch_ahead=true", "longer ones are lent, fetched part by part"),
     ] {
         let found = rings(assignment)["copied_and_lent"].to_string();
         assert!(found.contains(shown), "{found}");

@@ -142,19 +142,6 @@ macro_rules! delegate_lane_driver {
             self.inner.borrow(lane, block)
         }
 
-        fn can_prefetch(&self) -> bool {
-            self.inner.can_prefetch()
-        }
-
-        #[inline]
-        fn prefetch(
-            &mut self,
-            lane: $crate::LaneId,
-            bytes: $crate::BlockDescriptor,
-        ) -> Result<(), $crate::LaneFault> {
-            self.inner.prefetch(lane, bytes)
-        }
-
         #[inline]
         fn start_fetching(&self, lane: $crate::LaneId, block: $crate::BlockDescriptor) {
             self.inner.start_fetching(lane, block);

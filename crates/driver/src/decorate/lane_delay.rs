@@ -12,7 +12,7 @@ use farcall_base::Instant;
 
 use crate::clock::Clock;
 use crate::decorate::delegate::delegate_lane_driver;
-use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, RECORD_HEADER_BYTES};
+use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, Loan, RECORD_HEADER_BYTES, RecordKind};
 use farcall_base::Random;
 
 /// Which records are delayed, and for how long.
@@ -122,8 +122,8 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
         &mut self.mirror[offset..offset + length - RECORD_HEADER_BYTES]
     }
 
-    fn copy_payload(&mut self, to: &mut [u8], payload: &[u8]) -> bool {
-        self.inner.copy_payload(to, payload)
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) -> bool {
+        self.inner.copy_payload(kind, loan, payload)
     }
 
     fn wants_lines_ahead(&self, bytes: usize) -> bool {

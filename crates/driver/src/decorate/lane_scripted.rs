@@ -98,7 +98,7 @@ impl LaneDriver for Scripted {
     }
 
     fn limits(&self) -> LaneLimits {
-        LaneLimits { ring_bytes: RING_BYTES, loan_bytes_max: 0 }
+        LaneLimits { ring_bytes: RING_BYTES, loan_bytes_max: 0, blocks_in_place: false }
     }
 
     fn address(&self) -> Address {

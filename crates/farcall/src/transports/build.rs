@@ -83,7 +83,7 @@ impl Builder<'_> {
     }
 
     pub(super) fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Built {
-        let config = ring_config(self.settings, driver.can_prefetch());
+        let config = ring_config(self.settings, driver.limits().blocks_in_place);
         let counters = CounterFile::process();
         match lane_delay_config(&self.settings.fault) {
             None => Ok(Box::new(Ring::new(driver, self.identity, config, counters, self.label))),

@@ -16,7 +16,6 @@ use farcall_udp::UdpConfig;
 use farcall_verbs::ConnectBy as LanesConnectBy;
 use farcall_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 
-use super::processor;
 use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, UdpSettings};
 
 /// A ring of shared memory, in bytes: more than a core's own caches hold. Streams of messages of 1 KiB take half as long as through
@@ -68,7 +67,6 @@ pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig
         calls_max: settings.ring.calls_max,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         connect_timeout: settings.endpoint.peer_timeout,
-        fetch_ahead: settings.ring.fetch_ahead.unwrap_or_else(processor::cores_fetch_slowly),
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod build;
 mod config;
-mod processor;
 mod table;
 
 use core::fmt;
@@ -100,10 +99,9 @@ impl TransportKind {
         };
         let size = |bytes: usize| show_size(bytes as u64);
         let (of_calls, of_messages) = config.inline_bytes_in(ring_bytes);
-        let ahead = if config.fetch_ahead && self == Self::RING_SHM { ", fetched part by part" } else { "" };
         Some(format!(
             "payloads of calls up to {} and of messages up to {} bytes are copied through rings of {} bytes; longer ones are \
-             lent{ahead}",
+             lent",
             size(of_calls),
             size(of_messages),
             size(ring_bytes)

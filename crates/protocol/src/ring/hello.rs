@@ -6,7 +6,7 @@
 use farcall_base::Identity;
 
 /// The version of the ring protocol that this code speaks.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 
 /// Bytes of a [`Hello`] on the wire.
 pub const HELLO_BYTES: usize = 40;

@@ -18,10 +18,7 @@ mod wire;
 pub use consumer::Consumer;
 pub use hello::{HELLO_BYTES, Hello, HelloError, VERSION};
 pub use producer::{Producer, Reservation};
-pub use wire::{
-    BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, HeaderSeries, PREFETCH_BYTES_MAX, WORD_BYTES,
-    padded,
-};
+pub use wire::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, EntryKind, HeaderSeries, WORD_BYTES, padded};
 
 /// Records start at multiples of this many bytes, and positions are counted in it on the wire.
 pub const LINE_BYTES: u64 = 64;

@@ -285,7 +285,6 @@ fn golden_words_and_hello() {
     let wrap = BatchHeader { released_lines: 9, entries: 0, wrap: true };
     let entry =
         EntryHeader { kind: EntryKind::ResponseBlock, call: 0x0403_0201, selector: 0x0605, length: 16 };
-    let hint = EntryHeader { kind: EntryKind::PrefetchHint, call: 0, selector: 0, length: 16 };
     let message = EntryHeader { kind: EntryKind::Message, call: 0x0403_0201, selector: 0, length: 8 };
     let long = EntryHeader { length: 0x2808, ..message };
     let credit = EntryHeader { kind: EntryKind::MessageCredit, call: 0x0403_0201, selector: 0, length: 0 };
@@ -293,7 +292,6 @@ fn golden_words_and_hello() {
         batch.to_word().to_le_bytes().to_vec(),
         wrap.to_word().to_le_bytes().to_vec(),
         entry.to_word().to_le_bytes().to_vec(),
-        hint.to_word().to_le_bytes().to_vec(),
         message.to_word().to_le_bytes().to_vec(),
         long.to_word().to_le_bytes().to_vec(),
         credit.to_word().to_le_bytes().to_vec(),

@@ -15,9 +15,6 @@ const LENGTH_BITS: u32 = 13;
 /// calls have their selector.
 pub const ENTRY_LENGTH_MAX: usize = (1 << LENGTH_BITS) - 1;
 
-/// The most bytes in one prefetch hint: what a receiver does for a hint must be little.
-pub const PREFETCH_BYTES_MAX: usize = 1 << 16;
-
 /// `length` rounded up to whole words: what a payload occupies in a record.
 #[inline]
 pub const fn padded(length: usize) -> usize {
@@ -64,9 +61,8 @@ impl BatchHeader {
     }
 }
 
-/// The selectors of entries about block memory, which have one kind.
+/// The selector of block returns. Selector 1 of their kind is reserved: version 2 had prefetch hints there.
 const BLOCK_RETURN: u16 = 0;
-const PREFETCH_HINT: u16 = 1;
 
 /// What an entry carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +77,6 @@ pub enum EntryKind {
     ResponseBlock,
     /// A block of the receiver's that the sender does not read any more; the entry holds its descriptor.
     BlockReturn,
-    /// Bytes of the sender's block memory that will soon be part of a block, for the receiver to fetch into
-    /// its cache; the entry holds their descriptor.
-    PrefetchHint,
     /// A tagged message with its payload.
     Message,
     /// A tagged message whose payload is a block; the entry holds its descriptor.
@@ -112,7 +105,7 @@ impl EntryKind {
     }
 }
 
-/// The kinds by their number; those about block memory share one.
+/// The kinds by their number.
 const KINDS: [EntryKind; 8] = [
     EntryKind::Request,
     EntryKind::Response,
@@ -191,7 +184,6 @@ impl EntryHeader {
             EntryKind::RequestBlock => (2, self.selector),
             EntryKind::ResponseBlock => (3, self.selector),
             EntryKind::BlockReturn => (4, BLOCK_RETURN),
-            EntryKind::PrefetchHint => (4, PREFETCH_HINT),
             EntryKind::Message => (5, (self.length >> LENGTH_BITS) as u16),
             EntryKind::MessageBlock => (6, self.selector),
             EntryKind::MessageCredit => (7, self.selector),
@@ -224,13 +216,9 @@ impl EntryHeader {
     pub const fn from_word(word: u64) -> Result<Self, Violation> {
         let mut selector = (word >> 32) as u16;
         // A table, because a jump for each entry would cost more.
-        let mut kind = KINDS[(word >> 61) as usize];
-        if let EntryKind::BlockReturn = kind {
-            kind = match core::mem::replace(&mut selector, 0) {
-                BLOCK_RETURN => EntryKind::BlockReturn,
-                PREFETCH_HINT => EntryKind::PrefetchHint,
-                _ => return Err(Violation("an entry of unknown kind")),
-            };
+        let kind = KINDS[(word >> 61) as usize];
+        if matches!(kind, EntryKind::BlockReturn) && selector != BLOCK_RETURN {
+            return Err(Violation("an entry of unknown kind"));
         }
         let mut length = (word >> 48) as u32 & ENTRY_LENGTH_MAX as u32;
         if let EntryKind::Message = kind {

@@ -1,22 +1,10 @@
-//! Long payloads from the caller's memory: copied into a block, part by part.
+//! Long payloads from the caller's memory: copied into a block.
 //!
-//! Copying is bound by the lines that travel between the cores. Where they travel slowly, the peer is told of each part as
-//! soon as it is written, and fetches it while the next one is being written; when the message itself arrives, most of it is
-//! there. Elsewhere one long copy is faster than the parts. Where the block comes from is in `ahead.rs`; which way the
-//! bytes take is the driver's business.
+//! Where the block comes from is in `ahead.rs`; which way the bytes take is the driver's business.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
-use farcall_protocol::ring::{EntryKind, PREFETCH_BYTES_MAX, WORD_BYTES};
+use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, RecordKind};
 
 use super::outbound::Outbound;
-use super::session::DESCRIPTOR_BYTES;
-
-/// A payload is announced in about so many parts: the first comes early, and the last, which overlaps with nothing, is
-/// short.
-const PARTS: usize = 8;
-
-/// Shorter parts cost more by their records than they gain.
-const PART_BYTES_MIN: usize = 4096;
 
 /// So much is lent before it is looked for what came back: a part of what a core's own cache holds.
 const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
@@ -31,35 +19,14 @@ const LOOKS_MAX: usize = 512;
 impl<D: LaneDriver> Outbound<D> {
     /// Copies a payload into a block for it.
     pub fn fill(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) {
-        let past_caches = if self.config.fetch_ahead && self.driver.can_prefetch() && !self.peer_is_busy(slot)
-        {
-            self.copy_by_parts(slot, loan, payload)
-        } else {
-            self.copy(slot, loan, payload)
-        };
+        let session = &mut self.sessions[slot];
+        // The last block may be on its way back.
+        let is_awaited =
+            session.unanswered_calls.get() + session.unanswered_requests <= 1 && session.lent_blocks <= 1;
+        let kind = if is_awaited { RecordKind::Conversation } else { RecordKind::Stream };
+        let sender = session.sender.as_mut().expect("sessions with room are up");
+        let past_caches = sender.copy_payload(kind, loan, payload);
         self.counters.past_caches.add(past_caches.into());
-    }
-
-    /// Copies a payload into a block, tells the peer of each part, and returns whether any went past the caches. The last one may be
-    /// too short for that.
-    fn copy_by_parts(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) -> bool {
-        let part_bytes = payload.len().div_ceil(PARTS).clamp(PART_BYTES_MIN, PREFETCH_BYTES_MAX);
-        let BlockDescriptor { mut offset, .. } = loan.descriptor();
-        let mut parts = loan.chunks_mut(part_bytes).zip(payload.chunks(part_bytes)).peekable();
-        let mut past_caches = false;
-        while let Some((to, from)) = parts.next() {
-            past_caches |= self.copy(slot, to, from);
-            // The last part comes with the message.
-            if parts.peek().is_some() {
-                self.hint(slot, BlockDescriptor { offset, length: from.len() as u64 });
-                offset += from.len() as u64;
-            }
-        }
-        past_caches
-    }
-
-    fn copy(&mut self, slot: usize, to: &mut [u8], from: &[u8]) -> bool {
-        self.sessions[slot].sender.as_mut().expect("sessions with room are up").copy_payload(to, from)
     }
 
     /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
@@ -96,22 +63,6 @@ impl<D: LaneDriver> Outbound<D> {
                 core::hint::spin_loop();
             }
             self.sessions[slot].is_worth_waiting_for = false;
-        }
-    }
-
-    /// Whether the peer has other work from us or for us. Then it gets to this message later, and hints would only
-    /// interrupt it. The last block may be on its way back.
-    fn peer_is_busy(&self, slot: usize) -> bool {
-        let session = &self.sessions[slot];
-        session.unanswered_calls.get() + session.unanswered_requests > 1 || session.lent_blocks > 1
-    }
-
-    /// Tells the peer of bytes that it may fetch, if there is room.
-    fn hint(&mut self, slot: usize, bytes: BlockDescriptor) {
-        if self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
-            self.append_descriptor(slot, EntryKind::PrefetchHint, 0, 0, bytes);
-            self.publish(slot);
-            self.counters.hints_sent.increment();
         }
     }
 }

@@ -12,7 +12,6 @@ farcall_driver::declare_counters! {
         wrap_records_sent: "records" => "Records that only skipped to the start of a ring",
         blocks_sent: "blocks" => "Payloads sent as blocks",
         past_caches: "blocks" => "Payloads that were copied into blocks past the caches",
-        hints_sent: "hints" => "Parts of long payloads that a peer could fetch while the rest was being copied",
         blocks_received: "blocks" => "Payloads received as blocks",
         ring_full: "times" => "Messages that had to wait for room in a ring, for block memory or for the peer's window",
         backlog: "messages" => "Messages that wait for room now",

@@ -2,7 +2,7 @@
 
 use farcall_driver::{BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::matching::Tag;
-use farcall_protocol::ring::{EntryHeader, EntryKind, PREFETCH_BYTES_MAX, Violation, WORD_BYTES};
+use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES};
 
 use super::flow::Flow;
 use super::inbound::{CUT_SHORT, TOO_LONG};
@@ -83,14 +83,6 @@ impl<D: LaneDriver> Outbound<D> {
                 self.hand_on_call(id, entry, &Incoming::Owned(&block), sink)?;
             }
             EntryKind::BlockReturn | EntryKind::MessageCredit => self.use_again(slot, entry, record, at)?,
-            EntryKind::PrefetchHint => {
-                let bytes = descriptor(entry, record, at)?;
-                // Both bound what a peer can have done for it by one record.
-                if bytes.length > PREFETCH_BYTES_MAX as u64 || at + DESCRIPTOR_BYTES != record.len() {
-                    return Err(Violation("a prefetch hint over the limit or not at the end").into());
-                }
-                self.driver.prefetch(self.sessions[slot].lane, bytes).map_err(reason_of)?;
-            }
             EntryKind::Message => {
                 if payload.len() > self.sessions[slot].message_bytes_max {
                     return Err(TOO_LONG.into());

@@ -234,7 +234,7 @@ impl<D: LaneDriver> Outbound<D> {
                     continue;
                 }
             }
-            if entry.kind.is_of_block() && self.driver.can_prefetch() {
+            if entry.kind.is_of_block() && self.driver.limits().blocks_in_place {
                 self.fetch_next_block(slot, reader, record, at, entries - entries_read);
             }
             last = Last::Entry(entry.kind);

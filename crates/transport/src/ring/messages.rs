@@ -131,7 +131,8 @@ impl<D: LaneDriver> Outbound<D> {
         }
         let payload = match payload {
             Outgoing::Loan(loan) if self.driver.owns(&loan) => {
-                return self.transmit_loan(slot, message, loan);
+                self.transmit_loan(slot, message, loan);
+                return Ok(());
             }
             other => other,
         };
@@ -140,15 +141,13 @@ impl<D: LaneDriver> Outbound<D> {
         self.fill(slot, &mut loan, bytes);
         // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to wait until all that
         // was copied has left this core.
-        self.transmit_loan(slot, message, loan)
+        self.transmit_loan(slot, message, loan);
+        Ok(())
     }
 
+    /// Lends a block with a message for which `make_room` has found room.
     #[inline(never)]
-    fn transmit_loan<'p>(&mut self, slot: usize, message: Message, loan: Loan) -> Result<(), Outgoing<'p>> {
-        // Hints may have taken the room.
-        if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
-            return Err(Outgoing::Loan(loan));
-        }
+    fn transmit_loan(&mut self, slot: usize, message: Message, loan: Loan) {
         let block = self.driver.lend(self.sessions[slot].lane, loan);
         let Message { direction, call, selector } = message;
         self.append_descriptor(slot, direction.block_kind(), call, selector, block);
@@ -156,6 +155,5 @@ impl<D: LaneDriver> Outbound<D> {
         self.counters.blocks_sent.increment();
         // Writing so much took long; the peer can read it while we write the next.
         self.publish(slot);
-        Ok(())
     }
 }

@@ -70,8 +70,6 @@ pub struct RingConfig {
     pub unexpected_bytes: usize,
     /// How long a peer may take to come up.
     pub connect_timeout: Duration,
-    /// Whether the peer is told of parts of a long payload while the rest is copied, where the driver can have it fetch them.
-    pub fetch_ahead: bool,
 }
 
 impl RingConfig {

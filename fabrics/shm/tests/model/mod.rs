@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use farcall_driver::{RECORD_ALIGN, RUNWAY_BYTES};
-use farcall_shm::model::{Runway, SleepWord, Words, announce, must_ring, published, withdraw};
+use farcall_shm::model::{Progress, Runway, SleepWord, Words, announce, must_ring, published, withdraw};
 
 use crate::checker::{AtomicU32, AtomicU64, Cell, Condvar, Mutex, fence, spawn, yield_now};
 
@@ -103,6 +103,9 @@ fn produce(ring: &Lines, released: &AtomicU64, records: usize, lines_max: usize)
         }
         runway.publish(ring, tail % lines * RECORD_ALIGN, length * RECORD_ALIGN, next % lines * RECORD_ALIGN);
         tail = next;
+        if record % 2 == 0 {
+            runway.tell(ring, Progress::new(0, RECORD_ALIGN));
+        }
         // The next record, ahead of its time where its place is free by now.
         let length = lines_of(record + 1, lines_max);
         let end = next + length + RUNWAY_BYTES / RECORD_ALIGN;

@@ -32,7 +32,7 @@ impl Offer {
     pub fn good(ring_bytes: usize, hello: &[u8]) -> Self {
         Self {
             magic: *b"fSHM",
-            version: 1,
+            version: 2,
             ring_bytes: ring_bytes as u64,
             block_bytes: 4096,
             hello_bytes: hello.len() as u16,

@@ -47,7 +47,11 @@ impl SimLanes {
             (world.profile.lanes, current)
         };
         debug_assert!(current, "drivers are made in the life that they serve");
-        let limits = LaneLimits { ring_bytes: lanes.ring_bytes, loan_bytes_max: lanes.block_bytes };
+        let limits = LaneLimits {
+            ring_bytes: lanes.ring_bytes,
+            loan_bytes_max: lanes.block_bytes,
+            blocks_in_place: false,
+        };
         Self { host, limits, loans: HeapLoans::new(lanes.block_bytes), returns: BTreeMap::new() }
     }
 

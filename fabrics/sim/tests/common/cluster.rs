@@ -108,7 +108,6 @@ fn node(
             let config = RingConfig {
                 inline_bytes: 2000,
                 batch_bytes: 512,
-                fetch_ahead: true,
                 message_bytes_max: 1 << 20,
                 calls_max: 64,
                 unexpected_bytes: 1 << 20,

@@ -23,7 +23,11 @@ impl LaneDriver for VerbsLanes {
     }
 
     fn limits(&self) -> LaneLimits {
-        LaneLimits { ring_bytes: self.config.ring_bytes, loan_bytes_max: self.blocks.loan_bytes_max() }
+        LaneLimits {
+            ring_bytes: self.config.ring_bytes,
+            loan_bytes_max: self.blocks.loan_bytes_max(),
+            blocks_in_place: false,
+        }
     }
 
     fn address(&self) -> Address {

@@ -2,7 +2,10 @@
 
 use super::{connect, next_down, pair};
 use crate::conformance::{made, until};
-use crate::{Block, BlockDescriptor, LaneDriver, LaneFault, LaneId, Loan, LoanError};
+use crate::{
+    Block, BlockDescriptor, LaneDriver, LaneFault, LaneId, LaneReceiver, LaneSender, Loan, LoanError,
+    RecordKind,
+};
 
 /// No driver lends so many blocks of its largest size at a time.
 const LOANS_MAX: usize = 1 << 16;
@@ -73,19 +76,34 @@ pub fn a_nonsense_block_is_a_fault<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>
         let nonsense = BlockDescriptor { offset, length };
         let result = b.borrow(at_b.lane, nonsense);
         assert!(matches!(result, Err(LaneFault::Corrupt { .. })), "{nonsense:?} gave {result:?}");
-        let result = b.prefetch(at_b.lane, nonsense);
-        let is_refused = matches!(result, Err(LaneFault::Corrupt { .. }));
-        assert_eq!(is_refused, b.can_prefetch(), "{nonsense:?} gave {result:?}");
         b.start_fetching(at_b.lane, nonsense);
     }
 }
 
-/// What will be lent can be fetched ahead, which lends nothing yet.
-pub fn parts_of_a_loan_can_be_fetched_ahead<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+/// Payloads that are copied into loans arrive, whatever they are part of and however long they are, while the peer looks for them.
+pub fn payloads_copied_into_loans_arrive<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
+    let (mut a, mut b, mut at_a, at_b) = pair(make);
+    let longest = a.limits().loan_bytes_max.min(200_000);
+    for (number, bytes) in [0, 1, 5000, longest / 2, longest].into_iter().enumerate() {
+        let payload: Vec<u8> = (0..bytes).map(|at| (at % 251 + number) as u8).collect();
+        for kind in [RecordKind::Conversation, RecordKind::Stream] {
+            let mut loan = a.loan(bytes).expect("memory");
+            at_a.sender.copy_payload(kind, &mut loan, &payload);
+            assert!(!at_b.receiver.may_have_record(0) || at_b.receiver.peek(0).expect("no fault").is_none());
+            let descriptor = a.lend(at_a.lane, loan);
+            let block = borrowed(&mut b, at_b.lane, descriptor);
+            assert!(*block == payload[..], "{bytes} bytes of a {kind:?}");
+            drop(block);
+            let due = due(&mut b, at_b.lane);
+            assert_eq!(a.take_back(at_a.lane, due), Ok(()));
+        }
+    }
+}
+
+/// A block can be fetched before it is borrowed, which lends nothing yet.
+pub fn a_block_can_be_fetched_ahead<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     let (mut a, mut b, at_a, at_b) = pair(make);
     let mut loan = filled(&mut a, 5000, 1);
-    let BlockDescriptor { offset, .. } = loan.descriptor();
-    assert_eq!(b.prefetch(at_b.lane, BlockDescriptor { offset, length: 4096 }), Ok(()));
     loan.fill(2);
     let descriptor = a.lend(at_a.lane, loan);
     b.start_fetching(at_b.lane, descriptor);

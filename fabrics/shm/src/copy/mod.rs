@@ -1,0 +1,3 @@
+//! How payloads get from one core to another.
+
+pub mod progress;
