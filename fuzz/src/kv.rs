@@ -38,8 +38,8 @@ fn ask(shard: &mut Shard, service: Service, message: &[u8]) -> Result<Vec<u8>, C
     taken.expect("every request is answered")
 }
 
-/// Requests one after the other: a byte for the service, one for the length, one that decides whether the message begins
-/// with the number of the table that exists, and the message.
+/// Requests one after the other: a byte for the service, one for the length, one that decides whether the
+/// message begins with the number of the table that exists, and the message.
 pub fn run(bytes: &[u8]) {
     read_answers(bytes);
     let store = Store::new(MEMORY_BYTES_MIN).expect("enough memory");

@@ -1,9 +1,9 @@
 //! Hostile input against everything that reads what another process wrote.
 //!
-//! Each target is a plain function of some bytes: it must return, whatever the bytes are, and it asserts on the way
-//! that the attacked part stays within its bounds and goes on serving honest peers. `cargo fuzz` drives the targets
-//! with coverage feedback; `tests/corpus.rs` drives the same functions over the kept inputs and seeded mutations of
-//! them, on any toolchain and within a bounded time.
+//! Each target is a plain function of some bytes: it must return, whatever the bytes are, and it asserts on
+//! the way that the attacked part stays within its bounds and goes on serving honest peers. `cargo fuzz`
+//! drives the targets with coverage feedback; `tests/corpus.rs` drives the same functions over the kept
+//! inputs and seeded mutations of them, on any toolchain and within a bounded time.
 
 mod input;
 mod kv;
@@ -16,8 +16,8 @@ mod ring;
 mod sink;
 mod users;
 
-/// Reads some bytes and panics when an invariant does not hold. The kept inputs of each target are in the folder of its
-/// name under `seeds`.
+/// Reads some bytes and panics when an invariant does not hold. The kept inputs of each target are in the
+/// folder of its name under `seeds`.
 pub type Target = fn(&[u8]);
 
 /// Packets about sessions, against a live endpoint.

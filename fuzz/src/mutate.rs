@@ -1,6 +1,7 @@
 //! Seeded random changes to inputs: what a run without coverage feedback can do.
 
-/// A source of numbers that gives the same ones for the same seed (SplitMix64, by Steele, Lea and Flood, 2014).
+/// A source of numbers that gives the same ones for the same seed (SplitMix64, by Steele, Lea and Flood,
+/// 2014).
 pub struct Random(u64);
 
 impl Random {

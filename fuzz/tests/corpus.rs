@@ -1,7 +1,8 @@
 //! Every target over its kept inputs and over seeded random changes to them, for a bounded time.
 //!
-//! `FARCALL_TEST_FUZZ_SECONDS` sets the time for each target (2 unless set), `FARCALL_TEST_FUZZ_SEED` the seed. An
-//! input that fails is printed and kept in `artifacts/`, ready to be run again by `cargo fuzz` or to become a seed.
+//! `FARCALL_TEST_FUZZ_SECONDS` sets the time for each target (2 unless set), `FARCALL_TEST_FUZZ_SEED` the
+//! seed. An input that fails is printed and kept in `artifacts/`, ready to be run again by `cargo fuzz` or to
+//! become a seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;

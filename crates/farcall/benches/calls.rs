@@ -1,7 +1,8 @@
 //! What a call costs both sides together: two endpoints in one thread, so that nothing waits for anything.
 //!
-//! A line for each number of calls under way: the median over batches and the least, in nanoseconds a call, and what tracing
-//! adds to both. Batches with and without tracing take turns. Run two builds in turn to compare them.
+//! A line for each number of calls in flight: the median over batches and the least, in nanoseconds a call,
+//! and what tracing adds to both. Batches with and without tracing take turns. Run two builds in turn to
+//! compare them.
 
 use std::time::Instant;
 
@@ -47,7 +48,7 @@ fn median_and_least(nanos: impl Iterator<Item = f64>) -> [f64; 2] {
     [nanos[nanos.len() / 2], nanos[0]]
 }
 
-/// Nanoseconds a call, of a batch of rounds with so many calls.
+/// Nanoseconds a call, of a batch of rounds with this many calls.
 fn batch(caller: &Endpoint, server: &Endpoint, to: Peer, in_flight: usize) -> f64 {
     let rounds = 256_usize.div_ceil(in_flight);
     let begun = Instant::now();

@@ -1,7 +1,8 @@
-//! What a tagged message costs both sides together: two endpoints in one thread, so that nothing waits for anything.
+//! What a tagged message costs both sides together: two endpoints in one thread, so that nothing waits for
+//! anything.
 //!
-//! Each figure is the least of many rounds of one batch, which other load on the machine can hardly disturb. It says what
-//! the code costs; what distance between cores adds is seen by `farcall msgrate`.
+//! Each figure is the least of many rounds of one batch, which other load on the machine can hardly disturb.
+//! It says what the code costs; what distance between cores adds is seen by `farcall msgrate`.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Calls between two endpoints in one thread, for `scripts/bench-verbs-instructions` to count what they cost from the caller
-//! to the handler and back: `both_sides TRANSPORT`, and `both_sides TRANSPORT idle` for turns that find nothing.
+//! Calls between two endpoints in one thread, for `scripts/bench-verbs-instructions` to count what they cost
+//! from the caller to the handler and back: `both_sides TRANSPORT`, and `both_sides TRANSPORT idle` for turns
+//! that find nothing.
 
 use std::hint::black_box;
 use std::thread;
@@ -71,6 +72,6 @@ fn main() {
         None => measured_calls(&client, &server, peer),
     }
     println!("{CALLS}");
-    // Good-byes to those who have gone are not for a library that checks nothing.
+    // Good-byes to peers that have gone are not for a library that checks nothing.
     std::process::exit(0);
 }

@@ -1,7 +1,7 @@
 //! A small executor: futures of one thread, and the polling of the endpoint that completes them.
 //!
-//! Futures of farcall work in any executor as long as something polls the endpoint. This one does both: it runs the
-//! tasks that were woken, and polls when none was. It needs no thread and no unsafe code.
+//! Futures of farcall work in any executor as long as something polls the endpoint. This one does both: it
+//! runs the tasks that were woken, and polls when none was. It needs no thread and no unsafe code.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -107,8 +107,8 @@ impl<'e> Executor<'e> {
         }
     }
 
-    /// Runs until `future` is complete, and gives its output; other tasks progress meanwhile, and those that are not
-    /// complete then go on with the next `run` or `block_on`.
+    /// Runs until `future` is complete, and gives its output; other tasks progress meanwhile, and those that
+    /// are not complete then go on with the next `run` or `block_on`.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut future = core::pin::pin!(future);
         let (signal, waker) = Signal::set();

@@ -1,8 +1,9 @@
-//! Remote calls and tagged messages between the processes of a cluster, in about the time that the hardware needs.
+//! Remote calls and tagged messages between the processes of a cluster, in about the time that the hardware
+//! needs.
 //!
-//! A process is a [`Node`]; each of its threads that sends or receives has an [`Endpoint`] over a transport that is
-//! chosen by name at run time. An endpoint serves requests with handlers and makes calls that complete as futures,
-//! callbacks or polled events. Every call has a deadline and completes exactly once.
+//! A process is a [`Node`]; each of its threads that sends or receives has an [`Endpoint`] over a transport
+//! that is chosen by name at run time. An endpoint serves requests with handlers and makes calls that
+//! complete as futures, callbacks or polled events. Every call has a deadline and completes exactly once.
 
 pub mod bootstrap;
 mod connect;

@@ -1,5 +1,5 @@
-//! Starting and finding real processes. Each test runs this program again as the process that it needs: the role is
-//! in an environment variable, and the test's own name in the arguments.
+//! Starting and finding real processes. Each test runs this program again as the process that it needs: the
+//! role is in an environment variable, and the test's own name in the arguments.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;

@@ -19,9 +19,9 @@ const CHOOSY: Service = Service(2);
 const DEFERRING: Service = Service(3);
 /// Calls back before it answers, over the same session.
 const CALLING_BACK: Service = Service(4);
-/// Lets go of its requests.
+/// Drops its requests.
 const DROPPING: Service = Service(5);
-/// Has no handler, and is served by whoever polls.
+/// Has no handler, and is served by the poll.
 const OF_THE_POLL: Service = Service(6);
 const SERVICES: [Service; 6] = [ECHO, CHOOSY, DEFERRING, CALLING_BACK, DROPPING, OF_THE_POLL];
 
@@ -136,7 +136,8 @@ fn every_call_of_a_record_ends_once_and_in_its_own_way() {
     }
 }
 
-/// A call that has its answer makes room for exactly one more, though others of its record have not been looked at.
+/// A call that has its answer makes room for exactly one more, though others of its record have not been
+/// looked at.
 #[test]
 fn the_limit_of_calls_is_exact_while_answers_that_came_together_are_taken() {
     const CALLS_MAX: u64 = 8;

@@ -1,4 +1,4 @@
-//! What callbacks promise: each runs once, when it is due, in order, and what it has captured is let go of.
+//! What callbacks promise: each runs once, when it is due, in order, and what it has captured is dropped.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn what_has_ended_is_reaped_over_every_transport() {
             } else {
                 under_way += 1;
             }
-            assert_eq!(pair.client.reap(|_, _| {}), 0, "what is under way is not to be reaped");
+            assert_eq!(pair.client.reap(|_, _| {}), 0, "what is in flight is not to be reaped");
         }
         pair.client.wait_all();
         assert_eq!(log.take().len(), under_way);
@@ -69,7 +69,8 @@ fn wait_for_all(endpoint: &Endpoint) {
     endpoint.reap(|_, _| {});
 }
 
-/// One after the other, a few, and more than are matched together, of as many messages that were sent together.
+/// One after the other, a few, and more than are matched together, of as many messages that were sent
+/// together.
 #[test]
 fn short_messages_reach_their_callbacks_over_every_transport() {
     const MESSAGES: u32 = 60;
@@ -171,7 +172,8 @@ fn receives_whose_messages_were_there_are_reaped_in_their_order() {
     assert_eq!(receiver.reap(|_, _| {}), 0);
 }
 
-/// Who receives one message after the other gets most of them without a poll, with callbacks as with futures.
+/// A receiver of one message after the other gets most of them without a poll, with callbacks as with
+/// futures.
 #[test]
 fn one_receive_at_a_time_gets_most_messages_without_a_poll() {
     let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
@@ -229,8 +231,8 @@ enum Waiting<'e> {
     Logged,
 }
 
-/// Of receives that ask for one tag the first gets the first message, however each learns of it, and callbacks and events of one
-/// tag come in the order of their messages, one of them asking for the next.
+/// Of receives that ask for one tag the first gets the first message, however each learns of it, and
+/// callbacks and events of one tag come in the order of their messages, one of them asking for the next.
 #[test]
 fn receives_of_all_kinds_in_one_burst_get_what_is_theirs() {
     let seed = std::env::var("FARCALL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -299,7 +301,8 @@ fn receives_of_all_kinds_in_one_burst_get_what_is_theirs() {
     }
 }
 
-/// A message that nobody waits for when it comes, and that the callback of the one before it asks for, is not kept for others.
+/// A message that nobody waits for when it comes, and that the callback of the one before it asks for, is not
+/// kept for others.
 #[test]
 fn a_callback_gets_what_came_behind_its_message() {
     let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));
@@ -425,8 +428,9 @@ fn behind_a_callback_that_panics_the_others_of_its_burst_run() {
     assert_eq!(receiver.receives_under_way(), 0);
 }
 
-/// Of sends that end when they begin, of receives of one burst, of the first of a session, which takes a way by itself, and of
-/// those whose message is too long. The endpoint goes on. That no memory is lost, the leak sanitizer says.
+/// Of sends that end when they begin, of receives of one burst, of the first of a session, which takes a way
+/// by itself, and of those whose message is too long. The endpoint goes on. That no memory is lost, the leak
+/// sanitizer says.
 #[test]
 fn what_a_callback_that_panics_has_captured_is_dropped_once() {
     let Stream { sender, receiver, to, from } = Stream::with(&settings(&[]));

@@ -1,4 +1,5 @@
-//! When the messages of a conversation leave. Alone in its file, because it counts what the whole process sends.
+//! When the messages of a conversation leave. Alone in its file, because it counts what the whole process
+//! sends.
 
 mod common;
 
@@ -25,7 +26,8 @@ fn converse(stream: &Stream, request: &[u8]) {
     assert_eq!(&call.wait().expect("an answer")[..], request);
 }
 
-/// Who waits for an answer waits for nothing else; what more a turn leads to costs no record for each.
+/// A caller that waits for a response waits for nothing else; what more a turn leads to costs no record for
+/// each.
 #[test]
 fn one_message_of_a_turn_leaves_at_once_and_the_others_together() {
     let stream = Stream::with(&Settings::default());
@@ -72,7 +74,7 @@ fn one_message_of_a_turn_leaves_at_once_and_the_others_together() {
     }
     assert_eq!(ended, [1, 2]);
 
-    // After a record of many, nothing leaves by itself: many small records would beget others.
+    // After a record of many, nothing leaves alone: many small records would cause more of them.
     let left_of_thirty = || {
         told.try_iter().for_each(drop);
         let calls: Vec<_> = (0..30)
@@ -84,7 +86,7 @@ fn one_message_of_a_turn_leaves_at_once_and_the_others_together() {
         }
         told.try_iter().collect::<Vec<_>>()
     };
-    // How many calls are under way is remembered, so that the records of the next ones have room for several.
+    // How many calls are in flight is remembered, so that the records of the next ones have room for several.
     left_of_thirty();
     converse(&stream, &[1; 8]);
     let left = left_of_thirty();

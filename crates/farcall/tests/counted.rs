@@ -1,4 +1,5 @@
-//! What counters say of calls and messages, over every transport. Alone in its file, because it counts what the whole process does.
+//! What counters say of calls and messages, over every transport. Alone in its file, because it counts what
+//! the whole process does.
 
 mod common;
 
@@ -85,7 +86,8 @@ fn every_call_and_every_message_is_counted_once() {
     }
 }
 
-/// What more than the two nodes of this process count under the same label and name, by which records and tables know a counter.
+/// What more than the two nodes of this process count under the same label and name, by which records and
+/// tables know a counter.
 fn ambiguous_names() -> Vec<String> {
     let snapshot = CounterFile::open_process(std::process::id()).expect("this process counts");
     let mut nodes = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What is counted of messages that futures get, however they come to them. Alone in its file, because it counts what the whole process
-//! does.
+//! What is counted of messages that futures get, however they come to them. Alone in its file, because it
+//! counts what the whole process does.
 
 mod common;
 

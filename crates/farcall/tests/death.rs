@@ -71,7 +71,7 @@ fn call_until_killed() {
 fn a_server_outlives_killed_clients_and_serves_others() {
     match role().as_deref() {
         None => (),
-        Some("doomed") => return call_until_killed(),
+        Some("victim") => return call_until_killed(),
         Some(_) => {
             let (_node, endpoint, _log) = mortal();
             let peer = endpoint.peer(SURVIVOR).expect("it publishes its endpoint");
@@ -90,7 +90,7 @@ fn a_server_outlives_killed_clients_and_serves_others() {
             keep.send((request.take(), reply.defer().0)).expect("the test listens");
         });
         let before = holdings();
-        let mut client = cluster.start("doomed");
+        let mut client = cluster.start("victim");
         cluster.endpoint.run_while(|| sum_of(kind.name(), "requests") < requests + 200);
         kept.extend(to_keep.try_iter());
         let (payload, deferred) = kept.pop().expect("the first request is kept");

@@ -11,7 +11,8 @@ use common::{LONG, pattern, transports_without_launcher};
 use farcall::{CallError, DownReason, Endpoint, Event, TransportKind};
 
 const MEGABYTE: usize = 1 << 20;
-/// Kills of one test where the death is noticed at once, and where it takes the limit of silence, a second each.
+/// Kills of one test where the death is noticed at once, and where it takes the limit of silence, a second
+/// each.
 const KILLS: u64 = 50;
 const SILENT_KILLS: u64 = 5;
 /// Memory for the loans of two kills, so that any that stayed away would soon be missed.

@@ -1,4 +1,5 @@
-//! A peer that comes back is another peer: restarted after a kill, or running again after it was taken for dead.
+//! A peer that comes back is another peer: restarted after a kill, or running again after it was taken for
+//! dead.
 
 mod common;
 

@@ -1,7 +1,8 @@
-//! What calls promise over a network that loses, doubles, overtakes, delays, damages and cuts packets: each completes
-//! once, with the right answer, and each request runs once.
+//! What calls promise over a network that loses, doubles, overtakes, delays, damages and cuts packets: each
+//! completes once, with the right answer, and each request runs once.
 //!
-//! The faults of a run are drawn from its seed. The random one can be run again with `FARCALL_TEST_FAULT_SEED`.
+//! The faults of a run are drawn from its seed. The random one can be run again with
+//! `FARCALL_TEST_FAULT_SEED`.
 
 mod common;
 
@@ -146,7 +147,8 @@ fn make_calls(pair: &Pair, plan: &Plan) -> Vec<u32> {
     completions
 }
 
-/// Makes `calls` calls over every packet transport with the faults that `kinds` names, a tenth of the packets each.
+/// Makes `calls` calls over every packet transport with the faults that `kinds` names, a tenth of the packets
+/// each.
 fn survive(seed: u64, calls: usize, kinds: &[&str]) {
     let _alone = one_at_a_time();
     println!("{SEED_VARIABLE}={seed} replays the faults of this run");

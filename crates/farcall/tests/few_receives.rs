@@ -1,4 +1,5 @@
-//! Records and batches with more messages than are expected: who asks for a message or two at a time gets each of them, in order and no other.
+//! Records and batches with more messages than are expected: a receiver that asks for a message or two at a
+//! time gets each of them, in order and no other.
 
 mod common;
 
@@ -11,7 +12,8 @@ use farcall::{AnyTag, ReceiveError, Receiving, Tag, TransportKind};
 
 const TAGS: u32 = 3;
 
-/// Short messages, and some that are copied, now and then and one after the other; the first two bytes are the number.
+/// Short messages, and some that are copied, now and then and one after the other; the first two bytes are
+/// the number.
 fn message(number: u16) -> Vec<u8> {
     let is_copied = number.is_multiple_of(11) || number / 64 % 3 == 2;
     let length = if is_copied { 40 } else { 2 + usize::from(number % 13) };
@@ -61,7 +63,8 @@ fn one_receive_at_a_time_gets_every_message_in_order_and_many_without_a_poll() {
 
 /// Asks for messages one by one until the next one is known to lie there; gives its number.
 fn until_one_lies_there(stream: &Stream, first: u16) -> u16 {
-    // Places of receives that have ended: where there is none, a receive takes a way that never looks for what lies there.
+    // Places of receives that have ended: where there is none, a receive takes a way that never looks for
+    // what lies there.
     drop([(); 4].map(|_| stream.receiver.receive(stream.from, Tag(99)).start().expect("posted")));
     send(stream, first..first + 60);
     for number in first..first + 50 {
@@ -119,8 +122,8 @@ fn a_handler_that_comes_late_gets_what_lies_there() {
     }
 }
 
-/// Of one sender's messages, and receives in the order in which they are posted, each receive gets the first message that it wants
-/// and no earlier receive did, whenever either comes.
+/// Of one sender's messages, and receives in the order in which they are posted, each receive gets the first
+/// message that it wants and no earlier receive did, whenever either comes.
 #[test]
 fn receives_of_all_kinds_get_what_the_rule_says() {
     let seed = std::env::var("FARCALL_TEST_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -1,5 +1,6 @@
-//! What homa is for, on a simulated fabric of 100 Gb/s: short messages in time, receivers that use their links, buffers
-//! that do not overflow, nobody who starves. Beside basic, which has neither priorities nor a limit over all messages.
+//! What homa is for, on a simulated fabric of 100 Gb/s: short messages in time, receivers that use their
+//! links, buffers that do not overflow, no message that starves. Beside basic, which has neither priorities
+//! nor a limit over all messages.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! The path of a small message over shared memory costs no allocation and no system call.
 //!
-//! Allocations are counted by the test's own allocator. System calls are forbidden by a filter of the kernel that
-//! ends the process at the first one, in a child process on both of its threads.
+//! Allocations are counted by the test's own allocator. System calls are forbidden by a filter of the kernel
+//! that ends the process at the first one, in a child process on both of its threads.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -36,7 +36,8 @@ static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static WATCHING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether the thread has an endpoint. The test harness allocates, too, when it says that a test takes long.
+    /// Whether the thread has an endpoint. The test harness allocates, too, when it says that a test takes
+    /// long.
     static CONVERSES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -78,7 +79,7 @@ fn spinning_pair(traced: bool) -> Pair {
     pair
 }
 
-/// What is under way at a time.
+/// What is in flight at a time.
 const WINDOW: usize = 64;
 
 /// More than that to begin with: whatever is more than ever before takes memory, on either side.
@@ -90,8 +91,8 @@ fn lent(endpoint: &Endpoint, payload: &[u8]) -> Loan {
     loan
 }
 
-/// Exchanges with callbacks; one call at a time, then a window of calls as events, then messages there and back as futures, every
-/// other one out of memory on loan, and as events.
+/// Exchanges with callbacks; one call at a time, then a window of calls as events, then messages there and
+/// back as futures, every other one out of memory on loan, and as events.
 fn converse(client: &Endpoint, server: Peer, calls: usize, window: usize) {
     converse_by_callbacks(client, server, calls / 4, window);
     for _ in 0..calls / 2 {

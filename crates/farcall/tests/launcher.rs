@@ -1,5 +1,5 @@
-//! Processes that a launcher starts: they find each other by PMIx or at a rendezvous, call each other over every transport,
-//! and are killed.
+//! Processes that a launcher starts: they find each other by PMIx or at a rendezvous, call each other over
+//! every transport, and are killed.
 //!
 //! The ranks are this test program again, started by `mpirun` to run one test in a role.
 
@@ -138,7 +138,8 @@ fn a_rank_that_is_killed_is_reported_over_mpi_where_the_launcher_lets_the_others
     }
 }
 
-/// MPICH's launcher does not speak PMIx: its ranks find each other by a rendezvous, and it tells them their ranks.
+/// MPICH's launcher does not speak PMIx: its ranks find each other by a rendezvous, and it tells them their
+/// ranks.
 #[test]
 fn ranks_that_mpich_starts_call_each_other_over_its_messages() {
     if life::role().is_some() {
@@ -171,7 +172,8 @@ fn ranks_that_mpich_starts_call_each_other_over_its_messages() {
     }
 }
 
-/// Each rank sends tagged messages to the next one, short ones and long ones, and receives those of the one before.
+/// Each rank sends tagged messages to the next one, short ones and long ones, and receives those of the one
+/// before.
 fn send_all(node: &Node) {
     let endpoint = node.endpoint(TransportKind::MPI.name()).expect("an endpoint");
     let second = |rank: u32| endpoint.peer_endpoint(rank % RANKS, 1).expect("everyone's second endpoint");

@@ -1,7 +1,8 @@
 //! Many calls leave nothing behind: no call or block held, no memory pinned, no receive or credit missing.
 //!
-//! A receive, a slot or a credit that does not come back is missed at the latest when all of them are gone, and there are
-//! fewer than calls; the calls then no longer end. `FARCALL_TEST_CALLS` is the number of calls over each transport.
+//! A receive, a slot or a credit that does not come back is missed at the latest when all of them are gone,
+//! and there are fewer than calls; the calls then no longer end. `FARCALL_TEST_CALLS` is the number of calls
+//! over each transport.
 
 mod common;
 
@@ -13,9 +14,9 @@ use common::{LONG, Pair, pattern, settings, transports_without_launcher};
 use farcall::{Event, Holdings, Service};
 
 const ECHO: Service = Service(1);
-/// Calls under way at a time.
+/// Calls in flight at a time.
 const WINDOW: usize = 32;
-/// Every so many calls one has a long payload in lent memory.
+/// Every this many calls one has a long payload in lent memory.
 const CALLS_PER_LOAN: usize = 500;
 const LOAN_BYTES: usize = 100_000;
 /// What the process may grow by: far less than a few bytes for each of a million calls.

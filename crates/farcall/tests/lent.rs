@@ -1,5 +1,5 @@
-//! Which payloads go through the ring, and which are lent. Alone in its file, and in one test, because it counts what the whole
-//! process sends.
+//! Which payloads go through the ring, and which are lent. Alone in its file, and in one test, because it
+//! counts what the whole process sends.
 
 mod common;
 
@@ -11,7 +11,7 @@ use farcall::{Outgoing, Payload, Service, Tag, TransportKind};
 const TAKE: Service = Service(1);
 const TAG: Tag = Tag(1);
 
-/// How many blocks a payload of so many bytes takes, with a parameter set.
+/// How many blocks a payload of this many bytes takes, with a parameter set.
 type Blocks = fn(&str, usize) -> u64;
 
 #[test]
@@ -35,7 +35,7 @@ fn calls_are_lent_from_8_kilobytes_on_and_messages_from_the_limit_on() {
     }
 }
 
-/// Blocks for a request of so many bytes.
+/// Blocks for a request of this many bytes.
 fn blocks_of_call(assignment: &str, bytes: usize) -> u64 {
     let pair = Pair::new(TransportKind::RING_SHM, settings(&[assignment]), |server| {
         server.serve(TAKE, |_, reply| reply.send(b""));
@@ -44,7 +44,7 @@ fn blocks_of_call(assignment: &str, bytes: usize) -> u64 {
     sum_of("ring+shm", "blocks_sent")
 }
 
-/// Blocks for a message of so many bytes.
+/// Blocks for a message of this many bytes.
 fn blocks_of_message(assignment: &str, bytes: usize) -> u64 {
     blocks_of_payload(assignment, bytes, Outgoing::from(&vec![1; bytes]))
 }

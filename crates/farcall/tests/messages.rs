@@ -1,4 +1,5 @@
-//! What tagged messages promise, over every transport: all sizes, all owners, their order, and those that nobody expects.
+//! What tagged messages promise, over every transport: all sizes, all owners, their order, and those that
+//! nobody expects.
 
 mod common;
 
@@ -12,8 +13,9 @@ use farcall::{AnySource, AnyTag, SendError, Sending, Tag};
 /// Messages of one byte, of which a receiver keeps a fraction; fewer where they are slow.
 const UNEXPECTED_MESSAGES: u32 = if cfg!(debug_assertions) { 50_000 } else { 1_000_000 };
 
-/// What a million messages may take that wait for a receive: the window of 64 KiB and the operations of an endpoint, beside what
-/// other tests of this process do meanwhile, and what a sanitizer adds. If all were kept, at either end, it would be more.
+/// What a million messages may take that wait for a receive: the window of 64 KiB and the operations of an
+/// endpoint, beside what other tests of this process do meanwhile, and what a sanitizer adds. If all were
+/// kept, at either end, it would be more.
 const UNEXPECTED_GROWTH_BYTES_MAX: u64 = 64 << 20;
 
 #[test]
@@ -121,7 +123,8 @@ fn far_more_unexpected_messages_than_fit_wait_at_their_sender_and_none_is_lost()
         let growth = resident_bytes().saturating_sub(resident_before);
         println!("{refused} of {UNEXPECTED_MESSAGES} were refused, and {growth} bytes more are used");
         assert!(growth < UNEXPECTED_GROWTH_BYTES_MAX, "{growth} bytes");
-        // Where the sends that wait are all that an endpoint may have under way, the last of them makes room for a call.
+        // Where the sends that wait are all that an endpoint may have in flight, the last of them makes room
+        // for a call.
         let is_taken_back = last.map(Sending::cancel) == Some(Err(SendError::Cancelled));
         let sent = UNEXPECTED_MESSAGES - refused - u32::from(is_taken_back);
         let counted = ask_to_count(&pair, Tag(1), sent);

@@ -1,4 +1,4 @@
-//! What the futures of receives promise: when they are complete, what they hold, and who may wait for them.
+//! What the futures of receives promise: when they are complete, what they hold, and what may wait for them.
 //!
 //! Over rings, where messages are handed to futures by ways of their own.
 

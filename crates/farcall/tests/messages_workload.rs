@@ -1,5 +1,5 @@
-//! One seeded workload of tagged messages over every transport: the same messages arrive everywhere, each once, and those of
-//! one tag in the order of their sending.
+//! One seeded workload of tagged messages over every transport: the same messages arrive everywhere, each
+//! once, and those of one tag in the order of their sending.
 //!
 //! `FARCALL_TEST_SEED` chooses another workload.
 

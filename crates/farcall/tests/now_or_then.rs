@@ -138,7 +138,8 @@ fn a_message_that_is_read_where_it_lies_comes_once_whatever_its_callback_does() 
     }
 }
 
-/// Messages that nobody expected, because one that came later was waited for: exactly asked for, or by anything, or with too little room.
+/// Messages that nobody expected, because one that came later was waited for: exactly asked for, or by
+/// anything, or with too little room.
 #[test]
 fn what_was_kept_is_given_at_once() {
     for (_, stream) in streams() {

@@ -1,5 +1,5 @@
-//! A handler, a callback or a taker of events that panics costs nobody else anything: whoever polls gets the panic when the turn is
-//! done, what is behind it is handed on once, and the endpoint goes on.
+//! A handler, a callback or an event closure that panics costs others nothing: the caller of the poll gets
+//! the panic when the turn is done, what is behind it is handed on once, and the endpoint goes on.
 
 mod common;
 
@@ -75,7 +75,7 @@ fn everything() -> Vec<u64> {
     (0..OPERATIONS).collect()
 }
 
-/// Calls whose requests a handler serves, or whoever polls.
+/// Calls whose requests a handler serves, or the poll.
 fn check_requests(stream: &Stream, service: Service, seen: &Seen, mut turn_of_server: impl FnMut()) {
     let call = |number: u64| {
         let payload = number.to_le_bytes();
@@ -256,7 +256,7 @@ fn of_a_waker() {
     }
 }
 
-/// Deadlines, a peer that leaves, and who takes an operation back.
+/// Deadlines, a peer that leaves, and operations that are cancelled.
 #[test]
 fn of_callbacks_of_what_does_not_end_well() {
     for stream in streams() {

@@ -1,5 +1,5 @@
-//! Long payloads arrive whole whichever way they are copied. Alone in its file, and in one test, because it counts what the whole
-//! process sends.
+//! Long payloads arrive whole whichever way they are copied. Alone in its file, and in one test, because it
+//! counts what the whole process sends.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn payloads_are_copied_past_the_caches_as_the_setting_says() {
     copied_past_caches("shm.past_caches=auto");
 }
 
-/// How many payloads of calls with 20,000 to 120,000 bytes each way go past the caches.
+/// How many payloads of calls with 20,000 to 120,000 bytes each way are copied by non-temporal stores.
 fn copied_past_caches(setting: &str) -> u64 {
     let pair = Pair::new(TransportKind::RING_SHM, settings(&[setting]), |server| {
         server.serve(ECHO, |request, reply| reply.send(request.payload()));

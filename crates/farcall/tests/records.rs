@@ -1,4 +1,5 @@
-//! How many records the messages of a turn leave in. Alone in its file, because it counts what the whole process sends.
+//! How many records the messages of a turn leave in. Alone in its file, because it counts what the whole
+//! process sends.
 
 mod common;
 

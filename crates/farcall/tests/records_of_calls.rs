@@ -1,4 +1,5 @@
-//! How many records the calls of a turn leave in. Alone in its file, because it counts what the whole process sends.
+//! How many records the calls of a turn leave in. Alone in its file, because it counts what the whole process
+//! sends.
 
 mod common;
 
@@ -30,7 +31,7 @@ fn a_record_holds_a_part_of_the_calls_that_are_under_way() {
         }
         records
     };
-    // That a session is up is known to the one who asked for it before it is to the other.
+    // That a session is up is known to the side that asked for it before it is to the other.
     records_of(1);
     assert_eq!(records_of(1), 1);
     records_of(16);

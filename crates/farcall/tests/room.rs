@@ -1,4 +1,5 @@
-//! What a sender owes for what it learns of room. By itself in a process, because it reads that process's counters.
+//! What a sender owes for what it learns of room. By itself in a process, because it reads that process's
+//! counters.
 
 mod common;
 
@@ -14,7 +15,8 @@ const SHORT: [u8; 400] = [8; 400];
 const OF_LONG: Tag = Tag(1);
 const OF_SHORT: Tag = Tag(2);
 
-/// A peer whose ring is full of returned blocks could not say anything any more, were it not told that they were read.
+/// A peer whose ring is full of returned blocks could not say anything any more, were it not told that they
+/// were read.
 #[test]
 fn credit_is_returned_for_what_was_learned_though_it_did_not_help() {
     let settings = settings(&["ring.ring_bytes=4K", "endpoint.unexpected_bytes=64K"]);

@@ -22,7 +22,8 @@ fn echo_server(node: &Node) -> Box<Tasks> {
     Box::new(Tasks::new(endpoint, |_| async {}))
 }
 
-/// All hosts call all others, with messages of many lengths. Returns the trace's fingerprint and the time it took.
+/// All hosts call all others, with messages of many lengths. Returns the trace's fingerprint and the time it
+/// took.
 fn all_to_all(kind: TransportKind, size: u32, seed: u64) -> (u64, u64) {
     let mut cluster = cluster(size, seed);
     let done = Rc::new(Cell::new(0));
@@ -144,7 +145,8 @@ fn who_polls_only_when_it_is_time_sees_timeouts_in_time() {
             let (clock, begun, next_at) = (endpoint.clock(), Instant::ZERO, Instant::ZERO);
             Box::new(Poster { endpoint, clock, begun, next_at, late: Rc::clone(&seen) })
         });
-        // Endpoints do not read the clock at each poll; the calls come at different times between two readings.
+        // Endpoints do not read the clock at each poll; the calls come at different times between two
+        // readings.
         assert_eq!(cluster.run_while(|| late.borrow().len() < 40), Outcome::Done);
         let latest = late.borrow().iter().max().copied().expect("there are some");
         assert!(latest < Duration::from_micros(10), "{kind}: {latest:?} late");
@@ -197,7 +199,7 @@ fn a_process_has_no_simulated_transports_and_a_simulated_host_no_others() {
     });
 }
 
-/// A host that keeps so many calls under way, each completion starting the next.
+/// A host that keeps this many calls in flight, each completion starting the next.
 struct Caller {
     endpoint: Endpoint,
     peer: Option<farcall::Peer>,

@@ -1,4 +1,5 @@
-//! Every point of a call and of a tagged message is traced, on every transport, under names that both ends share.
+//! Every point of a call and of a tagged message is traced, on every transport, under names that both ends
+//! share.
 
 mod common;
 
@@ -126,7 +127,8 @@ fn times_of_messages(trace: &EndpointTrace, of: u16) -> BTreeMap<u32, Instant> {
     times
 }
 
-/// A server that expects messages with the first tag, and asks for those with the second when the third has come.
+/// A server that expects messages with the first tag, and asks for those with the second when the third has
+/// come.
 fn receive_all(endpoint: &Endpoint) {
     for _ in 0..BEFORE + EACH {
         endpoint.receive(AnySource, EXPECTED).then(|_, _| {}).expect("room for it");

@@ -1,4 +1,5 @@
-//! The table of transports: each row can be named, and an endpoint over it is there or a sentence says why not.
+//! The table of transports: each row can be named, and an endpoint over it is there or a sentence says why
+//! not.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! RDMA devices that go away and come back while calls are under way. It takes the device away from whoever uses it, so it
-//! is for the virtual machine of `scripts/rdma-vm`.
+//! RDMA devices that go away and come back while calls are in flight. It takes the device away from its
+//! users, so it is for the virtual machine of `scripts/rdma-vm`.
 
 mod common;
 
@@ -11,7 +11,7 @@ use farcall::parameters::Settings;
 use farcall::{CallError, Endpoint, Event, Service, TransportKind, rdma_devices};
 
 const ECHO: Service = Service(1);
-/// Calls under way at a time.
+/// Calls in flight at a time.
 const WINDOW: u64 = 16;
 /// Calls made while the device goes away.
 const CALLS: u64 = 2000;
@@ -36,7 +36,8 @@ fn is_listed() -> bool {
     rdma_devices().unwrap_or_default().iter().any(|device| device.name == "rxe0")
 }
 
-/// Calls until `calls` are over; returns how many were answered. Each of the others must have ended for a reason that fits.
+/// Calls until `calls` are over; returns how many were answered. Each of the others must have ended for a
+/// reason that fits.
 fn converse(pair: &Pair, calls: u64) -> u64 {
     let (mut sent, mut ended, mut answered, mut gone) = (0, 0, 0, false);
     let deadline = Instant::now() + LONG;

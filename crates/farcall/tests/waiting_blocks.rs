@@ -1,5 +1,5 @@
-//! What waits holds no block: neither end can wait for block memory that only messages behind it, or behind those of its peer,
-//! would give back.
+//! What waits holds no block: neither end can wait for block memory that only messages behind it, or behind
+//! those of its peer, would give back.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,8 +19,8 @@ const WINDOW_LINES: usize = 1024;
 /// Far more than all of it takes.
 const LIMIT: Duration = Duration::from_millis(50);
 
-/// Runs `main` on both hosts of a pair whose blocks are scarce and whose requests come back as they are, and checks that it ends in
-/// time and that all of the block memory has come home.
+/// Runs `main` on both hosts of a pair whose blocks are scarce and whose requests come back as they are, and
+/// checks that it ends in time and that all of the block memory is returned.
 fn on_both<F: Future<Output = ()> + 'static>(main: fn(Rc<Endpoint>, u32) -> F) {
     let overrides = [format!("lanes.block_bytes={BLOCK_MEMORY_BYTES}"), "lanes.ring_bytes=4096".to_owned()];
     let overrides: Vec<_> = overrides.iter().map(String::as_str).collect();
@@ -47,7 +47,7 @@ fn on_both<F: Future<Output = ()> + 'static>(main: fn(Rc<Endpoint>, u32) -> F) {
     // The last returns are on their way.
     cluster.run_until(cluster.fabric().now().instant() + Duration::from_millis(1));
     for endpoint in endpoints.take() {
-        endpoint.loan(BLOCK_MEMORY_BYTES).expect("all memory has come home");
+        endpoint.loan(BLOCK_MEMORY_BYTES).expect("all memory was returned");
     }
 }
 
@@ -106,7 +106,8 @@ fn two_ends_that_pass_back_what_the_other_lent_do_not_wait_for_each_other() {
     on_both(|endpoint, rank| async move {
         let peer = endpoint.peer(1 - rank).expect("both are there");
         endpoint.call(peer, PASS_BACK, b"").await.expect("the session is up");
-        // All memory of either end is in requests; each answer is a block of the other's, and needs one of its own.
+        // All memory of either end is in requests; each answer is a block of the other's, and needs one of
+        // its own.
         let calls: Vec<_> = (0..8)
             .map(|number| endpoint.call(peer, PASS_BACK, &bytes(number)).start().expect("room"))
             .collect();

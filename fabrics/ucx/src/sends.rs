@@ -16,7 +16,7 @@ use crate::shared::{SharedBox, Ticket};
 use crate::worker::MESSAGE_ID;
 
 /// The longest slice that is composed with its head, in bytes. Longer ones are worth keeping by their
-/// receiver, who then has them without a head in front.
+/// receiver, which then has them without a head in front.
 const COMPOSED_BYTES_MAX: usize = 4 << 10;
 
 /// The most memory of copies that waits for a silent peer without a session, in bytes.
@@ -253,7 +253,7 @@ impl Sends {
 }
 
 /// Gives a message to UCX with the head and the ticket of a slot. It must be in the slot when this returns
-/// that it is under way, and stay there.
+/// that it is in flight, and stay there.
 #[inline]
 fn transmit(
     api: &Api,

@@ -58,7 +58,7 @@ pub enum Body {
     Fetched(Payload),
 }
 
-// SAFETY: the data is read by whoever holds the arrival, and given back to UCX by the worker that it came
+// SAFETY: the data is read by the holder of the arrival, and given back to UCX by the worker that it came
 // from, with which it moves.
 #[expect(unsafe_code, reason = "UCX's memory is known by a pointer")]
 unsafe impl Send for UcxArrival {}

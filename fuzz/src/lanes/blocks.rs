@@ -1,4 +1,5 @@
-//! Blocks between the nodes of a hub. A borrowed block is a copy, so that nothing depends on what its lender does.
+//! Blocks between the nodes of a hub. A borrowed block is a copy, so that nothing depends on what its lender
+//! does.
 
 use core::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -66,8 +67,8 @@ pub fn copied_block(bytes: Box<[u8]>, descriptor: BlockDescriptor, due: DueRetur
     assert_eq!(bytes.len() as u64, descriptor.length);
     let home = Arc::new(Copy { bytes, due });
     let start = NonNull::from(&home.bytes[..]).cast();
-    // SAFETY: the bytes are the home's own, as many as the descriptor says (checked), and stay where they are and as
-    // they are while it lives.
+    // SAFETY: the bytes are the home's own, as many as the descriptor says (checked), and stay where they are
+    // and as they are while it lives.
     #[expect(unsafe_code, reason = "a block is made of raw memory")]
     unsafe {
         Block::from_raw(start, descriptor, home)

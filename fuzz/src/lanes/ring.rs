@@ -1,4 +1,5 @@
-//! Rings in plain memory. Records are copied out of them, so that a hostile writer needs no care and no unsafe code.
+//! Rings in plain memory. Records are copied out of them, so that a hostile writer needs no care and no
+//! unsafe code.
 
 use core::cell::{Cell, OnceCell};
 use std::sync::{Arc, Mutex, MutexGuard};

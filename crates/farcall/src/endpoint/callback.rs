@@ -1,7 +1,7 @@
 //! Callbacks of calls, sends and receives.
 //!
-//! A callback is kept in place if what it captures is no longer than four words, as most do; memory of its own would cost more
-//! than all else that a short message does on its way.
+//! A callback is kept in place if what it captures is no longer than four words, as most do; memory of its
+//! own would cost more than all else that a short message does on its way.
 
 use smallbox::space::S4;
 use smallbox::{SmallBox, smallbox};
@@ -62,21 +62,21 @@ macro_rules! place {
     ($name:ident, $callback:ident, $outcome:ty) => {
         /// Memory for a callback, which stays where it was made until it has run. The default has none.
         ///
-        /// What was put together a moment ago is moved with a stall, because it is read by loads that are wider than the stores it
-        /// was written by.
+        /// What was put together a moment ago is moved with a stall, because it is read by loads that are
+        /// wider than the stores it was written by.
         #[derive(Default)]
         #[repr(align(64))]
         pub struct $name(Option<$callback>);
 
         impl $name {
-            /// Makes a callback where it stays. There must be none: it would leak, because a drop would look at all of it, just
-            /// behind the store that emptied the place.
+            /// Makes a callback where it stays. There must be none: it would leak, because a drop would look
+            /// at all of it, just behind the store that emptied the place.
             #[inline(always)]
             pub fn put(&mut self, make: impl FnOnce() -> $callback) {
                 core::mem::forget(self.0.replace(make()));
             }
 
-            /// Lets go of what is left of a callback that panicked.
+            /// Drops what is left of a callback that panicked.
             pub fn clear(&mut self) {
                 self.0 = None;
             }

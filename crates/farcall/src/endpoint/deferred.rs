@@ -8,7 +8,8 @@ use farcall_transport::RequestId;
 
 /// The duty to answer a request later, with `Endpoint::reply` or `Context::reply`.
 ///
-/// It can be kept anywhere and moved between threads. Dropping it tells the caller that there will be no answer.
+/// It can be kept anywhere and moved between threads. Dropping it tells the caller that there will be no
+/// answer.
 pub struct Deferred {
     request: RequestId,
     /// Where to report the drop; `None` once the duty is fulfilled.

@@ -1,4 +1,4 @@
-//! What a poll reports to whoever asked for events.
+//! What a poll reports to a caller that takes events.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,8 @@ pub enum Event<'a> {
     },
     /// A session ended. Its calls have been completed with the same reason.
     ///
-    /// Of an endpoint that is turned or waited on, and not asked for events, the last 1024 such ends are kept at most.
+    /// Of an endpoint that is turned or waited on, and not asked for events, the last 1024 such ends are kept
+    /// at most.
     PeerDown {
         /// The peer.
         peer: Peer,
@@ -52,8 +53,8 @@ pub enum StoredEvent {
     PeerDown { peer: Peer, reason: DownReason },
 }
 
-/// With so many events waiting an end of a session displaces an older one: who never asks for events is told of sessions
-/// all the same, unlike of operations, of which only those that were posted become events.
+/// With this many events waiting an end of a session displaces an older one: a user that never takes events
+/// learns of sessions all the same, unlike of operations, of which only those that were posted become events.
 const KEPT_WITH_SESSIONS_MAX: usize = 1024;
 
 /// Events that happened while nobody took them, oldest first.

@@ -6,7 +6,8 @@ use farcall_base::Instant;
 
 use crate::parameters::Idle;
 
-/// The longest uninterrupted sleep: a caller that waits for a condition of its own looks at it again after that.
+/// The longest uninterrupted sleep: a caller that waits for a condition of its own looks at it again after
+/// that.
 pub const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// Decides what to do after a fruitless poll.
@@ -37,8 +38,8 @@ impl Idler {
         Self { policy: Some(policy), spin_time, idle_since: None }
     }
 
-    /// The idler of a simulated host: its turns are run by the simulation, which a host that waited would hold up for
-    /// ever.
+    /// The idler of a simulated host: its turns are run by the simulation, which a host that waited would
+    /// hold up for ever.
     pub fn forbidden() -> Self {
         Self { policy: None, spin_time: Duration::ZERO, idle_since: None }
     }

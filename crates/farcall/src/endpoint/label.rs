@@ -4,10 +4,10 @@ use farcall_transport::{SessionId, Tag};
 
 use super::sessions::Peer;
 
-/// Who sent a message, and its tag.
+/// The sender of a message, and its tag.
 ///
-/// They are held as two words, which travel in registers from the slot to the future: the four numbers would be stored and loaded
-/// again at each step.
+/// They are held as two words, which travel in registers from the slot to the future: the four numbers would
+/// be stored and loaded again at each step.
 #[derive(Clone, Copy, Debug)]
 pub struct Label {
     /// The peer's session, and its rank in the upper half.

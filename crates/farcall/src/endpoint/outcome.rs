@@ -14,7 +14,7 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The answer in memory of one's own: a large one that lies in the peer's memory is not copied.
+    /// The response as an owned buffer: a large one that lies in the peer's memory is not copied.
     pub fn take(self) -> Payload {
         self.payload.take()
     }
@@ -44,7 +44,7 @@ pub enum CallError {
     /// Nobody serves this service at the peer.
     #[error("the peer does not serve this service")]
     UnknownService,
-    /// The peer's handler let go of the request without an answer.
+    /// The peer's handler dropped the request without an answer.
     #[error("the peer's handler gave no answer")]
     Abandoned,
     /// The peer's handler ran, but its answer was longer than the session carries.
@@ -59,15 +59,16 @@ pub enum CallError {
     /// The call was not accepted for sending; nothing ran.
     #[error(transparent)]
     NotSent(#[from] CallRefused),
-    /// The endpoint has its maximum of calls under way; complete some first. Nothing ran.
-    #[error("{calls_max} calls of this endpoint are under way, the limit; complete some first")]
+    /// The endpoint has its maximum of calls in flight; complete some first. Nothing ran.
+    #[error("{calls_max} calls of this endpoint are in flight, the limit; complete some first")]
     TooManyCalls {
         /// The limit.
         calls_max: usize,
     },
 }
 
-/// The outcome that a response means. Nearly all are answers, for which a jump through a table would take longer than the rest.
+/// The outcome that a response means. Nearly all are answers, for which a jump through a table would take
+/// longer than the rest.
 #[inline]
 pub(super) fn outcome_of<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a> {
     if status == Status::Ok { Ok(Answer { payload }) } else { outcome_of_other(status, payload) }

@@ -12,8 +12,9 @@ use crate::connect::ConnectError;
 impl Endpoint {
     /// The endpoint of the same transport and number 0 in the process of that rank.
     ///
-    /// Looks the peer up and starts a session unless there is one. Waits until the peer has published its endpoint,
-    /// at most `endpoint.resolve_timeout`; the session itself comes up during later polls, and calls may be made at once.
+    /// Looks the peer up and starts a session unless there is one. Waits until the peer has published its
+    /// endpoint, at most `endpoint.resolve_timeout`; the session itself comes up during later polls, and
+    /// calls may be made at once.
     pub fn peer(&self, rank: u32) -> Result<Peer, ConnectError> {
         self.peer_endpoint(rank, 0)
     }
@@ -24,8 +25,8 @@ impl Endpoint {
         self.find_peer(rank, endpoint, within)
     }
 
-    /// As [`Endpoint::peer`], for a peer that has most likely published its endpoint, or is not there: waits for it at
-    /// most `within`.
+    /// As [`Endpoint::peer`], for a peer that has most likely published its endpoint, or is not there: waits
+    /// for it at most `within`.
     pub fn peer_within(&self, rank: u32, within: Duration) -> Result<Peer, ConnectError> {
         self.find_peer(rank, 0, within)
     }
@@ -42,7 +43,8 @@ impl Endpoint {
         Ok(peer)
     }
 
-    /// The endpoint of number 0 in the process of that rank, if a session with it is up, whoever opened it.
+    /// The endpoint of number 0 in the process of that rank, if a session with it is up, whichever side
+    /// opened it.
     pub fn session_with(&self, rank: u32) -> Option<Peer> {
         let sessions = &self.core().state.sessions;
         let peer = sessions.find(rank, 0)?;

@@ -5,8 +5,8 @@ use farcall_transport::{DownReason, SessionId};
 
 /// An endpoint of another process, or of this one, that a session leads to.
 ///
-/// The handle belongs to the session: when the peer is restarted, calls to it fail, and [`Endpoint::peer`] gives a
-/// new one.
+/// The handle belongs to the session: when the peer is restarted, calls to it fail, and [`Endpoint::peer`]
+/// gives a new one.
 ///
 /// [`Endpoint::peer`]: crate::Endpoint::peer
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,8 +46,8 @@ pub struct Sessions {
     ended: Vec<(Peer, DownReason)>,
 }
 
-/// How many ended sessions are remembered, so that a later call can say why it fails, and a message that is received later
-/// whom it is from: transports keep messages of as many.
+/// How many ended sessions are remembered, so that a later call can say why it fails, and a message that is
+/// received later whom it is from: transports keep messages of as many.
 const ENDED_MAX: usize = 64;
 
 impl Sessions {

@@ -1,8 +1,9 @@
 //! Clusters in one thread: the shipping endpoints and protocols on a simulated fabric.
 //!
-//! A [`Cluster`] gives each host of a [`Fabric`] a [`Node`], and runs its [`Program`] whenever the host's processor is
-//! free and there is something to find. Endpoints are the same as on real fabrics, with one exception: nothing may wait
-//! for them, since the simulation runs the turns. A program uses callbacks, polled events, or futures in [`Tasks`].
+//! A [`Cluster`] gives each host of a [`Fabric`] a [`Node`], and runs its [`Program`] whenever the host's
+//! processor is free and there is something to find. Endpoints are the same as on real fabrics, with one
+//! exception: nothing may wait for them, since the simulation runs the turns. A program uses callbacks,
+//! polled events, or futures in [`Tasks`].
 //!
 //! The same seed gives the same run, packet by packet.
 
@@ -34,8 +35,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `size` ranks, in which nothing runs yet, on a fabric of this kind. All chance comes from `seed`;
-    /// `settings` are those of every node.
+    /// A cluster of `size` ranks, in which nothing runs yet, on a fabric of this kind. All chance comes from
+    /// `seed`; `settings` are those of every node.
     pub fn new(profile: Profile, size: u32, seed: u64, settings: Settings) -> Result<Self, ProfileError> {
         let fabric = Fabric::new(profile, seed, size as usize)?;
         Ok(Self {
@@ -56,10 +57,11 @@ impl Cluster {
         self.fabric().host_count() as u32
     }
 
-    /// Starts the program of a rank: `make` is called now, and again after each crash when the host comes back.
+    /// Starts the program of a rank: `make` is called now, and again after each crash when the host comes
+    /// back.
     ///
-    /// Publish the endpoints of all ranks, by making them, before the first turn of the cluster: a peer that has none
-    /// is not waited for.
+    /// Publish the endpoints of all ranks, by making them, before the first turn of the cluster: a peer that
+    /// has none is not waited for.
     pub fn start(&mut self, rank: u32, mut make: impl FnMut(Node) -> Box<dyn Program> + 'static) {
         let (ranks, settings, seed) = (Arc::clone(&self.ranks), self.settings.clone(), self.seed);
         self.simulation.start(rank as usize, move |host| {

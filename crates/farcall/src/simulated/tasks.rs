@@ -16,7 +16,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// A program whose first future is what `main` makes of the endpoint. The endpoint serves on after its end.
+    /// A program whose first future is what `main` makes of the endpoint. The endpoint serves on after its
+    /// end.
     pub fn new<F: Future<Output = ()> + 'static>(
         endpoint: Endpoint,
         main: impl FnOnce(Rc<Endpoint>) -> F,

@@ -1,7 +1,8 @@
-//! Every transport that this program has: a row each. To add a pair of a protocol and a fabric is to add its row.
+//! Every transport that this program has: a row each. To add a pair of a protocol and a fabric is to add its
+//! row.
 //!
-//! A row has the constant and the name by which a transport is known, what it is in a sentence, what tells whether its fabric is on this
-//! machine, and what builds it.
+//! A row has the constant and the name by which a transport is known, what it is in a sentence, what tells
+//! whether its fabric is on this machine, and what builds it.
 
 use core::error::Error;
 use core::net::IpAddr;
@@ -90,7 +91,8 @@ transports! {
             "packets granted to the shortest messages first, over RDMA's unreliable datagrams",
             Some(verbs_presence), OnMachine(|builder, local| builder.homa(verbs(builder, local)?, None));
     }
-    /// All that connect processes over the packets of a library that may be absent: see [`TransportKind::presence`].
+    /// All that connect processes over the packets of a library that may be absent: see
+    /// [`TransportKind::presence`].
     OFI_PACKETS {
         BASIC_OFI = pair(BASIC, Fabric::Ofi), "basic+ofi",
             "receiver-granted packets over libfabric's datagrams",
@@ -99,7 +101,8 @@ transports! {
             "packets granted to the shortest messages first, over libfabric's datagrams",
             Some(ofi_presence), OnMachine(|builder, local| builder.homa(ofi(builder, local)?, None));
     }
-    /// All that connect processes by a library of others, which may be absent: see [`TransportKind::presence`].
+    /// All that connect processes by an external library, which may be absent: see
+    /// [`TransportKind::presence`].
     LIBRARIES {
         UCX = TransportKind::Library(LibraryKind::Ucx), "ucx",
             "messages of UCX, which chooses shared memory, RDMA or TCP by itself",

@@ -61,7 +61,8 @@ impl Cluster {
         Self { endpoint, log, test, kind, assignments, rendezvous, _node: node }
     }
 
-    /// The endpoint of the process that runs now, once the directory and the session have got over its predecessor.
+    /// The endpoint of the process that runs now, once the directory and the session have got over its
+    /// predecessor.
     pub fn meet(&self) -> Peer {
         let deadline = Instant::now() + LONG;
         loop {
@@ -148,7 +149,7 @@ pub fn mortal() -> (Node, Endpoint, ExecutionLog) {
     (node, endpoint, ExecutionLog { path: variable(LOG).into(), owned: false })
 }
 
-/// Which requests ran, in a file that outlives those who ran them.
+/// Which requests ran, in a file that outlives the processes that ran them.
 pub struct ExecutionLog {
     path: PathBuf,
     owned: bool,

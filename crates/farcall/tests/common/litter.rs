@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// The descriptors of shared things that this process has open, and its mappings of shared memory: how many of each
-/// kind.
+/// The descriptors of shared things that this process has open, and its mappings of shared memory: how many
+/// of each kind.
 pub fn holdings() -> BTreeMap<String, usize> {
     let mut holdings = BTreeMap::new();
     let entries = std::fs::read_dir("/proc/self/fd").expect("a process can see its descriptors");

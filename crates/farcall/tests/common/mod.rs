@@ -24,8 +24,8 @@ use farcall::{Endpoint, Node, Peer, Presence, TransportKind};
 /// Generous: reached only when something hangs.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Every transport that connects processes here, or those that `FARCALL_TEST_TRANSPORTS` names. Those whose library or device
-/// is absent are named with the reason.
+/// Every transport that connects processes here, or those that `FARCALL_TEST_TRANSPORTS` names. Those whose
+/// library or device is absent are named with the reason.
 pub fn transports() -> impl Iterator<Item = TransportKind> {
     let asked = std::env::var("FARCALL_TEST_TRANSPORTS").ok();
     let asked: Option<Vec<TransportKind>> =
@@ -106,7 +106,8 @@ impl Drop for Pair {
     }
 }
 
-/// Settings from assignments, after those of `FARCALL_TEST_VERBS`, such as `verbs.connect=cm verbs.device=siw0`.
+/// Settings from assignments, after those of `FARCALL_TEST_VERBS`, such as
+/// `verbs.connect=cm verbs.device=siw0`.
 pub fn settings(assignments: &[&str]) -> Settings {
     let mut settings = Settings::default();
     let of_all_tests = std::env::var("FARCALL_TEST_VERBS").unwrap_or_default();

@@ -59,15 +59,17 @@ pub struct End {
     pub after: Duration,
 }
 
-/// Calls that stay under way in the traffic.
+/// Calls that stay in flight in the traffic.
 const IN_FLIGHT: usize = 64;
-/// Of so many calls, one carries a long payload.
+/// Of this many calls, one carries a long payload.
 const LONG_EVERY: u64 = 16;
 const LONG_BYTES: usize = 100_000;
 
-/// Calls `peer` without a pause, has `kill` end it after `calls` answers, and goes on until the end is reported.
+/// Calls `peer` without a pause, has `kill` end it after `calls` answers, and goes on until the end is
+/// reported.
 ///
-/// Calls are numbered from `first`. Checks that each completes once, and that none is left when the end is reported.
+/// Calls are numbered from `first`. Checks that each completes once, and that none is left when the end is
+/// reported.
 pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64, kill: impl FnOnce()) -> End {
     let (mut next, mut kill, mut killed_at) = (first, Some(kill), None);
     let (mut completed, mut answered, mut lost, mut down) = (Vec::new(), 0, 0, None);
@@ -117,8 +119,8 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
     End { answered, lost, peer, reason, after }
 }
 
-/// Returns whether the call was taken. An endpoint that notices the end when it is about to sleep takes no more calls, and
-/// tells of the end in its next poll.
+/// Returns whether the call was taken. An endpoint that notices the end when it is about to sleep takes no
+/// more calls, and reports the end in its next poll.
 fn post(endpoint: &Endpoint, peer: Peer, number: u64) -> bool {
     let posted = if number.is_multiple_of(LONG_EVERY) {
         let page = endpoint.loan(LONG_BYTES).expect("loans come back");

@@ -102,8 +102,9 @@ impl Attached {
     /// Copies the requests that have come into a group; gives how many.
     ///
     /// It begins where it ended before, and ends at the first slot whose request has not come: looking at
-    /// slots that their client is about to write would take the lines away from it. After some looks in vain
-    /// it goes on behind that slot, so that each is looked at, whatever the order in which requests come.
+    /// slots that their client is about to write would take the lines away from it. After some looks that
+    /// find nothing it goes on behind that slot, so that each is looked at, whatever the order in which
+    /// requests come.
     #[inline]
     pub fn collect(&mut self, group: &mut [TakenRequest; GROUP]) -> usize {
         let mut places = group.iter_mut();

@@ -50,7 +50,7 @@ pub const SLOTS_MAX: usize = 1024;
 /// The longest message, in bytes.
 pub const SLOT_BYTES_MAX: usize = 64 << 10;
 
-/// How many slots ahead of the one at hand lines are prefetched for writing: their transfers overlap with the
+/// How many slots ahead of the current one lines are prefetched for writing: their transfers overlap with the
 /// work on it.
 ///
 /// Lines to be read are not fetched ahead. With a side that has caught up with the other, they are those that

@@ -1,9 +1,9 @@
 //! Tagged messages: sends and receives that complete as futures, callbacks or events.
 //!
-//! They are operations like calls, in the same slab, with deadlines and exactly one end. What ends at once, because the
-//! transport took a copy or the message was there already, is only noted: callbacks and events are run by a poll or when the
-//! endpoint reaps, so that a callback may post again to any depth without using the stack. Only who is in no callback may ask for
-//! one that runs at once (`now_or_then`).
+//! They are operations like calls, in the same slab, with deadlines and exactly one end. What ends at once,
+//! because the transport took a copy or the message was there already, is only noted: callbacks and events
+//! are run by a poll or when the endpoint reaps, so that a callback may post again to any depth without using
+//! the stack. Only a caller outside of callbacks may ask for one that runs at once (`now_or_then`).
 
 mod ask;
 mod begin;
@@ -40,6 +40,6 @@ pub struct Messages {
     pub handler: Option<Box<dyn MessageSink + Send>>,
     /// Operations that ended when they began, and whose callbacks have yet to run.
     pub ended: EndedAtOnce,
-    /// The first failures of sends of which other parts are still under way.
+    /// The first failures of sends of which other parts are still in flight.
     pub failed_parts: HashMap<CallId, SendError>,
 }

@@ -32,7 +32,7 @@ impl Received<'_> {
         self.tag
     }
 
-    /// The message in memory of one's own: a large one that lies in the sender's memory is not copied.
+    /// The message as an owned buffer: a large one that lies in the sender's memory is not copied.
     pub fn take(self) -> Payload {
         self.payload.take()
     }
@@ -47,7 +47,7 @@ impl Deref for Received<'_> {
     }
 }
 
-/// A message that the endpoint keeps for whoever will ask for it.
+/// A message that the endpoint keeps for the receive that will ask for it.
 #[derive(Debug)]
 pub struct KeptMessage {
     pub(in crate::endpoint) label: Label,
@@ -86,7 +86,7 @@ impl<'e> Message<'e> {
         self.label.tag()
     }
 
-    /// The message as memory of one's own, independent of the endpoint.
+    /// The message as an owned buffer, independent of the endpoint.
     pub fn take(mut self) -> Payload {
         core::mem::take(&mut self.payload).into()
     }
@@ -131,8 +131,8 @@ pub enum SendError {
     /// The message was not accepted for sending.
     #[error(transparent)]
     NotSent(#[from] SendRefused),
-    /// The endpoint has its maximum of operations under way; complete some first.
-    #[error("{operations_max} operations of this endpoint are under way, the limit; complete some first")]
+    /// The endpoint has its maximum of operations in flight; complete some first.
+    #[error("{operations_max} operations of this endpoint are in flight, the limit; complete some first")]
     TooMany {
         /// The limit.
         operations_max: usize,
@@ -151,7 +151,7 @@ pub enum ReceiveError {
     /// The message was longer than the receive allows; it is gone. Ask for more, or agree on less.
     #[error("a message of {bytes} bytes came to a receive of at most {bytes_max}")]
     Truncated {
-        /// Who sent the message.
+        /// The sender of the message.
         peer: Peer,
         /// Its tag.
         tag: Tag,
@@ -163,8 +163,8 @@ pub enum ReceiveError {
     /// The session to the peer that it asked for ended, and no message of it is left.
     #[error("no message can come: {0}")]
     PeerDown(DownReason),
-    /// The endpoint has its maximum of operations under way; complete some first.
-    #[error("{operations_max} operations of this endpoint are under way, the limit; complete some first")]
+    /// The endpoint has its maximum of operations in flight; complete some first.
+    #[error("{operations_max} operations of this endpoint are in flight, the limit; complete some first")]
     TooMany {
         /// The limit.
         operations_max: usize,
@@ -174,8 +174,8 @@ pub enum ReceiveError {
 /// What a wish to cancel came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancellation {
-    /// The operation has completed as cancelled. What a call asked for may still happen at the peer; a message has not
-    /// been sent or received.
+    /// The operation has completed as cancelled. What a call asked for may still happen at the peer; a
+    /// message has not been sent or received.
     Cancelled,
     /// The message is on its way; the send will complete when it has arrived.
     TooLate,

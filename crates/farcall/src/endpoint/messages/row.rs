@@ -2,7 +2,8 @@
 
 use core::mem::{forget, replace, take};
 
-/// Places that stay where they are while they are filled, and whose memory is kept for the next. Only pointers to them move.
+/// Places that stay where they are while they are filled, and whose memory is kept for the next. Only
+/// pointers to them move.
 #[derive(Debug)]
 pub struct Row<T> {
     places: Places<T>,
