@@ -24,7 +24,6 @@ pub mod regime;
 pub mod run;
 pub mod simulation;
 pub mod store;
-pub mod swarm;
 pub mod table;
 pub mod trace;
 pub mod units;

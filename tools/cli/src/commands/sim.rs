@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use farcall::TransportKind;
-use farcall_lab::swarm::{Case, Findings, Scenario, explore};
+use farcall_swarm::{Case, Findings, Scenario, explore};
 use serde_json::{Value, json};
 
 use crate::arguments::Swarm;

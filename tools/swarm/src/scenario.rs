@@ -6,11 +6,11 @@ use farcall::TransportKind;
 use farcall::parameters::{Settings, SettingsError, Sources};
 use farcall::simulated::{Profile, ProfileError};
 
-use super::draw::Draw;
-use super::fabric::FabricPlan;
-use super::operations::{self, Farewell, Operation};
-use super::trouble::Faults;
-use super::tuning::Tuning;
+use crate::draw::Draw;
+use crate::fabric::FabricPlan;
+use crate::operations::{self, Farewell, Operation};
+use crate::trouble::Faults;
+use crate::tuning::Tuning;
 
 /// Everything that a run is made of.
 #[derive(Clone, Debug)]

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use farcall::{CallError, CallRefused, DownReason, Instant};
 
-use super::excuse::{self, Span, since_beginning};
-use super::operations::{Operation, Serving, Start};
-use super::payload::{self, Role};
-use super::scenario::Scenario;
+use crate::excuse::{self, Span, since_beginning};
+use crate::operations::{Operation, Serving, Start};
+use crate::payload::{self, Role};
+use crate::scenario::Scenario;
 
 /// What handlers refuse with whose own call had no answer.
 pub const NO_FURTHER: u8 = 255;

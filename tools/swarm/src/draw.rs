@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use crate::random::Random;
+use farcall_base::Random;
 
 /// A sequence of draws.
 #[derive(Clone, Debug)]
@@ -21,17 +21,17 @@ impl Draw {
 
     /// A number from `least` to `most`, both included.
     pub fn between(&mut self, least: usize, most: usize) -> usize {
-        least + self.0.below(most - least + 1)
+        least + self.0.below((most - least + 1) as u64) as usize
     }
 
     /// True in so many of a hundred cases.
     pub fn percent(&mut self, cases: usize) -> bool {
-        self.0.below(100) < cases
+        self.0.below(100) < cases as u64
     }
 
     /// One of these.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.0.below(choices.len())]
+        choices[self.0.below(choices.len() as u64) as usize]
     }
 
     /// A time from `least` to `most`, to the microsecond.
@@ -42,7 +42,10 @@ impl Draw {
     /// Some of the hosts, at least one and at most `most`, in no order.
     pub fn some_hosts(&mut self, hosts: u32, most: usize) -> Vec<u32> {
         let mut all: Vec<u32> = (0..hosts).collect();
-        self.0.shuffle(&mut all);
+        // Fisher and Yates.
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.0.below(last as u64 + 1) as usize);
+        }
         let count = self.between(1, most.min(all.len()));
         all.truncate(count);
         all

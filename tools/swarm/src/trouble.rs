@@ -5,7 +5,7 @@ use core::time::Duration;
 use farcall::Instant;
 use farcall::simulated::{Action, PacketFaults, Picos, Schedule};
 
-use super::draw::Draw;
+use crate::draw::Draw;
 
 /// Something that is wrong for a time.
 #[derive(Clone, Debug, PartialEq)]

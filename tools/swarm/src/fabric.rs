@@ -1,6 +1,6 @@
 //! The fabric of a scenario: overrides of the `ideal` profile, so that each can be read and repeated by hand.
 
-use super::draw::Draw;
+use crate::draw::Draw;
 
 /// What other parts of a scenario must know of its fabric.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use super::draw::Draw;
+use crate::draw::Draw;
 
 /// The longest message of any scenario.
 pub const MESSAGE_BYTES_MAX: usize = 300 * 1024 + 1;

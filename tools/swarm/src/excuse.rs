@@ -8,8 +8,8 @@ use core::time::Duration;
 
 use farcall::{Instant, TransportKind};
 
-use super::scenario::Scenario;
-use super::trouble::{Trouble, TroubleKind};
+use crate::scenario::Scenario;
+use crate::trouble::{Trouble, TroubleKind};
 
 /// How likely a scenario without other excuses may lose three pings in a row somewhere.
 const SILENCE_BY_CHANCE_MAX: f64 = 1e-6;

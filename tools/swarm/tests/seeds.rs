@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use farcall::TransportKind;
-use farcall_lab::swarm::{Case, Findings, explore};
+use farcall_swarm::{Case, Findings, explore};
 
 /// Seeds of every run of the tests. `farcall sim swarm` looks at more.
 const SEEDS: u64 = 200;

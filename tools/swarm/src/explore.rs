@@ -7,8 +7,8 @@ use std::sync::mpsc;
 
 use farcall::TransportKind;
 
-use super::run::{Findings, run};
-use super::scenario::Scenario;
+use crate::run::{Findings, run};
+use crate::scenario::Scenario;
 
 /// One scenario, by what it is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use super::draw::Draw;
-use super::fabric::FabricPlan;
-use super::tuning::Tuning;
+use crate::draw::Draw;
+use crate::fabric::FabricPlan;
+use crate::tuning::Tuning;
 
 /// One call. Its place in the list is its number, and its service: a server knows from the service what to expect.
 #[derive(Clone, Debug, PartialEq)]

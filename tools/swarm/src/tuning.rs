@@ -4,8 +4,8 @@ use core::time::Duration;
 
 use farcall::TransportKind;
 
-use super::draw::Draw;
-use super::payload::MESSAGE_BYTES_MAX;
+use crate::draw::Draw;
+use crate::payload::MESSAGE_BYTES_MAX;
 
 /// What other parts of a scenario must know of its settings.
 #[derive(Clone, Debug)]

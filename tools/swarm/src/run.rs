@@ -9,10 +9,10 @@ use farcall::parameters::SettingsError;
 use farcall::simulated::{Cluster, Outcome, ProfileError, Program, ScheduleError, Totals};
 use farcall::{Endpoint, EndpointError, Holdings, Instant, TransportKind};
 
-use super::ledger::SharedLedger;
-use super::node::Node;
-use super::scenario::Scenario;
-use super::serve::Desk;
+use crate::ledger::SharedLedger;
+use crate::node::Node;
+use crate::scenario::Scenario;
+use crate::serve::Desk;
 
 /// What came of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use farcall::{
     Clock, Context, Deferred, Endpoint, Instant, Outgoing, Payload, Peer, Reply, Request, Service,
 };
 
-use super::ledger::{NO_FURTHER, SharedLedger};
-use super::operations::{Memory, Operation, Serving};
-use super::payload::{self, Role};
-use super::scenario::Scenario;
+use crate::ledger::{NO_FURTHER, SharedLedger};
+use crate::operations::{Memory, Operation, Serving};
+use crate::payload::{self, Role};
+use crate::scenario::Scenario;
 
 /// What the handlers of a host share with its program.
 #[derive(Clone)]

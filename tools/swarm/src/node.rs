@@ -13,9 +13,9 @@ use std::task::Wake;
 use farcall::simulated::Program;
 use farcall::{CallError, CallRefused, Cancellation, Endpoint, Event, Instant, Operation as Handle, Peer};
 
-use super::operations::{Completion, Operation, Serving, Start};
-use super::payload::Role;
-use super::serve::{Desk, answer, message, service_of};
+use crate::operations::{Completion, Operation, Serving, Start};
+use crate::payload::Role;
+use crate::serve::{Desk, answer, message, service_of};
 
 /// After which time a call is made again that was one too many.
 const POSTPONED_FOR: Duration = Duration::from_micros(40);

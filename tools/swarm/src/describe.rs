@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use super::operations::{Operation, Start};
-use super::scenario::Scenario;
-use super::trouble::TroubleKind;
+use crate::operations::{Operation, Start};
+use crate::scenario::Scenario;
+use crate::trouble::TroubleKind;
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
