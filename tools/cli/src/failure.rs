@@ -11,7 +11,7 @@ pub enum Failure {
     Usage(String),
     /// It did, but something went wrong.
     Run(String),
-    /// Whoever read the result has gone: there is nobody to tell.
+    /// The reader of the result has gone.
     ReaderGone,
 }
 

@@ -61,8 +61,8 @@ fn run() -> Result<(), Failure> {
     }
 }
 
-/// What a process reports that a measurement started; `None` if this is none. Not part of the grammar: people have no
-/// use for it.
+/// What a process reports that a measurement started; `None` if this is none. Not part of the grammar: people
+/// have no use for it.
 fn report_of_worker() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     let work: fn(&str) -> String = match arguments.next()?.as_str() {

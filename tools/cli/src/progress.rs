@@ -4,12 +4,12 @@ use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A progress bar that is drawn only when standard error is a terminal, and only when the work moves on: a thread that
-/// redraws it would disturb what is measured.
+/// A progress bar that is drawn only when standard error is a terminal, and only when the work moves on: a
+/// thread that redraws it would disturb what is measured.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// For work of so many steps.
+    /// For work of this many steps.
     pub fn new(steps: usize, quiet: bool) -> Self {
         let visible = !quiet && stderr().is_terminal();
         let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -20,7 +20,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// The work turned out to be of so many steps in all.
+    /// The work turned out to be of this many steps in all.
     pub fn resize(&self, steps: usize) {
         self.0.set_length(steps as u64);
     }

@@ -1,4 +1,4 @@
-//! Daemons under load, and whether all who count agree.
+//! Daemons under load, and whether all counts agree.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The examples describe what they mean to, and the tunings that are kept with their journals still say what was found,
-//! whatever has become of the search since.
+//! The examples describe what they mean to, and the tunings that are kept with their journals still say what
+//! was found, whatever has become of the search since.
 
 use std::fs;
 use std::path::Path;

@@ -130,7 +130,7 @@ fn many_calls_clients_and_servers_are_stated() {
     );
     assert!(
         found.iter().all(|record| record["name"] != "echo100.ratio"),
-        "no limit has eight calls under way"
+        "no limit has eight calls in flight"
     );
 }
 

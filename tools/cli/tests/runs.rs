@@ -1,4 +1,5 @@
-//! Figures that are read instead of measured: audits of published notes; runs that are recorded, explained and told apart.
+//! Figures that are read instead of measured: audits of published notes; runs that are recorded, explained
+//! and told apart.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

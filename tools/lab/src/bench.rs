@@ -126,7 +126,7 @@ impl Bench {
     }
 }
 
-/// The bare loop that moves the same bytes as an exchange with one call under way.
+/// The bare loop that moves the same bytes as an exchange with one call in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoundTripLimit {
     /// Through shared memory.

@@ -1,8 +1,8 @@
 //! Comparing things on a machine that changes: blocks in which every arm runs once, in random order.
 //!
 //! What drifts slowly (clock frequency, other load, the place of the cores) then falls on all arms alike. The
-//! distance of the cores is measured before and after each block; a block during which it changed is discarded and
-//! counted, and results of different regimes are kept apart.
+//! distance of the cores is measured before and after each block; a block during which it changed is
+//! discarded and counted, and results of different regimes are kept apart.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -66,7 +66,8 @@ impl<T> Blocks<T> {
         Self { kept: Vec::new(), discarded: 0, distances: Vec::new(), begun: Instant::now() }
     }
 
-    /// Runs one block: the arms in the given `order`, each once by `measure`, between two looks at how the cores stand.
+    /// Runs one block: the arms in the given `order`, each once by `measure`, between two looks at how the
+    /// cores stand.
     pub fn run<E, S: Into<Standing>>(
         &mut self,
         order: &[usize],

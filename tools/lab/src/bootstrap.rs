@@ -1,7 +1,8 @@
 //! How sure a ratio of two paired measurements is: a percentile bootstrap over blocks.
 //!
-//! A block holds one measurement of each arm, taken within seconds of each other. Blocks are the units that vary
-//! independently; calls within a block are not, so resampling calls would promise far too narrow an interval.
+//! A block holds one measurement of each arm, taken within seconds of each other. Blocks are the units that
+//! vary independently; calls within a block are not, so resampling calls would promise far too narrow an
+//! interval.
 
 use crate::random::Random;
 
@@ -25,8 +26,8 @@ pub struct Ratio {
     pub blocks: usize,
 }
 
-/// The ratio of the medians of paired values `(numerator, denominator)`, one pair a block; `None` without blocks or
-/// when a denominator's median is zero.
+/// The ratio of the medians of paired values `(numerator, denominator)`, one pair a block; `None` without
+/// blocks or when a denominator's median is zero.
 pub fn ratio_of_medians(pairs: &[(f64, f64)], seed: u64) -> Option<Ratio> {
     let ratio = ratio_of(&mut pairs.to_vec())?;
     let interval = (pairs.len() >= BLOCKS_MIN).then(|| interval_of(pairs, seed)).flatten();

@@ -1,9 +1,9 @@
-//! farcall against what the machine can do: the rows of the performance budget that rest on a limit. Or one build of farcall against
-//! another, in the same rows.
+//! farcall against what the machine can do: the rows of the performance budget that rest on a limit. Or one
+//! build of farcall against another, in the same rows.
 //!
-//! Each row has two arms. In every block of a row both run once, in random order, between two looks at how far the cores are
-//! apart and whether somebody else uses them; the row's figure is the ratio of the medians of the blocks in one regime, with its
-//! interval.
+//! Each row has two arms. In every block of a row both run once, in random order, between two looks at how
+//! far the cores are apart and whether somebody else uses them; the row's figure is the ratio of the medians
+//! of the blocks in one regime, with its interval.
 
 mod arm;
 mod rows;
@@ -63,7 +63,8 @@ pub struct RowOutcome {
     pub verdict: Verdict,
 }
 
-/// A row under measurement: call [`RowRun::block`] as often as there are blocks, best by turns with other rows.
+/// A row under measurement: call [`RowRun::block`] as often as there are blocks, best alternately with other
+/// rows.
 pub struct RowRun {
     row: Row,
     comparison: Comparison,

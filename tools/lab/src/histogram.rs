@@ -1,5 +1,5 @@
-//! Latencies: recorded in a histogram of three digits, summed up with only those percentiles that the number of
-//! samples can support.
+//! Latencies: recorded in a histogram of three digits, summed up with only those percentiles that the number
+//! of samples can support.
 
 use farcall::Clock;
 use farcall_limit::median_between_steps;
@@ -18,11 +18,12 @@ const CONFIDENCE: f64 = 0.95;
 /// The share of samples that a trimmed mean leaves out at either end.
 const TRIMMED_SHARE: f64 = 0.1;
 
-/// The fewest samples from which a percentile may be reported: with fewer, even the largest sample lies above it
-/// with less than 95 % confidence.
+/// The fewest samples from which a percentile may be reported: with fewer, even the largest sample lies above
+/// it with less than 95 % confidence.
 ///
-/// The largest of `n` samples lies below the quantile `q` with probability `q^n` (Wilks, "Determination of sample
-/// sizes for setting tolerance limits", 1941): 5 samples for the median, 29 for p90, 299 for p99, 2,995 for p99.9.
+/// The largest of `n` samples lies below the quantile `q` with probability `q^n` (Wilks, "Determination of
+/// sample sizes for setting tolerance limits", 1941): 5 samples for the median, 29 for p90, 299 for p99,
+/// 2,995 for p99.9.
 pub fn samples_needed(quantile: f64) -> u64 {
     ((1.0 - CONFIDENCE).ln() / quantile.ln()).ceil() as u64
 }
@@ -33,8 +34,8 @@ const SHORT_BELOW: usize = 2048;
 /// Takes latencies in.
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
-    /// How often each short latency was recorded: one addition keeps it, where the histogram would look for its place. They
-    /// come to the histogram when it is read.
+    /// How often each short latency was recorded: one addition keeps it, where the histogram would look for
+    /// its place. They come to the histogram when it is read.
     short: Box<[u64; SHORT_BELOW]>,
     histogram: Histogram<u64>,
     min_nanos: u64,
@@ -77,8 +78,8 @@ impl LatencyHistogram {
         settled
     }
 
-    /// How many latencies there were in each octave that has any: a power of two that they are below, in nanoseconds,
-    /// but not below its half, and their number.
+    /// How many latencies there were in each octave that has any: a power of two that they are below, in
+    /// nanoseconds, but not below its half, and their number.
     pub fn octaves(&self) -> Vec<(u64, u64)> {
         let mut octaves: Vec<(u64, u64)> = Vec::new();
         for recorded in self.settled().histogram.iter_recorded() {
@@ -144,7 +145,8 @@ impl LatencyHistogram {
         })
     }
 
-    /// The median, finer than the steps of the clock that showed the latencies; nothing when the samples do not support it.
+    /// The median, finer than the steps of the clock that showed the latencies; nothing when the samples do
+    /// not support it.
     pub fn median_nanos(&self, clock: &Clock) -> Option<f64> {
         let LatencyCounts { counts, .. } = self.to_counts();
         let samples: u64 = counts.iter().map(|(_, count)| count).sum();
@@ -152,8 +154,8 @@ impl LatencyHistogram {
         is_supported.then(|| median_between_steps(&counts, clock.step_nanos())).flatten()
     }
 
-    /// Latencies and the shares of samples up to them, at clusterperf's points: nothing, the shortest, every percent,
-    /// 99.9 %, 99.99 %, and the longest. Points that the samples do not support are left out.
+    /// Latencies and the shares of samples up to them, at clusterperf's points: nothing, the shortest, every
+    /// percent, 99.9 %, 99.99 %, and the longest. Points that the samples do not support are left out.
     pub fn distribution(&self) -> Vec<(u64, f64)> {
         let Self { histogram, min_nanos, max_nanos, .. } = self.settled();
         let samples = histogram.len();

@@ -1,23 +1,25 @@
 //! Little's law as a check on a report's own figures.
 //!
-//! In a steady state the mean number in flight is throughput times mean latency (Little, "A proof for the queuing
-//! formula L = λW", 1961). Figures that break it were not measured over the same window, or not of the same calls.
+//! In a steady state the mean number in flight is throughput times mean latency (Little, "A proof for the
+//! queuing formula L = λW", 1961). Figures that break it were not measured over the same window, or not of
+//! the same calls.
 
-/// By how much the figures may disagree: the closed loop's first and last calls, and the time between a completion
-/// and the next call, are in one figure and not in the other.
+/// By how much the figures may disagree: the closed loop's first and last calls, and the time between a
+/// completion and the next call, are in one figure and not in the other.
 const TOLERANCE: f64 = 0.1;
 
 /// A closed loop's figures, and whether they agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LittleCheck {
-    /// How many calls the loop kept under way.
+    /// How many calls the loop kept in flight.
     pub in_flight: f64,
-    /// How many the measured throughput and mean latency say were under way.
+    /// How many the measured throughput and mean latency say were in flight.
     pub implied: f64,
 }
 
 impl LittleCheck {
-    /// Compares a loop that keeps `in_flight` calls under way with its `calls_per_second` of `mean_nanos` each.
+    /// Compares a loop that keeps `in_flight` calls in flight with its `calls_per_second` of `mean_nanos`
+    /// each.
     pub fn new(in_flight: f64, calls_per_second: f64, mean_nanos: f64) -> Self {
         Self { in_flight, implied: calls_per_second * mean_nanos / 1e9 }
     }

@@ -8,7 +8,8 @@ const CLUSTERPERF: &str = include_str!("../data/connectx2-qdr-clusterperf.csv");
 /// How farcall is configured like the published systems: 8 us of a link of 32 Gb/s before the first grant.
 const CLUSTERPERF_SETTINGS: [&str; 2] = ["basic.rtt_bytes=32000", "homa.rtt_bytes=32000"];
 
-/// The assignments that configure farcall like the systems that have published figures on the fabric of that profile.
+/// The assignments that configure farcall like the systems that have published figures on the fabric of that
+/// profile.
 pub fn clusterperf_settings(fabric: &str) -> &'static [&'static str] {
     if fabric == CLUSTERPERF_FABRIC { &CLUSTERPERF_SETTINGS } else { &[] }
 }
@@ -16,7 +17,7 @@ pub fn clusterperf_settings(fabric: &str) -> &'static [&'static str] {
 /// How calls were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// Calls that each client keeps under way.
+    /// Calls that each client keeps in flight.
     pub in_flight: usize,
     /// Processes that call.
     pub clients: usize,

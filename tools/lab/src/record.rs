@@ -29,7 +29,7 @@ pub struct Record {
     pub statistic: Statistic,
     /// How many samples it rests on.
     pub samples: u64,
-    /// How many operations were under way at a time, all clients together.
+    /// How many operations were in flight at a time, all clients together.
     pub in_flight: u64,
     /// What the command adds.
     #[serde(flatten)]

@@ -1,18 +1,19 @@
-//! Near and far: where a virtual machine's host has put its cores; and crowded, when somebody else uses them, too.
+//! Near and far: where a virtual machine's host has put its cores; and crowded, when somebody else uses them,
+//! too.
 //!
-//! A cache line goes to a core that shares a cache, and comes back, in about 100 ns, and to one that does not in 250
-//! to 500 ns. The host moves cores at will, some every minute. All figures about short messages follow, so a
-//! measurement states its regime, figures of different regimes are never compared, and one during which the cores
-//! moved is void. The same is true of a core whose other thread somebody uses: there what is bound by instructions takes up to
-//! twice as long, and what waits for lines does not.
+//! A cache line goes to a core that shares a cache, and comes back, in about 100 ns, and to one that does not
+//! in 250 to 500 ns. The host moves cores at will, some every minute. All figures about short messages
+//! follow, so a measurement states its regime, figures of different regimes are never compared, and one
+//! during which the cores moved is void. The same is true of a core whose other thread somebody uses: there
+//! what is bound by instructions takes up to twice as long, and what waits for lines does not.
 
 use core::fmt;
 
 /// Shorter round trips of a cache line than this, in nanoseconds, are near.
 const NEAR_NANOS_MAX: f64 = 200.0;
 
-/// Cores have moved when one of two distances is more than so many times the other. Within one regime distances
-/// vary by up to a third, with the place of the line in the shared cache.
+/// Cores have moved when one of two distances is more than this many times the other. Within one regime
+/// distances vary by up to a third, with the place of the line in the shared cache.
 const MOVED_RATIO: f64 = 1.5;
 
 /// How two cores stand to each other, and to others.
@@ -80,8 +81,8 @@ impl fmt::Display for Regime {
     }
 }
 
-/// The regime throughout a measurement, from what was seen before and after it; `None` when the cores moved, or others came to
-/// them or went.
+/// The regime throughout a measurement, from what was seen before and after it; `None` when the cores moved,
+/// or others came to them or went.
 pub fn regime_between(before: impl Into<Standing>, after: impl Into<Standing>) -> Option<Regime> {
     let (before, after) = (before.into(), after.into());
     let short = before.distance_nanos.min(after.distance_nanos);

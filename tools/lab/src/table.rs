@@ -1,4 +1,5 @@
-//! The rows that people read, named as RAMCloud's clusterperf names them: `echo100`, `echo100.99`, `echoBw100`.
+//! The rows that people read, named as RAMCloud's clusterperf names them: `echo100`, `echo100.99`,
+//! `echoBw100`.
 
 use core::fmt;
 
@@ -55,7 +56,8 @@ impl Row {
     }
 }
 
-/// Columns as in clusterperf: the name 20 wide, the value with at most three decimals, its unit, the description.
+/// Columns as in clusterperf: the name 20 wide, the value with at most three decimals, its unit, the
+/// description.
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let decimals = match self.value {

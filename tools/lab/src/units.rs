@@ -1,7 +1,7 @@
 //! Sizes as the command line takes them, and times as people read them.
 //!
-//! The notation is that of the parameters, so that `--sizes 1M` and `--set ring.ring_bytes=1M` mean the same. Sizes are
-//! binary, as in clusterperf: `1K` is 1024 bytes.
+//! The notation is that of the parameters, so that `--sizes 1M` and `--set ring.ring_bytes=1M` mean the same.
+//! Sizes are binary, as in clusterperf: `1K` is 1024 bytes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -35,7 +35,8 @@ pub struct SizeError {
     text: String,
 }
 
-/// A number of nanoseconds as clusterperf prints times: in microseconds, and long ones in milliseconds or seconds.
+/// A number of nanoseconds as clusterperf prints times: in microseconds, and long ones in milliseconds or
+/// seconds.
 pub fn in_readable_unit(nanos: f64) -> (f64, &'static str) {
     [(1e9, "s"), (1e6, "ms")]
         .into_iter()

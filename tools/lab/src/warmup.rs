@@ -1,8 +1,9 @@
 //! When a measurement is warm: detected, not assumed.
 //!
-//! Samples are taken in windows. The measurement counts as warm when the medians of [`STEADY_WINDOWS`] windows in a
-//! row stay within a small tolerance of each other. Caches, page tables and branch predictors settle within a few
-//! windows; a machine that never settles is measured all the same after a bound, and the result says so.
+//! Samples are taken in windows. The measurement counts as warm when the medians of [`STEADY_WINDOWS`]
+//! windows in a row stay within a small tolerance of each other. Caches, page tables and branch predictors
+//! settle within a few windows; a machine that never settles is measured all the same after a bound, and the
+//! result says so.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ const TOLERANCE: f64 = 0.05;
 /// Differences up to this are those of the clock and not of what is measured.
 const CLOCK_STEP_NANOS: u64 = 10;
 
-/// After so many windows the measurement begins, steady or not.
+/// After this many windows the measurement begins, steady or not.
 pub const WINDOWS_MAX: usize = 200;
 
 /// How a warm-up went.

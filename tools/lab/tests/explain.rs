@@ -16,7 +16,7 @@ use serde_json::{Map, json};
 
 const IN_FLIGHT: [usize; 4] = [1, 8, 64, 256];
 
-/// Echoes of 1 KB with ever more of them in flight, as if each number had been a run.
+/// Echoes of 1 KB with more and more of them in flight, as if each number had been a run.
 fn sweep(name: &str, settings: &[&str], fabric: &[&str]) -> Vec<RecordedRun> {
     let profile = Profile::load_with("connectx7-ndr", fabric).expect("a profile");
     let fabric_of_run = SimulatedFabric { profile, seed: 1 };
@@ -66,7 +66,8 @@ fn contrast(fabric: &[&str], settings: &[&str], change: &[&str]) -> Vec<Finding>
     analyse(&document(&runs)).into_iter().filter(|finding| rules.contains(&finding.rule)).collect()
 }
 
-/// The only finding, if it is of that rule, with microseconds added to the time alone and to the greatest demand.
+/// The only finding, if it is of that rule, with microseconds added to the time alone and to the greatest
+/// demand.
 fn only(findings: &[Finding], rule: &str) -> (f64, f64) {
     let [finding] = findings else { panic!("not one finding: {findings:#?}") };
     assert_eq!(finding.rule, rule, "{finding:?}");

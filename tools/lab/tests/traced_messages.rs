@@ -3,8 +3,9 @@
 use farcall_lab::analysis::finding::{Finding, Section};
 use farcall_lab::run::{RecordedRun, Run, messages, parse};
 
-/// Rates of two endpoints over shared memory and over UDP, and one time: with 8 bytes and 16 in flight the sender is ahead; of 10 KB it
-/// waits for room; one message at a time is alone on its way; and 1000 of 10 KB wait for the receiver's window.
+/// Rates of two endpoints over shared memory and over UDP, and one time: with 8 bytes and 16 in flight the
+/// sender is ahead; of 10 KB it waits for room; one message at a time is alone on its way; and 1000 of 10 KB
+/// wait for the receiver's window.
 const RECORDS: &str = include_str!("../data/traced-messages.jsonl");
 
 fn run(records: &str) -> RecordedRun {
@@ -57,7 +58,7 @@ fn messages_in_a_part_are_no_more_than_are_under_way_at_the_sender() {
     let findings = messages(&[run(RECORDS)]);
     let hypotheses = of(&findings, "ring+shm callbacks-resubmit.10Kx16.rate", Section::Hypothesis);
     let there = hypotheses[0].figure("messages_there").expect("a number");
-    assert!((14.0..16.5).contains(&there), "16 sends are under way, and nearly all of them wait: {there}");
+    assert!((14.0..16.5).contains(&there), "16 sends are in flight, and nearly all of them wait: {there}");
 }
 
 #[test]

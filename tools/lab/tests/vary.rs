@@ -1,5 +1,5 @@
-//! `--vary` on a simulated fabric: a factor that must matter is found and one that cannot matter is called inert, whatever
-//! the seed.
+//! `--vary` on a simulated fabric: a factor that must matter is found and one that cannot matter is called
+//! inert, whatever the seed.
 
 use core::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The open-loop workload on simulated fabrics: what it shows of the protocols, and what it says when there is too much.
+//! The open-loop workload on simulated fabrics: what it shows of the protocols, and what it says when there
+//! is too much.
 
 use core::time::Duration;
 
@@ -93,7 +94,7 @@ fn more_than_the_links_carry_is_said_and_waiting_counts() {
     let under_way_at_most = OUTSTANDING_MAX as f64 / (test.messages_per_second() * outcome.achieved_load);
     assert!(
         all.latency.max_nanos as f64 > 1e9 * under_way_at_most,
-        "the last message waited for more than those under way: {}",
+        "the last message waited for more than those in flight: {}",
         all.latency.max_nanos
     );
 }

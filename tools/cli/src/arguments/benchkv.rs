@@ -24,7 +24,7 @@ pub struct BenchKvArguments {
     /// Client processes of each rank, which reach its daemon through shared-memory slots
     #[arg(long, default_value = "1", value_parser = whole_number::<CLIENTS_MAX>)]
     pub clients: u64,
-    /// Requests that each client keeps under way: its slots
+    /// Requests that each client keeps in flight: its slots
     #[arg(long, default_value = "1", value_parser = whole_number::<1024>)]
     pub queue_depth: u64,
     /// Keys of each rank

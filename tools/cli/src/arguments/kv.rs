@@ -83,7 +83,7 @@ pub struct KvServe {
     /// Processes of this host that may use slots at a time
     #[arg(long, default_value = "64", value_parser = whole_number::<1024>)]
     pub clients: u64,
-    /// Slots of each: requests that it can have under way
+    /// Slots of each: requests that it can have in flight
     #[arg(long, default_value = "16", value_parser = whole_number::<{ SLOTS_MAX as u64 }>)]
     pub queue_depth: u64,
     /// Longest message in a slot, at most 64K; longer ones take the network
@@ -183,7 +183,7 @@ pub struct KvIncr {
 /// `farcall kv scan`.
 #[derive(Debug, Args)]
 pub struct KvScan {
-    /// Prints at most so many objects [default: all]
+    /// Prints at most this many objects [default: all]
     #[arg(long, value_name = "OBJECTS", value_parser = whole_number::<{ u64::MAX }>)]
     pub limit: Option<u64>,
     #[command(flatten)]

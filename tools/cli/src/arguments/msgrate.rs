@@ -14,25 +14,25 @@ use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 /// `farcall msgrate`.
 #[derive(Clone, Debug, Args)]
 pub struct Msgrate {
-    /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-reaped, callbacks-avail,
-    /// callbacks-resubmit, dynamic, pointer, handler [default: all]
+    /// How sends and receives complete, separated by commas: futures, callbacks, callbacks-reaped,
+    /// callbacks-avail, callbacks-resubmit, dynamic, pointer, handler [default: all]
     #[arg(long, value_delimiter = ',', value_name = "MODES", hide_default_value = true, default_values_t = Mode::ALL.iter().copied())]
     pub mode: Vec<Mode>,
     /// Transports, separated by commas; the processes of mpi are started by `mpirun`
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "ring+shm")]
     pub transport: Vec<TransportKind>,
-    /// Also measures the same loop on the library of ucx or mpi itself, with completions found by: waitany (callbacks of UCX),
-    /// testany (MPI only), test
+    /// Also measures the same loop on the library of ucx or mpi itself, with completions found by: waitany
+    /// (callbacks of UCX), testany (MPI only), test
     #[arg(long, value_delimiter = ',', value_name = "WAYS")]
     pub raw: Vec<Raw>,
-    /// How often everything that is compared is measured, in random order, between two looks at how far the cores are apart; the one
-    /// with the median time is reported, and ratios have intervals from five on
+    /// How often everything that is compared is measured, in random order, between two looks at how far the
+    /// cores are apart; the one with the median time is reported, and ratios have intervals from five on
     #[arg(long, default_value = "1", value_parser = whole_number::<99>)]
     pub runs: u64,
     /// Lengths of messages, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1,8,1K", value_name = "SIZES")]
     pub size: Vec<Size>,
-    /// Messages that each thread keeps under way on either side, separated by commas
+    /// Messages that each thread keeps in flight on either side, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "1,10,1000", value_parser = whole_number::<16384>)]
     pub inflight: Vec<u64>,
     /// Messages of each measurement, all threads together

@@ -42,7 +42,8 @@ pub struct Diff {
     /// Decides how the bootstrap draws
     #[arg(long, default_value = "1")]
     pub seed: u64,
-    /// Writes one JSON object for each difference to a file, or to standard output (instead of a table) with `-`
+    /// Writes one JSON object for each difference to a file, or to standard output (instead of a table) with
+    /// `-`
     #[arg(long, value_name = "FILE")]
     pub json: Option<Destination>,
 }
@@ -70,7 +71,7 @@ pub struct Top {
     /// Prints once and ends, as it does where standard output is no terminal
     #[arg(long)]
     pub once: bool,
-    /// Ends after so many screens [default: when the processes have ended, or at an interrupt]
+    /// Ends after this many screens [default: when the processes have ended, or at an interrupt]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
     pub count: Option<u64>,
 }

@@ -10,7 +10,8 @@ use crate::failure::Failure;
 /// Whether calls or messages are traced, and what becomes of them.
 #[derive(Clone, Debug, Args)]
 pub struct Tracing {
-    /// Traces calls or messages: prints what each part of them took, and writes the newest ones to a file that Perfetto reads
+    /// Traces calls or messages: prints what each part of them took, and writes the newest ones to a file
+    /// that Perfetto reads
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub trace: Option<Option<PathBuf>>,
 }
@@ -26,8 +27,8 @@ impl Tracing {
         self.trace.as_ref()?.as_deref()
     }
 
-    /// Refuses to trace `what` of several configurations, or to write that of several measurements to one file; `how` says how to
-    /// get one.
+    /// Refuses to trace `what` of several configurations, or to write that of several measurements to one
+    /// file; `how` says how to get one.
     pub fn check(
         &self,
         varying: &Varying,

@@ -78,7 +78,7 @@ pub enum TuneAction {
     },
 }
 
-/// Who describes itself.
+/// What describes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImportSource {
     /// A parameter file of OTPO

@@ -1,4 +1,5 @@
-//! `farcall audit`: which of somebody's figures cannot all be true, what they are consistent with, and what would tell.
+//! `farcall audit`: which of somebody's figures cannot all be true, what they are consistent with, and what
+//! would tell.
 
 use std::path::Path;
 

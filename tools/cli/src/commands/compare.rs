@@ -1,4 +1,5 @@
-//! `farcall compare`: the performance budget against the limit of this machine, and farcall beside programs of others.
+//! `farcall compare`: the performance budget against the limit of this machine, and farcall beside programs
+//! of others.
 
 mod install;
 mod peers;

@@ -1,4 +1,5 @@
-//! The reference beside a measurement: how far the cores were apart around every block, for who reads the run later.
+//! The reference beside a measurement: how far the cores were apart around every block, for a later reader of
+//! the run.
 
 use farcall_lab::blocks::Distance;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};

@@ -57,7 +57,7 @@ fn cases(swarm: &Swarm) -> Result<Vec<Case>, Failure> {
         return Err(Failure::Usage(sentence));
     }
     let Some(end) = swarm.seed.checked_add(swarm.seeds) else {
-        return Err(Failure::Usage("--seed: there are not so many seeds above this one".into()));
+        return Err(Failure::Usage("--seed: there are not that many seeds above this one".into()));
     };
     let of_seed = |seed| transports.iter().map(move |&transport| Case { seed, transport });
     Ok((swarm.seed..end).flat_map(of_seed).collect())

@@ -1,7 +1,7 @@
 //! What the laws of closed queueing networks allow, and where a sweep of operations in flight stands.
 //!
-//! `X(N) <= min(N / R0, 1 / Dmax)`, with the knee at `N* = R0 / Dmax` (Denning and Buzen, 1978). Between the bounds
-//! lies what one server and a delay give by mean value analysis (Reiser and Lavenberg, 1980).
+//! `X(N) <= min(N / R0, 1 / Dmax)`, with the knee at `N* = R0 / Dmax` (Denning and Buzen, 1978). Between the
+//! bounds lies what one server and a delay give by mean value analysis (Reiser and Lavenberg, 1980).
 
 use super::finding::{Finding, Section};
 use super::input::{Axis, Observation, Table};
@@ -37,7 +37,8 @@ impl ClosedSystem {
         self.alone_seconds / self.demand_seconds
     }
 
-    /// What one server of this demand and a delay for the rest give with `n` in flight, by mean value analysis.
+    /// What one server of this demand and a delay for the rest give with `n` in flight, by mean value
+    /// analysis.
     pub fn mean_value(&self, n: usize) -> f64 {
         let delay = (self.alone_seconds - self.demand_seconds).max(0.0);
         let (mut queue, mut rate) = (0.0, 0.0);

@@ -1,9 +1,9 @@
-//! What a change did to a sweep of operations in flight: to the time of one alone, to the work of the busiest resource, or
-//! to how much can be under way.
+//! What a change did to a sweep of operations in flight: to the time of one alone, to the work of the busiest
+//! resource, or to how much can be in flight.
 //!
-//! A closed system has two numbers, the time alone and the greatest demand. A change that adds to the first only is a
-//! delay: it moves the knee and not the ceiling. One that adds to both adds work to the busiest resource. One that adds to
-//! the second only holds operations back: a window, a ring without room.
+//! A closed system has two numbers, the time alone and the greatest demand. A change that adds to the first
+//! only is a delay: it moves the knee and not the ceiling. One that adds to both adds work to the busiest
+//! resource. One that adds to the second only holds operations back: a window, a ring without room.
 
 use std::collections::BTreeMap;
 

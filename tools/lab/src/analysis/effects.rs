@@ -120,7 +120,8 @@ fn varied<T>(cells: &[(&Place, T)]) -> Option<Axis> {
     axes.max_by_key(|axis| places(*axis))
 }
 
-/// By which part the figures of repeated cells differ in 19 of 20 cases, from pairs of rows with the same labels.
+/// By which part the figures of repeated cells differ in 19 of 20 cases, from pairs of rows with the same
+/// labels.
 fn noise(table: &Table) -> Option<f64> {
     let mut repeats: BTreeMap<(String, Place), Vec<f64>> = BTreeMap::new();
     for row in &table.rows {

@@ -16,7 +16,7 @@ pub enum Section {
     Contradiction,
     /// Figures that say less than they seem to.
     Caution,
-    /// Figures that agree with each other, and what that tells of their units and formulas.
+    /// Figures that agree with each other, and what that says about their units and formulas.
     Agreement,
     /// Ranges over which one law holds.
     Regime,

@@ -73,8 +73,8 @@ pub enum FirstPiece {
     Sloped,
 }
 
-/// The better of one line and two, by the Bayesian information criterion (Schwarz, 1978), through points sorted by `x`.
-/// The part after a break has three points or more.
+/// The better of one line and two, by the Bayesian information criterion (Schwarz, 1978), through points
+/// sorted by `x`. The part after a break has three points or more.
 pub fn pieces(points: &[(f64, f64)], first_piece: FirstPiece) -> Option<Pieces> {
     const LAST_MIN: usize = 3;
     let (first_min, more) = match first_piece {

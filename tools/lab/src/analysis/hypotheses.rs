@@ -1,9 +1,10 @@
-//! What may limit operations of all nodes with all others where they share a limit, ranked by how well each predicts
-//! figures that it has not seen, and which experiment would tell.
+//! What may limit operations of all nodes with all others where they share a limit, ranked by how well each
+//! predicts figures that it has not seen, and which experiment would tell.
 //!
-//! Two laws with one free number each: a limit of each machine gives a time in proportion to nodes x bytes, whatever the
-//! scale; one of the fabric as a whole gives nodes^2 x bytes. Both numbers are fitted on all numbers of nodes but one,
-//! and judged on that one, in turn. Only a change that somebody made can confirm one or refute it.
+//! Two laws with one free number each: a limit of each machine gives a time in proportion to nodes x bytes,
+//! whatever the scale; one of the fabric as a whole gives nodes^2 x bytes. Both numbers are fitted on all
+//! numbers of nodes but one, and judged on that one, in turn. Only a change that somebody made can confirm
+//! one or refute it.
 
 use super::effects::Effect;
 use super::finding::{Finding, Section};
@@ -153,7 +154,7 @@ fn tested(table: &Table, cause: Cause, effects: &[&Effect]) -> Option<Finding> {
     let words = match cause {
         Cause::Copy => "copies on the way out",
         Cause::Schedule => "the order of sending",
-        Cause::Window => "how much may be under way",
+        Cause::Window => "how much may be in flight",
         Cause::Host => "a limit of each machine",
         Cause::Fabric => "a limit that machines share",
     };

@@ -1,9 +1,9 @@
-//! What a set of published or recorded figures says: which of them cannot all be true, what they are consistent with,
-//! what they leave open, and which experiment would tell.
+//! What a set of published or recorded figures says: which of them cannot all be true, what they are
+//! consistent with, what they leave open, and which experiment would tell.
 //!
-//! Everything here is a pure function of the figures. The order is that of an honest reading: contradictions first,
-//! then regimes and bounds, then effects of changes, then hypotheses. Only a change that somebody made and measured
-//! confirms or refutes; everything else is "consistent with".
+//! Everything here is a pure function of the figures. The order is that of an honest reading: contradictions
+//! first, then regimes and bounds, then effects of changes, then hypotheses. Only a change that somebody made
+//! and measured confirms or refutes; everything else is "consistent with".
 
 pub mod bounds;
 pub mod contrast;

@@ -2,8 +2,8 @@
 
 /// The probability that a standard normal variable is below `z`.
 ///
-/// By the continued fraction of Mills' ratio in the tails, where the analysis works, and by a series near the middle;
-/// the relative error is below 1e-9.
+/// By the continued fraction of Mills' ratio in the tails, where the analysis works, and by a series near the
+/// middle; the relative error is below 1e-9.
 pub fn below(z: f64) -> f64 {
     if z > 0.0 {
         return 1.0 - below(-z);
@@ -39,8 +39,8 @@ pub fn quantile(probability: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// The probability that the absolute value of Student's t is at least `t`, by the finite sums for whole degrees of
-/// freedom (Abramowitz and Stegun 26.7.3 and 26.7.4); the error is below 1e-12.
+/// The probability that the absolute value of Student's t is at least `t`, by the finite sums for whole
+/// degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4); the error is below 1e-12.
 pub fn student_tail(t: f64, degrees: usize) -> f64 {
     let angle = (t.abs() / (degrees as f64).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();

@@ -1,4 +1,5 @@
-//! The published notes, read as an engineer would read them: what follows from them comes out, and nothing more.
+//! The published notes, read as an engineer would read them: what follows from them comes out, and nothing
+//! more.
 
 use std::path::Path;
 

@@ -19,22 +19,23 @@ const WARMUP_MAX: Duration = Duration::from_secs(1);
 /// The shortest.
 const WARMUP_MIN: Duration = Duration::from_millis(50);
 
-/// While nothing comes, the daemon is looked for once in so many looks at the slots.
+/// While nothing comes, the daemon is looked for once in this many looks at the slots.
 const CHECK_EVERY: u32 = 1 << 16;
 
-/// Looks at a slot before the next one is looked at. The own rank answers in the order of the slots, and looking at one
-/// that its daemon is about to write takes the line away: that is to happen only when the daemon does something else.
+/// Looks at a slot before the next one is looked at. The own rank answers in the order of the slots, and
+/// looking at one that its daemon is about to write takes the line away: that is to happen only when the
+/// daemon does something else.
 const LOOKS_FOR_LOCAL: u32 = 128;
 
 /// The same for what another rank answers, which takes long: others are answered meanwhile.
 const LOOKS_FOR_REMOTE: u32 = 8;
 
-/// Looks in vain after which others may have the core, when it is shared.
+/// Looks that find nothing after which others may have the core, when it is shared.
 const LOOKS_BEFORE_YIELD: u32 = 8;
 
-/// Answers that are taken one after the other, before the clock is read once for all of them and their slots ask again.
-/// A latency ends when its answer has been taken and begins before its request is put into the slot, so what the others of
-/// a group take makes it longer, and never shorter.
+/// Answers that are taken one after the other, before the clock is read once for all of them and their slots
+/// ask again. A latency ends when its answer has been taken and begins before its request is put into the
+/// slot, so what the others of a group take makes it longer, and never shorter.
 const GROUP: usize = 4;
 
 /// Makes all runs.
@@ -82,8 +83,8 @@ impl<'a> Loops<'a> {
         Self { slots, requests, next: 0, clock: Clock::new(), asked, yields }
     }
 
-    /// Asks in every slot, again and again until `is_last` says so of an answer: it gets the time and the latency.
-    /// Requests that are under way then are waited for, and counted.
+    /// Asks in every slot, again and again until `is_last` says so of an answer: it gets the time and the
+    /// latency. Requests that are in flight then are waited for, and counted.
     fn run(&mut self, mut is_last: impl FnMut(Instant, u64) -> bool) -> Result<ClientRun, String> {
         let mut classes = [LatencyHistogram::new(), LatencyHistogram::new()];
         let begun = self.clock.now();
@@ -173,7 +174,7 @@ impl<'a> Loops<'a> {
         if slot + 1 == self.asked.len() { 0 } else { slot + 1 }
     }
 
-    /// Another look was in vain.
+    /// Another look found nothing.
     #[inline]
     fn wait(&mut self, idle: &mut u32) -> Result<(), String> {
         *idle = idle.wrapping_add(1);

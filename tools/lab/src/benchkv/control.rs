@@ -14,7 +14,7 @@ const STEPS_PER_RUN: u32 = 2;
 /// Where the processes of a run meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meeting {
-    /// All clients are warm and have nothing under way.
+    /// All clients are warm and have nothing in flight.
     Warm,
     /// All daemons count from nothing.
     Go,

@@ -1,9 +1,10 @@
 //! copyrpc's `benchkv`: ranks of one daemon each, clients on shared-memory slots, half of the keys remote.
 //!
-//! Every rank is a process with a polling daemon, every client a process with slots at the daemon of its rank. The
-//! clients run closed loops. Latencies are measured by the clients, apart for requests that the own rank's shard
-//! answers and for those that another one does. Daemons count and time over exactly the measured window: it begins when
-//! all clients have drained their warm-up and ends when all have drained their last requests.
+//! Every rank is a process with a polling daemon, every client a process with slots at the daemon of its
+//! rank. The clients run closed loops. Latencies are measured by the clients, apart for requests that the own
+//! rank's shard answers and for those that another one does. Daemons count and time over exactly the measured
+//! window: it begins when all clients have drained their warm-up and ends when all have drained their last
+//! requests.
 
 mod client;
 mod cluster;
@@ -37,7 +38,7 @@ pub struct BenchKv {
     pub ranks: usize,
     /// Client processes of each rank.
     pub clients: usize,
-    /// Requests that each client keeps under way.
+    /// Requests that each client keeps in flight.
     pub queue_depth: usize,
     /// Keys of each rank.
     pub keys: u64,

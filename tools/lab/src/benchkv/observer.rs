@@ -33,7 +33,8 @@ pub struct PhaseReport {
     pub phases: Vec<[LatencyCounts; 2]>,
     /// The sum of each phase's times, in nanoseconds.
     pub sums_nanos: Vec<u64>,
-    /// Time given to other processes of the core, in nanoseconds; with the phases' sums it makes up the window.
+    /// Time given to other processes of the core, in nanoseconds; with the phases' sums it makes up the
+    /// window.
     pub yielded_nanos: u64,
     /// The times of whole turns.
     pub turns: LatencyCounts,
@@ -112,8 +113,8 @@ impl Observer for PhaseTimes {
             if *nanos > 0 {
                 *sum += *nanos;
                 times[usize::from(*found > 0)].record(*nanos);
-                // Here, and not for all at once: moved as a whole, they would be read by longer loads than the stores
-                // that wrote them, and would have to wait for those.
+                // Here, and not for all at once: moved as a whole, they would be read by longer loads than
+                // the stores that wrote them, and would have to wait for those.
                 (*nanos, *found) = (0, 0);
             }
         }

@@ -47,8 +47,8 @@ impl FromStr for Distribution {
     }
 }
 
-/// A request, ready to be put into a slot. It takes one cache line, so that those who ask wait as little as can be for
-/// what to ask.
+/// A request, ready to be put into a slot. It takes one cache line, so that requesters wait as little as can
+/// be for what to ask.
 #[repr(align(64))]
 pub(super) struct PatternRequest {
     pub message: ShortMessage,
@@ -84,7 +84,7 @@ impl GoodAnswer {
 }
 
 impl PatternRequest {
-    /// What a slot does while it is under way.
+    /// What a slot does while it is in flight.
     #[inline]
     pub(super) fn class(&self) -> SlotUse {
         if self.remote { SlotUse::Remote } else { SlotUse::Local }

@@ -66,7 +66,7 @@ pub struct ClassResult {
     pub requests: u64,
     /// How many a second, over the window.
     pub per_second: f64,
-    /// Requests under way, over time as the clients counted them, against what throughput and latency imply.
+    /// Requests in flight, over time as the clients counted them, against what throughput and latency imply.
     pub little: LittleCheck,
 }
 
@@ -106,7 +106,7 @@ pub struct BenchKvResult {
     pub local: ClassResult,
     /// Those that another rank answered.
     pub remote: ClassResult,
-    /// Requests kept under way, against what throughput and latency imply.
+    /// Requests kept in flight, against what throughput and latency imply.
     pub little: LittleCheck,
     /// What the clients' slots did.
     pub slot_nanos: SlotNanos,
@@ -183,8 +183,8 @@ fn rank_result(daemon: &DaemonReport, run: usize, window: Duration) -> RankResul
     result
 }
 
-/// From a sweep of requests in flight and requests a second: how many in flight it takes to reach the ceiling if
-/// latency stayed as it is at the least (the knee of a closed system), and the ceiling.
+/// From a sweep of requests in flight and requests a second: how many in flight it takes to reach the ceiling
+/// if latency stayed as it is at the least (the knee of a closed system), and the ceiling.
 pub fn knee_of(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let least = points.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let ceiling = points.iter().map(|point| point.1).max_by(f64::total_cmp)?;

@@ -1,4 +1,5 @@
-//! What the slots of a client were doing, all the time: a check on its latencies, which are measured otherwise.
+//! What the slots of a client were doing, all the time: a check on its latencies, which are measured
+//! otherwise.
 
 use farcall::Instant;
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// What a slot does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotUse {
-    /// A request is under way that the own rank answers.
+    /// A request is in flight that the own rank answers.
     Local,
     /// One that another rank answers.
     Remote,

@@ -1,4 +1,5 @@
-//! One side of a comparison: an exchange between processes or a bare loop, and the figure that is taken from it.
+//! One side of a comparison: an exchange between processes or a bare loop, and the figure that is taken from
+//! it.
 
 use farcall::Clock;
 use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream};

@@ -14,16 +14,17 @@ use crate::record::Unit;
 /// Length of the response of the short echo, in bytes.
 const SHORT_BYTES: usize = 100;
 
-/// Calls under way where the rate of calls is measured.
+/// Calls in flight where the rate of calls is measured.
 const RATE_WINDOW: usize = 64;
 
 /// Length of request and response there, in bytes.
 const RATE_BYTES: usize = 8;
 
-/// Messages under way where the rate of messages is measured.
+/// Messages in flight where the rate of messages is measured.
 const MESSAGES_WINDOW: usize = 1000;
 
-/// Bytes under way in a bulk stream, and the bounds of how many messages that may be: as many as the bare loop may have.
+/// Bytes in flight in a bulk stream, and the bounds of how many messages that may be: as many as the bare
+/// loop may have.
 const BULK_WINDOW_BYTES: usize = 4 << 20;
 const BULK_WINDOW_MESSAGES: core::ops::RangeInclusive<usize> = 2..=64;
 
@@ -34,7 +35,7 @@ enum Kind {
     Echo,
     /// The same, against a bare loop of the calls for bursts of packets between sockets.
     EchoBeside(UdpCalls),
-    /// Short calls a second, many under way, against an absolute figure.
+    /// Short calls a second, many in flight, against an absolute figure.
     CallRate,
     /// Short tagged messages a second from one process to the other, against a bare ring.
     MessageRate(Mode),
@@ -112,8 +113,8 @@ pub fn rows() -> Vec<Row> {
     TransportKind::ALL.iter().flat_map(rows_of).collect()
 }
 
-/// The same rows for a comparison with another build, which may differ by the fraction `within`, if it is asked whether it
-/// does; those that differ only in the limit are one.
+/// The same rows for a comparison with another build, which may differ by the fraction `within`, if it is
+/// asked whether it does; those that differ only in the limit are one.
 pub fn rows_of_builds(within: Option<f64>) -> Vec<Row> {
     let budget = within.map(Budget::RatioWithin);
     let rows = rows().into_iter().filter(|row| !matches!(row.kind, Kind::EchoBeside(_)));
@@ -148,7 +149,7 @@ impl Row {
         self.budget
     }
 
-    /// Calls under way at a time.
+    /// Calls in flight at a time.
     pub fn in_flight(&self) -> usize {
         match self.kind {
             Kind::CallRate => RATE_WINDOW,

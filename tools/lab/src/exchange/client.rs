@@ -1,4 +1,4 @@
-//! The closed loop of a client: a fixed number of calls under way, each completion starting the next.
+//! The closed loop of a client: a fixed number of calls in flight, each completion starting the next.
 
 use core::time::Duration;
 
@@ -9,10 +9,12 @@ use super::{Exchange, Job, Timing};
 use crate::histogram::LatencyHistogram;
 use crate::warmup::{Warmup, WarmupDetector};
 
-/// While calls are not timed, the clock is read, and it is asked whether a call was the last, once for so many completions.
+/// While calls are not timed, the clock is read, and it is asked whether a call was the last, once for this
+/// many completions.
 const LOOK_EVERY: u64 = 256;
 
-/// With fewer calls there is not even a median, so that slow ones may take longer than asked for, up to a limit.
+/// With fewer calls there is not even a median, so that slow ones may take longer than asked for, up to a
+/// limit.
 const CALLS_MIN: u64 = 5;
 const MORE_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -75,7 +77,8 @@ pub(super) fn measure(endpoint: &Endpoint, peers: &[Peer], job: &Job, rank: u32)
     Ok(Run { calls, begun, ended, latencies: latencies.into_histogram() })
 }
 
-/// Keeps latencies as they come and counts them later: the histogram would cost some nanoseconds of each round trip.
+/// Keeps latencies as they come and counts them later: the histogram would cost some nanoseconds of each
+/// round trip.
 struct Latencies {
     recent: Vec<u32>,
     kept: usize,
@@ -112,7 +115,7 @@ impl Latencies {
     }
 }
 
-/// The state of a run of calls. Slots are the tokens of its calls: a slot has one call under way at a time.
+/// The state of a run of calls. Slots are the tokens of its calls: a slot has one call in flight at a time.
 ///
 /// A process runs it in a loop of its own; on a simulated host each turn is one of the simulation's.
 pub(super) struct ClosedLoop {
@@ -123,7 +126,8 @@ pub(super) struct ClosedLoop {
     /// When each slot's call began.
     began: Vec<Instant>,
     calls: u64,
-    /// The number of calls after which to look at the clock, while calls are not timed, and the number that is wanted.
+    /// The number of calls after which to look at the clock, while calls are not timed, and the number that
+    /// is wanted.
     next_look: u64,
     calls_max: u64,
     /// When the last call that counts was complete.
@@ -149,9 +153,10 @@ impl ClosedLoop {
         }
     }
 
-    /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time, and the latency when calls
-    /// are timed; else it is not asked of every completion. Returns the number of calls and when the last of them was complete.
-    /// `yields` when others need this core while there is nothing to do.
+    /// Calls until `is_last` says so of a completion: it gets the number of calls completed, the time, and
+    /// the latency when calls are timed; else it is not asked of every completion. Returns the number of
+    /// calls and when the last of them was complete. `yields` when others need this core while there is
+    /// nothing to do.
     fn run(
         mut self,
         endpoint: &Endpoint,
@@ -193,8 +198,8 @@ impl ClosedLoop {
         })
     }
 
-    /// Whether no call is under way any more. Calls that are under way when the last one completes are waited for;
-    /// each ends by its deadline at the latest.
+    /// Whether no call is in flight any more. Calls that are in flight when the last one completes are waited
+    /// for; each ends by its deadline at the latest.
     pub(super) fn is_over(endpoint: &Endpoint) -> bool {
         endpoint.calls_under_way() == 0
     }

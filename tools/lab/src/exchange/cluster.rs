@@ -25,7 +25,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Servers from the pair's responder on, clients from its initiator on; more processes take the `others` in turn.
+    /// Servers from the pair's responder on, clients from its initiator on; more processes take the `others`
+    /// in turn.
     pub fn new(pair: CorePair, others: impl IntoIterator<Item = Core>) -> Self {
         let others = others.into_iter().filter(|core| ![pair.responder, pair.initiator].contains(core));
         Self { cores: [pair.responder, pair.initiator].into_iter().chain(others).collect() }
@@ -35,12 +36,12 @@ impl Placement {
         self.is_shared_by(exchange.servers + exchange.clients)
     }
 
-    /// Whether so many processes have to share cores.
+    /// Whether this many processes have to share cores.
     pub(crate) fn is_shared_by(&self, processes: usize) -> bool {
         processes > self.cores.len()
     }
 
-    /// The cores of so many processes without roles.
+    /// The cores of this many processes without roles.
     pub(crate) fn in_turn(&self, processes: usize) -> Vec<Core> {
         self.cores.iter().copied().cycle().take(processes).collect()
     }
@@ -49,8 +50,8 @@ impl Placement {
         self.of_roles(exchange.servers, exchange.clients)
     }
 
-    /// The core of each of so many servers and clients: the first server and the first client have one to themselves as
-    /// long as there are more cores than processes.
+    /// The core of each of this many servers and clients: the first server and the first client have one to
+    /// themselves as long as there are more cores than processes.
     pub(crate) fn of_roles(&self, servers: usize, clients: usize) -> Vec<Core> {
         let ranks = servers + clients;
         let mut cores = vec![self.cores[0]; ranks];

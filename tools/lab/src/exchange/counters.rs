@@ -1,4 +1,5 @@
-//! What a process counted during a measurement: resends, stalls and the like stand beside the latencies they explain.
+//! What a process counted during a measurement: resends, stalls and the like stand beside the latencies they
+//! explain.
 
 use std::collections::BTreeMap;
 

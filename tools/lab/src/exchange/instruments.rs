@@ -25,8 +25,8 @@ pub struct Asides {
     pub traces: Vec<HostTrace>,
     /// What the servers' counters counted while the calls were made, added up.
     pub server_counters: BTreeMap<String, u64>,
-    /// The share of their time in which servers were ready to run and had no core, of the one that had most; `None` where
-    /// the kernel does not tell.
+    /// The share of their time in which servers were ready to run and had no core, of the one that had most;
+    /// `None` where the kernel does not tell.
     pub server_waited: Option<f64>,
 }
 

@@ -1,10 +1,10 @@
-//! Requests and responses in a closed loop, between real processes or simulated hosts: the workload under most
-//! measurements here.
+//! Requests and responses in a closed loop, between real processes or simulated hosts: the workload under
+//! most measurements here.
 //!
-//! The measuring process starts this same program again as servers and clients, each pinned to its core, and gives
-//! each the same [`Exchange`] as its job. They exist for one measurement only: between measurements nothing polls, so
-//! that the bare loops of a limit have the cores for themselves, and each measurement sees fresh memory, whose place
-//! in the shared cache makes a difference of its own.
+//! The measuring process starts this same program again as servers and clients, each pinned to its core, and
+//! gives each the same [`Exchange`] as its job. They exist for one measurement only: between measurements
+//! nothing polls, so that the bare loops of a limit have the cores for themselves, and each measurement sees
+//! fresh memory, whose place in the shared cache makes a difference of its own.
 
 mod client;
 mod cluster;
@@ -60,7 +60,7 @@ pub struct Exchange {
     pub buffers: Buffers,
     /// What is timed.
     pub timing: Timing,
-    /// Calls that each client keeps under way.
+    /// Calls that each client keeps in flight.
     pub in_flight: usize,
     /// Processes that call.
     pub clients: usize,

@@ -71,7 +71,7 @@ pub struct ExchangeResult {
     pub received_bytes_per_second: f64,
     /// Calls per second of wall-clock time.
     pub calls_per_second: f64,
-    /// Calls under way at a time, all clients together.
+    /// Calls in flight at a time, all clients together.
     pub in_flight: u64,
     /// What the clients' counters counted in their windows, added up.
     pub counters: BTreeMap<String, u64>,
@@ -104,7 +104,8 @@ impl ExchangeResult {
         }
     }
 
-    /// Compares the calls under way with what throughput and mean latency imply; `None` when calls were not timed.
+    /// Compares the calls in flight with what throughput and mean latency imply; `None` when calls were not
+    /// timed.
     pub fn little(&self) -> Option<LittleCheck> {
         let summary = self.latencies.summary()?;
         Some(LittleCheck::new(self.in_flight as f64, self.calls_per_second, summary.mean_nanos))

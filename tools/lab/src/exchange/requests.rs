@@ -15,8 +15,8 @@ pub(super) enum Requests {
     Store(Box<StoreRequests>),
 }
 
-/// Which random requests they are: each client draws others, and for the measurement others than for its warm-up, so that
-/// what is measured is not in a cache because it was asked for a moment ago.
+/// Which random requests they are: each client draws others, and for the measurement others than for its
+/// warm-up, so that what is measured is not in a cache because it was asked for a moment ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream(u64);
 

@@ -13,7 +13,7 @@ use super::payload::Receiver;
 use super::report::Found;
 use super::{Buffers, ECHO, Exchange, FINISHED, Job, READY};
 
-/// The clock is read once for so many polls.
+/// The clock is read once for this many polls.
 const CLOCK_EVERY: u32 = 65_536;
 
 /// Why a server could not answer to the end.

@@ -1,5 +1,5 @@
-//! An exchange between the hosts of a simulated fabric: the same servers and the same closed loop as between processes,
-//! with the simulation in the place of their own loops.
+//! An exchange between the hosts of a simulated fabric: the same servers and the same closed loop as between
+//! processes, with the simulation in the place of their own loops.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,7 +31,8 @@ pub fn simulate(
     simulate_with(exchange, Instruments::default(), settings, fabric, |_| ())
 }
 
-/// As [`simulate`], with something beside the exchange; `prepare` can do something to the fabric before it begins.
+/// As [`simulate`], with something beside the exchange; `prepare` can do something to the fabric before it
+/// begins.
 pub fn simulate_with(
     exchange: &Exchange,
     instruments: Instruments,

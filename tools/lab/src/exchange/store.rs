@@ -40,12 +40,12 @@ pub enum StoreAccess {
     Read,
     /// One is overwritten by another of the same length.
     Write,
-    /// So many of one server are read by one call.
+    /// This many of one server are read by one call.
     MultiRead(usize),
 }
 
 impl StoreAccess {
-    /// Whether one call can do it with objects of so many bytes.
+    /// Whether one call can do it with objects of this many bytes.
     pub fn fits(self, bytes: usize) -> bool {
         match self {
             Self::Read | Self::Write => true,

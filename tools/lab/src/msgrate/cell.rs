@@ -1,8 +1,9 @@
-//! Rates that are compared: those of one transport, length and number in flight, farcall's ways and the library's plain loops.
+//! Rates that are compared: those of one transport, length and number in flight, farcall's ways and the
+//! library's plain loops.
 //!
-//! They are measured in blocks, in each of which every one runs once. Where the cores are far from each other a message with none
-//! beside it takes three times as long, and the host moves them every few minutes, so that figures of different blocks say
-//! little about each other.
+//! They are measured in blocks, in each of which every one runs once. Where the cores are far from each other
+//! a message with none beside it takes three times as long, and the host moves them every few minutes, so
+//! that figures of different blocks say little about each other.
 
 use super::{MessageRate, MessageRateError, MessageRateResult, run};
 use crate::bench::{Bench, BenchError};
@@ -20,7 +21,8 @@ pub struct RateCell {
     blocks: Blocks<Option<MessageRateResult>>,
     /// What each rate was last, for cells whose every block was discarded.
     last: Vec<Option<MessageRateResult>>,
-    /// Why plain loops failed. They are not tried again: some take minutes for what farcall does in milliseconds.
+    /// Why plain loops failed. They are not tried again: some take minutes for what farcall does in
+    /// milliseconds.
     failed: Vec<Option<String>>,
     wanted: usize,
     seed: u64,
@@ -33,7 +35,8 @@ pub struct RateLine {
     pub rate: MessageRate,
     /// Where the cores were; `None` when they never stood still.
     pub regime: Option<Regime>,
-    /// The run with the median time; the last one when the cores never stood still. Or why a plain loop failed.
+    /// The run with the median time; the last one when the cores never stood still. Or why a plain loop
+    /// failed.
     pub result: Result<MessageRateResult, String>,
     /// Its time over that of the rate that all are held against; `None` for that one.
     pub ratio: Option<Ratio>,
@@ -42,7 +45,7 @@ pub struct RateLine {
 }
 
 impl RateCell {
-    /// A cell of these rates, of which so many runs are wanted. The seed decides orders and resampling.
+    /// A cell of these rates, of which this many runs are wanted. The seed decides orders and resampling.
     pub fn new(rates: Vec<MessageRate>, runs: usize, seed: u64) -> Self {
         let plan = Plan { arms: rates.len(), blocks: runs * TRIES_PER_BLOCK, seed };
         let (last, failed) = (vec![None; rates.len()], vec![None; rates.len()]);
@@ -119,7 +122,8 @@ impl RateCell {
         Some(RateLine { rate, regime, result, ratio, discarded })
     }
 
-    /// The rate that all are held against: of the plain loops the one with the least median, without any the first of all.
+    /// The rate that all are held against: of the plain loops the one with the least median, without any the
+    /// first of all.
     fn held_against(&self, regime: Regime) -> usize {
         let time = |place: usize| {
             let times: Vec<f64> = self.blocks.of_arm(regime, place).filter_map(nanos).collect();

@@ -47,8 +47,8 @@ pub enum MessageRateError {
     },
 }
 
-/// Measures with two processes of this program, which exist for that time only. Over MPI the launcher `mpirun` starts them,
-/// because MPI connects no others.
+/// Measures with two processes of this program, which exist for that time only. Over MPI the launcher
+/// `mpirun` starts them, because MPI connects no others.
 pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
     run_by(&Program::THIS, rate)
 }
@@ -88,7 +88,8 @@ pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRat
     }
     match elapsed.filter(|_| failures.is_empty()) {
         Some(elapsed) => {
-            // The threads of both sides are in the order of their numbers, and talk to those of the same number.
+            // The threads of both sides are in the order of their numbers, and talk to those of the same
+            // number.
             let traced = rate.traced.then(|| TracedMessages::on_machine(sent.iter().zip(&received)));
             Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
         }
@@ -124,7 +125,8 @@ fn launched(program: &Program, jobs: &str, end: Instant) -> Result<String, Messa
     let program = program.path().canonicalize().map_err(cannot)?;
     let mut command = Command::new("mpirun");
     command.args(["-n", "2"]).arg(program).args([WORKER_COMMAND, jobs]);
-    // The processes choose their cores themselves; Open MPI has these options as variables, which other launchers ignore.
+    // The processes choose their cores themselves; Open MPI has these options as variables, which other
+    // launchers ignore.
     command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_hwloc_base_binding_policy", "none");
     let mut launcher = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
     let (text, is_all) = written(launcher.stdout.take(), end);
@@ -160,7 +162,8 @@ fn written(outputs: impl IntoIterator<Item = ChildStdout>, end: Instant) -> (Str
     }
 }
 
-/// The jobs of sender and receiver: first one core for each process, then cores that nobody has, then all in turn.
+/// The jobs of sender and receiver: first one core for each process, then cores that nobody has, then all in
+/// turn.
 fn jobs(rate: &MessageRate) -> Result<[Job; 2], MessageRateError> {
     let pair = CorePair::first_allowed()?;
     let allowed = allowed_cores()?;

@@ -1,8 +1,9 @@
 //! The rate of tagged messages from one process to another, in the variants of GHEX's benchmarks.
 //!
-//! Rank 0 sends a number of messages to rank 1, each of both with one or more threads that have an endpoint each.
-//! Thread by thread, a number of *slots* is kept under way: messages of a slot have its number as their tag, and both sides
-//! know how many there will be. Time is taken by the receiver, from the signal that it is ready to the last message.
+//! Rank 0 sends a number of messages to rank 1, each of both with one or more threads that have an endpoint
+//! each. Thread by thread, a number of *slots* is kept in flight: messages of a slot have its number as their
+//! tag, and both sides know how many there will be. Time is taken by the receiver, from the signal that it is
+//! ready to the last message.
 //!
 //! Processes exist for one measurement, as those of [`exchange`](crate::exchange) do.
 
@@ -39,7 +40,7 @@ pub struct MessageRate {
     pub mode: Mode,
     /// Bytes of each message.
     pub message_bytes: usize,
-    /// Sends and receives that each thread keeps under way.
+    /// Sends and receives that each thread keeps in flight.
     pub in_flight: usize,
     /// Messages of all threads together.
     pub messages: u64,
@@ -58,9 +59,11 @@ pub struct MessageRate {
 pub enum Mode {
     /// Each slot has a future; those that are complete are posted again, round after round.
     Futures,
-    /// All slots are posted with callbacks, which run at once if they can; when all are complete, all are posted again.
+    /// All slots are posted with callbacks, which run at once if they can; when all are complete, all are
+    /// posted again.
     Callbacks,
-    /// As `Callbacks`, but none runs at once: what has ended when it is posted is reaped, as by who must not be interrupted.
+    /// As `Callbacks`, but none runs at once: what has ended when it is posted is reaped, as by a caller that
+    /// must not be interrupted.
     CallbacksReaped,
     /// As `Callbacks`, each slot as it becomes free. Polls come where those of `Futures` do.
     CallbacksAvailable,
@@ -68,9 +71,11 @@ pub enum Mode {
     CallbacksResubmit,
     /// As `CallbacksAvailable`, with a buffer lent for each message, which the library owns until it is sent.
     Dynamic,
-    /// Slots are posted with numbers that come back as events, those of sends that ended at once without a poll.
+    /// Slots are posted with numbers that come back as events, those of sends that ended at once without a
+    /// poll.
     Pointer,
-    /// The receiver has a handler and posts nothing: there is no matching. Sends are waited for as with futures.
+    /// The receiver has a handler and posts nothing: there is no matching. Sends are waited for as with
+    /// futures.
     Handler,
 }
 
@@ -147,7 +152,8 @@ const READY: Tag = Tag(u32::MAX);
 /// Says that the last message has arrived.
 const RECEIVED: Tag = Tag(u32::MAX - 1);
 
-/// So many messages, however short, walk once through a ring of 4 MB, whose pages are touched for the first time then.
+/// This many messages, however short, walk once through a ring of 4 MB, whose pages are touched for the first
+/// time then.
 const WARM_UP_MESSAGES_MIN: u64 = 250_000;
 
 /// The messages of each slot of a thread.
@@ -163,7 +169,7 @@ struct Share {
 }
 
 impl Share {
-    /// `messages` of `message_bytes` bytes among so many slots, which are one or more.
+    /// `messages` of `message_bytes` bytes among this many slots, which are one or more.
     fn new(message_bytes: usize, slots: usize, messages: u64) -> Self {
         let (each, rest) = (messages / slots as u64, messages % slots as u64);
         Self { message_bytes, slots, messages, each, with_one_more: rest as usize }
@@ -192,8 +198,9 @@ fn tag_of(slot: usize) -> Tag {
     Tag(slot as u32)
 }
 
-/// Writes a message's number to its beginning: all of the word there, if there is one. Who sends it reads words, and one of
-/// which a byte was written a moment ago is read with a stall that no program has which fills its messages.
+/// Writes a message's number to its beginning: all of the word there, if there is one. The sender reads
+/// words, and one of which a byte was written a moment ago is read with a stall that no program has which
+/// fills its messages.
 #[inline]
 fn write_number(message: &mut [u8], number: u64) {
     if let Some(word) = message.first_chunk_mut() {

@@ -1,7 +1,9 @@
-//! The same loop on the tagged messages of UCX or MPI themselves, without farcall: what our overhead is measured against.
+//! The same loop on the tagged messages of UCX or MPI themselves, without farcall: what our overhead is
+//! measured against.
 //!
-//! Slots, tags and lengths, the warm-up and the place of the processes are those of [`Mode::Futures`](super::Mode), and
-//! every message is read and checked as there. The processes meet at the rendezvous; over MPI a launcher starts them.
+//! Slots, tags and lengths, the warm-up and the place of the processes are those of
+//! [`Mode::Futures`](super::Mode), and every message is read and checked as there. The processes meet at the
+//! rendezvous; over MPI a launcher starts them.
 
 use core::fmt;
 use core::str::FromStr;

@@ -9,7 +9,8 @@ use farcall::{Context, Endpoint, Event, Loan, Peer, SendError, Sending};
 use super::work::Limit;
 use super::{LoopError, Mode, Share, tag_of, write_number};
 
-/// After so many messages without a poll there is one at the end of the round over all slots, whatever is under way.
+/// After this many messages without a poll there is one at the end of the round over all slots, whatever is
+/// in flight.
 const MESSAGES_PER_POLL: u64 = 128;
 
 /// What the slots of a sender have to do.
@@ -25,7 +26,8 @@ impl Work {
         Self { share, left: share.messages, payload: vec![0; share.message_bytes] }
     }
 
-    /// The next message of a slot that has sent so many, which this counts; `None` when the slot has no more.
+    /// The next message of a slot that has sent this many, which this counts; `None` when the slot has no
+    /// more.
     ///
     /// Its first byte is its number.
     #[inline]
@@ -85,7 +87,7 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut work: Work, limit: &mut Limit) -
             limit.look(endpoint.poll(|_, _| {}))?;
             left_at_poll = work.left;
         }
-        // And where something is still under way, and now and then.
+        // And where something is still in flight, and now and then.
         let mut done = 1;
         if !all_were_free || left_at_poll - work.left >= MESSAGES_PER_POLL {
             done = endpoint.poll(|_, _| {});
@@ -145,7 +147,7 @@ fn events(endpoint: &Endpoint, peer: Peer, work: Work, limit: &mut Limit) -> Res
         }
         let take = |context: &mut Context<'_>, event: Event<'_>| posted.take(context, event);
         let done = if poll_is_due { endpoint.poll(take) } else { endpoint.reap(take) };
-        // As with futures: the library works where something is under way, and now and then.
+        // As with futures: the library works where something is in flight, and now and then.
         poll_is_due = done == 0 || left_at_poll - posted.work.left >= MESSAGES_PER_POLL;
         if let Some(error) = posted.failure {
             return Err(error.into());
@@ -204,7 +206,7 @@ fn callbacks(
         }
         let reaped = if reaps { endpoint.reap(|_, _| {}) } else { 0 };
         let mut done = 1;
-        // As with futures: where something is under way, and now and then.
+        // As with futures: where something is in flight, and now and then.
         if completed.load(Ordering::Relaxed) < begun || left_at_poll - work.left >= MESSAGES_PER_POLL {
             done = reaped + endpoint.poll(|_, _| {});
             left_at_poll = work.left;

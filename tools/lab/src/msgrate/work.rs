@@ -24,7 +24,7 @@ pub(super) const SENDER: u32 = 0;
 /// What processes may take besides the measurement.
 pub(super) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
 
-/// The clock is read once for so many polls.
+/// The clock is read once for this many polls.
 const CLOCK_EVERY: u32 = 4096;
 
 /// What a process writes when it has done its job.

@@ -1,4 +1,5 @@
-//! Ablation bars: by how much each factor of `--vary` changes a figure, with intervals, on a linear axis around none.
+//! Ablation bars: by how much each factor of `--vary` changes a figure, with intervals, on a linear axis
+//! around none.
 
 use core::fmt::Write;
 

@@ -1,4 +1,5 @@
-//! Which charts a table has: times and rates along the axis that it varies most, and the quantiles of its rows.
+//! Which charts a table has: times and rates along the axis that it varies most, and the quantiles of its
+//! rows.
 
 use super::chart::{Chart, Curve};
 use crate::analysis::input::{Axis, Latency, Observation, Table};
@@ -99,6 +100,6 @@ fn quantiles(table: &Table, rows: &[Observation]) -> Chart {
             Latency::QUANTILES.iter().map(|latency| Some((one_in(*latency)?, row.nanos(*latency)? / 1e3)));
         curve(format!("{}, {}", row.series(), axes.join(", ")), false, points)
     });
-    let title = format!("{}: time that one in so many operations exceeds", table.name);
+    let title = format!("{}: time that one in N operations exceeds", table.name);
     Chart::new(title, "one in".to_owned(), "us", curves.collect())
 }

@@ -17,7 +17,8 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The same of a sentence, with what stands between backticks as code. What is short is not broken between lines.
+/// The same of a sentence, with what stands between backticks as code. What is short is not broken between
+/// lines.
 pub fn prose(sentence: &str) -> String {
     const SHORT: usize = 30;
     let escaped = escape(sentence);

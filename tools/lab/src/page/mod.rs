@@ -1,7 +1,8 @@
 //! Recorded runs as one page that needs nothing else: no network, no script, no font.
 //!
-//! Clusters are often cut off from the world, and a page is read on a phone, in print and years later. So figures are
-//! inline SVG in the colours of the page, each with words for those who cannot see it and its numbers as CSV.
+//! Clusters are often cut off from the world, and a page is read on a phone, in print and years later. So
+//! figures are inline SVG in the colours of the page, each with words for those who cannot see it and its
+//! numbers as CSV.
 
 mod bars;
 mod chart;

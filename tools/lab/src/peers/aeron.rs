@@ -1,8 +1,10 @@
-//! Aeron over its `aeron:ipc` channels, by the sample programs that its own jar `aeron-all` has, as Maven keeps it.
+//! Aeron over its `aeron:ipc` channels, by the sample programs that its own jar `aeron-all` has, as Maven
+//! keeps it.
 //!
-//! `Ping` and `Pong` are processes of their own beside a media driver that sleeps, since nothing goes through it; `Ping` prints the
-//! round trips' histogram in microseconds. `EmbeddedExclusiveIpcThroughput` is one process with a thread on either core, which
-//! prints messages and milliseconds about once a second until it is interrupted.
+//! `Ping` and `Pong` are processes of their own beside a media driver that sleeps, since nothing goes through
+//! it; `Ping` prints the round trips' histogram in microseconds. `EmbeddedExclusiveIpcThroughput` is one
+//! process with a thread on either core, which prints messages and milliseconds about once a second until it
+//! is interrupted.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,7 +14,7 @@ use super::{Ask, PeerError, PeerFigure};
 
 const PROGRAM: &str = "java";
 
-/// `Ping` warms up in so many rounds.
+/// `Ping` warms up in this many rounds.
 const WARMUP_ROUNDS: u64 = 10;
 
 /// Round trips of one of them; with ten thousand calls of a method the machine translates it for good.
@@ -21,7 +23,8 @@ const WARMUP_MAX: u64 = 10_000;
 /// `Ping` asks at its end whether it is to begin again.
 const NOT_AGAIN: &str = "n\n";
 
-/// Aeron reaches into what Java keeps to itself; and numbers are printed as these programs' readers expect them.
+/// Aeron reaches into what Java keeps to itself; and numbers are printed as these programs' readers expect
+/// them.
 const JAVA: [&str; 6] = [
     "--add-opens",
     "java.base/sun.nio.ch=ALL-UNNAMED",
@@ -107,7 +110,8 @@ fn java(folder: &Folder) -> Result<Vec<String>, PeerError> {
     Ok(arguments)
 }
 
-/// The files of a media driver. They are removed with this value: one that is ended by force leaves them in memory.
+/// The files of a media driver. They are removed with this value: one that is ended by force leaves them in
+/// memory.
 struct Folder(PathBuf);
 
 impl Folder {

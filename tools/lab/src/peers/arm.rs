@@ -21,8 +21,8 @@ pub(super) enum Arm {
 }
 
 impl Arm {
-    /// The bare loop beside a stream of messages of a length: rings of words for what is short, copies for what is long, and between
-    /// the lengths that a ring has nothing.
+    /// The bare loop beside a stream of messages of a length: rings of words for what is short, copies for
+    /// what is long, and between the lengths that a ring has nothing.
     pub(super) fn bare_stream(bench: &Bench, bytes: usize) -> Result<Option<Self>, LimitError> {
         const LONGEST_IN_RING: usize = RING_PAYLOADS_BYTES[RING_PAYLOADS_BYTES.len() - 1];
         Ok(if RING_PAYLOADS_BYTES.contains(&bytes) {

@@ -98,7 +98,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // `timeout` passes SIGTERM on to what it runs, which SIGKILL could not be; many servers have ended already.
+        // `timeout` passes SIGTERM on to what it runs, which SIGKILL could not be; many servers have ended
+        // already.
         let _ = Command::new("kill").arg(self.0.id().to_string()).stderr(Stdio::null()).status();
         let _ = self.0.wait();
     }

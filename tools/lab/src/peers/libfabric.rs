@@ -1,5 +1,6 @@
-//! `fi_pingpong`: the ping-pong of libfabric. It prints the mean of half the round trip in microseconds with two decimals,
-//! and the rate in 10^6 bytes per second with two as well, which are the finer ones of long messages.
+//! `fi_pingpong`: the ping-pong of libfabric. It prints the mean of half the round trip in microseconds with
+//! two decimals, and the rate in 10^6 bytes per second with two as well, which are the finer ones of long
+//! messages.
 
 use super::launch::{Server, bounded_on, free_port, last_words, output_of};
 use super::{Ask, PeerError, PeerFigure};

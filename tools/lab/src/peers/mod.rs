@@ -1,8 +1,9 @@
 //! Programs of others that do what farcall does, measured beside it on the same cores in the same minute.
 //!
-//! Each prints its own statistic in its own unit. Here everything becomes the round trip in nanoseconds, of which every
-//! peer says what it is: a median, a mean, the least of several means. farcall's figure for a ratio is the one of the
-//! same kind. What would not be a fair comparison has a reason in the place of a number.
+//! Each prints its own statistic in its own unit. Here everything becomes the round trip in nanoseconds, of
+//! which every peer says what it is: a median, a mean, the least of several means. farcall's figure for a
+//! ratio is the one of the same kind. What would not be a fair comparison has a reason in the place of a
+//! number.
 
 mod aeron;
 mod arm;
@@ -28,7 +29,8 @@ pub use outcome::{CellLine, Outcome};
 pub use path::Path;
 pub use rows::{CellRun, PeerPlan};
 
-/// The values of all objects of a store together are no longer than this, so that every store may keep all of them in memory.
+/// The values of all objects of a store together are no longer than this, so that every store may keep all of
+/// them in memory.
 const OBJECTS_BYTES: usize = 256 << 20;
 
 /// What a peer is asked for.
@@ -38,15 +40,15 @@ pub(crate) struct Ask {
     pub cores: CorePair,
     /// Length of the message each way, or of the object that is read.
     pub bytes: usize,
-    /// Requests or messages under way at a time; more than one for stores and streams only.
+    /// Requests or messages in flight at a time; more than one for stores and streams only.
     pub in_flight: usize,
     /// About how long to measure.
     pub lasting: Duration,
 }
 
 impl Ask {
-    /// How many messages of a stream one way fit: a short one takes tens of nanoseconds, and a long one a nanosecond for every
-    /// ten bytes.
+    /// How many messages of a stream one way fit: a short one takes tens of nanoseconds, and a long one a
+    /// nanosecond for every ten bytes.
     pub(crate) fn stream_messages(&self) -> u64 {
         const FEWEST: f64 = 200.0;
         let each = 60.0 + self.bytes as f64 / 10.0;
@@ -60,7 +62,8 @@ impl Ask {
         (OBJECTS_BYTES / self.bytes.max(1)).clamp(FEWEST, MOST)
     }
 
-    /// How many round trips of about so many nanoseconds, and a nanosecond for every eight bytes each way, fit.
+    /// How many round trips of about this many nanoseconds, and a nanosecond for every eight bytes each way,
+    /// fit.
     fn round_trips(&self, nanos: f64) -> u64 {
         const FEWEST: f64 = 100.0;
         let each = nanos + self.bytes as f64 / 4.0;
@@ -75,14 +78,16 @@ pub enum PeerStatistic {
     P50,
     /// Messages a second over the whole run.
     Rate,
-    /// Messages a second over the whole run, of both directions together: each side sends and receives at once.
+    /// Messages a second over the whole run, of both directions together: each side sends and receives at
+    /// once.
     RateBothWays,
     /// Messages a second of the best of several series.
     BestRate,
     /// The mean of all round trips.
     Mean,
-    /// The least of the means of several series, so without what disturbed some of them. farcall's counterpart is the mean
-    /// without the shortest and longest tenth, which is not the same and not far from it.
+    /// The least of the means of several series, so without what disturbed some of them. farcall's
+    /// counterpart is the mean without the shortest and longest tenth, which is not the same and not far from
+    /// it.
     LeastMean,
 }
 
@@ -103,7 +108,7 @@ impl PeerStatistic {
 /// A peer's own figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PeerFigure {
-    /// The round trip in nanoseconds, or with many under way requests or messages per second.
+    /// The round trip in nanoseconds, or with many in flight requests or messages per second.
     pub value: f64,
     /// The step in which it was printed, in the same unit.
     pub step: f64,
@@ -178,8 +183,8 @@ impl core::fmt::Debug for Peer {
 }
 
 impl Peer {
-    /// farcall over the same library, with the settings by which it takes the same path; `None` where there is no such
-    /// transport.
+    /// farcall over the same library, with the settings by which it takes the same path; `None` where there
+    /// is no such transport.
     fn farcall_over_the_same(&self) -> Option<(TransportKind, &'static [&'static str])> {
         match self.name {
             "libfabric-shm" => Some((TransportKind::OFI, &["ofi.provider=shm"])),

@@ -1,5 +1,5 @@
-//! Two ranks of an MPI program, each on its core, as two libraries start them. NetPIPE and the benchmarks of oomph are started
-//! alike, so that what differs between their figures is their own.
+//! Two ranks of an MPI program, each on its core, as two libraries start them. NetPIPE and the benchmarks of
+//! oomph are started alike, so that what differs between their figures is their own.
 
 use std::process::Command;
 
@@ -27,7 +27,8 @@ pub fn mpich_launcher() -> Command {
     launcher
 }
 
-/// Gives a launcher its program, whose arguments come next: rank 0 on the initiator's core, rank 1 on the responder's.
+/// Gives a launcher its program, whose arguments come next: rank 0 on the initiator's core, rank 1 on the
+/// responder's.
 pub fn on_their_cores(launcher: &mut Command, cores: CorePair, program: &str) {
     let (initiator, responder) = (cores.initiator.to_string(), cores.responder.to_string());
     launcher.args(["sh", "-c", ON_ITS_CORE, "rank", &initiator, &responder, program]);

@@ -1,5 +1,6 @@
-//! NetPIPE over two MPI libraries. Its file has a size, the rate in 2^20 bits per second, and half the round trip, or one way the
-//! time of a message, in seconds, which has few digits: everything is computed from the rate. Each is of the best of its series.
+//! NetPIPE over two MPI libraries. Its file has a size, the rate in 2^20 bits per second, and half the round
+//! trip, or one way the time of a message, in seconds, which has few digits: everything is computed from the
+//! rate. Each is of the best of its series.
 
 use std::process::Command;
 
@@ -42,7 +43,7 @@ pub fn mpich_stream(ask: Ask) -> Result<PeerFigure, PeerError> {
 }
 
 fn ping_pong(ask: Ask, launcher: Command, program: &str) -> Result<PeerFigure, PeerError> {
-    // NetPIPE repeats a series of so many round trips a few times.
+    // NetPIPE repeats a series of this many round trips a few times.
     let count = (ask.round_trips(1500.0) / 3).max(FEWEST);
     read(&run(ask, launcher, program, count, &[])?, ask.bytes)
 }

@@ -1,9 +1,11 @@
-//! The benchmarks of oomph, the transport layer of GHEX, over MPI and over UCX. Debian has no package of them: they are built
-//! from the sources of github.com/ghex-org/oomph, and the folder that has the programs is put first on the search path.
+//! The benchmarks of oomph, the transport layer of GHEX, over MPI and over UCX. Debian has no package of
+//! them: they are built from the sources of github.com/ghex-org/oomph, and the folder that has the programs
+//! is put first on the search path.
 //!
-//! Both ranks send, and both receive as many. The figure is the messages a second of both directions together: either core sends
-//! one half of them and receives the other, where in a stream one way one core sends all and the other receives all, which is
-//! the same work for each message of the two cores together. Nothing is warmed up, and nobody reads what has arrived.
+//! Both ranks send, and both receive as many. The figure is the messages a second of both directions
+//! together: either core sends one half of them and receives the other, where in a stream one way one core
+//! sends all and the other receives all, which is the same work for each message of the two cores together.
+//! Nothing is warmed up, and nobody reads what has arrived.
 
 use std::process::Command;
 
@@ -13,15 +15,17 @@ use super::{Ask, PeerError, PeerFigure, ucx};
 
 const PROGRAM: &str = "oomph";
 
-/// Both wait with futures, for whichever is complete. They are those that know threads, of which they get one.
+/// Both wait with futures, for whichever is complete. They are those that know threads, of which they get
+/// one.
 const OVER_MPI: &str = "bench_p2p_bi_ft_avail_mt_mpi";
 const OVER_UCX: &str = "bench_p2p_bi_ft_avail_mt_ucx";
 
-/// The buffers of both ranks together are no longer than this, so that the machine does not run out of memory.
+/// The buffers of both ranks together are no longer than this, so that the machine does not run out of
+/// memory.
 const BUFFERS_BYTES: usize = 1 << 30;
 
-/// A rank sends at least so many messages for each that is under way. Those that are under way at the end are not counted, and so
-/// are at most one in fifty.
+/// A rank sends at least this many messages for each that is in flight. Those that are in flight at the end
+/// are not counted, and so are at most one in fifty.
 const ROUNDS_MIN: u64 = 50;
 
 /// Both ways at once, over the shared memory of Open MPI's own transport.
@@ -46,7 +50,7 @@ fn stream(ask: Ask, mut launcher: Command, program: &str) -> Result<PeerFigure, 
     read(&output_of(&mut launcher)?, ask.bytes)
 }
 
-/// Either rank has a buffer for each message under way each way: all of them must fit into [`BUFFERS_BYTES`].
+/// Either rank has a buffer for each message in flight each way: all of them must fit into [`BUFFERS_BYTES`].
 pub(super) fn check_buffers(ask: Ask) -> Result<(), PeerError> {
     const FOR_EACH_UNDER_WAY: usize = 4;
     let bytes = ask.bytes.saturating_mul(ask.in_flight).saturating_mul(FOR_EACH_UNDER_WAY);
@@ -57,7 +61,8 @@ pub(super) fn check_buffers(ask: Ask) -> Result<(), PeerError> {
     Err(PeerError::Failed { program: PROGRAM.to_owned(), why })
 }
 
-/// Reads the messages a second of both directions together from the line of names and values that rank 0 prints at its end.
+/// Reads the messages a second of both directions together from the line of names and values that rank 0
+/// prints at its end.
 pub(super) fn read(text: &str, bytes: usize) -> Result<PeerFigure, PeerError> {
     /// The rate has six digits, the last of which is worth this part of it at most.
     const DIGIT: f64 = 1e-5;

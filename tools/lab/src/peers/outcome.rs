@@ -30,13 +30,13 @@ pub struct CellLine {
     pub path: Path,
     /// Length of messages or objects.
     pub size: Size,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: usize,
     /// farcall's transport.
     pub transport: TransportKind,
     /// The peer's name.
     pub peer: String,
-    /// What both figures are: times in nanoseconds, or with many under way requests per second.
+    /// What both figures are: times in nanoseconds, or with many in flight requests per second.
     pub statistic: Option<PeerStatistic>,
     /// The figures and their ratio, or why there are none.
     pub outcome: Result<Outcome, String>,

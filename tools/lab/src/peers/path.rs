@@ -7,7 +7,7 @@ use farcall::TransportKind;
 pub enum Path {
     /// Messages through shared memory.
     Memory,
-    /// Messages one way through shared memory, each matched with a receive, many under way.
+    /// Messages one way through shared memory, each matched with a receive, many in flight.
     Stream,
     /// The same to a handler, without matching.
     Publication,

@@ -33,8 +33,8 @@ pub struct PeerPlan {
     pub peers: Vec<Peer>,
     /// Lengths of messages and objects.
     pub sizes: Vec<Size>,
-    /// Messages under way in streams, and requests where stores are compared by their rates; a single request is compared
-    /// in any case.
+    /// Messages in flight in streams, and requests where stores are compared by their rates; a single request
+    /// is compared in any case.
     pub in_flight: Vec<usize>,
     /// Blocks to keep of each cell.
     pub blocks: usize,
@@ -76,7 +76,7 @@ impl PeerPlan {
         Ok(cells)
     }
 
-    /// How much is under way at a time on a path.
+    /// How much is in flight at a time on a path.
     fn windows(&self, path: Path) -> Vec<usize> {
         let mut windows = match path {
             _ if path.is_one_way() => self.in_flight.clone(),
@@ -138,8 +138,8 @@ impl CellRun {
         self.blocks.kept.len() >= self.wanted || self.orders.len() == 0
     }
 
-    /// Runs one more block, in which every arm runs once, unless it is interrupted; then there is no such block. What a peer
-    /// cannot do is kept as its figure's reason.
+    /// Runs one more block, in which every arm runs once, unless it is interrupted; then there is no such
+    /// block. What a peer cannot do is kept as its figure's reason.
     pub fn block(&mut self, bench: &Bench, interrupted: &AtomicBool) -> Result<(), BenchError> {
         let Some(order) = self.orders.next() else { return Ok(()) };
         let mut blocks = core::mem::take(&mut self.blocks);
@@ -207,8 +207,8 @@ impl CellRun {
         own.iter().map(|&text| text.to_owned()).chain(self.assignments.clone()).collect()
     }
 
-    /// Tagged messages one way, copied in and read. Where they are matched, each receive is posted again at once: the peers keep
-    /// their window full, too.
+    /// Tagged messages one way, copied in and read. Where they are matched, each receive is posted again at
+    /// once: the peers keep their window full, too.
     fn stream(&self, transport: TransportKind, settings: &[&str], bench: &Bench) -> Found {
         let rate = MessageRate {
             transport: transport.name().to_owned(),

@@ -1,5 +1,5 @@
-//! Key-value stores of others behind sockets, read by a client of our own that polls: the client that comes with a store
-//! would be a part of the figure.
+//! Key-value stores of others behind sockets, read by a client of our own that polls: the client that comes
+//! with a store would be a part of the figure.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -28,7 +28,7 @@ struct Dialect {
     get: fn(&str) -> Vec<u8>,
     /// The answer where there is no such object.
     missing: &'static [u8],
-    /// What surrounds a value of so many bytes under a key of so many.
+    /// What surrounds a value of this many bytes under a key of this many.
     answer_bytes: fn(usize, usize) -> usize,
 }
 
@@ -80,7 +80,8 @@ pub fn memcached_tcp(ask: Ask) -> Result<PeerFigure, PeerError> {
     let port = free_port()?;
     let mut server = bounded_on(ask.cores.responder, "memcached");
     server.args(["-u", "nobody", "-t", "1", "-l", "127.0.0.1", "-U", "0", "-p", &port.to_string()]);
-    // By itself it has room for 64 MB, and evicts what was written first; an object may be as long as a megabyte with its key.
+    // By itself it has room for 64 MB, and evicts what was written first; an object may be as long as a
+    // megabyte with its key.
     let room = 2 * ask.objects() * (ask.bytes + MEMCACHED_ITEM_BYTES);
     server.args(["-m", &room.div_ceil(1 << 20).max(64).to_string()]);
     // The longest item must be a multiple of its chunks, of half a megabyte.
@@ -140,7 +141,7 @@ fn measure<S: Read + Write + Send>(
     std::thread::scope(|scope| scope.spawn(client).join().expect("the client does not panic"))
 }
 
-/// With one request under way the median round trip, with more the requests per second.
+/// With one request in flight the median round trip, with more the requests per second.
 fn read_objects<S: Read + Write>(ask: Ask, mut stream: S, dialect: &Dialect) -> std::io::Result<PeerFigure> {
     let keys: Vec<String> = (0..ask.objects()).map(|number| format!("{number:030}")).collect();
     let value = vec![b'x'; ask.bytes];

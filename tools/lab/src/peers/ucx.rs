@@ -1,7 +1,8 @@
-//! `ucx_perftest`: tag matching of UCX. Of ping-pongs it prints half round trips in microseconds, median and means; of streams
-//! one way the messages a second, over the whole run.
+//! `ucx_perftest`: tag matching of UCX. Of ping-pongs it prints half round trips in microseconds, median and
+//! means; of streams one way the messages a second, over the whole run.
 //!
-//! Debian's is on the search path; a newer one comes with the Python wheel `libucx`, whose libraries it needs.
+//! Debian's is on the search path; a newer one comes with the Python wheel `libucx`, whose libraries it
+//! needs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -117,8 +118,8 @@ fn run(build: Build, ask: Ask, transports: &str, test: &[&str], count: u64) -> R
     output_of(client.args(["-w", WARMUP, "-v"]))
 }
 
-/// The last line of the table that `-v` prints: iterations, median, mean of the last second, mean of all, bandwidth of both
-/// (in 2^20 bytes a second) and messages a second of both.
+/// The last line of the table that `-v` prints: iterations, median, mean of the last second, mean of all,
+/// bandwidth of both (in 2^20 bytes a second) and messages a second of both.
 fn fields(text: &str) -> Option<Vec<f64>> {
     const FIELDS: usize = 8;
     let numbers =

@@ -1,9 +1,10 @@
 //! What limits a measurement whose calls were traced: causes ranked by what removing each would gain.
 //!
-//! A closed loop with N calls under way completes at most min(N / R, 1 / Ds, 1 / Dc) calls a second (Denning and Buzen,
-//! 1978): R is the time of a call alone, Ds and Dc are the times for which it needs the server and the client. The trace has
-//! all of these. A cause adds to some of them; without it the bound is another, and the ratio of the two is its gain.
-//! That is a prediction, not a proof: only a second run, with the cause changed, confirms it.
+//! A closed loop with N calls in flight completes at most min(N / R, 1 / Ds, 1 / Dc) calls a second (Denning
+//! and Buzen, 1978): R is the time of a call alone, Ds and Dc are the times for which it needs the server and
+//! the client. The trace has all of these. A cause adds to some of them; without it the bound is another, and
+//! the ratio of the two is its gain. That is a prediction, not a proof: only a second run, with the cause
+//! changed, confirms it.
 
 mod causes;
 
@@ -34,7 +35,7 @@ const CALLS_MIN: u64 = 100;
 pub(super) struct Anatomy {
     pub(super) about: String,
     pub(super) in_flight: f64,
-    /// Whether one client had one call under way.
+    /// Whether one client had one call in flight.
     is_alone: bool,
     per_second: f64,
     pub(super) trace: TraceSummary,
@@ -82,7 +83,8 @@ impl Anatomy {
             if ["handler", "dispatch", "complete"].contains(&name) { part.p50 } else { part.least }
         };
         let parts: f64 = PARTS.iter().map(|name| alone(name)).sum();
-        // With one call under way nothing waits: each is alone. The least of all parts might never have come together.
+        // With one call in flight nothing waits: each is alone. The least of all parts might never have come
+        // together.
         let alone = if self.is_alone { self.trace.total.p50 } else { parts };
         let alone_seconds = alone.max(1.0) / 1e9;
         let under_way = if self.is_short_of_room() {
@@ -127,7 +129,8 @@ struct System {
 impl System {
     /// The most calls a second.
     fn bound(self) -> f64 {
-        // A call alone takes what both sides work on it at least, and a side that works on nothing takes a nanosecond.
+        // A call alone takes what both sides work on it at least, and a side that works on nothing takes a
+        // nanosecond.
         let alone_seconds = self.alone_seconds.max(self.server_seconds).max(self.client_seconds).max(1e-9);
         let times = [alone_seconds / self.under_way, self.server_seconds, self.client_seconds];
         1.0 / times.into_iter().fold(1e-9, f64::max)

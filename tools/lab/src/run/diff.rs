@@ -1,4 +1,5 @@
-//! Two runs, or two sets of runs that were taken in turns: what differs around them, then what differs in them.
+//! Two runs, or two sets of runs that were taken in turns: what differs around them, then what differs in
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,8 @@ impl Cell {
     }
 }
 
-/// Compares runs pair by pair: the first before with the first after, and so on. The seed is that of the bootstrap.
+/// Compares runs pair by pair: the first before with the first after, and so on. The seed is that of the
+/// bootstrap.
 pub fn diff(before: &[RecordedRun], after: &[RecordedRun], seed: u64) -> Difference {
     let (own, others): (Vec<_>, Vec<_>) = (figures(before), figures(after));
     let mut pairs: BTreeMap<Key, Vec<(f64, f64)>> = BTreeMap::new();

@@ -38,8 +38,9 @@ const GIGABIT: f64 = 1e9;
 /// A figure of a record has at least that many digits.
 const ROUNDING: f64 = 1e-6;
 
-/// The tables of some runs, one for each test. Of the runs that have a test, those with the same parameters are of one configuration,
-/// which is called by the first of them; what the other configurations change against the first run's is a comparison.
+/// The tables of some runs, one for each test. Of the runs that have a test, those with the same parameters
+/// are of one configuration, which is called by the first of them; what the other configurations change
+/// against the first run's is a comparison.
 pub fn document(runs: &[RecordedRun]) -> Document {
     let mut tests: BTreeMap<String, Vec<&RecordedRun>> = BTreeMap::new();
     for run in runs {
@@ -90,8 +91,8 @@ fn configuration_of(run: &RecordedRun, runs: &[&RecordedRun]) -> String {
     same.map_or(&run.name, |other| &other.name).clone()
 }
 
-/// The first run's configuration against each other one, series by series: what a change did to one transport is not told from
-/// the rows of another.
+/// The first run's configuration against each other one, series by series: what a change did to one transport
+/// is not told from the rows of another.
 fn comparisons(table: &Table, runs: &[&RecordedRun]) -> Vec<Comparison> {
     let Some(first) = runs.first() else { return Vec::new() };
     let before = series_of(table, first);

@@ -1,4 +1,5 @@
-//! What the reference around the measurements says of the machine: whether it was the same machine all the time.
+//! What the reference around the measurements says of the machine: whether it was the same machine all the
+//! time.
 
 use super::{REFERENCE, RecordedRun};
 use crate::analysis::finding::{Finding, Section};

@@ -1,9 +1,9 @@
 //! Where the time of traced tagged messages goes, and what that is consistent with.
 //!
-//! Messages go one way, so the bounds of a closed loop, by which the causes of calls are ranked, do not hold for them. But every
-//! part of a message's life is a place where messages are, and by Little's law (1961) their mean number there is the rate
-//! times the mean time. So the longest part says where messages are; the shortest time that any message had in it says how
-//! much of it is waiting.
+//! Messages go one way, so the bounds of a closed loop, by which the causes of calls are ranked, do not hold
+//! for them. But every part of a message's life is a place where messages are, and by Little's law (1961)
+//! their mean number there is the rate times the mean time. So the longest part says where messages are; the
+//! shortest time that any message had in it says how much of it is waiting.
 
 use serde_json::Value;
 
@@ -66,7 +66,8 @@ impl Stream {
     }
 }
 
-/// What the traced messages of the runs say: where the time of each measurement's went, and the likeliest reasons.
+/// What the traced messages of the runs say: where the time of each measurement's went, and the likeliest
+/// reasons.
 pub fn messages(runs: &[RecordedRun]) -> Vec<Finding> {
     let several = runs.len() > 1;
     let of_run = |run: &RecordedRun| {
@@ -134,8 +135,9 @@ fn rule(part: &str) -> &'static str {
     }
 }
 
-/// Whether more of a typical message's time in a part is waiting than not. A trace has the newest messages only, and of a queue
-/// that never was empty not even the least time is without waiting; but more than two at a time are a queue.
+/// Whether more of a typical message's time in a part is waiting than not. A trace has the newest messages
+/// only, and of a queue that never was empty not even the least time is without waiting; but more than two at
+/// a time are a queue.
 fn waits(stream: &Stream, part: Part) -> bool {
     part.typical > 2.0 * part.least || stream.there(part) > 2.0
 }
@@ -181,7 +183,7 @@ fn next(stream: &Stream, name: &str, part: Part) -> String {
                 .to_owned()
         }
         _ if fewer > 0 => format!(
-            "fewer under way: run it again with half the `--inflight`; a rate that stays ({:.2} M/s) says that messages only waited",
+            "fewer in flight: run it again with half the `--inflight`; a rate that stays ({:.2} M/s) says that messages only waited",
             stream.per_second / 1e6
         ),
         _ => "what the handler does: look into the receiver with a profiler".to_owned(),

@@ -1,7 +1,7 @@
 //! Runs kept in folders of plain files: what was asked, on which machine, and every figure that came out.
 //!
-//! `run.json` is written twice, when the run begins and when it has ended, so that a run that was killed can be told
-//! from one that ended; `results.jsonl` grows line by line, and `docs/results.md` describes both.
+//! `run.json` is written twice, when the run begins and when it has ended, so that a run that was killed can
+//! be told from one that ended; `results.jsonl` grows line by line, and `docs/results.md` describes both.
 
 mod anatomy;
 mod diff;
@@ -40,7 +40,8 @@ const RUN_FILE: &str = "run.json";
 /// The file with a record a line.
 const RESULTS_FILE: &str = "results.jsonl";
 
-/// The test of records that say how the machine was around the measured ones, by a figure that nothing we measure changes.
+/// The test of records that say how the machine was around the measured ones, by a figure that nothing we
+/// measure changes.
 pub const REFERENCE: &str = "reference";
 
 /// What was run.
@@ -66,8 +67,8 @@ pub struct Run {
     pub environment: Environment,
 }
 
-/// Everything that recorded runs say, in the order in which it should be read: by the laws that hold for everybody's
-/// figures, and by what only our own runs have, the reference, interventions and traces.
+/// Everything that recorded runs say, in the order in which it should be read: by the laws that hold for
+/// everybody's figures, and by what only our own runs have, the reference, interventions and traces.
 pub fn explain(runs: &[RecordedRun]) -> Vec<Finding> {
     let mut findings = analyse(&document(runs));
     findings.extend(drift(runs));

@@ -34,7 +34,7 @@ pub struct Figure {
     pub statistic: String,
     /// How many samples.
     pub samples: u64,
-    /// How many operations were under way.
+    /// How many operations were in flight.
     pub in_flight: u64,
     /// What the command added.
     #[serde(flatten)]
@@ -42,7 +42,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether its command records a row anew for each regime that the cores were in. Those of different ones are different rows.
+    /// Whether its command records a row again for each regime that the cores were in. Those of different
+    /// ones are different rows.
     pub fn has_row_for_each_regime(&self) -> bool {
         matches!(self.command.as_str(), "compare" | "msgrate")
     }

@@ -1,7 +1,8 @@
 //! What runs of `--vary` say: the only ones that change something themselves, and so may confirm and refute.
 //!
-//! A factor whose effect is beyond doubt confirms that the figure depends on what the factor sets; one that stays within
-//! the indifference refutes it, as far as its two levels go. The cause that a factor acts on is known for some.
+//! A factor whose effect is beyond doubt confirms that the figure depends on what the factor sets; one that
+//! stays within the indifference refutes it, as far as its two levels go. The cause that a factor acts on is
+//! known for some.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,8 @@ const ACTS_ON: [(&str, &str); 9] = [
 ];
 
 impl VariedEffect {
-    /// An effect on the figure that its command shows, or on one that it guards; `None` of every other record.
+    /// An effect on the figure that its command shows, or on one that it guards; `None` of every other
+    /// record.
     fn of(figure: &Figure) -> Option<Self> {
         let more = &figure.more;
         let text = |field: &str| more.get(field)?.as_str();
@@ -108,8 +110,8 @@ impl VariedEffect {
         format!("{:+.1} %{interval}", percent(self.ratio))
     }
 
-    /// How many blocks would make the interval so narrow that an effect like this were decided: that it leaves out a ratio
-    /// of 1, or lies within the indifference, whichever comes first.
+    /// How many blocks would make the interval so narrow that an effect like this were decided: that it
+    /// leaves out a ratio of 1, or lies within the indifference, whichever comes first.
     fn blocks_needed(&self) -> Option<u64> {
         let (low, high) = self.interval?;
         let half = (high / low).ln() / 2.0;

@@ -1,7 +1,7 @@
 //! Records of both ends become tagged messages, and their parts a summary.
 //!
-//! What joins the ends is a message's number among those of its session and direction. A session has other numbers at its
-//! two ends, so two endpoints are joined only when one session of theirs carries the messages.
+//! What joins the ends is a message's number among those of its session and direction. A session has other
+//! numbers at its two ends, so two endpoints are joined only when one session of theirs carries the messages.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -147,7 +147,8 @@ type Ticks = [Option<u64>; MESSAGE_POINTS];
 /// By session, what an end knows of messages, by their numbers.
 type Known = HashMap<u16, BTreeMap<u32, Ticks>>;
 
-/// Puts together what two endpoints recorded of the messages from one to the other. `clock` reads their ticks.
+/// Puts together what two endpoints recorded of the messages from one to the other. `clock` reads their
+/// ticks.
 pub fn join_messages(sender: &HostTrace, receiver: &HostTrace, clock: &Clock) -> JoinedMessages {
     let (sent, received) = (sent(sender, receiver.rank), received(receiver, sender.rank));
     let known: Vec<_> = sent.into_values().collect();

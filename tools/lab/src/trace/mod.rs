@@ -1,7 +1,7 @@
 //! Traces of calls and of tagged messages: what each endpoint recorded, joined, and what the parts say.
 //!
-//! Real endpoints are on one machine, whose processes share a cycle counter; simulated ones share the simulation's clock.
-//! In both cases times of two ends compare as they are.
+//! Real endpoints are on one machine, whose processes share a cycle counter; simulated ones share the
+//! simulation's clock. In both cases times of two ends compare as they are.
 
 mod join;
 mod messages;
@@ -63,8 +63,8 @@ pub struct HostTrace {
 }
 
 impl HostTrace {
-    /// Ends the recording of a rank's endpoint; `None` when nothing was recorded. Sessions that are over by now have lost
-    /// their names, and their calls cannot be joined: end recordings before peers leave.
+    /// Ends the recording of a rank's endpoint; `None` when nothing was recorded. Sessions that are over by
+    /// now have lost their names, and their calls cannot be joined: end recordings before peers leave.
     pub fn end(rank: u32, endpoint: &Endpoint) -> Option<Self> {
         let tracer = endpoint.tracer();
         tracer.is_on().then(|| {

@@ -1,8 +1,9 @@
 //! How much of the traced time each side was at work, and when the servers stood still.
 //!
-//! A server has work from the moment a request can be there: its transmission plus the shortest way that any request
-//! had. It is done with it when the answer is with the driver, or would be had there been room at once. What lies between
-//! two events of a server that has work, and is far longer than calls take, is a standstill: its thread did not run.
+//! A server has work from the moment a request can be there: its transmission plus the shortest way that any
+//! request had. It is done with it when the answer is with the driver, or would be had there been room at
+//! once. What lies between two events of a server that has work, and is far longer than calls take, is a
+//! standstill: its thread did not run.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,8 @@ pub struct Occupancy {
     pub server: f64,
     /// The same for the busiest client.
     pub client: f64,
-    /// The share in which the busiest server held a request that it had found: less, because what waits unread is left out.
+    /// The share in which the busiest server held a request that it had found: less, because what waits
+    /// unread is left out.
     pub server_inside: f64,
     /// The same for the busiest client and its responses.
     pub client_inside: f64,
@@ -74,7 +76,7 @@ const AT_CLIENT: [Point; 4] =
 /// From when to when.
 type Interval = (u64, u64);
 
-/// Who was at work during some calls.
+/// The parts at work during some calls.
 pub fn occupancy(calls: &[TracedCall]) -> Occupancy {
     let runs = runs(calls);
     let window: u64 = runs.iter().map(|run| length(&span(run))).sum();
@@ -95,7 +97,8 @@ pub fn occupancy(calls: &[TracedCall]) -> Occupancy {
     sum
 }
 
-/// Measurements one after the other: what lies between them, such as a look at the machine's limit, is nobody's time.
+/// Measurements one after the other: what lies between them, such as a look at the machine's limit, is
+/// nobody's time.
 fn runs(calls: &[TracedCall]) -> Vec<&[TracedCall]> {
     const APART_NANOS: u64 = 20_000_000;
     calls.chunk_by(|one, next| next.at(Point::Submitted) < one.at(Point::Completed) + APART_NANOS).collect()

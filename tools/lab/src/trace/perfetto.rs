@@ -1,7 +1,9 @@
-//! Calls and tagged messages in the JSON format that Perfetto and Chrome's tracing page read (the "Trace Event Format").
+//! Calls and tagged messages in the JSON format that Perfetto and Chrome's tracing page read (the "Trace
+//! Event Format").
 //!
-//! A rank is a process there. Calls overlap, so those of a caller are asynchronous events, with their parts inside them;
-//! handlers do not overlap and are slices of their server's thread. Messages are asynchronous events of their sender.
+//! A rank is a process there. Calls overlap, so those of a caller are asynchronous events, with their parts
+//! inside them; handlers do not overlap and are slices of their server's thread. Messages are asynchronous
+//! events of their sender.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! What calls took, part by part: the waterfall.
 //!
-//! Medians of parts do not add up to the median of their sum. So beside each part's own median and mean there is what it
-//! takes of a typical call and of a slow one: the mean over the calls whose total is near the median, and near the 99th
-//! percentile. Those add up.
+//! Medians of parts do not add up to the median of their sum. So beside each part's own median and mean there
+//! is what it takes of a typical call and of a slow one: the mean over the calls whose total is near the
+//! median, and near the 99th percentile. Those add up.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ pub struct TraceSummary {
     pub parts: BTreeMap<String, Part>,
     /// From the call to its completion.
     pub total: Part,
-    /// Who was at work, and who stood still.
+    /// The parts that were at work, and those that stood still.
     pub occupancy: Occupancy,
 }
 

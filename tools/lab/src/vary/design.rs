@@ -9,8 +9,8 @@ pub const FACTORS_MAX: usize = 16;
 /// The runs of a fraction are twice as many.
 const HALF: usize = 16;
 
-/// The columns of a fraction in the order in which factors take them. Two pairs of factors are confounded when the sums
-/// modulo 2 of their columns agree; of the first six columns no two pairs do.
+/// The columns of a fraction in the order in which factors take them. Two pairs of factors are confounded
+/// when the sums modulo 2 of their columns agree; of the first six columns no two pairs do.
 const COLUMNS: [usize; FACTORS_MAX] = [0, 1, 2, 4, 8, 15, 3, 5, 6, 9, 10, 12, 7, 11, 13, 14];
 
 /// A design of two levels for each factor.
@@ -19,14 +19,14 @@ pub struct Design {
     factors: usize,
     /// Which factors are at their second level.
     runs: Vec<Vec<bool>>,
-    /// The first so many runs are balanced: effects are estimated from them.
+    /// The first this many runs are balanced: effects are estimated from them.
     balanced: usize,
 }
 
 impl Design {
-    /// The design for so many factors, of which there are 1 to [`FACTORS_MAX`]: all combinations up to
-    /// [`FULL_FACTORS_MAX`], else a fraction of resolution IV (Box and Hunter 1961). The runs that differ in one factor
-    /// from none or from all of them at the second level are always there.
+    /// The design for this many factors, of which there are 1 to [`FACTORS_MAX`]: all combinations up to
+    /// [`FULL_FACTORS_MAX`], else a fraction of resolution IV (Box and Hunter 1961). The runs that differ in
+    /// one factor from none or from all of them at the second level are always there.
     pub fn new(factors: usize) -> Self {
         assert!((1..=FACTORS_MAX).contains(&factors), "the number of factors is checked where they are read");
         let mut runs = match factors {
@@ -79,10 +79,10 @@ impl Design {
         groups
     }
 
-    /// What each run's figure counts in the effect of these factors together: the difference between the runs in which
-    /// an odd number of them is at the second level and the others, and so on. A single factor's effect is the mean at
-    /// its second level less that at its first; of two factors, by how much one's effect grows when the other is at
-    /// its second level.
+    /// What each run's figure counts in the effect of these factors together: the difference between the runs
+    /// in which an odd number of them is at the second level and the others, and so on. A single factor's
+    /// effect is the mean at its second level less that at its first; of two factors, by how much one's
+    /// effect grows when the other is at its second level.
     pub fn weights(&self, together: &[usize]) -> Vec<f64> {
         let scale = (1 << together.len()) as f64 / self.balanced as f64;
         let sign = |run: &Vec<bool>| {
@@ -100,9 +100,9 @@ impl Design {
     }
 }
 
-/// `2 * half` runs of two levels for the factors of these columns, each below `half`, a power of two: factor `j` of run `i`
-/// has the sign of entry `(i, j)` of Sylvester's matrix, and every run is repeated with all signs opposite. So no single
-/// effect is confounded with another or with a pair.
+/// `2 * half` runs of two levels for the factors of these columns, each below `half`, a power of two: factor
+/// `j` of run `i` has the sign of entry `(i, j)` of Sylvester's matrix, and every run is repeated with all
+/// signs opposite. So no single effect is confounded with another or with a pair.
 pub fn folded(columns: &[usize], half: usize) -> Vec<Vec<bool>> {
     let run =
         |i: usize, fold: bool| columns.iter().map(|j| ((i & j).count_ones() % 2 == 1) != fold).collect();

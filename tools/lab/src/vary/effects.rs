@@ -25,8 +25,8 @@ pub enum Better {
 pub enum Subject {
     /// The second level of a factor against the first, over all levels of the others.
     Factor(usize),
-    /// By how much the second level of one changes what the second level of the other does; of several pairs when the
-    /// runs cannot tell them apart.
+    /// By how much the second level of one changes what the second level of the other does; of several pairs
+    /// when the runs cannot tell them apart.
     Pairs(Vec<(usize, usize)>),
     /// A factor at its second level, all others at the first, against all at the first.
     AddedIn(usize),
@@ -85,8 +85,8 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Estimates the effects from blocks of figures, each with the figure of every run of the design; `None` when a figure
-    /// is not a positive number, or there is no block.
+    /// Estimates the effects from blocks of figures, each with the figure of every run of the design; `None`
+    /// when a figure is not a positive number, or there is no block.
     pub fn of(design: &Design, blocks: &[Vec<f64>], better: Better) -> Option<Self> {
         let positive = |figure: &f64| figure.is_finite() && *figure > 0.0;
         if blocks.is_empty() || !blocks.iter().flatten().all(positive) {
@@ -153,8 +153,8 @@ fn estimate(subject: Subject, estimates: &[f64]) -> Effect {
     Effect { subject, ratio: mean.exp(), interval, verdict: Verdict::Undecided, chance }
 }
 
-/// Judges single factors and pairs together by Holm's procedure (1979), so that the chance of any false alarm among them is
-/// bounded; the others each by its own interval, as they say the same of fewer runs.
+/// Judges single factors and pairs together by Holm's procedure (1979), so that the chance of any false alarm
+/// among them is bounded; the others each by its own interval, as they say the same of fewer runs.
 fn judge(effects: &mut [Effect], better: Better) {
     let told = |effect: &Effect| matches!(effect.subject, Subject::Factor(_) | Subject::Pairs(_));
     let mut chances: Vec<f64> =

@@ -49,8 +49,8 @@ pub enum FactorError {
 }
 
 impl Factor {
-    /// Reads `NAME=A/B`, `NAME=B` (against what it is in `settings`) or a `NAME` alone: of a switch, or of a number or
-    /// size against the least that it can be.
+    /// Reads `NAME=A/B`, `NAME=B` (against what it is in `settings`) or a `NAME` alone: of a switch, or of a
+    /// number or size against the least that it can be.
     pub fn parse(text: &str, settings: &Settings) -> Result<Self, FactorError> {
         let (name, levels) = match text.split_once('=') {
             Some((name, levels)) => (name.trim(), Some(levels)),

@@ -1,10 +1,10 @@
 //! Which of several changes matters: designs of two levels for each factor, run in interleaved blocks.
 //!
-//! Changing one thing at a time cannot show that two changes need each other, and a figure before and one after cannot
-//! show whether their difference is more than chance. So every combination of levels is run (or, with many factors, a
-//! fraction in which no single effect is mistaken for another or for a pair), all of them once in every block and in
-//! random order. A block gives one estimate of every effect; how much the blocks' estimates differ says how far to
-//! believe their mean.
+//! Changing one thing at a time cannot show that two changes need each other, and a figure before and one
+//! after cannot show whether their difference is more than chance. So every combination of levels is run (or,
+//! with many factors, a fraction in which no single effect is mistaken for another or for a pair), all of
+//! them once in every block and in random order. A block gives one estimate of every effect; how much the
+//! blocks' estimates differ says how far to believe their mean.
 
 mod design;
 mod effects;
@@ -35,8 +35,9 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Runs the design block by block. `measure` is given a run of the design and a seed that no other run has, and
-    /// returns its figures; `distance_nanos` says how far the cores are apart, or always the same when there are none.
+    /// Runs the design block by block. `measure` is given a run of the design and a seed that no other run
+    /// has, and returns its figures; `distance_nanos` says how far the cores are apart, or always the same
+    /// when there are none.
     pub fn run<T, E>(
         &self,
         design: &Design,

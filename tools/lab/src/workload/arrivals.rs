@@ -1,8 +1,8 @@
 //! When messages are due: a Poisson process, whatever becomes of the messages.
 //!
-//! Times are computed from the seed alone. A client that comes late to a message does not shift the next ones, and its
-//! lateness counts as the message's: otherwise a stall would hide the very messages that it delays (coordinated
-//! omission).
+//! Times are computed from the seed alone. A client that comes late to a message does not shift the next
+//! ones, and its lateness counts as the message's: otherwise a stall would hide the very messages that it
+//! delays (coordinated omission).
 
 use farcall::Instant;
 

@@ -1,9 +1,9 @@
 //! How long messages are: a distribution, read from a file and cut into classes.
 //!
-//! Slowdown compares a time with the best one for the same size, so there must not be too many sizes. A class stands for
-//! one percent of the messages, and has their mean length; of the longest percent, which carry a large part of all
-//! bytes, a class stands for a thousandth, and of the longest of those for a ten-thousandth. So the mean of all
-//! messages is that of the distribution.
+//! Slowdown compares a time with the best one for the same size, so there must not be too many sizes. A class
+//! stands for one percent of the messages, and has their mean length; of the longest percent, which carry a
+//! large part of all bytes, a class stands for a thousandth, and of the longest of those for a
+//! ten-thousandth. So the mean of all messages is that of the distribution.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,7 +15,7 @@ use crate::random::Random;
 /// Parts into which a percent, and each of the two cuts above it, is cut.
 const PARTS: u64 = 10;
 
-/// The finest part: classes are so many of these wide.
+/// The finest part: classes are this many of these wide.
 const FINEST: u64 = 10_000;
 
 /// Points by which the mean of a class is integrated.
@@ -84,8 +84,8 @@ impl SizeMix {
         Self::parse(name_or_file, &text)
     }
 
-    /// The mix in `text`, known by `name`: lines of a length in bytes and the share of messages that are at most so
-    /// long, ascending to 1. Lines that are empty or begin with `#` mean nothing.
+    /// The mix in `text`, known by `name`: lines of a length in bytes and the share of messages that are at
+    /// most so long, ascending to 1. Lines that are empty or begin with `#` mean nothing.
     pub fn parse(name: &str, text: &str) -> Result<Self, MixError> {
         let points = parse_points(text).map_err(|(line, why)| MixError::Wrong {
             name: name.to_owned(),

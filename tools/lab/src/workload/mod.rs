@@ -1,12 +1,14 @@
-//! clusterperf's `echo_workload`: messages of many lengths, sent when they are due and not when the last one is done.
+//! clusterperf's `echo_workload`: messages of many lengths, sent when they are due and not when the last one
+//! is done.
 //!
-//! Each client sends messages to random servers at the times of a Poisson process, as fast as a given part of the links
-//! can carry. What counts is how much longer a message takes than one of its length takes when nobody else sends
-//! anything: its *slowdown*. That best time is measured in the same run, before the load begins.
+//! Each client sends messages to random servers at the times of a Poisson process, as fast as a given part of
+//! the links can carry. What counts is how much longer a message takes than one of its length takes when
+//! nobody else sends anything: its *slowdown*. That best time is measured in the same run, before the load
+//! begins.
 //!
-//! Only messages that are due within the measured window count. Before it the load runs for a while, so that queues
-//! and what protocols learn from traffic are as they will stay; after it the load goes on while the last messages of
-//! the window are under way.
+//! Only messages that are due within the measured window count. Before it the load runs for a while, so that
+//! queues and what protocols learn from traffic are as they will stay; after it the load goes on while the
+//! last messages of the window are in flight.
 
 mod arrivals;
 mod mix;
@@ -32,8 +34,8 @@ const MESSAGE: Service = Service(1);
 /// Length of the answer to a message that is not echoed.
 pub const ACK_BYTES: usize = 8;
 
-/// The most messages of one client under way at a time. One that is due when there are so many waits, and its waiting
-/// counts as part of its time.
+/// The most messages of one client in flight at a time. One that is due when there are that many waits, and
+/// its waiting counts as part of its time.
 pub const OUTSTANDING_MAX: usize = 1024;
 
 /// How long the load runs before the window, as a part of the window.
@@ -59,11 +61,11 @@ pub struct WorkloadTest {
     pub load: f64,
     /// The rate of a link, in bits per second.
     pub link_bits_per_second: f64,
-    /// Who sends and who receives.
+    /// The senders and the receivers.
     pub roles: Roles,
     /// What comes back.
     pub reply: Reply,
-    /// The window ends when so many messages of each client are due, on average.
+    /// The window ends when this many messages of each client are due, on average.
     pub messages: u64,
     /// The longest that the window lasts.
     pub lasting: Duration,
@@ -73,10 +75,10 @@ pub struct WorkloadTest {
     pub trace: bool,
 }
 
-/// Who sends and who receives.
+/// The senders and the receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Roles {
-    /// So many ranks, each of which sends to all others.
+    /// This many ranks, each of which sends to all others.
     Everyone(usize),
     /// Servers, which are the first ranks, and clients.
     Apart {

@@ -12,7 +12,8 @@ use crate::random::seed_of_stream;
 /// What a sender has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sent {
-    /// Of each message of the window that is complete: its class, and the time since it was due in nanoseconds.
+    /// Of each message of the window that is complete: its class, and the time since it was due in
+    /// nanoseconds.
     pub(super) samples: Vec<(u16, u64)>,
     /// Bytes of all messages, those outside of the window too.
     pub(super) bytes: u64,
@@ -20,13 +21,13 @@ pub(super) struct Sent {
     pub(super) bytes_due: u64,
     /// Bytes of the messages that were complete within the window, whenever they were due.
     pub(super) bytes_complete: u64,
-    /// Messages that were due while [`OUTSTANDING_MAX`] others were under way.
+    /// Messages that were due while [`OUTSTANDING_MAX`] others were in flight.
     pub(super) waited: u64,
-    /// The most that were under way at a time.
+    /// The most that were in flight at a time.
     pub(super) outstanding_peak: u64,
 }
 
-/// A message under way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     class: usize,

@@ -13,22 +13,24 @@ const SLOWDOWN_UNIT: f64 = 1_000.0;
 /// What was found for one transport and load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadOutcome {
-    /// By tenths of all messages, the shortest first, and last of all messages together. Tenths of which no message
-    /// was sent are left out.
+    /// By tenths of all messages, the shortest first, and last of all messages together. Tenths of which no
+    /// message was sent are left out.
     pub bands: Vec<SizeBand>,
-    /// The part of the links that the messages would fill that were due: with few long ones chance makes it differ from
-    /// the load that was asked for.
+    /// The part of the links that the messages would fill that were due: with few long ones chance makes it
+    /// differ from the load that was asked for.
     pub drawn_load: f64,
     /// The part of the links that messages filled.
     pub achieved_load: f64,
-    /// The part of the links that the load asked for takes with headers, acknowledgements and whatever else the
-    /// protocol sends; above 1 the links cannot carry it. `None` where the links cannot be seen or are not equally full.
+    /// The part of the links that the load asked for takes with headers, acknowledgements and whatever else
+    /// the protocol sends; above 1 the links cannot carry it. `None` where the links cannot be seen or are
+    /// not equally full.
     pub wire_load: Option<f64>,
-    /// Messages that were due while the most that a client may have were under way.
+    /// Messages that were due while the most that a client may have were in flight.
     pub waited: u64,
-    /// The most that a client had under way at a time.
+    /// The most that a client had in flight at a time.
     pub outstanding_peak: u64,
-    /// What all ranks counted under load; simulated ranks share their process's counters with whatever else runs in it.
+    /// What all ranks counted under load; simulated ranks share their process's counters with whatever else
+    /// runs in it.
     pub counters: BTreeMap<String, u64>,
     /// The messages under load, when they were traced.
     pub traced: Traced,
@@ -179,7 +181,8 @@ mod tests {
         assert_eq!((all.decile, all.latency.samples, all.slowdown.max), (None, 80, 2.0));
         assert!((all.slowdown.mean - 1.75).abs() < 1e-9);
         assert_eq!((outcome.waited, outcome.outstanding_peak, outcome.counted("busy_sent")), (6, 7, 6));
-        // A window lasts 1000 messages of 500 bytes at half of a gigabyte per second: one millisecond. Two links.
+        // A window lasts 1000 messages of 500 bytes at half of a gigabyte per second: one millisecond. Two
+        // links.
         assert!((outcome.achieved_load - 0.5).abs() < 1e-9, "{}", outcome.achieved_load);
         assert!((outcome.drawn_load - 0.4).abs() < 1e-9, "{}", outcome.drawn_load);
     }

@@ -41,7 +41,8 @@ impl Prober {
         }
     }
 
-    /// Sends the next message when the last one is complete, and polls once. Returns how much there was to do.
+    /// Sends the next message when the last one is complete, and polls once. Returns how much there was to
+    /// do.
     pub(super) fn turn(&mut self, endpoint: &Endpoint) -> Result<usize, SenderError> {
         let mut started = 0;
         if self.began.is_none() && !self.is_over() {

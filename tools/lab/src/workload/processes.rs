@@ -1,7 +1,7 @@
 //! The workload between processes of this machine, which exist for one measurement.
 //!
-//! Every rank answers messages all the time. Barriers, at which ranks go on answering, part three steps: the first
-//! sender finds the best times, then all senders run their load, and then all may leave.
+//! Every rank answers messages all the time. Barriers, at which ranks go on answering, part three steps: the
+//! first sender finds the best times, then all senders run their load, and then all may leave.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -160,7 +160,8 @@ struct Rank {
     doing: Doing,
 }
 
-/// What a rank does at the time. A sender connects, does its part, and then only answers others, as all others do.
+/// What a rank does at the time. A sender connects, does its part, and then only answers others, as all
+/// others do.
 enum Doing {
     Connecting(Part),
     Probing(Prober),

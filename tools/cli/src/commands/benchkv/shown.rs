@@ -38,7 +38,7 @@ impl Shown<'_> {
             self.show_class(name, class, report)?;
         }
         let (in_flight, implied) = (result.little.in_flight, result.little.implied);
-        let words = format!("requests in flight by throughput and latency; {in_flight} were kept under way");
+        let words = format!("requests in flight by throughput and latency; {in_flight} were kept in flight");
         report.line(Row { name: "implied".to_owned(), value: implied, unit: "", description: words })?;
         if !result.little.holds() {
             report

@@ -1,4 +1,5 @@
-//! A sweep over the number of clients: latency and throughput of each class, and where more clients stop to help.
+//! A sweep over the number of clients: latency and throughput of each class, and where more clients stop to
+//! help.
 
 use farcall_lab::benchkv::{BenchKv, BenchKvResult, ClassResult, knee_of};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
@@ -12,7 +13,8 @@ use crate::output::Report;
 /// The points of a sweep so far.
 pub struct Sweep {
     bench: BenchKv,
-    /// For all requests, for local and for remote ones: how many were in flight, and how many a second were answered.
+    /// For all requests, for local and for remote ones: how many were in flight, and how many a second were
+    /// answered.
     points: [Vec<(f64, f64)>; 3],
 }
 
@@ -79,7 +81,8 @@ impl Sweep {
     }
 }
 
-/// A line: throughput, requests in flight, and for each class its mean latency, throughput and requests in flight.
+/// A line: throughput, requests in flight, and for each class its mean latency, throughput and requests in
+/// flight.
 fn show_point(bench: &BenchKv, result: &BenchKvResult, report: &mut Report) -> Result<(), Failure> {
     let class = |name: &str, class: &ClassResult| match class.latencies.summary() {
         None => format!("no {name} ones"),

@@ -91,7 +91,8 @@ pub fn run(
     if is_complete { Ok(()) } else { Err(interrupted()) }
 }
 
-/// Goes on until all blocks are measured, or somebody asks for the end: what others' programs have left in memory goes then, too.
+/// Goes on until all blocks are measured, or somebody asks for the end: what others' programs have left in
+/// memory goes then, too.
 fn measure(
     cells: &mut [CellRun],
     blocks: usize,
@@ -177,7 +178,7 @@ fn what(line: &CellLine) -> String {
                 Some(PeerStatistic::RateBothWays) => ", the peer's each way and both ways counted together",
                 _ => "",
             };
-            format!("bytes a second over the whole run, {many} messages under way{of_peer}")
+            format!("bytes a second over the whole run, {many} messages in flight{of_peer}")
         }
         (1, None) => "medians".to_owned(),
         (1, Some(PeerStatistic::LeastMean)) => {
@@ -187,7 +188,7 @@ fn what(line: &CellLine) -> String {
             )
         }
         (1, Some(statistic)) => format!("{}s", statistic.words()),
-        (many, _) => format!("requests a second, {many} under way; the peer's in batches of {many}"),
+        (many, _) => format!("requests a second, {many} in flight; the peer's in batches of {many}"),
     }
 }
 

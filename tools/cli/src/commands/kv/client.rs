@@ -134,7 +134,8 @@ fn no_object(key: &str, table: &KvTable) -> Failure {
     Failure::Run(format!("there is no object `{key}` in table `{}`", table.table))
 }
 
-/// The value to write: from the argument, a file, or standard input. One that is too long is not read to its end.
+/// The value to write: from the argument, a file, or standard input. One that is too long is not read to its
+/// end.
 fn read_value(put: &KvPut) -> Result<Vec<u8>, Failure> {
     if let Some(value) = &put.value {
         return Ok(value.clone().into_bytes());

@@ -13,8 +13,8 @@ use crate::output::Report;
 /// Bytes of a value that a line shows; of longer ones it also tells the length.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// An object on a line: key, version and the start of the value with tabs in between, and every other byte than
-/// printable ASCII escaped.
+/// An object on a line: key, version and the start of the value with tabs in between, and every other byte
+/// than printable ASCII escaped.
 pub struct Shown<'a> {
     pub key: &'a [u8],
     pub version: u64,

@@ -71,7 +71,7 @@ fn may_repeat<E>(failure: &SlotFailure<E>, repeat: Repeat) -> bool {
     }
 }
 
-/// A client's endpoint. The store knows how many shards it has, and says so to those who ask shard 0.
+/// A client's endpoint. The store knows how many shards it has, and says so to clients that ask shard 0.
 pub struct Connection {
     pub endpoint: Endpoint,
     _node: Node,

@@ -1,4 +1,5 @@
-//! The text that `top` shows: for each process a line of its own and a line for each group, then what held it up.
+//! The text that `top` shows: for each process a line of its own and a line for each group, then what held it
+//! up.
 
 use core::fmt::Write;
 

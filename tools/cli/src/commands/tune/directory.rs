@@ -116,7 +116,7 @@ impl Directory {
         };
         let damaged = || {
             Failure::Run(format!(
-                "{}/set.jsonl is damaged; run `farcall tune report` to write it anew",
+                "{}/set.jsonl is damaged; run `farcall tune report` to write it again",
                 self.0.display()
             ))
         };

@@ -50,7 +50,7 @@ pub fn merge(merging: TuneMerging, directories: &[PathBuf]) -> Result<(), Failur
     io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
 }
 
-/// Prints the result of a tuning, and writes its files anew.
+/// Prints the result of a tuning, and writes its files again.
 pub fn report(path: &Path, output: &Output) -> Result<(), Failure> {
     with_result(path, |directory, tuning, summary| {
         directory.keep_result(tuning.session(), summary)?;

@@ -11,7 +11,7 @@ pub enum Axis {
     Clients,
     /// Processes that answer.
     Servers,
-    /// Operations under way at a time.
+    /// Operations in flight at a time.
     InFlight,
     /// Length of a message, in bytes.
     Size,

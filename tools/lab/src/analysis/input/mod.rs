@@ -1,4 +1,5 @@
-//! What is analysed: a CSV table by itself, or a TOML document that names tables and says what is known of them.
+//! What is analysed: a CSV table by itself, or a TOML document that names tables and says what is known of
+//! them.
 //!
 //! docs/audit.md describes both.
 
@@ -70,7 +71,7 @@ pub enum Cause {
     Copy,
     /// The order in which messages are sent.
     Schedule,
-    /// How much may be under way.
+    /// How much may be in flight.
     Window,
 }
 
@@ -93,13 +94,13 @@ fn one_percent() -> f64 {
     0.01
 }
 
-/// Operations that a closed loop keeps under way, by parts whose rates and mean times are known.
+/// Operations that a closed loop keeps in flight, by parts whose rates and mean times are known.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
     /// The class, in words.
     pub name: String,
-    /// How many operations are under way, all parts together.
+    /// How many operations are in flight, all parts together.
     pub in_flight: f64,
     /// The parts.
     pub parts: Vec<Part>,
@@ -113,7 +114,8 @@ pub struct Part {
     pub name: String,
     /// Operations per second.
     pub per_second: f64,
-    /// Mean time of one, in microseconds; one part may leave it out, and Little's law then says what it must be.
+    /// Mean time of one, in microseconds; one part may leave it out, and Little's law then says what it must
+    /// be.
     pub us: Option<f64>,
 }
 
@@ -205,7 +207,7 @@ pub enum DocumentError {
     /// A name that is not there.
     #[error("`{user}` speaks of {what} `{name}`, which the document does not have")]
     Unknown {
-        /// Who speaks.
+        /// The speaker.
         user: String,
         /// What kind of thing.
         what: &'static str,

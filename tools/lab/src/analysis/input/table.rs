@@ -51,7 +51,8 @@ impl Observation {
         self.axes.get(&axis).copied()
     }
 
-    /// The figure by which rows are compared, more is better: throughput, else operations, else one over the median.
+    /// The figure by which rows are compared, more is better: throughput, else operations, else one over the
+    /// median.
     pub fn merit(&self) -> Option<f64> {
         self.throughput
             .map(|(figure, _)| figure.value)
@@ -136,7 +137,8 @@ pub enum TableError {
     },
 }
 
-/// Reads comma-separated text. Lines that begin with `#` and empty ones are comments, empty cells are missing figures.
+/// Reads comma-separated text. Lines that begin with `#` and empty ones are comments, empty cells are missing
+/// figures.
 pub fn parse(name: &str, text: &str) -> Result<Table, TableError> {
     let table = || name.to_owned();
     let mut lines = text

@@ -1,8 +1,8 @@
 //! Whether the best of many configurations is better, or only the luckiest.
 //!
-//! If all configurations were alike and each was measured once with normal noise, the best of many would still lie far
-//! below the median. The noise follows from where the best lies (order statistics), and with it what to expect of
-//! another search.
+//! If all configurations were alike and each was measured once with normal noise, the best of many would
+//! still lie far below the median. The noise follows from where the best lies (order statistics), and with it
+//! what to expect of another search.
 
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::Search;

@@ -1,4 +1,5 @@
-//! What each operation in flight adds to the time of one: a cost that grows with the number in flight is a scan.
+//! What each operation in flight adds to the time of one: a cost that grows with the number in flight is a
+//! scan.
 
 use std::collections::BTreeMap;
 

@@ -1,19 +1,20 @@
-//! Tails that stand at the same time whatever the load are timers: something was lost or starved, and waited for one.
+//! Tails that stand at the same time whatever the load are timers: something was lost or starved, and waited
+//! for one.
 
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::{Latency, Table};
 
-/// A tail counts as one when p99 is so many times the median.
+/// A tail counts as one when p99 is this many times the median.
 const TAIL_RATIO: f64 = 1.5;
 
 /// Excesses within this ratio are of one mode.
 const MODE_RATIO: f64 = 1.35;
 
-/// A mode has this share of the tails, and so many rows, or it is chance.
+/// A mode has this share of the tails, and this many rows, or it is chance.
 const MODE_SHARE: f64 = 0.06;
 const MODE_ROWS_MIN: usize = 5;
 
-/// At most so many modes are reported.
+/// At most this many modes are reported.
 const MODES_MAX: usize = 3;
 
 /// A tail whose excess is that close to a whole multiple of a timer stands at it.

@@ -1,4 +1,4 @@
-//! Which units a table must mean: by Little's law, bandwidth times latency is the bytes under way.
+//! Which units a table must mean: by Little's law, bandwidth times latency is the bytes in flight.
 
 use crate::analysis::finding::{Finding, Section};
 use crate::analysis::input::{Axis, Latency, Observation, Table, ThroughputUnit};
@@ -14,8 +14,8 @@ struct Choice {
 }
 
 impl Choice {
-    /// The mean time that the row's bandwidth implies over its median, and whether that mean is possible: not below the
-    /// shortest time, nor above p99.
+    /// The mean time that the row's bandwidth implies over its median, and whether that mean is possible: not
+    /// below the shortest time, nor above p99.
     fn implied(self, row: &Observation) -> Option<(f64, bool)> {
         let (figure, unit) = row.throughput?;
         let (number, power) = row.size_suffix?;

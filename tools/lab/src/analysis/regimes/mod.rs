@@ -17,8 +17,8 @@ pub fn find(table: &Table) -> Vec<Finding> {
     findings
 }
 
-/// Rows that differ in `axis` only (and in how many samples they have), in the order of the axis. Of rows at one place
-/// the one with the most samples stays.
+/// Rows that differ in `axis` only (and in how many samples they have), in the order of the axis. Of rows at
+/// one place the one with the most samples stays.
 pub fn along(table: &Table, axis: Axis) -> Vec<(String, Vec<&Observation>)> {
     let mut groups: BTreeMap<String, Vec<&Observation>> = BTreeMap::new();
     for row in table.rows.iter().filter(|row| row.axes.contains_key(&axis)) {

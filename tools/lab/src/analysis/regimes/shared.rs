@@ -1,5 +1,5 @@
-//! Where many nodes share a limit: the rate of bytes no longer depends on the size, and what it does with the number of
-//! nodes hints at what they share.
+//! Where many nodes share a limit: the rate of bytes no longer depends on the size, and what it does with the
+//! number of nodes hints at what they share.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,8 @@ fn range(series: String, by_nodes: &BTreeMap<u64, Vec<&Observation>>) -> Option<
     (range.rates.len() >= NODES_MIN).then_some(range)
 }
 
-/// Just beyond the border another limit still has its part in the rate; where a break shows, the range begins behind it.
+/// Just beyond the border another limit still has its part in the rate; where a break shows, the range begins
+/// behind it.
 fn leave_transition_out(range: &mut SharedRange) {
     let points: Vec<_> = range.rates.iter().map(|(nodes, rate)| (nodes.ln(), rate.ln())).collect();
     if let Some((before, _)) = pieces(&points, FirstPiece::Flat).and_then(|pieces| pieces.first) {

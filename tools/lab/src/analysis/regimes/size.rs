@@ -1,5 +1,5 @@
-//! Time as a function of size: flat while the number of messages counts, then a time and a rate (LogGP: Alexandrov,
-//! Ionescu, Schauser and Scheiman, 1995).
+//! Time as a function of size: flat while the number of messages counts, then a time and a rate (LogGP:
+//! Alexandrov, Ionescu, Schauser and Scheiman, 1995).
 
 use super::along;
 use crate::analysis::finding::{Finding, Section};
@@ -9,8 +9,8 @@ use crate::analysis::input::{Axis, Latency, Observation, Table};
 /// Fewer sizes than this have no regimes.
 const SIZES_MIN: usize = 5;
 
-/// Fits every series that has enough sizes, by the medians, or by the shortest times where there are no medians: means
-/// and tails have the losses in them.
+/// Fits every series that has enough sizes, by the medians, or by the shortest times where there are no
+/// medians: means and tails have the losses in them.
 pub fn find(table: &Table) -> Vec<Finding> {
     let series = along(table, Axis::Size);
     series.iter().filter_map(|(name, rows)| regime(table, name, rows)).collect()

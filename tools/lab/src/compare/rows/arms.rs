@@ -13,7 +13,7 @@ use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workloa
 use crate::msgrate::{MessageRate, Mode};
 use crate::program::Program;
 
-/// For each second of an arm so many messages are sent: their number is given, and not the time.
+/// For each second of an arm this many messages are sent: their number is given, and not the time.
 const MESSAGES_PER_SECOND: f64 = 10e6;
 
 /// The longest that they may take.
@@ -61,7 +61,8 @@ impl Row {
         }
     }
 
-    /// What this machine can do at best, or the simplest that farcall can; `None` where an absolute figure is asked for.
+    /// What this machine can do at best, or the simplest that farcall can; `None` where an absolute figure is
+    /// asked for.
     fn limit(&self, comparison: &Comparison, bench: &Bench) -> Result<Option<Arm>, BenchError> {
         let effort = Effort::lasting(comparison.arm_lasting);
         let settings = &comparison.settings;

@@ -35,7 +35,7 @@ impl Row {
             Kind::Echo | Kind::EchoBeside(_) => {
                 format!("median of {REQUEST_BYTES} B there, {SHORT_BYTES} B back")
             }
-            Kind::CallRate => format!("calls of {RATE_BYTES} B each way, {RATE_WINDOW} under way"),
+            Kind::CallRate => format!("calls of {RATE_BYTES} B each way, {RATE_WINDOW} in flight"),
             Kind::MessageRate(Mode::Handler) => format!("messages of {RATE_BYTES} B one way, to a handler"),
             Kind::MessageRate(mode) => {
                 format!("messages of {RATE_BYTES} B one way, matched, {MESSAGES_WINDOW} {mode}")
