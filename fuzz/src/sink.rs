@@ -2,8 +2,8 @@
 
 use farcall_base::Identity;
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, RequestBurst, RequestId, ResponseBurst, Service,
-    SessionId, Sink, Status,
+    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, Owned, RequestBatch, RequestId, Response,
+    ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission, Submitted,
 };
 
 /// The service that answers with the same bytes.
@@ -34,7 +34,7 @@ impl TargetSink {
     pub fn answer_deferred(&mut self, outbox: &mut dyn Outbox) {
         if !self.deferred.is_empty() {
             let request = self.deferred.remove(0);
-            outbox.reply(request, Status::Refused(3), Outgoing::Slice(b"late"));
+            outbox.reply(request, Status::Refused(3), b"late");
         }
     }
 
@@ -44,78 +44,85 @@ impl TargetSink {
     }
 }
 
-impl Sink for TargetSink {
-    fn request(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        request: RequestId,
-        service: Service,
-        payload: &Incoming<'_>,
-    ) {
+impl TargetSink {
+    fn serve(&mut self, outbox: &mut dyn Outbox, request: RequestId, service: Service, payload: &[u8]) {
         self.check_is_up(request.session);
         if Some(request.session) == self.honest {
-            return outbox.reply(request, Status::Ok, Outgoing::Slice(payload.as_slice()));
+            return outbox.reply(request, Status::Ok, payload);
         }
         self.requests_of_hostile += 1;
-        assert!(payload.as_slice().len() <= self.message_bytes_max, "a request longer than agreed");
+        assert!(payload.len() <= self.message_bytes_max, "a request longer than agreed");
         match service.0 % 6 {
-            0 | 1 => outbox.reply(request, Status::Ok, Outgoing::Slice(payload.as_slice())),
+            0 | 1 => outbox.reply(request, Status::Ok, payload),
             2 => match outbox.loan(3000) {
-                Ok(loan) => outbox.reply(request, Status::Ok, Outgoing::Loan(loan)),
-                Err(_) => outbox.reply(request, Status::Abandoned, Outgoing::Slice(&[])),
+                Ok(loan) => {
+                    let reply = Submission::Reply { request, status: Status::Ok };
+                    _ = outbox.submit_owned(reply, Owned::Loan(loan));
+                }
+                Err(_) => outbox.reply(request, Status::Abandoned, &[]),
             },
             3 => self.deferred.push(request),
-            4 => outbox.reply(request, Status::Ok, Outgoing::Slice(&vec![1; 20_001])),
+            4 => outbox.reply(request, Status::Ok, &vec![1; 20_001]),
             _ => {
                 let call = CallId(CALLS_BACK + self.calls_made);
-                let made = outbox.call(request.session, call, ECHO, Outgoing::Slice(payload.as_slice()));
-                self.calls_made += u32::from(made.is_ok());
-                outbox.reply(request, Status::UnknownService, Outgoing::Slice(&[]));
+                let made = outbox.call(request.session, call, ECHO, payload);
+                self.calls_made += u32::from(is_accepted(made));
+                outbox.reply(request, Status::UnknownService, &[]);
             }
         }
     }
 
-    /// Services from half of their numbers on get their requests singly.
-    fn requests(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        _session: SessionId,
-        service: Service,
-        burst: &mut RequestBurst<'_>,
-    ) {
-        if service.0 < 1 << 15 {
-            burst.for_each(|id, payload| self.request(outbox, id, service, &Incoming::Borrowed(payload)));
+    fn end_call(&mut self, session: SessionId, payload: &[u8]) {
+        self.check_is_up(session);
+        assert_eq!(Some(session), self.hostile, "the honest peer was never called");
+        assert!(payload.len() <= self.message_bytes_max, "a response longer than agreed");
+        self.responses += 1;
+        assert!(self.responses <= self.calls_made, "more responses than calls");
+    }
+}
+
+/// Whether a request was accepted.
+pub fn is_accepted(made: Submitted) -> bool {
+    !matches!(made, Submitted::Refused(_))
+}
+
+impl Sink for TargetSink {
+    /// Of services from half of their numbers on a batch of several is left: its requests come again singly.
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        let service = requests.service();
+        if service.0 < 1 << 15 || requests.single_request().is_some() {
+            requests.for_each(|id, payload| self.serve(outbox, id, service, payload.as_slice()));
         }
     }
 
     /// Answers to calls with odd numbers are given back, and end those that are taken together.
-    fn responses(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut ResponseBurst<'_, '_>) {
-        let odd = burst.take_while(|call, payload| {
-            let is_even = call.0.is_multiple_of(2);
+    fn responses(&mut self, _: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        let session = responses.session();
+        let odd = responses.take_while(|response| {
+            let is_even = response.call.0.is_multiple_of(2);
             if is_even {
-                self.response(outbox, session, call, Status::Ok, &Incoming::Borrowed(payload));
+                self.end_call(session, response.payload.as_slice());
             }
             is_even
         });
-        if let Some((call, payload)) = odd {
-            self.response(outbox, session, call, Status::Ok, &Incoming::Borrowed(payload));
+        if let Some(response) = odd {
+            self.end_call(session, response.payload.as_slice());
         }
     }
 
-    fn response(
-        &mut self,
-        _outbox: &mut dyn Outbox,
-        session: SessionId,
-        _call: CallId,
-        _status: Status,
-        payload: &Incoming<'_>,
-    ) {
+    fn received(&mut self, _: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
         self.check_is_up(session);
-        assert_eq!(Some(session), self.hostile, "the honest peer was never called");
-        assert!(payload.as_slice().len() <= self.message_bytes_max, "a response longer than agreed");
-        self.responses += 1;
-        assert!(self.responses <= self.calls_made, "more responses than calls");
+        assert!(!messages.is_empty(), "a batch of nothing");
+        for message in messages {
+            assert!(message.payload.as_slice().len() <= self.message_bytes_max, "a message longer than agreed");
+        }
     }
+
+    fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {
+        panic!("nobody asked for messages that no receive waits for");
+    }
+
+    fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
     fn session_up(&mut self, _outbox: &mut dyn Outbox, session: SessionId, _peer: Identity) {
         assert!(!self.ended.contains(&session), "numbers are not used again");
@@ -146,19 +153,26 @@ impl HonestSink {
 }
 
 impl Sink for HonestSink {
-    fn request(&mut self, _: &mut dyn Outbox, request: RequestId, _: Service, _: &Incoming<'_>) {
-        panic!("nobody calls the honest peer, but {request:?} came");
+    fn requests(&mut self, _: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        panic!("nobody calls the honest peer, but {:?} did", requests.session());
     }
 
-    fn response(
-        &mut self,
-        _outbox: &mut dyn Outbox,
-        _session: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    ) {
-        self.answers.push((call, status, payload.as_slice().to_vec()));
+    fn responses(&mut self, _: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        while let Some(Response { call, status, payload }) = responses.take() {
+            self.answers.push((call, status, payload.as_slice().to_vec()));
+        }
+    }
+
+    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
+        panic!("the honest peer posts no receives, but these have messages: {messages:?}");
+    }
+
+    fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {
+        panic!("the honest peer asked for no messages");
+    }
+
+    fn sent(&mut self, _: &mut dyn Outbox, send: MessageId, _: SendOutcome) {
+        panic!("the honest peer sends no messages, but {send:?} ended");
     }
 
     fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}

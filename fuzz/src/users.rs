@@ -2,10 +2,10 @@
 
 use farcall_base::Instant;
 use farcall_transport::{
-    CallId, MessageId, Origin, Outgoing, ReceiveProgress, Service, Source, Status, Tag, Transport,
+    Arrived, CallId, MessageId, Origin, Outbox, Posted, Service, SessionId, Source, Status, Tag, Transport,
 };
 
-use crate::sink::{ECHO, HonestSink, TargetSink};
+use crate::sink::{ECHO, HonestSink, TargetSink, is_accepted};
 
 /// Time stands still, so that nobody is silent for too long.
 pub const NOW: Instant = Instant::from_nanos(1);
@@ -39,18 +39,18 @@ impl<T: Transport> Target<T> {
         let Some(session) = self.sink.hostile else { return };
         self.calls += 1;
         let (call, bytes) = (CallId(self.calls), vec![7; length]);
-        let made = self.transport.outbox().call(session, call, Service(1), Outgoing::Slice(&bytes));
-        self.sink.calls_made += u32::from(made.is_ok());
+        let made = self.transport.call(session, call, Service(1), &bytes);
+        self.sink.calls_made += u32::from(is_accepted(made));
     }
 
     /// Cancels a call, counted back from the last.
     pub fn cancel(&mut self, back: u32) {
         let Some(session) = self.sink.hostile else { return };
-        self.transport.outbox().cancel(session, CallId(self.calls.saturating_sub(back)));
+        self.transport.cancel(session, CallId(self.calls.saturating_sub(back)));
     }
 
     pub fn answer_deferred(&mut self) {
-        self.sink.answer_deferred(self.transport.outbox());
+        self.sink.answer_deferred(&mut self.transport);
     }
 
     /// Sends the hostile peer a message.
@@ -58,7 +58,7 @@ impl<T: Transport> Target<T> {
         let Some(session) = self.sink.hostile else { return };
         let (send, bytes) = (self.next_message(), vec![9; length]);
         // Whatever becomes of it: the sink does not ask.
-        let _ = self.transport.outbox().send(session, send, Tag(1), Outgoing::Slice(&bytes));
+        _ = self.transport.send(session, send, Tag(1), &bytes);
     }
 
     /// Asks for a message, or takes back that it asked; or asks for several, one after the other.
@@ -68,10 +68,9 @@ impl<T: Transport> Target<T> {
         }
         let tag = (!choice.is_multiple_of(4)).then_some(Tag(u32::from(choice >> 4)));
         let receive = self.next_message();
-        let outbox = self.transport.outbox();
-        let progress = outbox.receive(receive, None, tag);
-        if matches!(progress, ReceiveProgress::Posted) && choice % 8 == 7 {
-            assert!(outbox.cancel_receive(receive), "it waits until it is cancelled");
+        let posted = self.transport.post(receive, None, tag, usize::MAX, &mut |_, _, _, _| {});
+        if posted == Posted::Waiting && choice % 8 == 7 {
+            assert!(self.transport.cancel_receive(receive), "it waits until it is cancelled");
         }
     }
 
@@ -81,39 +80,39 @@ impl<T: Transport> Target<T> {
         let from = Origin { source: Source::new(HOSTILE_RANK, 0), session };
         for _ in 0..IN_TURN_MAX {
             let receive = self.next_message();
-            if !self.transport.receive_at_once(receive, from, tag, usize::MAX) {
-                if self.is_given_left(from, tag) {
-                    continue;
-                }
-                match self.transport.outbox().receive(receive, Some(from), Some(tag)) {
-                    ReceiveProgress::Posted => {}
-                    ReceiveProgress::Arrived(..) => continue,
-                    ReceiveProgress::Down => return,
-                }
+            match self.post_in_turn(receive, from, tag) {
+                Posted::Waiting => {}
+                Posted::Delivered => continue,
+                Posted::Down => return,
             }
             self.poll();
-            if self.transport.outbox().cancel_receive(receive) {
+            if self.transport.cancel_receive(receive) {
                 return;
             }
         }
     }
 
-    /// Takes a message that was left: as a future does, or as a callback that sends a message and asks for the next meanwhile.
-    fn is_given_left(&mut self, from: Origin, tag: Tag) -> bool {
+    /// Asks for the next message: as a future does, or as a callback that sends a message and asks for the next meanwhile.
+    fn post_in_turn(&mut self, receive: MessageId, from: Origin, tag: Tag) -> Posted {
         if self.messages.is_multiple_of(2) {
-            return self.transport.take_left(from.source, tag, usize::MAX, &mut |_, _| {});
+            return self.transport.post(receive, Some(from), Some(tag), usize::MAX, &mut |_, _, _, _| {});
         }
-        let (send, receive) = (self.next_message(), self.next_message());
-        self.transport.give_left(from.source, tag, usize::MAX, &mut |outbox, session, message| {
-            let _ = outbox.send(session, send, Tag(1), Outgoing::Slice(message));
-            outbox.receive(receive, Some(from), Some(tag));
-        })
+        let (send, next) = (self.next_message(), self.next_message());
+        let mut deliver = |outbox: &mut dyn Outbox, session, _: Tag, arrived: Arrived<'_>| {
+            _ = outbox.send(session, send, Tag(1), arrived.as_slice());
+            _ = outbox.post(next, Some(from), Some(tag), usize::MAX, &mut |_, _, _, _| {});
+        };
+        self.transport.post(receive, Some(from), Some(tag), usize::MAX, &mut deliver)
     }
 
-    /// Asks for any message.
-    pub fn receive_any(&mut self) -> ReceiveProgress {
-        let receive = self.next_message();
-        self.transport.outbox().receive(receive, None, None)
+    /// Asks for any message; gives session and length of one that was here already.
+    pub fn receive_any(&mut self) -> Option<(SessionId, usize)> {
+        let (receive, mut message) = (self.next_message(), None);
+        let mut deliver = |_: &mut dyn Outbox, session, _: Tag, arrived: Arrived<'_>| {
+            message = Some((session, arrived.as_slice().len()));
+        };
+        _ = self.transport.post(receive, None, None, usize::MAX, &mut deliver);
+        message
     }
 
     fn next_message(&mut self) -> MessageId {
@@ -152,8 +151,8 @@ impl<T: Transport> Honest<T> {
         for length in lengths {
             let bytes: Vec<u8> = (0..length).map(|at| at as u8).collect();
             let (session, call) = (self.sink.session, CallId(length as u32));
-            let made = self.transport.outbox().call(session, call, ECHO, Outgoing::Slice(&bytes));
-            made.expect("the honest session is up");
+            let made = self.transport.call(session, call, ECHO, &bytes);
+            assert!(is_accepted(made), "the honest session is up");
             for _ in 0..rounds_max {
                 self.poll();
                 target.poll();

@@ -13,8 +13,8 @@ use farcall_driver::clock::Clock;
 use farcall_driver::{CounterFile, Datagram};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Service,
-    SessionId, Sink, Status, Transport,
+    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, PacketConfig, PacketTransport,
+    RequestBatch, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submitted, Transport,
 };
 use farcall_udp::{UdpConfig, UdpDriver};
 
@@ -41,13 +41,21 @@ struct Echo {
 }
 
 impl Sink for Echo {
-    fn request(&mut self, outbox: &mut dyn Outbox, request: RequestId, _: Service, _: &Incoming<'_>) {
-        outbox.reply(request, Status::Ok, Outgoing::Slice(&ANSWER));
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        requests.for_each(|request, _| outbox.reply(request, Status::Ok, &ANSWER));
     }
 
-    fn response(&mut self, _: &mut dyn Outbox, _: SessionId, _: CallId, _: Status, _: &Incoming<'_>) {
-        self.responses += 1;
+    fn responses(&mut self, _: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        while responses.take().is_some() {
+            self.responses += 1;
+        }
     }
+
+    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, _: &[Matched<'_>]) {}
+
+    fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {}
+
+    fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
     fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}
 
@@ -106,8 +114,7 @@ fn call_block(
     let mut echo = Echo::default();
     let call = |done: usize| {
         let started = clock.now();
-        let outbox = transport.outbox();
-        outbox.call(session, CallId(1), Service(1), Outgoing::Slice(&REQUEST)).expect("there is a slot");
+        assert_eq!(transport.call(session, CallId(1), Service(1), &REQUEST), Submitted::Sent);
         while echo.responses == done {
             transport.poll(clock.now(), &mut echo);
         }

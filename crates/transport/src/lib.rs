@@ -3,7 +3,7 @@
 //! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes both out
 //! of the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
 
-mod burst;
+mod batch;
 mod heirless;
 mod kept;
 mod library;
@@ -20,7 +20,7 @@ pub mod trace;
 mod unclaimed;
 mod waiting;
 
-pub use burst::{Matched, MatchedBurst, MessageBurst, RequestBurst, ResponseBurst, ShortMessage};
+pub use batch::{Matched, Message, MessageBatch, RequestBatch, Response, ResponseBatch};
 pub use farcall_protocol::matching::{Source, Tag};
 pub use kept::{Copied, Kept, Short};
 #[cfg(feature = "conformance")]
@@ -32,11 +32,12 @@ pub use library::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, LibraryConfig, LibraryCounters,
     LibraryTransport, Presence, compose, split_composed,
 };
-pub use message::{Envelope, MessageId, Origin, ReceiveProgress, SendOutcome, SendProgress, SendRefused};
+pub(crate) use message::Envelope;
+pub use message::{Arrived, MessageId, Origin, Posted, SendOutcome, SendRefused};
 pub(crate) use outcome::down_reason;
-pub use outcome::{CallRefused, DownReason, Status};
+pub use outcome::{CallRefused, DownReason, Refused, Status, Submitted};
 pub use packet::{PacketConfig, PacketCounters, PacketTransport};
-pub use payload::{Incoming, Outgoing, Payload};
+pub use payload::{Incoming, Outgoing, Owned, Payload};
 pub use ring::{Ring, RingConfig, RingCounters};
 pub use seam::*;
 pub use spares::{Spare, Spares};

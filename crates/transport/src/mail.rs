@@ -10,11 +10,11 @@ use farcall_protocol::matching::{
     ExactReceives, Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag,
 };
 
-use crate::burst::Taken;
+use crate::batch::Taken;
 use crate::heirless::Heirless;
 use crate::waiting::WaitingPayload;
 use crate::{
-    DownReason, Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SendOutcome, SessionId, Spares,
+    DownReason, Envelope, Incoming, Kept, MessageId, Origin, Posted, SendOutcome, SessionId, Spares,
 };
 
 /// The receives and unexpected messages of one transport, and the ends of sends that the sink does not know yet.
@@ -226,15 +226,15 @@ impl Mail {
         from: Option<Origin>,
         tag: Option<Tag>,
         is_down: bool,
-    ) -> Result<Claimed, ReceiveProgress> {
+    ) -> Result<Claimed, Posted> {
         let pattern = Pattern { source: from.map(|origin| origin.source), tag };
         match self.matching.post(receive.0, pattern) {
             Some(expected) => Ok(Claimed::new(expected.tag, expected.message)),
             None if is_down => {
                 self.matching.withdraw(receive.0);
-                Err(ReceiveProgress::Down)
+                Err(Posted::Down)
             }
-            None => Err(ReceiveProgress::Posted),
+            None => Err(Posted::Waiting),
         }
     }
 

@@ -20,22 +20,11 @@ pub struct Origin {
 
 /// What is known of a message besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Envelope {
+pub(crate) struct Envelope {
     /// Where it came from.
     pub session: SessionId,
-    /// Its tag.
     pub tag: Tag,
-    /// How long it is, even where a transport can hand on only a part of it.
     pub bytes: usize,
-}
-
-/// What became of a send that was accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendProgress {
-    /// It is done: its memory was copied or handed over, and it leaves with the next poll. Nothing else is reported.
-    Done,
-    /// It waits for room, for the session or for an acknowledgement; [`Sink::sent`](crate::Sink::sent) follows.
-    Pending,
 }
 
 /// Why a message was not accepted for sending. Nothing was sent, and nothing will complete.
@@ -54,16 +43,35 @@ pub enum SendRefused {
     Down,
 }
 
-/// What became of a receive.
-#[derive(Debug)]
-pub enum ReceiveProgress {
-    /// The message was there already. Nothing else is reported.
-    Arrived(Envelope, Kept),
-    /// It waits; [`Sink::received`](crate::Sink::received) follows unless it is cancelled.
-    Posted,
+/// What became of a receive that was posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It waits in the posted-receive queue; [`Sink::received`](crate::Sink::received) follows unless it is cancelled.
+    Waiting,
+    /// Its message was here and was given to the caller. Nothing else is reported.
+    Delivered,
     /// It asked for messages of a session that has ended, and none of them are left. Nothing else is reported.
     Down,
 }
 
-/// How a send ended that was pending.
+/// A message that was here when its receive was posted.
+#[derive(Debug)]
+pub enum Arrived<'a> {
+    /// It was deferred, and lies where it came, until the call returns.
+    InPlace(&'a [u8]),
+    /// It was kept in the unexpected queue.
+    Kept(Kept),
+}
+
+impl Arrived<'_> {
+    /// The bytes of the message.
+    pub fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::InPlace(bytes) => bytes,
+            Self::Kept(kept) => kept,
+        }
+    }
+}
+
+/// How a send ended that was queued.
 pub type SendOutcome = Result<(), DownReason>;

@@ -2,6 +2,8 @@
 
 use farcall_protocol::session::EndReason;
 
+use crate::SendRefused;
+
 /// How a request was answered; travels with the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -41,6 +43,61 @@ impl Status {
             3 => Some(Self::AnswerTooLong),
             0x100..=0x1ff => Some(Self::Refused(wire as u8)),
             _ => None,
+        }
+    }
+}
+
+/// What became of a request or message that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Submitted {
+    /// Its bytes were copied or handed over, and it leaves with the next poll. Of a message nothing else is reported.
+    Sent,
+    /// It waits for room, for the session or for an acknowledgement. Of a message [`Sink::sent`](crate::Sink::sent)
+    /// follows.
+    Queued,
+    /// Nothing was sent, and nothing will complete.
+    Refused(Refused),
+}
+
+/// Why a request or message was not accepted, in two words, which travel in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Longer than the session carries.
+    TooLong {
+        /// The session's limit.
+        bytes_max: usize,
+    },
+    /// The session has its maximum of unanswered calls.
+    TooManyCalls {
+        /// The session's limit.
+        calls_max: usize,
+    },
+    /// The session is down.
+    Down,
+}
+
+impl Submitted {
+    /// The session is down.
+    pub(crate) const DOWN: Self = Self::Refused(Refused::Down);
+}
+
+impl Refused {
+    /// Why a call with so long a payload was not accepted.
+    pub fn of_call(self, bytes: usize) -> CallRefused {
+        match self {
+            Self::TooLong { bytes_max } => CallRefused::TooLong { bytes, bytes_max },
+            Self::TooManyCalls { calls_max } => CallRefused::TooManyCalls { calls_max },
+            Self::Down => CallRefused::Down,
+        }
+    }
+
+    /// Why a message with so long a payload was not accepted.
+    pub fn of_message(self, bytes: usize) -> SendRefused {
+        match self {
+            Self::TooLong { bytes_max } => SendRefused::TooLong { bytes, bytes_max },
+            Self::Down => SendRefused::Down,
+            Self::TooManyCalls { .. } => unreachable!("messages do not count as calls"),
         }
     }
 }

@@ -17,17 +17,51 @@ pub enum Outgoing<'a> {
     Shared(Payload),
 }
 
+/// A payload on its way out that is given away.
+#[derive(Debug)]
+pub enum Owned {
+    /// As [`Outgoing::Loan`].
+    Loan(Loan),
+    /// As [`Outgoing::Shared`].
+    Shared(Payload),
+}
+
+impl Owned {
+    /// The payload's length in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Loan(loan) => loan.len(),
+            Self::Shared(payload) => payload.len(),
+        }
+    }
+
+    /// Whether the payload has no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<Owned> for Outgoing<'_> {
+    fn from(owned: Owned) -> Self {
+        match owned {
+            Owned::Loan(loan) => Self::Loan(loan),
+            Owned::Shared(payload) => Self::Shared(payload),
+        }
+    }
+}
+
 impl<'a> Outgoing<'a> {
-    /// Bytes that are only borrowed, or else the payload again. Nothing is left then that would have to be dropped, which the
-    /// compiler does not see by itself.
+    /// Bytes that are only borrowed, or else memory that is given away. Of borrowed bytes nothing is left that would have to be
+    /// dropped, which the compiler does not see by itself.
     #[inline(always)]
-    pub fn into_slice(self) -> Result<&'a [u8], Self> {
+    pub fn into_slice(self) -> Result<&'a [u8], Owned> {
         match self {
             Self::Slice(bytes) => {
                 core::mem::forget(self);
                 Ok(bytes)
             }
-            other => Err(other),
+            Self::Loan(loan) => Err(Owned::Loan(loan)),
+            Self::Shared(payload) => Err(Owned::Shared(payload)),
         }
     }
 }

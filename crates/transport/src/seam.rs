@@ -1,12 +1,17 @@
 //! The transport seam: remote calls and tagged messages, whatever carries them.
 //!
 //! The seam speaks of calls and not of packets, because a response is the cheapest acknowledgement. It has three
-//! parts: an [`Outbox`] takes what goes out, a [`Sink`] is told what came in, and a [`Transport`] is polled. A sink
-//! gets the outbox with every event, so that a request can be answered, and new calls made, while the request's
-//! bytes are still being read in place.
+//! parts: an [`Outbox`] takes what goes out, a [`Sink`] is told what came in, and a [`Transport`] is an outbox that is
+//! polled. A sink gets the outbox with every event, so that a request can be answered, and new calls made, while the
+//! request's bytes are still being read in place.
 //!
-//! Messages are matched with receives *below* this seam: a library that matches by itself, perhaps in hardware, is given
-//! the receives. Transports of our own have a [`Matching`](farcall_protocol::matching::Matching).
+//! Requests, responses and messages have one way each, out and in, and what comes in comes in batches: whoever takes a
+//! batch looks up what its parts have in common once. No method has a default body, so that a decorator that forgets
+//! one does not compile.
+//!
+//! Messages are matched with receives *below* this seam: a library that matches by itself, perhaps in hardware, is
+//! given the receives. Transports of our own have a
+//! [`Matching`](farcall_protocol::matching::Matching).
 
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -14,12 +19,12 @@ use std::os::fd::RawFd;
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
 use farcall_driver::{Loan, LoanError};
-use farcall_protocol::matching::{Source, Tag};
+use farcall_protocol::matching::Tag;
 
 use crate::trace::CallTracer;
 use crate::{
-    CallRefused, DownReason, Envelope, Incoming, Matched, MatchedBurst, MessageBurst, MessageId, Origin,
-    Outgoing, ReceiveProgress, RequestBurst, ResponseBurst, SendOutcome, SendProgress, SendRefused, Status,
+    Arrived, DownReason, Matched, MessageBatch, MessageId, Origin, Owned, Posted, RequestBatch,
+    ResponseBatch, SendOutcome, Status, Submitted,
 };
 
 /// A connection to one peer. Numbers are not used again while the transport lives.
@@ -44,22 +49,57 @@ pub struct RequestId {
     pub token: u64,
 }
 
+/// A request, a response or a message, without its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// As [`Outbox::call`].
+    Call {
+        /// Where it goes.
+        session: SessionId,
+        /// Its name.
+        call: CallId,
+        /// Whom it is for.
+        service: Service,
+    },
+    /// As [`Outbox::reply`].
+    Reply {
+        /// What is answered.
+        request: RequestId,
+        /// How.
+        status: Status,
+    },
+    /// As [`Outbox::send`].
+    Message {
+        /// Where it goes.
+        session: SessionId,
+        /// Its name.
+        send: MessageId,
+        /// Its tag.
+        tag: Tag,
+    },
+}
+
 /// Takes what goes out. Nothing here blocks; what finds no room waits in a queue whose length the session's limits
 /// bound.
+///
+/// There is one way for each verb. Its arguments and results travel in registers, which a small message feels; a
+/// payload that is memory, and not bytes to be copied, is submitted by [`Outbox::submit_owned`].
 pub trait Outbox {
-    /// Sends a request. Exactly one [`Sink::response`] follows, unless it is cancelled or [`Sink::session_down`] comes
-    /// first.
-    fn call(
-        &mut self,
-        session: SessionId,
-        call: CallId,
-        service: Service,
-        payload: Outgoing<'_>,
-    ) -> Result<(), CallRefused>;
+    /// Sends a request. Unless it is refused, exactly one response follows ([`Sink::responses`]), except when it is
+    /// cancelled or [`Sink::session_down`] comes first.
+    fn call(&mut self, session: SessionId, call: CallId, service: Service, payload: &[u8]) -> Submitted;
 
     /// Answers a request. Answers to sessions that are down go nowhere. An answer over the session's limit is
     /// replaced by [`Status::AnswerTooLong`].
-    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>);
+    fn reply(&mut self, request: RequestId, status: Status, payload: &[u8]);
+
+    /// Sends a message. What finds no room, at the peer either, waits here. Messages with the same tag are received in
+    /// the order in which they were sent. One name may stand for several sends, such as those to several peers.
+    fn send(&mut self, session: SessionId, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted;
+
+    /// As [`Outbox::call`], [`Outbox::reply`] or [`Outbox::send`], with a payload that is given away. An answer is
+    /// never refused.
+    fn submit_owned(&mut self, submission: Submission, payload: Owned) -> Submitted;
 
     /// Gives up on a call: its response will not be reported any more.
     fn cancel(&mut self, session: SessionId, call: CallId);
@@ -68,50 +108,29 @@ pub trait Outbox {
     /// session. Also true of calls that are over.
     fn is_transmitted(&self, session: SessionId, call: CallId) -> bool;
 
-    /// Sends a message. What finds no room, at the peer either, waits here. Messages with the same tag are received in
-    /// the order in which they were sent.
-    fn send(
-        &mut self,
-        session: SessionId,
-        send: MessageId,
-        tag: Tag,
-        payload: Outgoing<'_>,
-    ) -> Result<SendProgress, SendRefused>;
-
-    /// As [`Outbox::call`] with a slice, where nothing stands in the way of its being sent at once. False when something does;
-    /// then nothing has happened. A way of its own as [`Outbox::send_at_once`] is.
-    fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
-        let _ = (to, call, service, payload);
-        false
-    }
-
-    /// As [`Outbox::send`] of a slice, where nothing stands in the way of its being done at once. False when something
-    /// does; then nothing has happened.
-    ///
-    /// A way of its own because all of its arguments travel in registers, which a small message feels.
-    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        let _ = (session, tag, payload);
-        false
-    }
-
-    /// As [`Outbox::receive`] with source and tag, where no message waits and there is a place for it. False otherwise, or when the
-    /// session is down; then nothing has happened.
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
-        let _ = (receive, from, tag);
-        false
-    }
-
-    /// Takes back a send that is pending: true if nothing of it has left. Otherwise it goes on, and its end is reported.
+    /// Takes back a send that is queued: true if nothing of it has left. Otherwise it goes on, and its end is reported.
     /// One name may stand for several sends; all that can be are taken back, and the number of those is returned.
     fn cancel_send(&mut self, send: MessageId) -> usize;
 
-    /// Asks for a message: the oldest one, or else the next, that comes `from` there and has that `tag`; `None` is any. Of several receives that ask for the same message the oldest gets it.
-    fn receive(&mut self, receive: MessageId, from: Option<Origin>, tag: Option<Tag>) -> ReceiveProgress;
+    /// Posts a receive: asks for the oldest message, or else the next, that comes `from` there and has that `tag`;
+    /// `None` is any. Of several receives that ask for the same message the oldest gets it.
+    ///
+    /// A message that is here already is given to `deliver` before this returns, and the receive does not wait: one of
+    /// the unexpected queue, or, if it has at most `in_place_bytes_max` bytes, one that was deferred and is next. The
+    /// outbox can be used meanwhile. `deliver` does not panic.
+    fn post(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+        in_place_bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> Posted;
 
     /// Takes back a receive. False when it is not waiting; then its end was or will be reported.
     fn cancel_receive(&mut self, receive: MessageId) -> bool;
 
-    /// Whether messages that no receive waits for go to [`Sink::message`] from now on, those that wait already too.
+    /// Whether messages that no receive waits for go to [`Sink::messages`] from now on, those that wait already too.
     /// Otherwise, as in the beginning, they wait for a receive.
     fn hand_on_unexpected(&mut self, hand_on: bool);
 
@@ -119,102 +138,31 @@ pub trait Outbox {
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 }
 
-/// Is told what came in. All methods run inside [`Transport::poll`].
+/// Gets the message of a receive that was posted when the message was here already: its session, its tag, its bytes.
+pub type Deliver<'a> = dyn FnMut(&mut dyn Outbox, SessionId, Tag, Arrived<'_>) + 'a;
+
+/// Is told what came in, in batches; a single request, response or message is a batch of one. All methods run inside
+/// [`Transport::poll`].
+///
+/// What a sink leaves of a batch of several comes again, in another one. What it leaves of a batch of one is dropped.
 pub trait Sink {
-    /// A request came; it runs at most once, and must be answered once, now or later.
-    fn request(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        request: RequestId,
-        service: Service,
-        payload: &Incoming<'_>,
-    );
+    /// Requests of one session for one service came. Each runs at most once, and must be answered once, now or later;
+    /// all of them are counted as unanswered already.
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>);
 
-    /// As [`Sink::request`] for as many requests of a burst as the sink takes; the others come singly. All of them are counted as
-    /// unanswered already.
-    fn requests(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        service: Service,
-        burst: &mut RequestBurst<'_>,
-    ) {
-        let _ = (outbox, session, service, burst);
-    }
+    /// Responses to our calls came over one session. The receiver must check that it has such calls there.
+    fn responses(&mut self, outbox: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>);
 
-    /// The response to one of our calls came over `session`. The receiver must check that it has such a call there.
-    fn response(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    );
+    /// Receives that were posted have their messages, which came over one session and in this order. None of the
+    /// receives waits any longer.
+    fn received(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]);
 
-    /// As [`Sink::response`] for as many answers of a burst as the sink takes; the others come singly.
-    fn responses(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut ResponseBurst<'_, '_>) {
-        let _ = (outbox, session, burst);
-    }
+    /// Messages came that no receive waits for. Only after [`Outbox::hand_on_unexpected`]. A sink that posts a receive
+    /// leaves the rest, because the next message may be what it has asked for.
+    fn messages(&mut self, outbox: &mut dyn Outbox, messages: &mut MessageBatch<'_>);
 
-    /// A receive that was posted has its message.
-    fn received(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        receive: MessageId,
-        envelope: Envelope,
-        payload: &Incoming<'_>,
-    ) {
-        // Only sinks that post receives are told of their ends.
-        let _ = (outbox, receive, envelope, payload);
-    }
-
-    /// As [`Sink::received`] of a message that has to be copied, where nobody is to be told who would want the outbox. False when somebody
-    /// is; then nothing has happened, and [`Sink::received`] follows.
-    ///
-    /// A way of its own because all of its arguments travel in registers, which a small message feels.
-    fn received_at_once(&mut self, receive: MessageId, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        let _ = (receive, session, tag, payload);
-        false
-    }
-
-    /// As [`Sink::received_at_once`] of messages of a burst, up to one that the sink does not take: [`Sink::received`] follows for
-    /// it, whose receive is given back, and for all that come behind it.
-    fn received_burst(&mut self, session: SessionId, burst: &mut MatchedBurst<'_, '_>) -> Option<MessageId> {
-        let _ = (session, burst);
-        None
-    }
-
-    /// As [`Sink::received`] of messages of one session that came together, in the order in which they came. All their receives
-    /// wait no longer when it begins. Whether the next are better brought in this way, and not by [`Sink::received_burst`] first.
-    fn received_together(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        messages: &[Matched<'_>],
-    ) -> bool {
-        for message in messages {
-            let envelope = Envelope { session, tag: message.tag, bytes: message.payload_bytes() };
-            self.received(outbox, message.receive, envelope, &Incoming::Borrowed(message.payload()));
-        }
-        false
-    }
-
-    /// As [`Sink::message`] for as many messages of a burst as the sink takes; the others come singly. It takes none after
-    /// it has asked for a message, because the next may be what it has asked for.
-    fn messages(&mut self, outbox: &mut dyn Outbox, session: SessionId, burst: &mut MessageBurst<'_>) {
-        let _ = (outbox, session, burst);
-    }
-
-    /// A message came that no receive waits for. Only after [`Outbox::hand_on_unexpected`].
-    fn message(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
-        let _ = (outbox, envelope, payload);
-    }
-
-    /// A send that was pending has ended: the peer's memory has it, or the session is down.
-    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
-        let _ = (outbox, send, outcome);
-    }
+    /// A send that was queued has ended: the peer's memory has it, or the session is down.
+    fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome);
 
     /// A session that we asked for, or that a peer opened, is ready.
     fn session_up(&mut self, outbox: &mut dyn Outbox, session: SessionId, peer: Identity);
@@ -230,6 +178,9 @@ pub struct TransportLimits {
     pub message_bytes_max: usize,
     /// The most unanswered calls of one session, each way.
     pub calls_max: usize,
+    /// How many polls that find something may be given the same reading of the clock; of those that find nothing it may
+    /// be a few times as many, where it is not one. A transport without timers of its own needs none that is fresh.
+    pub polls_per_clock_reading: u32,
 }
 
 /// What a transport keeps beside its sessions. All of it is zero once nothing is under way and the peers know so.
@@ -245,15 +196,9 @@ pub struct Holdings {
     pub blocks: usize,
 }
 
-/// Takes a message that was left, of that session.
-pub type TakeLeft<'a> = dyn FnMut(SessionId, &[u8]) + 'a;
-
-/// As [`TakeLeft`], and may use the outbox meanwhile. It does not panic.
-pub type GiveLeft<'a> = dyn FnMut(&mut dyn Outbox, SessionId, &[u8]) + 'a;
-
-/// Carries calls over one driver. Owned and polled by one thread.
-pub trait Transport: Send {
-    /// What this transport can do.
+/// Carries calls over one driver: an outbox that is polled. Owned by one thread.
+pub trait Transport: Outbox + Send {
+    /// What this transport can do. Always the same.
     fn limits(&self) -> TransportLimits;
 
     /// What it keeps at this moment. Walks all sessions: for tests and for people, not for the path of messages.
@@ -276,47 +221,11 @@ pub trait Transport: Send {
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize;
 
     /// Transmits what was queued now, for those who want to know what that takes; says whether there was anything. A poll
-    /// does the same, and transports that only transmit in polls do nothing here.
-    fn flush(&mut self) -> bool {
-        false
-    }
+    /// does the same, and transports that only transmit in polls do nothing here and say so.
+    fn flush(&mut self) -> bool;
 
     /// From now on the transport marks its points of a call there.
     fn trace_to(&mut self, tracer: CallTracer);
-
-    /// The sending half, as handlers see it.
-    fn outbox(&mut self) -> &mut dyn Outbox;
-
-    /// As that of the [`Outbox`], by one call through a table instead of two.
-    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        self.outbox().send_at_once(session, tag, payload)
-    }
-
-    /// As that of the [`Outbox`], by one call through a table instead of two. Also false where [`Transport::take_left`] has
-    /// the message, and it is of at most `bytes_max` bytes.
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
-        let _ = bytes_max;
-        self.outbox().receive_at_once(receive, from, tag)
-    }
-
-    /// Gives `take` the message that such a receive would get, and its session, if it lies where it came and nothing else waits; says
-    /// whether it did. It counts as received. Who can take it asks when [`Transport::receive_at_once`] has refused the receive.
-    fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
-        let _ = (from, tag, bytes_max, take);
-        false
-    }
-
-    /// As [`Transport::take_left`], where the message is looked at while the outbox can be used. It costs a little more.
-    fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
-        let _ = (from, tag, bytes_max, give);
-        false
-    }
-
-    /// How many polls that find something may be given the same reading of the clock; of those that find nothing it may be a few
-    /// times as many, where it is not one. A transport without timers of its own needs none that is fresh. Always the same.
-    fn polls_per_clock_reading(&self) -> u32 {
-        1
-    }
 
     /// When `poll` must run next even if nothing arrives.
     fn next_deadline(&self) -> Option<Instant>;

@@ -13,8 +13,9 @@ use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
-    CallId, DownReason, Incoming, MessageId, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId,
-    SendOutcome, SendProgress, Service, SessionId, Sink, Status, Tag, Transport,
+    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, Owned, PacketConfig, PacketTransport,
+    RequestBatch, RequestId, Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status,
+    Submission, Submitted, Tag, Transport,
 };
 use farcall_udp::{UdpConfig, UdpDriver};
 
@@ -45,49 +46,53 @@ struct Log {
     sent: Vec<MessageId>,
 }
 
-impl Sink for Log {
-    fn request(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        request: RequestId,
-        service: Service,
-        payload: &Incoming<'_>,
-    ) {
+impl Log {
+    fn serve(&mut self, outbox: &mut dyn Outbox, request: RequestId, service: Service, payload: &[u8]) {
         self.served += 1;
         match service {
-            ECHO => outbox.reply(request, Status::Ok, Outgoing::Slice(payload.as_slice())),
+            ECHO => outbox.reply(request, Status::Ok, payload),
             REVERSE => {
-                let mut loan = outbox.loan(payload.as_slice().len()).expect("there is memory to lend");
-                loan.copy_from_slice(payload.as_slice());
+                let mut loan = outbox.loan(payload.len()).expect("there is memory to lend");
+                loan.copy_from_slice(payload);
                 loan.reverse();
-                outbox.reply(request, Status::Refused(9), Outgoing::Loan(loan));
+                let reply = Submission::Reply { request, status: Status::Refused(9) };
+                assert_eq!(outbox.submit_owned(reply, Owned::Loan(loan)), Submitted::Sent);
             }
-            TOO_MUCH => outbox.reply(request, Status::Ok, Outgoing::Slice(&vec![0; 9 << 20])),
+            TOO_MUCH => outbox.reply(request, Status::Ok, &vec![0; 9 << 20]),
             CALL_BACK => {
-                let called =
-                    outbox.call(request.session, CallId(77), ECHO, Outgoing::Slice(payload.as_slice()));
-                called.expect("sessions have no direction");
-                outbox.reply(request, Status::Ok, Outgoing::Slice(&[]));
+                let called = outbox.call(request.session, CallId(77), ECHO, payload);
+                assert_eq!(called, Submitted::Sent, "sessions have no direction");
+                outbox.reply(request, Status::Ok, &[]);
             }
-            COUNTED => outbox.reply(request, Status::Refused(1), Outgoing::Slice(&[2; 100])),
-            _ => outbox.reply(request, Status::UnknownService, Outgoing::Slice(&[])),
+            COUNTED => outbox.reply(request, Status::Refused(1), &[2; 100]),
+            _ => outbox.reply(request, Status::UnknownService, &[]),
+        }
+    }
+}
+
+impl Sink for Log {
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        let service = requests.service();
+        requests.for_each(|request, payload| self.serve(outbox, request, service, payload.as_slice()));
+    }
+
+    fn responses(&mut self, _outbox: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        while let Some(Response { call, status, payload }) = responses.take() {
+            if status == Status::Refused(1) {
+                self.counted += 1;
+                continue;
+            }
+            let before = self.responses.insert(call.0, (status, payload.as_slice().to_vec()));
+            assert!(before.is_none(), "call {call:?} completed twice");
         }
     }
 
-    fn response(
-        &mut self,
-        _outbox: &mut dyn Outbox,
-        _session: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    ) {
-        if status == Status::Refused(1) {
-            self.counted += 1;
-            return;
-        }
-        let before = self.responses.insert(call.0, (status, payload.as_slice().to_vec()));
-        assert!(before.is_none(), "call {call:?} completed twice");
+    fn received(&mut self, _outbox: &mut dyn Outbox, _session: SessionId, messages: &[Matched<'_>]) {
+        panic!("no receive was posted, but these have messages: {messages:?}");
+    }
+
+    fn messages(&mut self, _outbox: &mut dyn Outbox, _messages: &mut MessageBatch<'_>) {
+        panic!("nobody asked for messages that no receive waits for");
     }
 
     fn sent(&mut self, _outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
@@ -156,8 +161,8 @@ impl<D: Datagram> Pair<D> {
     }
 
     fn call(&mut self, session: SessionId, call: u32, service: Service, payload: &[u8]) {
-        let outbox = self.ends[0].transport.outbox();
-        outbox.call(session, CallId(call), service, Outgoing::Slice(payload)).expect("the call is accepted");
+        let called = self.ends[0].transport.call(session, CallId(call), service, payload);
+        assert!(!matches!(called, Submitted::Refused(_)), "the call is accepted: {called:?}");
     }
 
     fn answer_to(&mut self, session: SessionId, service: Service, payload: &[u8]) -> (Status, Vec<u8>) {
@@ -259,13 +264,12 @@ fn messages_that_wait_for_a_call_to_end_allocate_nothing_meanwhile() {
     let mut pair = Pair::new([udp(1472), udp(1472)]);
     let session = pair.connect();
     pair.answer_to(session, ECHO, &[]);
-    let outbox = pair.ends[0].transport.outbox();
+    let outbox = &mut pair.ends[0].transport;
     let mut calls = 0;
-    while outbox.call(session, CallId(calls), COUNTED, Outgoing::Slice(&[])).is_ok() {
+    while outbox.call(session, CallId(calls), COUNTED, &[]) == Submitted::Sent {
         calls += 1;
     }
-    let sent = outbox.send(session, MessageId(calls), Tag(1), Outgoing::Slice(b"waits"));
-    assert_eq!(sent, Ok(SendProgress::Pending));
+    assert_eq!(outbox.send(session, MessageId(calls), Tag(1), b"waits"), Submitted::Queued);
     // From here on no time passes, and only one end takes turns: no call ends.
     let now = pair.clock.now();
     let [near, _] = &mut pair.ends;

@@ -10,8 +10,8 @@ use farcall_base::{Identity, Instant};
 use farcall_driver::CounterFile;
 use farcall_protocol::matching::Source;
 use farcall_transport::{
-    DownReason, Envelope, Incoming, LibraryConfig, LibraryTransport, MessageId, Origin, Outbox, Outgoing,
-    ReceiveProgress, RequestId, SendProgress, Service, SessionId, Sink, Status, Tag, Transport,
+    Arrived, DownReason, LibraryConfig, LibraryTransport, Matched, MessageBatch, MessageId, Origin, Outbox,
+    Posted, RequestBatch, ResponseBatch, SendOutcome, SessionId, Sink, Submitted, Tag, Transport,
 };
 use farcall_ucx::raw::{RawCompletion, RawUcx};
 use farcall_ucx::{Ucx, UcxConfig};
@@ -41,22 +41,18 @@ struct Count {
 }
 
 impl Sink for Count {
-    fn request(&mut self, _: &mut dyn Outbox, _: RequestId, _: Service, _: &Incoming<'_>) {}
+    fn requests(&mut self, _: &mut dyn Outbox, _: &mut RequestBatch<'_>) {}
 
-    fn response(
-        &mut self,
-        _: &mut dyn Outbox,
-        _: SessionId,
-        _: farcall_transport::CallId,
-        _: Status,
-        _: &Incoming<'_>,
-    ) {
+    fn responses(&mut self, _: &mut dyn Outbox, _: &mut ResponseBatch<'_, '_>) {}
+
+    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
+        self.received += messages.len();
+        self.bytes += messages.iter().map(|message| message.payload.as_slice().len()).sum::<usize>();
     }
 
-    fn received(&mut self, _: &mut dyn Outbox, _: MessageId, _: Envelope, payload: &Incoming<'_>) {
-        self.received += 1;
-        self.bytes += payload.as_slice().len();
-    }
+    fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {}
+
+    fn sent(&mut self, _: &mut dyn Outbox, _: MessageId, _: SendOutcome) {}
 
     fn session_up(&mut self, _: &mut dyn Outbox, session: SessionId, _: Identity) {
         self.up.push(session);
@@ -100,15 +96,13 @@ impl Ours {
         let begun = self.seen.received;
         for slot in 0..slots {
             let tag = Some(Tag(slot as u32));
-            let posted = self.to.outbox().receive(MessageId(slot as u32), Some(self.origin), tag);
-            assert!(matches!(posted, ReceiveProgress::Posted));
+            let never = &mut |_: &mut dyn Outbox, _, _, _: Arrived<'_>| unreachable!("nothing is there yet");
+            let posted = self.to.post(MessageId(slot as u32), Some(self.origin), tag, 0, never);
+            assert_eq!(posted, Posted::Waiting);
         }
         for slot in 0..slots {
-            let (outbox, tag) = (self.from.outbox(), Tag(slot as u32));
-            if !outbox.send_at_once(self.way, tag, payload) {
-                let sent = outbox.send(self.way, MessageId(slot as u32), tag, Outgoing::Slice(payload));
-                assert!(matches!(sent, Ok(SendProgress::Done | SendProgress::Pending)));
-            }
+            let sent = self.from.send(self.way, MessageId(slot as u32), Tag(slot as u32), payload);
+            assert!(!matches!(sent, Submitted::Refused(_)), "{sent:?}");
         }
         while self.seen.received - begun < slots {
             self.from.poll(NOW, &mut self.sent);

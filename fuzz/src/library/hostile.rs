@@ -11,7 +11,7 @@ use farcall_protocol::wire::{
     WireSession, put_entry, put_tagged, put_whole,
 };
 use farcall_transport::post::{Counter, Letter, Post};
-use farcall_transport::{CallId, LibraryTransport, Outgoing, Service, SessionId, Transport};
+use farcall_transport::{CallId, LibraryTransport, Outbox, Service, SessionId, Submitted};
 
 use super::{CONFIG, WINDOW_LINES};
 use crate::input::Input;
@@ -50,8 +50,8 @@ impl Hostile {
     /// Takes the session of `lured` over, which is up.
     pub fn new(post: Post, mut lured: LibraryTransport<Counter>, session: SessionId) -> Self {
         // A call that never arrives says by which number the victim knows the session.
-        let call = lured.outbox().call(session, CallId(0), Service(0), Outgoing::Slice(b""));
-        call.expect("the session is up");
+        let call = lured.call(session, CallId(0), Service(0), b"");
+        assert_eq!(call, Submitted::Sent, "the session is up");
         let letter = post.boxes()[VICTIM].letters.pop_back().expect("it was sent");
         let header = Header::parse(&letter.head).expect("it is well formed");
         Self {

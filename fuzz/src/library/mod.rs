@@ -12,7 +12,7 @@ use farcall_base::Identity;
 use farcall_driver::CounterFile;
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_transport::post::{Counter, Post};
-use farcall_transport::{LibraryConfig, LibraryTransport, ReceiveProgress, SessionId, Transport};
+use farcall_transport::{LibraryConfig, LibraryTransport, SessionId, Transport};
 
 use crate::input::Input;
 use crate::sink::{HonestSink, TargetSink};
@@ -117,12 +117,11 @@ impl World {
     /// Receives all that nobody expected: no session has left more than fits its window.
     fn take_what_waits(&mut self) {
         let mut waited: Vec<(SessionId, u32)> = Vec::new();
-        while let ReceiveProgress::Arrived(envelope, payload) = self.target.receive_any() {
-            assert_eq!(payload.len(), envelope.bytes);
-            let counted = lines(envelope.bytes).min(lines_max(WINDOW_LINES));
-            match waited.iter_mut().find(|(session, _)| *session == envelope.session) {
+        while let Some((session, bytes)) = self.target.receive_any() {
+            let counted = lines(bytes).min(lines_max(WINDOW_LINES));
+            match waited.iter_mut().find(|(other, _)| *other == session) {
                 Some((_, sum)) => *sum += counted,
-                None => waited.push((envelope.session, counted)),
+                None => waited.push((session, counted)),
             }
             assert!(waited.iter().all(|&(_, sum)| sum <= WINDOW_LINES), "more waits than was offered");
         }

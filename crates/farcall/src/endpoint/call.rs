@@ -66,8 +66,15 @@ impl<'e> Call<'e, '_> {
     #[inline]
     fn begin(self, ending: impl Ending) -> Result<CallId, CallError> {
         let core = &mut *self.endpoint.core();
-        let outbox = core.transport.outbox();
-        start(outbox, &mut core.state, self.peer, self.service, self.payload, self.timeout, ending)
+        start(
+            &mut *core.transport,
+            &mut core.state,
+            self.peer,
+            self.service,
+            self.payload,
+            self.timeout,
+            ending,
+        )
     }
 }
 

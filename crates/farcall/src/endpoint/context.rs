@@ -15,6 +15,7 @@ use super::ending::{AsEvent, Ending};
 use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
 use super::operations::{Completion, Kind};
 use super::outcome::{CallError, Outcome};
+use super::request::reply;
 use super::sessions::Peer;
 use super::start::start;
 use super::state::State;
@@ -83,12 +84,12 @@ impl<'a> Context<'a> {
 
     /// Answers a request that was deferred.
     pub fn reply<'p>(&mut self, deferred: Deferred, payload: impl Into<Outgoing<'p>>) {
-        self.outbox.reply(deferred.fulfil(), Status::Ok, payload.into());
+        reply(self.outbox, deferred.fulfil(), Status::Ok, payload.into());
     }
 
     /// Refuses a request that was deferred, with a code of the handler's own.
     pub fn refuse(&mut self, deferred: Deferred, code: u8) {
-        self.outbox.reply(deferred.fulfil(), Status::Refused(code), Outgoing::Slice(&[]));
+        self.outbox.reply(deferred.fulfil(), Status::Refused(code), &[]);
     }
 
     /// Whether the driver has all of the request of a call that was posted or has a callback, so that its memory and

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use farcall_base::Instant;
 use farcall_driver::clock::Clock;
 use farcall_driver::wait_readable;
-use farcall_transport::{CallId, Incoming, MessageId, Outgoing, Payload, Status, Transport};
+use farcall_transport::{CallId, Incoming, MessageId, Payload, Status, Transport};
 
 use super::OnDrop;
 use super::clock_pace::ClockPace;
@@ -35,8 +35,6 @@ pub struct Core {
     pub wakers: Vec<OwnedFd>,
     /// Its thread also looks at something that wakes nobody.
     pub stays_awake: bool,
-    /// The last receive was given a message that had been left for it, as the next one most likely is.
-    pub takes_left: bool,
 }
 
 impl Core {
@@ -76,6 +74,12 @@ impl Core {
         done
     }
 
+    /// The sending half, and the state.
+    #[inline(always)]
+    pub fn context(&mut self) -> Context<'_> {
+        Context { outbox: &mut *self.transport, state: &mut self.state }
+    }
+
     /// Goes on with the panic that was kept, if one was.
     #[inline]
     pub fn go_on_with_panic(&mut self) {
@@ -97,7 +101,7 @@ impl Core {
     /// Says how many operations ended because their deadline has passed.
     #[cold]
     fn expire(&mut self, events: Option<&mut (dyn EventSink + '_)>) -> usize {
-        let outbox = self.transport.outbox();
+        let outbox = &mut *self.transport;
         let sinks = Sinks { events, requests: None };
         Turn { state: &mut self.state, sinks }.expire(outbox)
     }
@@ -123,7 +127,7 @@ impl Core {
         let kind = self.state.operations.kind_of(id);
         if let Some((session, _)) = self.state.operations.cancel(id) {
             self.state.counters.cancelled.increment();
-            let outbox = self.transport.outbox();
+            let outbox = &mut *self.transport;
             if kind == Some(Kind::Receive) {
                 outbox.cancel_receive(MessageId(id.0));
             } else {
@@ -135,7 +139,7 @@ impl Core {
 
     /// Cancels an operation that was posted or has a callback.
     pub fn cancel(&mut self, id: CallId) -> Cancellation {
-        let outbox = self.transport.outbox();
+        let outbox = &mut *self.transport;
         let kind = self.state.operations.kind_of(id);
         let mut turn = Turn { state: &mut self.state, sinks: Sinks::default() };
         let cancellation = match kind {
@@ -151,7 +155,7 @@ impl Core {
     #[cold]
     fn answer_dropped_requests(&mut self) {
         for request in self.state.dropped_requests.take() {
-            self.transport.outbox().reply(request, Status::Abandoned, Outgoing::Slice(&[]));
+            self.transport.reply(request, Status::Abandoned, &[]);
         }
     }
 
@@ -160,8 +164,7 @@ impl Core {
         // Those that are stored meanwhile wait for the next poll.
         for _ in 0..self.state.stored_events.others() {
             let Some(event) = self.state.stored_events.pop_front() else { break };
-            let outbox = self.transport.outbox();
-            let mut context = Context { outbox, state: &mut self.state };
+            let mut context = self.context();
             match event {
                 StoredEvent::PeerDown { peer, reason } => {
                     on_event(&mut context, Event::PeerDown { peer, reason })
@@ -195,7 +198,7 @@ impl Core {
         let ended = self.state.stored_events.sent_at_once.len();
         for _ in 0..ended {
             let Some(token) = self.state.stored_events.sent_at_once.pop_front() else { break };
-            let mut context = Context { outbox: self.transport.outbox(), state: &mut self.state };
+            let mut context = self.context();
             on_event(&mut context, Event::Sent { token, outcome: Ok(()) });
         }
         ended

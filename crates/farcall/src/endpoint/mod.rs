@@ -39,7 +39,7 @@ use std::sync::Arc;
 use farcall_driver::clock::Clock;
 use farcall_driver::{Loan, LoanError};
 use farcall_transport::trace::CallTracer;
-use farcall_transport::{CallId, Copied, Holdings, Outgoing, Service, Status, Transport, TransportLimits};
+use farcall_transport::{CallId, Copied, Holdings, Outgoing, Service, Transport, TransportLimits};
 
 use self::core::Core;
 pub use call::{Answering, Call, Pending, Response};
@@ -102,7 +102,7 @@ impl Endpoint {
         let timeouts = Timeouts::new(call_timeout, message_timeout);
         let state = State::new(counters, done.clone(), clock.now(), timeouts, tracer);
         let core = Core {
-            clock_pace: ClockPace::new(transport.polls_per_clock_reading()),
+            clock_pace: ClockPace::new(transport.limits().polls_per_clock_reading),
             transport,
             state,
             clock,
@@ -110,7 +110,6 @@ impl Endpoint {
             directions,
             wakers: Vec::new(),
             stays_awake: false,
-            takes_left: false,
         };
         Self { core: RefCell::new(core), done, dropped: RefCell::default() }
     }
@@ -160,13 +159,12 @@ impl Endpoint {
 
     /// Answers a request that its handler deferred.
     pub fn reply<'p>(&self, deferred: Deferred, payload: impl Into<Outgoing<'p>>) {
-        self.core().transport.outbox().reply(deferred.fulfil(), Status::Ok, payload.into());
+        self.core().context().reply(deferred, payload);
     }
 
     /// Refuses a request that its handler deferred, with a code of the server's own.
     pub fn refuse(&self, deferred: Deferred, code: u8) {
-        let (request, status) = (deferred.fulfil(), Status::Refused(code));
-        self.core().transport.outbox().reply(request, status, Outgoing::Slice(&[]));
+        self.core().context().refuse(deferred, code);
     }
 
     /// Cancels a call, send or receive that was posted or has a callback. If it can be cancelled it completes now, as
@@ -177,14 +175,13 @@ impl Endpoint {
 
     /// As [`Context::is_transmitted`].
     pub fn is_transmitted(&self, operation: Operation) -> bool {
-        let core = &mut *self.core();
-        Context { outbox: core.transport.outbox(), state: &mut core.state }.is_transmitted(operation)
+        self.core().context().is_transmitted(operation)
     }
 
     /// Memory that can be written in place and sent without a copy, where a copy would take longer. What is in it is left over from
     /// earlier loans.
     pub fn loan(&self, bytes: usize) -> Result<Loan, LoanError> {
-        self.core().transport.outbox().loan(bytes)
+        self.core().transport.loan(bytes)
     }
 
     /// The clock that the endpoint's deadlines are on: that of the machine, or of the simulated host.

@@ -100,12 +100,6 @@ impl Operations {
         self.ended[kind as usize] += operations as u64;
     }
 
-    /// Whether an operation can be added without more memory.
-    #[inline]
-    pub fn has_vacant(&self) -> bool {
-        self.first_vacant != NO_SLOT
-    }
-
     /// Adds a call that becomes an event; `None` when the slab is full.
     #[inline(always)]
     pub fn add_event(&mut self, session: SessionId, timeout: Option<Duration>, token: u64) -> Option<CallId> {

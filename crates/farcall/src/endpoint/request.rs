@@ -1,6 +1,6 @@
 //! What a handler gets: the request to read and the reply to make.
 
-use farcall_transport::{Incoming, Outgoing, Payload, RequestId, Service, Status};
+use farcall_transport::{Incoming, Outbox, Outgoing, Owned, Payload, RequestId, Service, Status, Submission};
 
 use super::context::Context;
 use super::deferred::Deferred;
@@ -61,13 +61,13 @@ impl<'a> Reply<'a> {
     #[inline]
     pub fn send<'p>(mut self, payload: impl Into<Outgoing<'p>>) {
         let request = self.request;
-        self.end().outbox.reply(request, Status::Ok, payload.into());
+        reply(self.end().outbox, request, Status::Ok, payload.into());
     }
 
     /// Refuses, with a code of the handler's own.
     pub fn refuse(mut self, code: u8) {
         let request = self.request;
-        self.end().outbox.reply(request, Status::Refused(code), Outgoing::Slice(&[]));
+        self.end().outbox.reply(request, Status::Refused(code), &[]);
     }
 
     /// Postpones the answer: the duty to give it, and the context for what must happen before.
@@ -91,7 +91,22 @@ impl Drop for Reply<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(context) = &mut self.context {
-            context.outbox.reply(self.request, Status::Abandoned, Outgoing::Slice(&[]));
+            context.outbox.reply(self.request, Status::Abandoned, &[]);
         }
     }
+}
+
+/// Answers a request with bytes that are copied, or with memory that is given away.
+#[inline(always)]
+pub(super) fn reply(outbox: &mut dyn Outbox, request: RequestId, status: Status, payload: Outgoing<'_>) {
+    match payload.into_slice() {
+        Ok(bytes) => outbox.reply(request, status, bytes),
+        Err(owned) => reply_owned(outbox, request, status, owned),
+    }
+}
+
+#[inline(never)]
+fn reply_owned(outbox: &mut dyn Outbox, request: RequestId, status: Status, payload: Owned) {
+    // What becomes of an answer is for the caller to find out.
+    _ = outbox.submit_owned(Submission::Reply { request, status }, payload);
 }

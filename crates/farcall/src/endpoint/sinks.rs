@@ -1,19 +1,17 @@
 //! Who takes what happens during a turn: closures of the endpoint's user, behind traits.
 //!
-//! More than the closures' own trait, because each closure gets, beside the way for a single event, request or message, a loop of its
-//! own over those that came together: what a closure does with a small one takes no longer than the calls that would lead to it.
+//! More than the closures' own trait, because each closure gets a loop of its own over the requests or messages that came
+//! together: what a closure does with a small one takes no longer than the calls that would lead to it.
 
 use core::mem::ManuallyDrop;
 
-use farcall_transport::{
-    CallId, Incoming, MessageBurst, Outbox, RequestBurst, ResponseBurst, Service, SessionId, ShortMessage,
-};
+use farcall_transport::{Message, MessageBatch, Outbox, RequestBatch, Response, ResponseBatch};
 
 use super::context::Context;
 use super::event::Event;
 use super::messages::Received;
 use super::operations::Kind;
-use super::outcome::Answer;
+use super::outcome::outcome_of;
 use super::request::{Reply, Request};
 use super::sessions::Peer;
 use super::state::State;
@@ -27,14 +25,13 @@ pub struct Sinks<'a, 'e> {
 
 /// Takes events as they happen.
 pub trait EventSink: FnMut(&mut Context<'_>, Event<'_>) {
-    /// Takes answers to calls that become events, up to one to another call, which is given back.
+    /// Takes responses to calls that become events, up to one to another call, which is given back. They are not traced.
     fn answers<'a>(
         &mut self,
         outbox: &mut dyn Outbox,
         state: &mut State,
-        session: SessionId,
-        burst: &mut ResponseBurst<'a, '_>,
-    ) -> Option<(CallId, &'a [u8])>;
+        responses: &mut ResponseBatch<'a, '_>,
+    ) -> Option<Response<'a>>;
 }
 
 impl<F: FnMut(&mut Context<'_>, Event<'_>)> EventSink for F {
@@ -42,14 +39,12 @@ impl<F: FnMut(&mut Context<'_>, Event<'_>)> EventSink for F {
         &mut self,
         outbox: &mut dyn Outbox,
         state: &mut State,
-        session: SessionId,
-        burst: &mut ResponseBurst<'a, '_>,
-    ) -> Option<(CallId, &'a [u8])> {
-        let context = &mut Context { outbox, state };
-        burst.take_while(|call, payload| {
+        responses: &mut ResponseBatch<'a, '_>,
+    ) -> Option<Response<'a>> {
+        let (context, session) = (&mut Context { outbox, state }, responses.session());
+        responses.take_while(|&Response { call, status, payload }| {
             let Some(token) = context.state.operations.end_posted_call(call, session) else { return false };
-            let payload = Incoming::Borrowed(payload);
-            let outcome = ManuallyDrop::new(Ok(Answer { payload: &payload }));
+            let outcome = ManuallyDrop::new(outcome_of(status, &payload));
             self(context, Event::Completed { token, outcome: &outcome });
             true
         })
@@ -63,8 +58,7 @@ pub trait RequestSink: FnMut(Request<'_>, Reply<'_>) {
         outbox: &mut dyn Outbox,
         state: &mut State,
         peer: Peer,
-        service: Service,
-        burst: &mut RequestBurst<'_>,
+        requests: &mut RequestBatch<'_>,
     );
 }
 
@@ -74,11 +68,10 @@ impl<F: FnMut(Request<'_>, Reply<'_>)> RequestSink for F {
         outbox: &mut dyn Outbox,
         state: &mut State,
         peer: Peer,
-        service: Service,
-        burst: &mut RequestBurst<'_>,
+        requests: &mut RequestBatch<'_>,
     ) {
-        burst.for_each(|id, payload| {
-            let payload = Incoming::Borrowed(payload);
+        let service = requests.service();
+        requests.for_each(|id, payload| {
             self(Request::new(peer, service, &payload), Reply::new(Context { outbox, state }, id));
         });
     }
@@ -92,7 +85,7 @@ pub trait MessageSink: FnMut(&mut Context<'_>, Received<'_>) {
         outbox: &mut dyn Outbox,
         state: &mut State,
         peer: Peer,
-        burst: &mut MessageBurst<'_>,
+        messages: &mut MessageBatch<'_>,
     );
 }
 
@@ -102,16 +95,11 @@ impl<F: FnMut(&mut Context<'_>, Received<'_>)> MessageSink for F {
         outbox: &mut dyn Outbox,
         state: &mut State,
         peer: Peer,
-        burst: &mut MessageBurst<'_>,
+        messages: &mut MessageBatch<'_>,
     ) {
-        while let Some(ShortMessage { tag, payload }) = burst.take() {
-            self(
-                &mut Context { outbox, state },
-                Received { peer, tag, payload: Incoming::Borrowed(payload) },
-            );
-            if state.operations.under_way(Kind::Receive) > 0 {
-                break;
-            }
-        }
+        messages.take_while(|Message { tag, payload }| {
+            self(&mut Context { outbox, state }, Received { peer, tag, payload });
+            state.operations.under_way(Kind::Receive) == 0
+        });
     }
 }

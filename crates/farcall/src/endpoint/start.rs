@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use farcall_transport::trace::event;
-use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Service};
+use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Owned, Service, Submission, Submitted};
 
 use super::MESSAGES;
 use super::ending::Ending;
@@ -27,28 +27,32 @@ pub fn start(
     match payload.into_slice() {
         Ok(bytes) => {
             let call = begin(state, peer, service, timeout, ending)?;
-            if outbox.call_at_once(peer.session, call, service, bytes) {
-                return Ok(call);
+            match outbox.call(peer.session, call, service, bytes) {
+                Submitted::Refused(refused) => Err(not_sent(state, peer, call, refused.of_call(bytes.len()))),
+                Submitted::Sent | Submitted::Queued => Ok(call),
             }
-            send(outbox, state, peer, service, call, Outgoing::Slice(bytes))
         }
-        Err(payload) => start_other(outbox, state, peer, service, payload, timeout, ending),
+        Err(payload) => start_owned(outbox, state, peer, service, payload, timeout, ending),
     }
 }
 
-/// As [`start`], for what is not borrowed bytes.
+/// As [`start`], with a payload that is given away.
 #[inline(never)]
-fn start_other(
+fn start_owned(
     outbox: &mut dyn Outbox,
     state: &mut State,
     peer: Peer,
     service: Service,
-    payload: Outgoing<'_>,
+    payload: Owned,
     timeout: Option<Duration>,
     ending: impl Ending,
 ) -> Result<CallId, CallError> {
+    let (session, bytes) = (peer.session, payload.len());
     let call = begin(state, peer, service, timeout, ending)?;
-    send(outbox, state, peer, service, call, payload)
+    match outbox.submit_owned(Submission::Call { session, call, service }, payload) {
+        Submitted::Refused(refused) => Err(not_sent(state, peer, call, refused.of_call(bytes))),
+        Submitted::Sent | Submitted::Queued => Ok(call),
+    }
 }
 
 /// Adds the operation.
@@ -71,22 +75,6 @@ fn begin(
         state.tracer.mark_at(begun, event::SUBMITTED, call.0, peer.session);
     }
     Ok(call)
-}
-
-/// Sends the request of an operation.
-#[inline(never)]
-fn send(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
-    peer: Peer,
-    service: Service,
-    call: CallId,
-    payload: Outgoing<'_>,
-) -> Result<CallId, CallError> {
-    match outbox.call(peer.session, call, service, payload) {
-        Ok(()) => Ok(call),
-        Err(refused) => Err(not_sent(state, peer, call, refused)),
-    }
 }
 
 #[cold]

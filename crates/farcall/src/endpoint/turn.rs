@@ -1,7 +1,7 @@
 //! One turn of the poll loop: how operations end in it.
 
 use farcall_transport::trace::event;
-use farcall_transport::{CallId, Incoming, Outbox, SessionId, Status};
+use farcall_transport::{CallId, Outbox, Response, SessionId};
 
 use super::context::Context;
 use super::event::{Event, StoredEvent};
@@ -64,23 +64,17 @@ impl<'e> Turn<'_, 'e> {
         self.state.stored_events.push_back(StoredEvent::Completed { token, outcome });
     }
 
-    /// Ends a call that does not become an event.
-    pub fn end_otherwise(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    ) {
-        match self.state.operations.end(call, session) {
-            Some(how) => {
-                self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
-                self.complete(outbox, call, how, &outcome_of(status, payload));
-                self.state.counters.answered.increment();
-            }
-            None => self.state.counters.late_answers.increment(),
-        }
+    /// Ends the call that a response is to.
+    pub fn end_call(&mut self, outbox: &mut dyn Outbox, session: SessionId, response: &Response<'_>) {
+        let &Response { call, status, payload } = response;
+        let how = match self.state.operations.end_posted_call(call, session) {
+            Some(token) => Some(Completion::Event(token)),
+            None => self.state.operations.end(call, session),
+        };
+        let Some(how) = how else { return self.state.counters.late_answers.increment() };
+        self.state.tracer.mark_shared(event::COMPLETED, call.0, session);
+        self.complete(outbox, call, how, &outcome_of(status, &payload));
+        self.state.counters.answered.increment();
     }
 
     pub fn fail_call(&mut self, outbox: &mut dyn Outbox, call: CallId, error: CallError) {

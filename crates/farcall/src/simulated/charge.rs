@@ -4,11 +4,13 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
+use farcall_driver::{Loan, LoanError};
 use farcall_sim::Host;
 use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
-    CallId, DownReason, Envelope, Holdings, Incoming, MessageId, Outbox, RequestId, SendOutcome, Service,
-    SessionId, Sink, Status, Transport, TransportLimits,
+    CallId, Deliver, DownReason, Holdings, Matched, MessageBatch, MessageId, Origin, Outbox, Owned, Posted,
+    RequestBatch, RequestId, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission,
+    Submitted, Tag, Transport, TransportLimits,
 };
 
 /// A transport that charges its host for each request, response and message that it hands on.
@@ -22,6 +24,65 @@ impl ChargedTransport {
     /// Wraps the transport of an endpoint on `host`.
     pub fn new(inner: Box<dyn Transport>, host: Host) -> Self {
         Self { inner, host, tracer: CallTracer::default() }
+    }
+}
+
+/// What is sent is charged by the driver.
+impl Outbox for ChargedTransport {
+    fn call(&mut self, session: SessionId, call: CallId, service: Service, payload: &[u8]) -> Submitted {
+        self.inner.call(session, call, service, payload)
+    }
+
+    fn reply(&mut self, request: RequestId, status: Status, payload: &[u8]) {
+        self.inner.reply(request, status, payload);
+    }
+
+    fn send(&mut self, session: SessionId, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
+        self.inner.send(session, send, tag, payload)
+    }
+
+    fn submit_owned(&mut self, submission: Submission, payload: Owned) -> Submitted {
+        self.inner.submit_owned(submission, payload)
+    }
+
+    fn cancel(&mut self, session: SessionId, call: CallId) {
+        self.inner.cancel(session, call);
+    }
+
+    fn is_transmitted(&self, session: SessionId, call: CallId) -> bool {
+        self.inner.is_transmitted(session, call)
+    }
+
+    fn cancel_send(&mut self, send: MessageId) -> usize {
+        self.inner.cancel_send(send)
+    }
+
+    /// A message that is here already is received without a poll, at the price of one in a poll.
+    fn post(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+        in_place_bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> Posted {
+        let posted = self.inner.post(receive, from, tag, in_place_bytes_max, deliver);
+        if posted == Posted::Delivered {
+            self.host.spend_handler();
+        }
+        posted
+    }
+
+    fn cancel_receive(&mut self, receive: MessageId) -> bool {
+        self.inner.cancel_receive(receive)
+    }
+
+    fn hand_on_unexpected(&mut self, hand_on: bool) {
+        self.inner.hand_on_unexpected(hand_on);
+    }
+
+    fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+        self.inner.loan(bytes)
     }
 }
 
@@ -50,13 +111,13 @@ impl Transport for ChargedTransport {
         self.inner.poll(now, &mut ChargedSink { inner: sink, host: &self.host, tracer: &self.tracer })
     }
 
+    fn flush(&mut self) -> bool {
+        self.inner.flush()
+    }
+
     fn trace_to(&mut self, tracer: CallTracer) {
         self.tracer = tracer.clone();
         self.inner.trace_to(tracer);
-    }
-
-    fn outbox(&mut self) -> &mut dyn Outbox {
-        self.inner.outbox()
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -76,53 +137,47 @@ impl Transport for ChargedTransport {
     }
 }
 
-/// Passes on what comes in, at a price.
+/// Passes on what comes in, at a price for each request, response and message. Of a batch the first is charged before it is
+/// passed on, so that an answer to a single request takes the time of its handler; how many the others are is known afterwards.
 struct ChargedSink<'a> {
     inner: &'a mut dyn Sink,
     host: &'a Host,
     tracer: &'a CallTracer,
 }
 
+impl ChargedSink<'_> {
+    fn charge_others(&self, taken: usize) {
+        (1..taken).for_each(|_| self.host.spend_handler());
+    }
+}
+
 impl Sink for ChargedSink<'_> {
-    fn request(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        request: RequestId,
-        service: Service,
-        payload: &Incoming<'_>,
-    ) {
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
         // What is charged stands for the handler's work.
-        self.tracer.mark_request(event::HANDLER_BEGUN, request);
+        if let Some(request) = requests.single_request() {
+            self.tracer.mark_request(event::HANDLER_BEGUN, request);
+        }
         self.host.spend_handler();
-        self.inner.request(outbox, request, service, payload);
+        self.inner.requests(outbox, requests);
+        self.charge_others(requests.taken());
     }
 
-    fn response(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    ) {
+    fn responses(&mut self, outbox: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
         self.host.spend_handler();
-        self.inner.response(outbox, session, call, status, payload);
+        self.inner.responses(outbox, responses);
+        self.charge_others(responses.taken());
     }
 
-    fn received(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        receive: MessageId,
-        envelope: Envelope,
-        payload: &Incoming<'_>,
-    ) {
+    fn received(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
         self.host.spend_handler();
-        self.inner.received(outbox, receive, envelope, payload);
+        self.inner.received(outbox, session, messages);
+        self.charge_others(messages.len());
     }
 
-    fn message(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
+    fn messages(&mut self, outbox: &mut dyn Outbox, messages: &mut MessageBatch<'_>) {
         self.host.spend_handler();
-        self.inner.message(outbox, envelope, payload);
+        self.inner.messages(outbox, messages);
+        self.charge_others(messages.taken());
     }
 
     fn sent(&mut self, outbox: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {

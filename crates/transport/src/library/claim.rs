@@ -4,18 +4,19 @@ use farcall_protocol::matching::{Source, Tag, lines, lines_max};
 use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::Batch;
 
+use super::LibraryTransport;
 use super::channel::Channel;
-use super::outbound::{Held, Outbound, live};
+use super::outbound::{Held, live};
 use super::seam::{Arrival, Library};
 use super::tagged::OVERRUN;
-use crate::burst::Taken;
+use crate::batch::Taken;
 use crate::unclaimed::Left;
-use crate::{GiveLeft, TakeLeft};
+use crate::{Arrived, Deliver};
 
-impl<L: Library> Outbound<L> {
+impl<L: Library> LibraryTransport<L> {
     /// Takes note of what a batch was left for, after so many messages that were expected.
     #[inline]
-    pub fn note_left(&mut self, id: SessionId, messages: u16, unread: Batch<'_>) {
+    pub(super) fn note_left(&mut self, id: SessionId, messages: u16, unread: Batch<'_>) {
         if let Some(channel) = live(&mut self.channels, id) {
             let source = channel.tagged.mail.source;
             self.unclaimed.note(messages, || next_of(source, unread));
@@ -24,29 +25,19 @@ impl<L: Library> Outbound<L> {
 
     /// Whether a message was left that a receive for this one would get, before any other receive and any other message.
     #[inline]
-    pub fn has_left(&self, from: Source, tag: Tag, bytes_max: usize) -> bool {
+    pub(super) fn has_left(&self, from: Source, tag: Tag, bytes_max: usize) -> bool {
         self.unclaimed.find(from, tag, bytes_max).is_some() && self.mail.is_idle() && !self.tracer.is_on()
     }
 
-    /// Takes a message out of the batch in which it was left: the message that a receive would get which is posted now.
-    pub fn claim_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
-        if !self.has_left(from, tag, bytes_max) {
-            return false;
-        }
-        let Some(held) = &self.held else { return false };
-        let id = held.rest.id;
-        let claimed = claim(&mut self.channels, self.unexpected_lines, held, tag);
-        let taken = claimed.map(|claimed| {
-            claimed.map(|(message, unread)| {
-                take(crate::SessionId(id.0), message);
-                Behind::new(from, unread)
-            })
-        });
-        self.settle(id, taken)
-    }
-
-    /// As [`Outbound::claim_left`], for who sends and asks for more while it has the message.
-    pub fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+    /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies and has at most so
+    /// many bytes; says whether it did.
+    pub(super) fn deliver_deferred(
+        &mut self,
+        from: Source,
+        tag: Tag,
+        bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> bool {
         if !self.has_left(from, tag, bytes_max) {
             return false;
         }
@@ -56,7 +47,7 @@ impl<L: Library> Outbound<L> {
         let claimed = claim(&mut self.channels, self.unexpected_lines, &held, tag);
         let given = claimed.map(|claimed| {
             claimed.map(|(message, unread)| {
-                give(self, crate::SessionId(id.0), message);
+                deliver(self, crate::SessionId(id.0), tag, Arrived::InPlace(message));
                 Behind::new(from, unread)
             })
         });

@@ -8,16 +8,21 @@ use farcall_protocol::wire::{
     BriefHead, Flags, Header, MessagePacket, Opcode, Protocol, TaggedPacket, WHOLE_HEADER_BYTES,
 };
 
+use super::LibraryTransport;
 use super::NOBODY;
-use super::outbound::Outbound;
 use super::seam::{Arrival, Library};
 use super::tagged::Rest;
 use crate::trace::{event, wire_number};
-use crate::{CallId, RequestId, Service, SessionId, Sink, Status};
+use crate::{CallId, RequestBatch, RequestId, Response, ResponseBatch, Service, SessionId, Sink, Status};
 
-impl<L: Library> Outbound<L> {
+impl<L: Library> LibraryTransport<L> {
     /// Reads a message of the library; gives what is left of it for the next poll.
-    pub fn take_in(&mut self, arrival: &L::Arrival, now: Instant, sink: &mut dyn Sink) -> Option<Rest> {
+    pub(super) fn take_in(
+        &mut self,
+        arrival: &L::Arrival,
+        now: Instant,
+        sink: &mut dyn Sink,
+    ) -> Option<Rest> {
         let found = self.tracer.begin();
         if let Some(brief) = BriefHead::parse(arrival.head()) {
             let index = self.admit(&brief.header(), arrival, now, sink)?;
@@ -139,7 +144,7 @@ impl<L: Library> Outbound<L> {
         channel.unanswered_requests += 1;
         let request = RequestId { session: SessionId(id.0), token: header.call.to_wire() };
         self.tracer.mark_request(event::DISPATCHED, request);
-        sink.request(self, request, Service(tag), &payload);
+        sink.requests(self, &mut RequestBatch::single(request, Service(tag), payload));
     }
 
     #[inline]
@@ -165,6 +170,7 @@ impl<L: Library> Outbound<L> {
         };
         channel.unanswered_calls -= 1;
         let call = CallId(header.call.to_wire() as u32);
-        sink.response(self, SessionId(id.0), call, status, &payload);
+        let response = Response { call, status, payload };
+        sink.responses(self, &mut ResponseBatch::single(SessionId(id.0), response));
     }
 }

@@ -29,22 +29,25 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
-use farcall_driver::CounterFile;
-use farcall_protocol::session::{ConfigError, PeerAddress, SessionConfig, Sessions};
-use farcall_protocol::wire::{Offer, Protocol};
+use farcall_driver::{CounterFile, Destination, HeapLoans};
+use farcall_protocol::matching::WINDOW_LINE_BYTES;
+use farcall_protocol::session::{
+    ConfigError, PeerAddress, SessionConfig, SessionId as ProtocolSession, Sessions,
+};
+use farcall_protocol::wire::{Head, Offer, Protocol};
 
+use channel::Channel;
 pub use counters::LibraryCounters;
-use outbound::{Outbound, to_protocol};
+use outbound::{Held, to_protocol};
 pub use seam::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose, split_composed,
 };
 
+use crate::mail::Mail;
 use crate::patience::Patience;
 use crate::trace::CallTracer;
-use crate::{
-    GiveLeft, Holdings, MessageId, Origin, Outbox, SessionId, Sink, Source, Tag, TakeLeft, Transport,
-    TransportLimits,
-};
+use crate::unclaimed::Unclaimed;
+use crate::{Holdings, SessionId, Sink, Transport, TransportLimits};
 
 /// Where a message came from whose session says it anyway.
 const NOBODY: PeerAddress = PeerAddress(u32::MAX);
@@ -73,7 +76,34 @@ pub struct LibraryConfig {
 
 /// Calls and tagged messages over one instance of a library.
 pub struct LibraryTransport<L: Library> {
-    outbound: Outbound<L>,
+    library: L,
+    sessions: Sessions,
+    counters: LibraryCounters,
+    /// By the index of the session's number; of sessions that are over what is left is never looked at.
+    channels: Vec<Option<Channel>>,
+    /// Sessions that are over and gave their place to others before their end could be reported.
+    displaced: Vec<Channel>,
+    address: Address,
+    loans: HeapLoans,
+    head: Head,
+    /// Destinations that a session has led to; looked through when one ends.
+    destinations: Vec<Destination>,
+    /// Whether a session has ended since.
+    any_ended: bool,
+    /// Sessions that ended because their waiting calls were over its limits, with the words for it.
+    excesses: Vec<(ProtocolSession, String)>,
+    mail: Mail,
+    /// As a pointer, because it is taken out and put back for each message of it where few are expected at a time.
+    held: Option<Box<Held<L::Arrival>>>,
+    /// What it was left for.
+    unclaimed: Unclaimed<()>,
+    /// Whether the next message that nobody expects may be left in this poll.
+    patience: Patience,
+    /// How much of a peer's messages may wait here.
+    unexpected_lines: u32,
+    /// Sessions with messages that leave with the next flush.
+    open_batches: Vec<ProtocolSession>,
+    tracer: CallTracer,
     /// The time of the last poll.
     now: Instant,
     /// Polls since the library was last let work.
@@ -102,36 +132,57 @@ impl<L: Library> LibraryTransport<L> {
         let session = SessionConfig { offer, peer_timeout: config.peer_timeout, ..SessionConfig::default() };
         let sessions = Sessions::new(session, Protocol::Library, identity, seed)?;
         let counters = LibraryCounters::new(counters, label);
-        let outbound = Outbound::new(library, sessions, counters, config, seed);
-        Ok(Self { outbound, now: Instant::ZERO, polls_without_progress: 0 })
+        let unexpected_lines = u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX);
+        Ok(Self {
+            address: library.address(),
+            library,
+            sessions,
+            counters,
+            channels: Vec::new(),
+            displaced: Vec::new(),
+            loans: HeapLoans::new(config.loan_bytes_max),
+            head: Head::new(),
+            destinations: Vec::new(),
+            any_ended: false,
+            excesses: Vec::new(),
+            mail: Mail::new(seed),
+            held: None,
+            unclaimed: Unclaimed::default(),
+            patience: Patience::Once,
+            unexpected_lines: unexpected_lines.max(1),
+            open_batches: Vec::new(),
+            tracer: CallTracer::default(),
+            now: Instant::ZERO,
+            polls_without_progress: 0,
+        })
     }
 
     /// Lets the library work, unless there is something left from the last poll to be dealt with first.
     #[inline]
     fn progress(&mut self) -> usize {
         self.polls_without_progress += 1;
-        if self.outbound.held.is_some() && self.polls_without_progress < POLLS_PER_PROGRESS {
+        if self.held.is_some() && self.polls_without_progress < POLLS_PER_PROGRESS {
             return 0;
         }
         self.polls_without_progress = 0;
-        self.outbound.library.progress()
+        self.library.progress()
     }
 
     /// Takes in what has arrived, at most [`ARRIVALS_PER_POLL`] messages.
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         let mut taken = 0;
-        self.outbound.patience = Patience::Once;
-        if let Some(held) = self.outbound.held.take() {
-            self.outbound.patience = Patience::Waited;
-            self.outbound.go_on(held, sink);
+        self.patience = Patience::Once;
+        if let Some(held) = self.held.take() {
+            self.patience = Patience::Waited;
+            self.go_on(held, sink);
             taken += 1;
         }
         // What is left holds up what comes after it, for a turn.
-        while taken < ARRIVALS_PER_POLL && self.outbound.held.is_none() {
-            let Some(arrival) = self.outbound.library.next_arrival() else { break };
-            let rest = self.outbound.take_in(&arrival, now, sink);
-            self.outbound.hold_or_release(arrival, rest);
+        while taken < ARRIVALS_PER_POLL && self.held.is_none() {
+            let Some(arrival) = self.library.next_arrival() else { break };
+            let rest = self.take_in(&arrival, now, sink);
+            self.hold_or_release(arrival, rest);
             taken += 1;
         }
         taken
@@ -141,126 +192,98 @@ impl<L: Library> LibraryTransport<L> {
 /// An orderly end: the peers need not find out by themselves.
 impl<L: Library> Drop for LibraryTransport<L> {
     fn drop(&mut self) {
-        self.outbound.send_all_batches();
-        self.outbound.close_all();
-        self.outbound.release_held();
+        self.send_all_batches();
+        self.close_all();
+        self.release_held();
     }
 }
 
 impl<L: Library> Transport for LibraryTransport<L> {
     fn limits(&self) -> TransportLimits {
-        let offer = &self.outbound.sessions.config().offer;
+        let offer = &self.sessions.config().offer;
         TransportLimits {
             message_bytes_max: offer.message_bytes_max as usize,
             calls_max: usize::from(offer.calls_max),
+            // Nothing is sent again here, and the times of sessions are of another order.
+            polls_per_clock_reading: 16,
         }
     }
 
     fn holdings(&self) -> Holdings {
-        self.outbound.holdings()
+        self.in_flight()
     }
 
     fn address(&self) -> Address {
-        self.outbound.library.address()
+        self.library.address()
     }
 
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
-        let to = self.outbound.library.resolve(to)?;
-        let peers_max = usize::from(self.outbound.sessions.config().sessions_max);
-        let id = self.outbound.connect(to, now).ok_or(AddressError::TooManyPeers { peers_max })?;
+        let to = self.library.resolve(to)?;
+        let peers_max = usize::from(self.sessions.config().sessions_max);
+        let id = self.open(to, now).ok_or(AddressError::TooManyPeers { peers_max })?;
         Ok(SessionId(id.0))
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {
         // What counts as sent leaves before the good-bye.
-        self.outbound.send_all_batches();
-        self.outbound.sessions.close(to_protocol(session));
+        self.send_all_batches();
+        self.sessions.close(to_protocol(session));
     }
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         self.now = now;
-        self.outbound.send_batches();
-        self.outbound.transmit_session_packets();
-        let handed_on =
-            if self.outbound.mail.keeps_for_sink() { self.outbound.hand_on_kept(sink) } else { 0 };
+        self.send_batches();
+        self.transmit_session_packets();
+        let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let progressed = self.progress();
         let received = self.receive(now, sink);
-        while let Some(lost) = self.outbound.library.next_loss() {
-            self.outbound.counters.deaths_reported.increment();
-            self.outbound.sessions.lost(PeerAddress(lost.0));
+        while let Some(lost) = self.library.next_loss() {
+            self.counters.deaths_reported.increment();
+            self.sessions.lost(PeerAddress(lost.0));
         }
-        let timers_due = self.outbound.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
+        let timers_due = self.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
         if timers_due {
-            self.outbound.sessions.handle_timeout(now);
+            self.sessions.handle_timeout(now);
         }
-        if self.outbound.sessions.has_events() {
-            self.outbound.report_sessions(sink);
+        if self.sessions.has_events() {
+            self.report_sessions(sink);
         }
-        self.outbound.transmit_session_packets();
+        self.transmit_session_packets();
         // A handshake that its acceptor gives up is no event.
-        self.outbound.forget_unused_destinations(timers_due);
-        self.outbound.send_batches();
-        self.outbound.report_sends(sink);
+        self.forget_unused_destinations(timers_due);
+        self.send_batches();
+        self.report_sends(sink);
         handed_on + progressed.max(received)
     }
 
     fn flush(&mut self) -> bool {
-        self.outbound.send_batches()
+        self.send_batches()
     }
 
     fn trace_to(&mut self, tracer: CallTracer) {
-        self.outbound.tracer = tracer;
-    }
-
-    fn outbox(&mut self) -> &mut dyn Outbox {
-        &mut self.outbound
-    }
-
-    #[inline]
-    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        self.outbound.send_short(session, tag, payload)
-    }
-
-    #[inline]
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
-        !self.outbound.has_left(from.source, tag, bytes_max)
-            && self.outbound.receive_at_once(receive, from, tag)
-    }
-
-    fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
-        self.outbound.claim_left(from, tag, bytes_max, take)
-    }
-
-    fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
-        self.outbound.give_left(from, tag, bytes_max, give)
-    }
-
-    /// Nothing is sent again here, and the times of sessions are of another order.
-    fn polls_per_clock_reading(&self) -> u32 {
-        16
+        self.tracer = tracer;
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let outbound = &self.outbound;
-        let any_left = outbound.held.is_some() || outbound.has_open_batches();
-        if any_left || outbound.sessions.wants_transmit() || outbound.sessions.has_events() {
+        let any_left = self.held.is_some() || self.has_open_batches();
+        if any_left || self.sessions.wants_transmit() || self.sessions.has_events() {
             return Some(Instant::ZERO);
         }
-        let library = self.outbound.library.next_deadline(self.now).unwrap_or(Instant::NEVER);
-        let sessions = self.outbound.sessions.next_deadline().unwrap_or(Instant::NEVER);
+        let library = self.library.next_deadline(self.now).unwrap_or(Instant::NEVER);
+        let sessions = self.sessions.next_deadline().unwrap_or(Instant::NEVER);
         let earliest = library.min(sessions);
         (earliest != Instant::NEVER).then_some(earliest)
     }
 
     fn prepare_wait(&mut self) {
-        self.outbound.library.prepare_wait();
+        self.library.prepare_wait();
     }
 
     fn finish_wait(&mut self) {
-        self.outbound.library.finish_wait();
+        self.library.finish_wait();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.outbound.library.wait_descriptors()
+        self.library.wait_descriptors()
     }
 }

@@ -1,22 +1,17 @@
 //! Everything that sending needs: the library, the sessions, and the verbs that the seam promises.
 
-use farcall_base::Address;
-use farcall_driver::{Destination, HeapLoans, Loan, LoanError};
-use farcall_protocol::matching::WINDOW_LINE_BYTES;
-use farcall_protocol::session::{Link, SessionId, Sessions};
-use farcall_protocol::wire::{CallKey, Flags, Head, put_whole};
+use farcall_driver::{Destination, Loan, LoanError};
+use farcall_protocol::session::{Link, SessionId};
+use farcall_protocol::wire::{CallKey, Flags, put_whole};
 
+use super::LibraryTransport;
 use super::channel::{Channel, Waiting};
 use super::seam::{Arrival, Library};
 use super::tagged::Rest;
-use super::{LibraryConfig, LibraryCounters};
-use crate::mail::Mail;
-use crate::patience::Patience;
-use crate::trace::{CallTracer, event};
-use crate::unclaimed::Unclaimed;
+use crate::trace::event;
 use crate::{
-    CallId, CallRefused, Holdings, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
-    SendProgress, SendRefused, Service, Sink, Status, Tag,
+    CallId, Deliver, Holdings, MessageId, Origin, Outbox, Outgoing, Owned, Posted, Refused, RequestId,
+    Service, Sink, Status, Submission, Submitted, Tag,
 };
 
 /// A message of the library of which a part waits for the next poll.
@@ -25,87 +20,21 @@ pub struct Held<A> {
     pub rest: Rest,
 }
 
-/// Everything that sending needs.
-pub struct Outbound<L: Library> {
-    pub library: L,
-    pub sessions: Sessions,
-    pub counters: LibraryCounters,
-    /// By the index of the session's number; of sessions that are over what is left is never looked at.
-    pub(super) channels: Vec<Option<Channel>>,
-    /// Sessions that are over and gave their place to others before their end could be reported.
-    pub(super) displaced: Vec<Channel>,
-    pub(super) address: Address,
-    pub(super) loans: HeapLoans,
-    pub(super) head: Head,
-    /// Destinations that a session has led to; looked through when one ends.
-    pub(super) destinations: Vec<Destination>,
-    /// Whether a session has ended since.
-    pub(super) any_ended: bool,
-    /// Sessions that ended because their waiting calls were over its limits, with the words for it.
-    pub(super) excesses: Vec<(SessionId, String)>,
-    pub mail: Mail,
-    /// As a pointer, because it is taken out and put back for each message of it where few are expected at a time.
-    pub held: Option<Box<Held<L::Arrival>>>,
-    /// What it was left for.
-    pub(super) unclaimed: Unclaimed<()>,
-    /// Whether the sink took the last messages that came together better matched ahead than one by one.
-    pub(super) matches_ahead: bool,
-    /// Whether the next message that nobody expects may be left in this poll.
-    pub patience: Patience,
-    /// How much of a peer's messages may wait here.
-    pub(super) unexpected_lines: u32,
-    /// Sessions with messages that leave with the next flush.
-    pub(super) open_batches: Vec<SessionId>,
-    pub tracer: CallTracer,
-}
-
-impl<L: Library> Outbound<L> {
-    pub fn new(
-        library: L,
-        sessions: Sessions,
-        counters: LibraryCounters,
-        config: &LibraryConfig,
-        seed: u64,
-    ) -> Self {
-        let unexpected_lines = u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX);
-        let address = library.address();
-        Self {
-            library,
-            sessions,
-            counters,
-            channels: Vec::new(),
-            displaced: Vec::new(),
-            address,
-            loans: HeapLoans::new(config.loan_bytes_max),
-            head: Head::new(),
-            destinations: Vec::new(),
-            any_ended: false,
-            excesses: Vec::new(),
-            mail: Mail::new(seed),
-            held: None,
-            unclaimed: Unclaimed::default(),
-            matches_ahead: false,
-            patience: Patience::Once,
-            unexpected_lines: unexpected_lines.max(1),
-            open_batches: Vec::new(),
-            tracer: CallTracer::default(),
-        }
-    }
-
+impl<L: Library> LibraryTransport<L> {
     /// The channel of a session that is not over.
     #[inline]
-    pub fn channel(&mut self, id: SessionId) -> Option<&mut Channel> {
+    pub(super) fn channel(&mut self, id: SessionId) -> Option<&mut Channel> {
         live(&mut self.channels, id)
     }
 
     /// The session at an index, which the protocol has just found.
     #[inline]
-    pub fn channel_at(&mut self, index: usize) -> Option<&mut Channel> {
+    pub(super) fn channel_at(&mut self, index: usize) -> Option<&mut Channel> {
         self.channels.get_mut(index)?.as_mut()
     }
 
     /// What is under way in all sessions.
-    pub fn holdings(&self) -> Holdings {
+    pub(super) fn in_flight(&self) -> Holdings {
         let mut held = Holdings::default();
         for channel in self.channels.iter().flatten() {
             held.calls += channel.unanswered_calls;
@@ -116,7 +45,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Reads what was left of a message.
-    pub fn go_on(&mut self, mut held: Box<Held<L::Arrival>>, sink: &mut dyn Sink) {
+    pub(super) fn go_on(&mut self, mut held: Box<Held<L::Arrival>>, sink: &mut dyn Sink) {
         self.unclaimed.forget();
         match self.deliver(held.rest, &held.arrival.payload(), sink) {
             Some(rest) => {
@@ -129,7 +58,7 @@ impl<L: Library> Outbound<L> {
 
     /// Gives a message back to the library, unless something is left of it.
     #[inline]
-    pub fn hold_or_release(&mut self, arrival: L::Arrival, rest: Option<Rest>) {
+    pub(super) fn hold_or_release(&mut self, arrival: L::Arrival, rest: Option<Rest>) {
         match rest {
             Some(rest) => self.held = Some(Box::new(Held { arrival, rest })),
             None => self.library.release(arrival),
@@ -137,10 +66,52 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Gives what is held back to the library, whatever is left of it.
-    pub fn release_held(&mut self) {
+    pub(super) fn release_held(&mut self) {
         if let Some(held) = self.held.take() {
             self.library.release(held.arrival);
         }
+    }
+
+    #[inline]
+    fn submit_call(
+        &mut self,
+        session: crate::SessionId,
+        call: CallId,
+        service: Service,
+        payload: Outgoing<'_>,
+    ) -> Submitted {
+        let Some(channel) = self.channel(to_protocol(session)) else { return Submitted::DOWN };
+        let (bytes_max, calls_max) = (channel.message_bytes_max(), channel.calls_max());
+        if payload.len() > bytes_max {
+            return Submitted::Refused(Refused::TooLong { bytes_max });
+        }
+        if channel.unanswered_calls >= calls_max {
+            return Submitted::Refused(Refused::TooManyCalls { calls_max });
+        }
+        channel.unanswered_calls += 1;
+        let id = channel.id;
+        let Some(link) = channel.link else {
+            channel.waiting.push_back(Waiting { call, service, payload: payload.into() });
+            self.counters.calls_sent.increment();
+            self.counters.waited_for_session.increment();
+            return Submitted::Queued;
+        };
+        self.counters.calls_sent.increment();
+        self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload);
+        Submitted::Sent
+    }
+
+    #[inline]
+    fn submit_reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
+        self.tracer.mark_request(event::REPLIED, request);
+        let id = to_protocol(request.session);
+        let Some(channel) = self.channel(id) else { return };
+        let Some(link) = channel.link else { return };
+        channel.unanswered_requests = channel.unanswered_requests.saturating_sub(1);
+        let too_long = payload.len() > channel.message_bytes_max();
+        let (status, payload) =
+            if too_long { (Status::AnswerTooLong, Outgoing::Slice(&[])) } else { (status, payload) };
+        self.transmit(id, &link, Flags::NONE, request.token as u32, status.to_wire(), payload);
     }
 
     #[inline]
@@ -161,50 +132,41 @@ impl<L: Library> Outbound<L> {
     }
 }
 
-impl<L: Library> Outbox for Outbound<L> {
+impl<L: Library> Outbox for LibraryTransport<L> {
     #[inline]
     fn call(
         &mut self,
         session: crate::SessionId,
         call: CallId,
         service: Service,
-        payload: Outgoing<'_>,
-    ) -> Result<(), CallRefused> {
-        let channel = self.channel(to_protocol(session)).ok_or(CallRefused::Down)?;
-        let (bytes, bytes_max) = (payload.len(), channel.message_bytes_max());
-        if bytes > bytes_max {
-            return Err(CallRefused::TooLong { bytes, bytes_max });
-        }
-        let calls_max = channel.calls_max();
-        if channel.unanswered_calls >= calls_max {
-            return Err(CallRefused::TooManyCalls { calls_max });
-        }
-        channel.unanswered_calls += 1;
-        match channel.link {
-            Some(link) => {
-                let id = channel.id;
-                self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload);
-            }
-            None => {
-                channel.waiting.push_back(Waiting { call, service, payload: payload.into() });
-                self.counters.waited_for_session.increment();
-            }
-        }
-        self.counters.calls_sent.increment();
-        Ok(())
+        payload: &[u8],
+    ) -> Submitted {
+        self.submit_call(session, call, service, Outgoing::Slice(payload))
     }
 
     #[inline]
-    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
-        self.tracer.mark_request(event::REPLIED, request);
-        let id = to_protocol(request.session);
-        let Some(channel) = self.channel(id) else { return };
-        let Some(link) = channel.link else { return };
-        channel.unanswered_requests = channel.unanswered_requests.saturating_sub(1);
-        let too_long = payload.len() > channel.message_bytes_max();
-        let (status, payload) =
-            if too_long { (Status::AnswerTooLong, Outgoing::Slice(&[])) } else { (status, payload) };
-        self.transmit(id, &link, Flags::NONE, request.token as u32, status.to_wire(), payload);
+    fn reply(&mut self, request: RequestId, status: Status, payload: &[u8]) {
+        self.submit_reply(request, status, Outgoing::Slice(payload));
+    }
+
+    #[inline]
+    fn send(&mut self, session: crate::SessionId, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
+        if self.send_short(session, tag, payload) {
+            return Submitted::Sent;
+        }
+        self.send_message(session, send, tag, Outgoing::Slice(payload))
+    }
+
+    fn submit_owned(&mut self, submission: Submission, payload: Owned) -> Submitted {
+        let payload = payload.into();
+        match submission {
+            Submission::Call { session, call, service } => self.submit_call(session, call, service, payload),
+            Submission::Message { session, send, tag } => self.send_message(session, send, tag, payload),
+            Submission::Reply { request, status } => {
+                self.submit_reply(request, status, payload);
+                Submitted::Sent
+            }
+        }
     }
 
     /// A request that the library has cannot be called back; one that waits for its session can.
@@ -224,33 +186,20 @@ impl<L: Library> Outbox for Outbound<L> {
         })
     }
 
-    fn send(
-        &mut self,
-        session: crate::SessionId,
-        send: MessageId,
-        tag: Tag,
-        payload: Outgoing<'_>,
-    ) -> Result<SendProgress, SendRefused> {
-        self.send_message(session, send, tag, payload)
-    }
-
-    #[inline]
-    fn send_at_once(&mut self, session: crate::SessionId, tag: Tag, payload: &[u8]) -> bool {
-        self.send_short(session, tag, payload)
-    }
-
     fn cancel_send(&mut self, send: MessageId) -> usize {
         self.channels.iter_mut().flatten().map(|channel| channel.tagged.mail.cancel(send)).sum()
     }
 
     #[inline]
-    fn receive(&mut self, receive: MessageId, from: Option<Origin>, tag: Option<Tag>) -> ReceiveProgress {
-        self.post_receive(receive, from, tag)
-    }
-
-    #[inline]
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag) -> bool {
-        self.channel(to_protocol(from.session)).is_some() && self.mail.post_at_once(receive, from.source, tag)
+    fn post(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+        in_place_bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> Posted {
+        self.post_receive(receive, from, tag, in_place_bytes_max, deliver)
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
@@ -266,7 +215,7 @@ impl<L: Library> Outbox for Outbound<L> {
     }
 }
 
-/// The channel of a session that is not over, for those who use other parts of [`Outbound`] beside it.
+/// The channel of a session that is not over, for the caller that uses other parts of the transport beside it.
 #[inline]
 pub(super) fn live(channels: &mut [Option<Channel>], id: SessionId) -> Option<&mut Channel> {
     channels.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)

@@ -9,16 +9,16 @@ use farcall_protocol::matching::Source;
 use farcall_protocol::session::{EndReason, PeerAddress, SessionEvent, SessionId};
 use farcall_protocol::wire::{Flags, Header, Opcode};
 
+use super::LibraryTransport;
 use super::NOBODY;
 use super::channel::{Channel, Waiting};
-use super::outbound::Outbound;
 use super::seam::Library;
 use crate::patience::Patience;
 use crate::{DownReason, Outgoing, Sink, down_reason};
 
-impl<L: Library> Outbound<L> {
+impl<L: Library> LibraryTransport<L> {
     /// Starts to open a session.
-    pub fn connect(&mut self, to: Destination, now: Instant) -> Option<SessionId> {
+    pub(super) fn open(&mut self, to: Destination, now: Instant) -> Option<SessionId> {
         self.note_destination(to);
         let id = self.sessions.connect(PeerAddress(to.0), now).ok()?;
         self.add_channel(id, to);
@@ -26,7 +26,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Tells every peer that this is the end.
-    pub fn close_all(&mut self) {
+    pub(super) fn close_all(&mut self) {
         for index in 0..self.channels.len() {
             if let Some(channel) = &self.channels[index] {
                 self.sessions.close(channel.id);
@@ -37,7 +37,7 @@ impl<L: Library> Outbound<L> {
 
     /// Sends what sessions have to say.
     #[inline]
-    pub fn transmit_session_packets(&mut self) {
+    pub(super) fn transmit_session_packets(&mut self) {
         if self.sessions.wants_transmit() {
             self.transmit_those_waiting();
         }
@@ -58,7 +58,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Tells the sink which sessions came up and which ended.
-    pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn report_sessions(&mut self, sink: &mut dyn Sink) {
         while let Some(event) = self.sessions.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => {
@@ -114,13 +114,13 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Ends a session whose peer broke the protocol.
-    pub fn violated(&mut self, id: SessionId, what: &'static str) {
+    pub(super) fn violated(&mut self, id: SessionId, what: &'static str) {
         self.counters.violations.increment();
         self.sessions.end_because(id, EndReason::Violation { what });
     }
 
     /// Makes room for a session. The last one of its place may be over before its end is reported.
-    pub fn add_channel(&mut self, id: SessionId, to: Destination) -> &mut Channel {
+    pub(super) fn add_channel(&mut self, id: SessionId, to: Destination) -> &mut Channel {
         let offer = self.sessions.config().offer;
         if self.channels.len() <= id.index() {
             self.channels.resize_with(id.index() + 1, || None);
@@ -141,14 +141,14 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Remembers a destination, so that it can be forgotten when no session leads there.
-    pub fn note_destination(&mut self, to: Destination) {
+    pub(super) fn note_destination(&mut self, to: Destination) {
         if !self.destinations.contains(&to) {
             self.destinations.push(to);
         }
     }
 
     /// Forgets the destinations that no session leads to, if a session has ended or `may_have_expired` without a word.
-    pub fn forget_unused_destinations(&mut self, may_have_expired: bool) {
+    pub(super) fn forget_unused_destinations(&mut self, may_have_expired: bool) {
         if !core::mem::take(&mut self.any_ended) && !may_have_expired {
             return;
         }

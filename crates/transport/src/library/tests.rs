@@ -12,8 +12,8 @@ use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, pu
 use super::post::{Counter, Letter, Post};
 use super::{LibraryConfig, LibraryTransport};
 use crate::{
-    CallId, CallRefused, DownReason, Envelope, Incoming, MessageId, Outbox, Outgoing, RequestId, SendOutcome,
-    Service, SessionId, Sink, Status, Transport,
+    CallId, DownReason, Matched, Message, MessageBatch, MessageId, Outbox, Refused, RequestBatch, RequestId,
+    Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submitted, Transport,
 };
 
 /// What one side was told; answers every request with its payload.
@@ -31,36 +31,32 @@ struct Log {
 }
 
 impl Sink for Log {
-    fn request(&mut self, outbox: &mut dyn Outbox, id: RequestId, _: Service, payload: &Incoming<'_>) {
-        self.requests.push(id);
-        if !self.keeps_requests {
-            outbox.reply(id, Status::Ok, Outgoing::Slice(payload.as_slice()));
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        requests.for_each(|id, payload| {
+            self.requests.push(id);
+            if !self.keeps_requests {
+                outbox.reply(id, Status::Ok, payload.as_slice());
+            }
+        });
+    }
+
+    fn responses(&mut self, _: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        while let Some(Response { call, status, payload }) = responses.take() {
+            self.answers.push((call, status, payload.as_slice().to_vec()));
         }
     }
 
-    fn response(
-        &mut self,
-        _: &mut dyn Outbox,
-        _: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    ) {
-        self.answers.push((call, status, payload.as_slice().to_vec()));
+    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
+        for Matched { receive, tag, payload } in messages {
+            self.received.push((*receive, tag.0, payload.as_slice().to_vec()));
+        }
     }
 
-    fn received(
-        &mut self,
-        _: &mut dyn Outbox,
-        receive: MessageId,
-        envelope: Envelope,
-        payload: &Incoming<'_>,
-    ) {
-        self.received.push((receive, envelope.tag.0, payload.as_slice().to_vec()));
-    }
-
-    fn message(&mut self, _: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
-        self.handed_on.push((envelope.tag.0, payload.as_slice().to_vec()));
+    fn messages(&mut self, _: &mut dyn Outbox, messages: &mut MessageBatch<'_>) {
+        messages.take_while(|Message { tag, payload }| {
+            self.handed_on.push((tag.0, payload.as_slice().to_vec()));
+            true
+        });
     }
 
     fn sent(&mut self, _: &mut dyn Outbox, send: MessageId, outcome: SendOutcome) {
@@ -139,9 +135,11 @@ impl World {
         }
     }
 
-    fn call(&mut self, call: u32, payload: &[u8]) -> Result<(), CallRefused> {
-        let outbox = self.caller.transport.outbox();
-        outbox.call(self.session, CallId(call), Service(1), Outgoing::Slice(payload))
+    fn call(&mut self, call: u32, payload: &[u8]) -> Result<(), Refused> {
+        match self.caller.transport.call(self.session, CallId(call), Service(1), payload) {
+            Submitted::Refused(refused) => Err(refused),
+            Submitted::Sent | Submitted::Queued => Ok(()),
+        }
     }
 
     /// The number that messages to the server carry, read out of a call.
@@ -167,7 +165,7 @@ fn calls_that_wait_for_the_session_are_answered_in_order() {
     for call in 0..4 {
         world.call(call, &[call as u8; 10]).expect("under the limit");
     }
-    assert_eq!(world.call(4, b""), Err(CallRefused::TooManyCalls { calls_max: 4 }));
+    assert_eq!(world.call(4, b""), Err(Refused::TooManyCalls { calls_max: 4 }));
     world.turn();
     let answers = &world.caller.log.answers;
     let expected: Vec<_> = (0..4).map(|call| (CallId(call), Status::Ok, vec![call as u8; 10])).collect();
@@ -181,7 +179,7 @@ fn a_waiting_call_that_is_cancelled_is_not_sent_and_its_place_is_free() {
         world.call(call, b"").expect("under the limit");
     }
     let session = world.session;
-    let outbox = world.caller.transport.outbox();
+    let outbox = &mut world.caller.transport;
     assert!(!outbox.is_transmitted(session, CallId(2)));
     outbox.cancel(session, CallId(2));
     assert!(outbox.is_transmitted(session, CallId(2)));
@@ -196,7 +194,7 @@ fn the_smaller_limits_hold_and_end_a_session_whose_waiting_calls_are_over_them()
     let small = LibraryConfig { message_bytes_max: 100, calls_max: 2, ..CONFIG };
     let mut world = World::new(CONFIG, small);
     world.turn();
-    let too_long = CallRefused::TooLong { bytes: 101, bytes_max: 100 };
+    let too_long = Refused::TooLong { bytes_max: 100 };
     assert_eq!(world.call(1, &[0; 101]), Err(too_long));
 
     for (payload, calls, words) in [(101, 1, "over its limit of 100 bytes"), (1, 3, "its limit of 2")] {
@@ -224,7 +222,7 @@ fn a_lost_destination_ends_its_session_at_once_and_is_forgotten() {
     world.turn();
     assert_eq!(world.caller.log.down, [(world.session, DownReason::Dead)]);
     assert!(world.post.boxes()[0].known.is_empty());
-    assert_eq!(world.call(2, b""), Err(CallRefused::Down));
+    assert_eq!(world.call(2, b""), Err(Refused::Down));
 }
 
 #[test]
@@ -311,7 +309,7 @@ fn what_is_not_of_a_session_is_dropped_and_counted() {
     let junk = Letter { head: vec![0xff; 30], payload: Vec::new() };
     world.post.boxes()[1].letters.push_back(junk);
     world.turn();
-    let counters = &world.server.transport.outbound.counters;
+    let counters = &world.server.transport.counters;
     assert_eq!((counters.unknown_sessions.get(), counters.malformed.get()), (1, 1));
     assert!(world.server.log.requests.is_empty() && world.server.log.down.is_empty());
 }

@@ -4,8 +4,7 @@
 //! run, and transmits what came of it. The protocols' rules are in `farcall_protocol::calls`, and what differs between
 //! them in their policies; here they meet a driver.
 //!
-//! The state is in two parts so that a handler can send while it reads: [`Outbound`] has the protocol, the driver that
-//! owns the packet lies beside it.
+//! A handler can send through the [`PacketTransport`] while it reads a packet, which is taken out of its burst meanwhile.
 
 mod config;
 mod counters;
@@ -14,23 +13,25 @@ mod messages;
 mod outbound;
 mod transmit;
 
+use core::mem;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
-use farcall_driver::{CounterFile, Datagram};
-use farcall_protocol::calls::Policy;
+use farcall_driver::{CounterFile, Datagram, HeapLoans};
+use farcall_protocol::calls::{Calls, Policy};
 use farcall_protocol::session::{ConfigError, PeerAddress, SessionsFull};
 use farcall_protocol::wire::Offer;
 
 pub use config::PacketConfig;
 pub use counters::PacketCounters;
-use outbound::Outbound;
+use mailbox::Mailbox;
+use outbound::{Lent, to_protocol};
 use transmit::Transmitter;
 
 use crate::trace::CallTracer;
-use crate::{Holdings, Outbox, SessionId, Sink, Transport, TransportLimits};
+use crate::{Holdings, SessionId, Sink, Transport, TransportLimits};
 
 /// After so many polls in a row that received something peers are judged although more may have arrived.
 const BUSY_POLLS_MAX: u32 = 1024;
@@ -41,7 +42,10 @@ const UNCOUNTED_POLLS_MAX: u32 = 16;
 /// Calls over one datagram driver, by the protocol that `P` makes.
 pub struct PacketTransport<D: Datagram, P: Policy> {
     driver: D,
-    outbound: Outbound<P>,
+    calls: Calls<Lent, P>,
+    mail: Mailbox,
+    loans: HeapLoans,
+    tracer: CallTracer,
     transmitter: Transmitter,
     /// Room for a burst; empty between polls.
     burst: Vec<farcall_driver::Packet>,
@@ -64,12 +68,16 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         counters: &CounterFile,
         label: &str,
     ) -> Result<Self, ConfigError> {
-        let outbound = Outbound::new(policy, config, driver.limits(), identity, seed)?;
+        let session = config.session(driver.limits());
+        let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
         let burst = Vec::with_capacity(driver.limits().burst_packets);
         let counters = PacketCounters::new(counters, label);
         Ok(Self {
             driver,
-            outbound,
+            calls,
+            mail: Mailbox::new(seed, config.unexpected_bytes),
+            loans: HeapLoans::new(config.loan_bytes_max),
+            tracer: CallTracer::default(),
             transmitter: Transmitter::default(),
             burst,
             busy_polls: 0,
@@ -80,24 +88,24 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
 
     /// The limits that both sides of a session agreed on, once it is up.
     pub fn agreed(&self, session: SessionId) -> Option<Offer> {
-        self.outbound.agreed(session)
+        self.calls.link(to_protocol(session)).map(|link| link.agreed)
     }
 
     /// The round trip to the peer of a session as measured so far; zero before the first measurement.
     pub fn round_trip(&self, session: SessionId) -> Duration {
-        self.outbound.round_trip(session)
+        self.calls.round_trip(to_protocol(session))
     }
 
     /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or too many in a
     /// row had something.
     pub fn counters(&self) -> &PacketCounters {
-        self.counters.follow(&self.outbound.calls, self.outbound.mail.sent);
+        self.counters.follow(&self.calls, self.mail.sent);
         &self.counters
     }
 
     /// Whether no call, request or unacknowledged result is held anywhere.
     pub fn is_idle(&self) -> bool {
-        self.outbound.calls.is_idle()
+        self.calls.is_idle()
     }
 
     /// A process that stood still finds the signs of life of its peers behind other packets: peers are judged when all is
@@ -106,10 +114,10 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     fn handle_timeout(&mut self, received: usize, now: Instant) {
         self.busy_polls = if received == 0 { 0 } else { self.busy_polls + 1 };
         if (1..BUSY_POLLS_MAX).contains(&self.busy_polls) {
-            self.outbound.calls.handle_timeout_of_calls(now);
+            self.calls.handle_timeout_of_calls(now);
         } else {
             self.busy_polls = 0;
-            self.outbound.calls.handle_timeout(now);
+            self.calls.handle_timeout(now);
         }
     }
 
@@ -120,7 +128,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.uncounted_polls += 1;
         } else if self.uncounted_polls > 0 {
             self.uncounted_polls = 0;
-            self.counters.follow(&self.outbound.calls, self.outbound.mail.sent);
+            self.counters.follow(&self.calls, self.mail.sent);
         }
     }
 
@@ -131,14 +139,16 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         if received == 0 {
             return 0;
         }
-        if let Some(found) = self.outbound.tracer.begin() {
-            self.outbound.mark_received(&self.burst, found);
+        if let Some(found) = self.tracer.begin() {
+            self.mark_received(&self.burst, found);
         }
-        for packet in self.burst.drain(..) {
+        let mut burst = mem::take(&mut self.burst);
+        for packet in burst.drain(..) {
             let from = PeerAddress(packet.source().0);
-            self.outbound.take_in(from, &packet, now, sink);
+            self.take_in(from, &packet, now, sink);
             self.driver.release(packet);
         }
+        self.burst = burst;
         received
     }
 }
@@ -146,18 +156,24 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
 /// An orderly end: the peers need not find out by themselves.
 impl<D: Datagram, P: Policy> Drop for PacketTransport<D, P> {
     fn drop(&mut self) {
-        self.outbound.calls.close_all();
-        self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, Instant::ZERO);
+        self.calls.close_all();
+        self.transmitter.transmit(&mut self.calls, &mut self.driver, Instant::ZERO);
     }
 }
 
 impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
     fn limits(&self) -> TransportLimits {
-        self.outbound.limits()
+        let offer = &self.calls.sessions().config().offer;
+        TransportLimits {
+            message_bytes_max: offer.message_bytes_max as usize,
+            calls_max: usize::from(offer.calls_max),
+            // What is sent again is sent again by the clock.
+            polls_per_clock_reading: 1,
+        }
     }
 
     fn holdings(&self) -> Holdings {
-        let (calls, requests) = self.outbound.calls.held();
+        let (calls, requests) = self.calls.held();
         Holdings { calls, requests, ..Holdings::default() }
     }
 
@@ -167,49 +183,49 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
 
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError> {
         let to = PeerAddress(self.driver.resolve(to)?.0);
-        let connected = self.outbound.calls.connect(to, now);
+        let connected = self.calls.connect(to, now);
         connected.map(|id| SessionId(id.0)).map_err(|SessionsFull { sessions_max }| {
             AddressError::TooManyPeers { peers_max: usize::from(sessions_max) }
         })
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {
-        self.outbound.close(session);
+        self.calls.close(to_protocol(session));
     }
 
     fn poll(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
-        if self.outbound.calls.wants_transmit() {
-            self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
+        if self.calls.wants_transmit() {
+            self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
         }
-        let handed_on =
-            if self.outbound.mail.keeps_for_sink() { self.outbound.hand_on_kept(sink) } else { 0 };
+        let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
-        self.outbound.report_sessions(sink);
-        if self.outbound.can_feed() {
-            self.outbound.feed_starved();
+        self.report_sessions(sink);
+        if self.can_feed() {
+            self.feed_starved();
         }
-        self.transmitter.transmit(&mut self.outbound.calls, &mut self.driver, now);
+        self.transmitter.transmit(&mut self.calls, &mut self.driver, now);
         self.keep_counters(received);
         handed_on + received
     }
 
+    /// Packets leave in polls.
+    fn flush(&mut self) -> bool {
+        false
+    }
+
     fn trace_to(&mut self, tracer: CallTracer) {
-        self.outbound.tracer = tracer.clone();
+        self.tracer = tracer.clone();
         self.transmitter.trace_to(tracer);
     }
 
-    fn outbox(&mut self) -> &mut dyn Outbox {
-        &mut self.outbound
-    }
-
     fn next_deadline(&self) -> Option<Instant> {
-        let can_send = self.outbound.calls.wants_transmit() || self.outbound.can_feed();
+        let can_send = self.calls.wants_transmit() || self.can_feed();
         // No fabric says when it has room again.
         if can_send || self.transmitter.is_blocked() || self.driver.is_backed_up() {
             return Some(Instant::ZERO);
         }
-        self.outbound.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()
+        self.calls.next_deadline().into_iter().chain(self.driver.next_deadline()).min()
     }
 
     fn prepare_wait(&mut self) {

@@ -1,20 +1,18 @@
-//! All of a packet transport but its driver: what a handler needs to send while it reads a packet.
+//! What the seam promises of packets: the verbs, and packets to the sink.
 
-use core::time::Duration;
+use farcall_base::Instant;
+use farcall_driver::{Datagram, Loan, LoanError, Packet};
+use farcall_protocol::calls::{CallError, Delivery, Payload, Policy, Received, ReplyTooLong};
+use farcall_protocol::session::{self, EndReason, PeerAddress, SessionEvent};
+use farcall_protocol::wire::{CallKey, Flags, Header, Opcode};
 
-use farcall_base::{Identity, Instant};
-use farcall_driver::{DatagramLimits, HeapLoans, Loan, LoanError, Packet};
-use farcall_protocol::calls::{CallError, Calls, Delivery, Payload, Policy, Received, ReplyTooLong};
-use farcall_protocol::session::{self, ConfigError, EndReason, PeerAddress, SessionEvent};
-use farcall_protocol::wire::{CallKey, Flags, Header, Offer, Opcode};
-
-use super::PacketConfig;
-use super::mailbox::Mailbox;
+use super::PacketTransport;
 use super::messages::{MESSAGES, TAKEN};
-use crate::trace::{CallTracer, event, wire_number};
+use crate::trace::{event, wire_number};
 use crate::{
-    CallId, CallRefused, Incoming, MessageId, Origin, Outbox, Outgoing, ReceiveProgress, RequestId,
-    SendProgress, SendRefused, Service, SessionId, Sink, Status, Tag, TransportLimits, down_reason,
+    CallId, Deliver, Incoming, MessageId, Origin, Outbox, Outgoing, Owned, Posted, Refused, RequestBatch,
+    RequestId, Response, ResponseBatch, Service, SessionId, Sink, Status, Submission, Submitted, Tag,
+    down_reason,
 };
 
 /// Memory that the protocol keeps until the peer has its bytes.
@@ -35,52 +33,10 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// The protocol, the messages and the memory to lend.
-pub struct Outbound<P: Policy> {
-    pub calls: Calls<Lent, P>,
-    pub(super) mail: Mailbox,
-    loans: HeapLoans,
-    pub tracer: CallTracer,
-}
-
-impl<P: Policy> Outbound<P> {
-    pub fn new(
-        policy: P,
-        config: &PacketConfig,
-        driver: DatagramLimits,
-        identity: Identity,
-        seed: u64,
-    ) -> Result<Self, ConfigError> {
-        let session = config.session(driver);
-        let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
-        let mail = Mailbox::new(seed, config.unexpected_bytes);
-        let loans = HeapLoans::new(config.loan_bytes_max);
-        Ok(Self { calls, mail, loans, tracer: CallTracer::default() })
-    }
-
-    pub fn limits(&self) -> TransportLimits {
-        let offer = &self.calls.sessions().config().offer;
-        TransportLimits {
-            message_bytes_max: offer.message_bytes_max as usize,
-            calls_max: usize::from(offer.calls_max),
-        }
-    }
-
-    pub fn agreed(&self, session: SessionId) -> Option<Offer> {
-        self.calls.link(to_protocol(session)).map(|link| link.agreed)
-    }
-
-    pub fn round_trip(&self, session: SessionId) -> Duration {
-        self.calls.round_trip(to_protocol(session))
-    }
-
-    pub fn close(&mut self, session: SessionId) {
-        self.calls.close(to_protocol(session));
-    }
-
+impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     /// Takes a packet in and hands to the sink what it completes.
     #[inline]
-    pub fn take_in(&mut self, from: PeerAddress, packet: &[u8], now: Instant, sink: &mut dyn Sink) {
+    pub(super) fn take_in(&mut self, from: PeerAddress, packet: &[u8], now: Instant, sink: &mut dyn Sink) {
         let delivery = self.calls.handle(from, packet, now);
         self.report_sessions(sink);
         match delivery {
@@ -94,13 +50,16 @@ impl<P: Policy> Outbound<P> {
             Some(Delivery::Request { session, request, service, payload }) => {
                 let request = RequestId { session: from_protocol(session), token: request.to_wire() };
                 self.tracer.mark_request(event::DISPATCHED, request);
-                sink.request(self, request, Service(service), &incoming(payload, packet, &mut None));
+                let mut assembled = None;
+                let payload = incoming(payload, packet, &mut assembled);
+                sink.requests(self, &mut RequestBatch::single(request, Service(service), payload));
             }
             Some(Delivery::Response { session, call, status, payload }) => match Status::from_wire(status) {
                 Some(status) => {
                     let mut assembled = None;
                     let payload = incoming(payload, packet, &mut assembled);
-                    sink.response(self, from_protocol(session), CallId(call), status, &payload);
+                    let response = Response { call: CallId(call), status, payload };
+                    sink.responses(self, &mut ResponseBatch::single(from_protocol(session), response));
                 }
                 None => {
                     let what = "a response has a status that does not exist";
@@ -113,7 +72,7 @@ impl<P: Policy> Outbound<P> {
 
     /// Marks the messages that the packets of a burst are of. Packets say which session they are for by its index, which
     /// the low bits of its number are.
-    pub fn mark_received(&self, burst: &[Packet], found: u64) {
+    pub(super) fn mark_received(&self, burst: &[Packet], found: u64) {
         for packet in burst {
             let Ok(header) = Header::parse(packet) else { continue };
             if matches!(header.opcode, Opcode::Whole | Opcode::Fragment) {
@@ -140,7 +99,7 @@ impl<P: Policy> Outbound<P> {
 
     /// Tells the sink which sessions came up and which ended.
     #[inline]
-    pub fn report_sessions(&mut self, sink: &mut dyn Sink) {
+    pub(super) fn report_sessions(&mut self, sink: &mut dyn Sink) {
         if self.calls.has_events() {
             self.report_changed_sessions(sink);
         }
@@ -164,44 +123,71 @@ impl<P: Policy> Outbound<P> {
     }
 }
 
-impl<P: Policy> Outbox for Outbound<P> {
+impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     #[inline]
-    fn call(
+    fn submit_call(
         &mut self,
         session: SessionId,
         call: CallId,
         service: Service,
-        payload: Outgoing<'_>,
-    ) -> Result<(), CallRefused> {
-        let made = self.calls.call(to_protocol(session), call.0, service.0, to_payload(payload));
+        payload: Payload<'_, Lent>,
+    ) -> Submitted {
+        let made = self.calls.call(to_protocol(session), call.0, service.0, payload);
         if self.tracer.is_on() {
             self.mark_named(session, call);
         }
-        made.map_err(|error| match error {
-            CallError::TooLong { bytes, bytes_max } => CallRefused::TooLong { bytes, bytes_max },
-            CallError::TooMany { calls_max } => CallRefused::TooManyCalls { calls_max },
-            CallError::Down => CallRefused::Down,
-        })
-    }
-
-    #[inline]
-    fn call_at_once(&mut self, to: SessionId, call: CallId, service: Service, payload: &[u8]) -> bool {
-        let made = self.calls.call(to_protocol(to), call.0, service.0, Payload::Slice(payload));
-        if self.tracer.is_on() && made.is_ok() {
-            self.mark_named(to, call);
+        match made {
+            Ok(()) => Submitted::Sent,
+            Err(CallError::TooLong { bytes_max, .. }) => Submitted::Refused(Refused::TooLong { bytes_max }),
+            Err(CallError::TooMany { calls_max }) => Submitted::Refused(Refused::TooManyCalls { calls_max }),
+            Err(CallError::Down) => Submitted::DOWN,
         }
-        made.is_ok()
     }
 
     #[inline]
-    fn reply(&mut self, request: RequestId, status: Status, payload: Outgoing<'_>) {
+    fn submit_reply(&mut self, request: RequestId, status: Status, payload: Payload<'_, Lent>) {
         self.tracer.mark_request(event::REPLIED, request);
         let (session, key) = (to_protocol(request.session), CallKey::from_wire(request.token));
-        let replied = self.calls.reply(session, key, status.to_wire(), to_payload(payload));
+        let replied = self.calls.reply(session, key, status.to_wire(), payload);
         if let Err(ReplyTooLong { .. }) = replied {
             let (status, nothing) = (Status::AnswerTooLong.to_wire(), Payload::Slice(&[]));
             // Cannot be too long: it is empty.
             let _ = self.calls.reply(session, key, status, nothing);
+        }
+    }
+}
+
+impl<D: Datagram, P: Policy> Outbox for PacketTransport<D, P> {
+    #[inline]
+    fn call(&mut self, session: SessionId, call: CallId, service: Service, payload: &[u8]) -> Submitted {
+        self.submit_call(session, call, service, Payload::Slice(payload))
+    }
+
+    #[inline]
+    fn reply(&mut self, request: RequestId, status: Status, payload: &[u8]) {
+        self.submit_reply(request, status, Payload::Slice(payload));
+    }
+
+    fn send(&mut self, session: SessionId, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
+        self.send_message(session, send, tag, Outgoing::Slice(payload))
+    }
+
+    fn submit_owned(&mut self, submission: Submission, payload: Owned) -> Submitted {
+        let lent = |payload| match payload {
+            Owned::Loan(loan) => Payload::Owned(Lent::Loan(loan)),
+            Owned::Shared(payload) => Payload::Owned(Lent::Shared(payload)),
+        };
+        match submission {
+            Submission::Call { session, call, service } => {
+                self.submit_call(session, call, service, lent(payload))
+            }
+            Submission::Message { session, send, tag } => {
+                self.send_message(session, send, tag, payload.into())
+            }
+            Submission::Reply { request, status } => {
+                self.submit_reply(request, status, lent(payload));
+                Submitted::Sent
+            }
         }
     }
 
@@ -213,22 +199,19 @@ impl<P: Policy> Outbox for Outbound<P> {
         self.calls.is_transmitted(to_protocol(session), call.0)
     }
 
-    fn send(
-        &mut self,
-        session: SessionId,
-        send: MessageId,
-        tag: Tag,
-        payload: Outgoing<'_>,
-    ) -> Result<SendProgress, SendRefused> {
-        self.send_message(session, send, tag, payload)
-    }
-
     fn cancel_send(&mut self, send: MessageId) -> usize {
         self.mail.cancel_send(send)
     }
 
-    fn receive(&mut self, receive: MessageId, from: Option<Origin>, tag: Option<Tag>) -> ReceiveProgress {
-        self.post_receive(receive, from, tag)
+    fn post(
+        &mut self,
+        receive: MessageId,
+        from: Option<Origin>,
+        tag: Option<Tag>,
+        _in_place_bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> Posted {
+        self.post_receive(receive, from, tag, deliver)
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
@@ -254,15 +237,6 @@ fn incoming<'a>(
     match payload {
         Received::InPlace(range) => Incoming::Borrowed(&packet[range]),
         Received::Assembled(bytes) => Incoming::Owned(assembled.insert(bytes.into())),
-    }
-}
-
-#[inline]
-fn to_payload(payload: Outgoing<'_>) -> Payload<'_, Lent> {
-    match payload {
-        Outgoing::Slice(bytes) => Payload::Slice(bytes),
-        Outgoing::Loan(loan) => Payload::Owned(Lent::Loan(loan)),
-        Outgoing::Shared(payload) => Payload::Owned(Lent::Shared(payload)),
     }
 }
 

@@ -9,7 +9,7 @@
 
 use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError};
 
-use super::outbound::Outbound;
+use super::Ring;
 
 /// Longer blocks are not kept ready: they would not stay in the caches.
 const SPARE_BYTES_MAX: usize = 2 << 20;
@@ -23,7 +23,7 @@ const LINE_BYTES: usize = 64;
 /// What is expected to be written next.
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// Whether [`Outbound::prepare_ahead`] has something to do. The only word of this that short messages look at.
+    /// Whether [`Ring::prepare_ahead`] has something to do. The only word of this that short messages look at.
     pub is_due: bool,
     record: NextRecord,
     spare: Spare,
@@ -70,9 +70,9 @@ impl Spare {
     }
 }
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Memory to lend. The spare block is given up before memory is refused.
-    pub fn block(&mut self, bytes: usize) -> Result<Loan, LoanError> {
+    pub(super) fn block(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         match self.driver.loan(bytes) {
             // Taken apart, so that a pointer is moved and not all that an error may be.
             Ok(loan) => Ok(loan),
@@ -82,7 +82,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Memory to copy a payload into: the spare block, if it fits and its lines are wanted.
-    pub fn block_for_copy(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
+    pub(super) fn block_for_copy(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
         let sender = self.sessions[slot].sender.as_ref();
         if !sender.is_some_and(|sender| sender.wants_lines_ahead(bytes)) {
             return self.block(bytes);
@@ -96,7 +96,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Makes a few lines ready; called when there is nothing else to do.
     #[cold]
-    pub fn prepare_ahead(&mut self) {
+    pub(super) fn prepare_ahead(&mut self) {
         self.ahead.is_due = self.prepare_next_record() || self.prepare_spare();
     }
 

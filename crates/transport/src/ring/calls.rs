@@ -3,19 +3,20 @@
 use farcall_driver::LaneDriver;
 use farcall_protocol::ring::{EntryHeader, Violation};
 
+use super::Ring;
 use super::inbound::TOO_LONG;
-use super::outbound::Outbound;
 use super::session::Session;
-use crate::burst::{Entries, Unanswered};
+use crate::batch::{Entries, Unanswered};
 use crate::{
-    CallId, DownReason, Incoming, RequestBurst, RequestId, ResponseBurst, Service, SessionId, Sink, Status,
+    CallId, DownReason, Incoming, RequestBatch, RequestId, Response, ResponseBatch, Service, SessionId, Sink,
+    Status,
 };
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Hands requests for one service, or answers, to the sink that begin with this entry, as many as follow each other and as it
     /// takes, untraced; says where the next entry is, and how many there were.
     #[inline(always)]
-    pub fn hand_on_calls(
+    pub(super) fn hand_on_calls(
         &mut self,
         slot: usize,
         entry: EntryHeader,
@@ -44,9 +45,9 @@ impl<D: LaneDriver> Outbound<D> {
         let entries = entries.first(u16::try_from(may_come).unwrap_or(u16::MAX));
         // Before they are answered, which takes them off again.
         session.unanswered_requests += entries.left();
-        let mut burst = RequestBurst::new(entries, bytes_max, id, service);
-        sink.requests(self, id, service, &mut burst);
-        let (at, taken) = burst.end();
+        let mut batch = RequestBatch::new(entries, bytes_max, id, service);
+        sink.requests(self, &mut batch);
+        let (at, taken) = batch.end();
         self.sessions[slot].unanswered_requests -= entries.left() - usize::from(taken);
         (at, taken)
     }
@@ -60,14 +61,14 @@ impl<D: LaneDriver> Outbound<D> {
         sink: &mut dyn Sink,
     ) -> (usize, u16) {
         let Session { id, message_bytes_max, .. } = self.sessions[slot];
-        let mut burst = ResponseBurst::new(entries, message_bytes_max, unanswered);
-        sink.responses(self, id, &mut burst);
-        burst.end()
+        let mut batch = ResponseBatch::new(entries, message_bytes_max, id, unanswered);
+        sink.responses(self, &mut batch);
+        batch.end()
     }
 
     /// Hands a request or a response to the sink that the session has counted, with the payload that is in its record.
     #[inline(always)]
-    pub fn hand_on_inline(
+    pub(super) fn hand_on_inline(
         &mut self,
         id: SessionId,
         entry: EntryHeader,
@@ -79,7 +80,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Hands a request or a response to the sink that the session has counted.
     #[inline(always)]
-    pub fn hand_on_call(
+    pub(super) fn hand_on_call(
         &mut self,
         id: SessionId,
         entry: EntryHeader,
@@ -88,11 +89,12 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<(), DownReason> {
         if entry.kind.is_request() {
             let request = RequestId { session: id, token: u64::from(entry.call) };
-            sink.request(self, request, Service(entry.selector), payload);
+            sink.requests(self, &mut RequestBatch::single(request, Service(entry.selector), *payload));
         } else {
             let status =
                 Status::from_wire(entry.selector).ok_or(Violation("a response with an unknown status"))?;
-            sink.response(self, id, CallId(entry.call), status, payload);
+            let response = Response { call: CallId(entry.call), status, payload: *payload };
+            sink.responses(self, &mut ResponseBatch::single(id, response));
         }
         Ok(())
     }

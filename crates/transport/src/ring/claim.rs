@@ -4,30 +4,23 @@ use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES, padded};
 
+use super::Ring;
 use super::counters::RingCounters;
-use super::outbound::Outbound;
 use super::session::{Reader, Reading, Session, Stage, reason_of};
 use super::tagged::overrun;
-use crate::burst::Taken;
+use crate::batch::Taken;
 use crate::unclaimed::{Left, Unclaimed};
-use crate::{DownReason, GiveLeft, MessageId, Origin, Outbox, TakeLeft};
+use crate::{Arrived, Deliver, DownReason};
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Takes note of what a record was left for.
     #[inline]
-    pub fn note_left(&mut self, slot: usize, record: Record<'_>, reading: Reading) {
+    pub(super) fn note_left(&mut self, slot: usize, record: Record<'_>, reading: Reading) {
         let session = &self.sessions[slot];
         self.unclaimed.note(reading.read_last, || next_of(session, slot, record, reading.at));
         if self.unclaimed.is_any() {
             self.receives_from = None;
         }
-    }
-
-    /// Posts a receive for a message of another session than the last one, or after a message was left, unless it is to be given
-    /// what was left. The last thing that its caller does, who so has no register to keep.
-    #[inline(never)]
-    pub fn receive_anew(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
-        self.find_left(from.source, tag, bytes_max).is_none() && self.receive_at_once(receive, from, tag)
     }
 
     /// The message that a receive for this one would get, before any other receive and any other message, if it was left.
@@ -36,34 +29,22 @@ impl<D: LaneDriver> Outbound<D> {
         (self.mail.is_idle() && !self.tracer.is_on()).then_some(*left)
     }
 
-    /// Takes a message out of the record in which it was left: the message that a receive would get which is posted now.
-    pub fn claim_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
-        let Some(left) = self.find_left(from, tag, bytes_max) else { return false };
-        let claimed = self.claim(left, take);
-        self.settle(left, claimed)
-    }
-
-    /// As [`Outbound::claim_left`], for who sends and asks for more while it has the message.
-    pub fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
+    /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies and has at most so
+    /// many bytes; says whether it did.
+    pub(super) fn deliver_deferred(
+        &mut self,
+        from: Source,
+        tag: Tag,
+        bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> bool {
         let Some(left) = self.find_left(from, tag, bytes_max) else { return false };
         let slot = usize::from(left.place);
         // It is elsewhere while a record of this peer is being read, as it is here.
         let Some(reader) = self.readers[slot].take() else { return false };
-        let given = self.give(left, &reader, give);
+        let given = self.give(left, &reader, deliver);
         self.readers[slot] = Some(reader);
         self.settle(left, given)
-    }
-
-    #[inline(always)]
-    fn claim(&mut self, left: Left<u16>, take: &mut TakeLeft<'_>) -> Result<bool, DownReason> {
-        let slot = usize::from(left.place);
-        let Self { sessions, readers, unclaimed, counters, .. } = self;
-        let session = &mut sessions[slot];
-        let Some(reader) = &readers[slot] else { return Ok(false) };
-        let Some(claim) = Claim::of(session, reader, left)? else { return Ok(false) };
-        take(session.id, claim.message);
-        claim.pass(session, unclaimed, counters)?;
-        Ok(true)
     }
 
     #[inline(always)]
@@ -71,13 +52,13 @@ impl<D: LaneDriver> Outbound<D> {
         &mut self,
         left: Left<u16>,
         reader: &Reader<D::Receiver>,
-        give: &mut GiveLeft<'_>,
+        deliver: &mut Deliver<'_>,
     ) -> Result<bool, DownReason> {
         let slot = usize::from(left.place);
         let session = &mut self.sessions[slot];
         let Some(claim) = Claim::of(session, reader, left)? else { return Ok(false) };
         let id = session.id;
-        give(self, id, claim.message);
+        deliver(self, id, left.tag, Arrived::InPlace(claim.message));
         claim.pass(&mut self.sessions[slot], &mut self.unclaimed, &self.counters)?;
         Ok(true)
     }

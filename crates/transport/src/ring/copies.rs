@@ -4,7 +4,7 @@
 
 use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, RecordKind};
 
-use super::outbound::Outbound;
+use super::Ring;
 
 /// So much is lent before it is looked for what came back: a part of what a core's own cache holds.
 const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
@@ -16,9 +16,9 @@ const LENT_AHEAD_BYTES_MAX: usize = 1 << 20;
 /// that reads gives back a block.
 const LOOKS_MAX: usize = 512;
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Copies a payload into a block for it.
-    pub fn fill(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) {
+    pub(super) fn fill(&mut self, slot: usize, loan: &mut Loan, payload: &[u8]) {
         let session = &mut self.sessions[slot];
         // The last block may be on its way back.
         let is_awaited =
@@ -31,7 +31,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
     /// last is still in a cache, and fresh memory in none. To look costs a line that the peer may be about to write.
-    pub fn block_for(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
+    pub(super) fn block_for(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
         let session = &mut self.sessions[slot];
         session.lent_unseen_bytes += bytes;
         if session.lent_unseen_bytes >= LENT_UNSEEN_BYTES_MAX {

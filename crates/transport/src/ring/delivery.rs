@@ -4,15 +4,15 @@ use farcall_driver::{BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RE
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES};
 
+use super::Ring;
 use super::flow::Flow;
 use super::inbound::{CUT_SHORT, TOO_LONG};
-use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reader, reason_of};
-use crate::burst::Entries;
+use crate::batch::{Entries, MessageEntries};
 use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::trace::event;
-use crate::{DownReason, Incoming, MessageBurst, Payload, Sink};
+use crate::{DownReason, Incoming, Payload, Sink};
 
 /// A sender of messages of this length may wait for each block: it is told of those that were read before the next is.
 const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
@@ -21,11 +21,11 @@ const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
 /// published more. The line where it is would have to be won back by one that has not.
 const CALLS_WORTH_A_LOOK_AHEAD: usize = 8;
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Hands what came together with this entry to the sink, as much as it takes; says where the next entry is, and how many there
     /// were.
     #[inline(always)]
-    pub fn hand_on_together(
+    pub(super) fn hand_on_together(
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
@@ -36,8 +36,8 @@ impl<D: LaneDriver> Outbound<D> {
     ) -> Result<(usize, u16), DownReason> {
         match entry.kind {
             EntryKind::Message => {
-                let burst = MessageBurst::new(unread, self.sessions[slot].message_bytes_max);
-                self.hand_on_burst(slot, burst, sink)
+                let messages = MessageEntries::new(unread, self.sessions[slot].message_bytes_max);
+                self.hand_on_messages(slot, messages, sink)
             }
             EntryKind::Request | EntryKind::Response => {
                 if unread.left() >= CALLS_WORTH_A_LOOK_AHEAD {
@@ -52,7 +52,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Hands an entry to the sink, unless it has to stay where it is.
     #[inline]
-    pub fn deliver_entry(
+    pub(super) fn deliver_entry(
         &mut self,
         slot: usize,
         entry: EntryHeader,
@@ -111,7 +111,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// All entries of a record are there when the first is; the others' turn comes after what is done with those before.
     #[cold]
-    pub fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64, is_first: bool) {
+    pub(super) fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64, is_first: bool) {
         let (tracer, session) = (&self.tracer, &self.sessions[slot]);
         let mark = |event, number| tracer.mark_at(found, event, number, session.id);
         tracer.share(None);

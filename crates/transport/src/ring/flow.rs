@@ -3,7 +3,7 @@
 use farcall_driver::LaneDriver;
 use farcall_protocol::ring::EntryKind;
 
-use super::outbound::Outbound;
+use super::Ring;
 use super::session::Session;
 
 /// A peer that was found to have published something in so many polls in a row is ahead of its reader.
@@ -30,10 +30,10 @@ pub enum Last {
     Other,
 }
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Whether to look for more behind a record of so many entries.
     #[inline]
-    pub fn flow_behind(&self, slot: usize, entries: u16, last: Last) -> Flow {
+    pub(super) fn flow_behind(&self, slot: usize, entries: u16, last: Last) -> Flow {
         let session = &self.sessions[slot];
         let is_stream = match (entries, last) {
             (0, _) => session.waits_for_room(),

@@ -8,10 +8,10 @@ use core::ops::Range;
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
+use super::Ring;
 use super::flow::{Flow, Last};
-use super::outbound::Outbound;
 use super::session::{Reader, Reading, reason_of};
-use crate::burst::Entries;
+use crate::batch::Entries;
 use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::{DownReason, Sink};
@@ -29,7 +29,7 @@ const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects may be left
     /// for the next poll, with [`Patience::Once`].
     ///
@@ -39,7 +39,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// records that only tell of room, as long as something waits for it: a sender that took one of these a poll might never
     /// learn of all that it has. And so are requests in blocks, whose answers have left already.
     #[inline(always)]
-    pub fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
+    pub(super) fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
         let offset = session.consumer.offset();
         let has_record = |reader: &mut Box<Reader<D::Receiver>>| reader.receiver.may_have_record(offset);
@@ -84,7 +84,11 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// What the peer has published next; a lane with a fault costs the session.
     #[inline(always)]
-    pub fn next_record<'r>(&mut self, slot: usize, reader: &'r Reader<D::Receiver>) -> Option<Record<'r>> {
+    pub(super) fn next_record<'r>(
+        &mut self,
+        slot: usize,
+        reader: &'r Reader<D::Receiver>,
+    ) -> Option<Record<'r>> {
         reader.receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
             self.doom(slot, reason_of(fault));
             None
@@ -143,7 +147,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Hands this record to the sink, and those behind it; with [`Patience::Waited`] from where the last poll left it.
     #[inline(never)]
-    pub fn receive_records(
+    pub(super) fn receive_records(
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
@@ -253,7 +257,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Takes the header of a record; gives the number of its entries, or `None` if it was a wrap.
     #[inline]
-    pub fn open_record_of_peer(
+    pub(super) fn open_record_of_peer(
         &mut self,
         slot: usize,
         record: Record<'_>,
@@ -270,7 +274,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// The record was read.
     #[inline]
-    pub fn close_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<(), DownReason> {
+    pub(super) fn close_record_of_peer(&mut self, slot: usize, record: Record<'_>) -> Result<(), DownReason> {
         Ok(self.sessions[slot].close_record(record)?)
     }
 }

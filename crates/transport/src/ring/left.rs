@@ -7,13 +7,13 @@ use farcall_driver::{LaneDriver, Record};
 use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES, padded};
 
+use super::Ring;
 use super::flow::{Flow, Last};
-use super::outbound::Outbound;
 use super::session::{Reader, Reading};
 use super::tagged::overrun;
-use crate::burst::Taken;
+use crate::batch::Taken;
 use crate::patience::Patience;
-use crate::{DownReason, Envelope, Incoming, Sink};
+use crate::{DownReason, Incoming, Matched, Sink};
 
 /// When so many messages were expected, more of them most likely are, in this poll and in the next, and those are for a burst.
 const MESSAGES_MAX: u16 = 4;
@@ -29,10 +29,10 @@ enum Progress {
     All,
 }
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Hands what was left of a record to the sink, and what follows; returns how many records.
     #[inline(never)]
-    pub fn receive_left(
+    pub(super) fn receive_left(
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
@@ -95,14 +95,7 @@ impl<D: LaneDriver> Outbound<D> {
                 progress = Progress::UpToNextPoll;
                 break;
             };
-            if !sink.received_at_once(receive, id, tag, payload) {
-                sink.received(
-                    self,
-                    receive,
-                    Envelope { session: id, tag, bytes: length },
-                    &Incoming::Borrowed(payload),
-                );
-            }
+            sink.received(self, id, &[Matched { receive, tag, payload: Incoming::Borrowed(payload) }]);
             taken.messages += 1;
             taken.lines += lines(length);
             at += WORD_BYTES + padded(length);
@@ -121,7 +114,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Leaves a record in the middle.
     #[inline]
-    pub fn leave(&mut self, slot: usize, record: Record<'_>, reading: Reading) {
+    pub(super) fn leave(&mut self, slot: usize, record: Record<'_>, reading: Reading) {
         self.sessions[slot].reading = Some(reading);
         self.note_left(slot, record, reading);
     }

@@ -3,19 +3,19 @@
 use farcall_driver::{LaneDriver, Loan};
 use farcall_protocol::ring::{EntryKind, WORD_BYTES};
 
-use super::outbound::Outbound;
+use super::Ring;
 use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting};
-use crate::Outgoing;
 use crate::waiting::WaitingPayload;
+use crate::{Outgoing, Submitted};
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Notes that flushing must look after some session's backlog or blocks.
-    pub fn note_need(&mut self) {
+    pub(super) fn note_need(&mut self) {
         self.needy = self.needy.max(1);
     }
 
     /// Sends what waits, oldest first, until the room ends again.
-    pub fn send_backlog(&mut self, slot: usize) {
+    pub(super) fn send_backlog(&mut self, slot: usize) {
         if self.sessions[slot].stage != Stage::Up {
             return;
         }
@@ -36,7 +36,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     #[inline(never)]
-    pub fn serve_the_needy(&mut self) {
+    pub(super) fn serve_the_needy(&mut self) {
         for slot in 0..self.sessions.len() {
             self.send_block_returns(slot);
             self.send_backlog(slot);
@@ -55,7 +55,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Tells the peer which of its blocks are not read here any more.
-    pub fn send_block_returns(&mut self, slot: usize) {
+    pub(super) fn send_block_returns(&mut self, slot: usize) {
         while self.sessions[slot].borrowed_blocks > 0 {
             let session = &mut self.sessions[slot];
             let due = session.returning.take().or_else(|| self.driver.due_return(session.lane));
@@ -73,34 +73,34 @@ impl<D: LaneDriver> Outbound<D> {
     /// Sends a message now or puts it into the backlog. Always inlined, because the parts of the message would otherwise be
     /// moved through memory.
     #[inline(always)]
-    pub fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
+    pub(super) fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
         if let Outgoing::Slice(bytes) = payload
             && self.append_at_once(slot, message, bytes)
         {
-            return;
+            return Submitted::Sent;
         }
-        self.submit_slowly(slot, message, payload);
+        self.submit_slowly(slot, message, payload)
     }
 
     /// Lends the payload, or lets the message wait.
     #[inline(never)]
-    fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) {
+    fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
         let session = &self.sessions[slot];
         let must_wait = session.stage != Stage::Up || !session.backlog.is_empty();
         let refused = if must_wait { Some(payload) } else { self.transmit(slot, message, payload).err() };
-        if let Some(payload) = refused {
-            let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
-            let session = &mut self.sessions[slot];
-            // A peer that does not read its answers must not make us keep more of them than it may have open calls.
-            session.unanswered_requests += usize::from(message.direction == Direction::Response);
-            session.backlog.push_back(Waiting { message, payload });
-            self.counters.ring_full.increment();
-            self.note_need();
-        }
+        let Some(payload) = refused else { return Submitted::Sent };
+        let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
+        let session = &mut self.sessions[slot];
+        // A peer that does not read its answers must not make us keep more of them than it may have open calls.
+        session.unanswered_requests += usize::from(message.direction == Direction::Response);
+        session.backlog.push_back(Waiting { message, payload });
+        self.counters.ring_full.increment();
+        self.note_need();
+        Submitted::Queued
     }
 
     /// Puts a message into the open record; gives the payload back when there is no room, in a loan if it was copied.
-    pub fn transmit<'p>(
+    pub(super) fn transmit<'p>(
         &mut self,
         slot: usize,
         message: Message,

@@ -3,8 +3,8 @@
 //! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink produced:
 //! one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here they meet a driver.
 //!
-//! All state is in [`Outbound`], through which a handler can send while a record is read to it: the reading end of that record's
-//! lane is taken out for so long.
+//! A handler can send through the [`Ring`] while a record is read to it: the reading end of that record's lane is taken out
+//! meanwhile.
 
 mod ahead;
 mod answers;
@@ -35,20 +35,17 @@ use std::os::fd::RawFd;
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
 use farcall_driver::{CounterFile, LaneDriver, LaneSender};
-use farcall_protocol::matching::{Source, Tag, WINDOW_LINE_BYTES, lines, lines_max};
+use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, WORD_BYTES, record_bytes_max};
 
 pub use counters::RingCounters;
-use outbound::Outbound;
+pub use outbound::Ring;
 use records::{BATCH_BYTES_MAX, RECORD_OVERHEAD};
 use session::{SESSIONS_MAX, Session};
 
 use crate::patience::Patience;
 use crate::trace::CallTracer;
-use crate::{
-    DownReason, GiveLeft, Holdings, MessageId, Origin, Outbox, SessionId, Sink, TakeLeft, Transport,
-    TransportLimits,
-};
+use crate::{DownReason, Holdings, SessionId, Sink, Transport, TransportLimits};
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see [`lines_max`].
 const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
@@ -81,11 +78,6 @@ impl RingConfig {
     }
 }
 
-/// Calls over the lanes of one driver.
-pub struct Ring<D: LaneDriver> {
-    outbound: Outbound<D>,
-}
-
 impl<D: LaneDriver> Ring<D> {
     /// A transport over `driver` that introduces itself as `identity` and counts under `label`.
     pub fn new(
@@ -109,20 +101,20 @@ impl<D: LaneDriver> Ring<D> {
                 .max(UNEXPECTED_LINES_MIN),
         };
         driver.set_welcome(&hello.encode());
-        let outbound = Outbound::new(driver, hello, config, RingCounters::new(counters, label));
-        Self { outbound }
+        Self::over(driver, hello, config, RingCounters::new(counters, label))
     }
 }
 
 impl<D: LaneDriver> Transport for Ring<D> {
     fn limits(&self) -> TransportLimits {
-        let config = &self.outbound.config;
-        TransportLimits { message_bytes_max: config.message_bytes_max, calls_max: config.calls_max }
+        let RingConfig { message_bytes_max, calls_max, .. } = self.config;
+        // Time plays no role here but for the deadlines of the layer above.
+        TransportLimits { message_bytes_max, calls_max, polls_per_clock_reading: 16 }
     }
 
     fn holdings(&self) -> Holdings {
         let mut held = Holdings::default();
-        for session in &self.outbound.sessions {
+        for session in &self.sessions {
             held.calls += session.unanswered_calls.get();
             held.requests += session.unanswered_requests;
             held.backlog += session.backlog.len();
@@ -132,81 +124,49 @@ impl<D: LaneDriver> Transport for Ring<D> {
     }
 
     fn address(&self) -> Address {
-        self.outbound.driver.address()
+        self.driver.address()
     }
 
     fn connect(&mut self, to: &Address, _now: Instant) -> Result<SessionId, AddressError> {
-        let hello = self.outbound.hello.encode();
-        let lane = self.outbound.driver.connect(to, &hello, self.outbound.config.connect_timeout)?;
-        let slot =
-            self.outbound.open_session(lane).ok_or(AddressError::TooManyPeers { peers_max: SESSIONS_MAX })?;
-        Ok(self.outbound.sessions[slot].id)
+        let hello = self.hello.encode();
+        let lane = self.driver.connect(to, &hello, self.config.connect_timeout)?;
+        let slot = self.open_session(lane).ok_or(AddressError::TooManyPeers { peers_max: SESSIONS_MAX })?;
+        Ok(self.sessions[slot].id)
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {
-        if let Some(slot) = self.outbound.slot_of(session) {
-            self.outbound.doom(slot, DownReason::Closed);
+        if let Some(slot) = self.slot_of(session) {
+            self.doom(slot, DownReason::Closed);
         }
     }
 
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
-        self.outbound.flush();
+        self.publish_all();
         self.take_events(sink);
-        let handed_on =
-            if self.outbound.mail.keeps_for_sink() { self.outbound.hand_on_kept(sink) } else { 0 };
+        let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let mut received = 0;
-        for slot in 0..self.outbound.readers.len() {
-            received += self.outbound.receive(slot, Patience::Once, sink);
+        for slot in 0..self.readers.len() {
+            received += self.receive(slot, Patience::Once, sink);
         }
-        if received == 0 && self.outbound.ahead.is_due {
-            self.outbound.prepare_ahead();
+        if received == 0 && self.ahead.is_due {
+            self.prepare_ahead();
         }
-        if self.outbound.any_doomed() {
+        if self.any_doomed() {
             self.end_doomed_sessions(sink);
         }
-        self.outbound.flush();
-        self.outbound.report_sends(sink);
+        self.publish_all();
+        self.report_sends(sink);
         handed_on + received
     }
 
     fn flush(&mut self) -> bool {
-        let before = self.outbound.counters.records_sent.get();
-        self.outbound.flush();
-        self.outbound.counters.records_sent.get() != before
+        let before = self.counters.records_sent.get();
+        self.publish_all();
+        self.counters.records_sent.get() != before
     }
 
     fn trace_to(&mut self, tracer: CallTracer) {
-        self.outbound.tracer = tracer;
-    }
-
-    fn outbox(&mut self) -> &mut dyn Outbox {
-        &mut self.outbound
-    }
-
-    /// By itself, or it would be a jump to that of the outbox.
-    fn send_at_once(&mut self, session: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        self.outbound.send_short(session, tag, payload)
-    }
-
-    fn receive_at_once(&mut self, receive: MessageId, from: Origin, tag: Tag, bytes_max: usize) -> bool {
-        let outbound = &mut self.outbound;
-        if outbound.receives_from != Some(from.session) {
-            return outbound.receive_anew(receive, from, tag, bytes_max);
-        }
-        outbound.mail.post_at_once(receive, from.source, tag)
-    }
-
-    fn take_left(&mut self, from: Source, tag: Tag, bytes_max: usize, take: &mut TakeLeft<'_>) -> bool {
-        self.outbound.claim_left(from, tag, bytes_max, take)
-    }
-
-    fn give_left(&mut self, from: Source, tag: Tag, bytes_max: usize, give: &mut GiveLeft<'_>) -> bool {
-        self.outbound.give_left(from, tag, bytes_max, give)
-    }
-
-    /// Time plays no role here but for the deadlines of the layer above.
-    fn polls_per_clock_reading(&self) -> u32 {
-        16
+        self.tracer = tracer;
     }
 
     /// Lanes are reliable: nothing is ever sent again. A message that was left for another poll is looked at again, and a
@@ -216,18 +176,18 @@ impl<D: LaneDriver> Transport for Ring<D> {
             Some(_) => Some(Instant::ZERO),
             None => session.sender.as_ref()?.next_deadline(),
         };
-        self.outbound.sessions.iter().filter_map(deadline).min()
+        self.sessions.iter().filter_map(deadline).min()
     }
 
     fn prepare_wait(&mut self) {
-        self.outbound.driver.prepare_wait();
+        self.driver.prepare_wait();
     }
 
     fn finish_wait(&mut self) {
-        self.outbound.driver.finish_wait();
+        self.driver.finish_wait();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.outbound.driver.wait_descriptors()
+        self.driver.wait_descriptors()
     }
 }

@@ -7,15 +7,15 @@
 use farcall_driver::{LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::ring::{EntryHeader, WORD_BYTES};
 
+use super::Ring;
 use super::delivery::descriptor;
-use super::outbound::Outbound;
 use super::session::{DESCRIPTOR_BYTES, Reader};
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Starts to fetch the block that comes behind that of the entry at `at`, of `left` that the record has from there on: the next
     /// entry's, or that of the first of the next record.
     #[inline(never)]
-    pub fn fetch_next_block(
+    pub(super) fn fetch_next_block(
         &self,
         slot: usize,
         reader: &Reader<D::Receiver>,

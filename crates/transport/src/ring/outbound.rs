@@ -15,17 +15,17 @@ use crate::trace::CallTracer;
 use crate::unclaimed::Unclaimed;
 use crate::{DownReason, SessionId};
 
-/// Everything that sending needs.
-pub struct Outbound<D: LaneDriver> {
+/// Calls over the lanes of one driver.
+pub struct Ring<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
-    pub sessions: Vec<Session<D::Sender>>,
+    pub(super) sessions: Vec<Session<D::Sender>>,
     /// The reading ends, by session slot. One whose record is being read is not here: as a pointer, because each is taken out and put
     /// back for every record.
     pub(super) readers: Vec<Option<Box<Reader<D::Receiver>>>>,
-    pub driver: D,
-    pub hello: Hello,
-    pub config: RingConfig,
-    pub counters: RingCounters,
+    pub(super) driver: D,
+    pub(super) hello: Hello,
+    pub(super) config: RingConfig,
+    pub(super) counters: RingCounters,
     /// The slots of sessions with an open record.
     pub(super) dirty: Vec<u16>,
     /// Sessions to be ended at the end of the poll.
@@ -41,13 +41,11 @@ pub struct Outbound<D: LaneDriver> {
     pub(super) receives_from: Option<SessionId>,
     /// What the last record was left for, and the slot of its session.
     pub(super) unclaimed: Unclaimed<u16>,
-    /// Whether the sink took the last messages that came together better matched ahead than one by one.
-    pub(super) matches_ahead: bool,
-    pub tracer: CallTracer,
+    pub(super) tracer: CallTracer,
 }
 
-impl<D: LaneDriver> Outbound<D> {
-    pub fn new(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
+impl<D: LaneDriver> Ring<D> {
+    pub(super) fn over(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
         Self {
             sessions: Vec::new(),
             readers: Vec::new(),
@@ -63,13 +61,12 @@ impl<D: LaneDriver> Outbound<D> {
             mail: Mail::new(hello.identity.incarnation),
             receives_from: None,
             unclaimed: Unclaimed::default(),
-            matches_ahead: false,
             tracer: CallTracer::default(),
         }
     }
 
     /// A slot for the session of a new lane; `None` when all are taken.
-    pub fn open_session(&mut self, lane: LaneId) -> Option<usize> {
+    pub(super) fn open_session(&mut self, lane: LaneId) -> Option<usize> {
         let vacant = self.sessions.iter().position(|session| session.stage == Stage::Vacant);
         let slot = vacant.unwrap_or(self.sessions.len());
         if slot == SESSIONS_MAX {
@@ -87,7 +84,13 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// The lane is there: from now on messages flow, within the limits of both sides.
-    pub fn session_up(&mut self, slot: usize, sender: D::Sender, receive_ring_bytes: usize, peer: &Hello) {
+    pub(super) fn begin_session(
+        &mut self,
+        slot: usize,
+        sender: D::Sender,
+        receive_ring_bytes: usize,
+        peer: &Hello,
+    ) {
         let (message_bytes_max, calls_max) = self.hello.limits_with(peer);
         let session = &mut self.sessions[slot];
         let ring_bytes = sender.ring_bytes() as u64;
@@ -119,13 +122,13 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Closes the lane of a session that is about to be forgotten.
-    pub fn close(&mut self, slot: usize) {
+    pub(super) fn close_lane(&mut self, slot: usize) {
         let session = &mut self.sessions[slot];
         session.sender = None;
         self.driver.close(session.lane);
     }
 
-    pub fn forget_session(&mut self, slot: usize) {
+    pub(super) fn forget_session(&mut self, slot: usize) {
         let last = self.sessions[slot].id;
         self.sessions[slot] = Session::vacant_again(slot, last);
         self.receives_from = None;
@@ -133,27 +136,18 @@ impl<D: LaneDriver> Outbound<D> {
         self.doomed.retain(|doomed| doomed.0 != slot);
     }
 
-    pub fn slot_of(&self, session: SessionId) -> Option<usize> {
+    pub(super) fn slot_of(&self, session: SessionId) -> Option<usize> {
         let slot = slot_of(session);
         // Nobody has been told the number of a vacant slot yet.
         (self.sessions.get(slot)?.id == session).then_some(slot)
     }
 
-    /// Whether that session is there, for receives from its peer.
-    #[inline(always)]
-    pub fn may_receive_from(&mut self, session: SessionId) -> bool {
-        if self.receives_from != Some(session) {
-            self.receives_from = self.slot_of(session).map(|_| session);
-        }
-        self.receives_from.is_some()
-    }
-
-    pub fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {
+    pub(super) fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {
         self.sessions.iter().position(|session| session.stage != Stage::Vacant && session.lane == lane)
     }
 
     /// Marks a session for its end; the reason given first counts.
-    pub fn doom(&mut self, slot: usize, reason: DownReason) {
+    pub(super) fn doom(&mut self, slot: usize, reason: DownReason) {
         if !self.is_doomed(slot) {
             // What was to leave next does not.
             self.tracer.share(None);
@@ -162,16 +156,16 @@ impl<D: LaneDriver> Outbound<D> {
         }
     }
 
-    pub fn is_doomed(&self, slot: usize) -> bool {
+    pub(super) fn is_doomed(&self, slot: usize) -> bool {
         self.doomed.iter().any(|doomed| doomed.0 == slot)
     }
 
     #[inline]
-    pub fn any_doomed(&self) -> bool {
+    pub(super) fn any_doomed(&self) -> bool {
         !self.doomed.is_empty()
     }
 
-    pub fn next_doomed(&mut self) -> Option<(usize, DownReason)> {
+    pub(super) fn next_doomed(&mut self) -> Option<(usize, DownReason)> {
         self.doomed.pop()
     }
 }

@@ -6,7 +6,7 @@
 use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, RECORD_HEADER_BYTES};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
-use super::outbound::Outbound;
+use super::Ring;
 use super::session::{DESCRIPTOR_BYTES, Message, Stage, encode_descriptor};
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
@@ -15,17 +15,17 @@ pub const RECORD_OVERHEAD: usize = RECORD_HEADER_BYTES + WORD_BYTES;
 /// The most bytes in a record: its header counts entries in 16 bits, and an entry has at least a word.
 pub const BATCH_BYTES_MAX: usize = u16::MAX as usize * WORD_BYTES;
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Publishes all open records, after what waits has been given its chance.
     #[inline(always)]
-    pub fn flush(&mut self) {
+    pub(super) fn publish_all(&mut self) {
         if self.needy > 0 || !self.dirty.is_empty() {
-            self.flush_all();
+            self.publish_dirty();
         }
     }
 
     #[inline(never)]
-    fn flush_all(&mut self) {
+    fn publish_dirty(&mut self) {
         if self.needy > 0 {
             self.serve_the_needy();
         }
@@ -45,14 +45,14 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Returns credits with a record of their own when no other record is about to carry them.
     #[inline]
-    pub fn return_credit_if_due(&mut self, slot: usize) {
+    pub(super) fn return_credit_if_due(&mut self, slot: usize) {
         if self.sessions[slot].must_return_credit() {
             self.return_credit(slot);
         }
     }
 
     #[inline(never)]
-    pub fn return_credit(&mut self, slot: usize) {
+    pub(super) fn return_credit(&mut self, slot: usize) {
         let session = &mut self.sessions[slot];
         // A full ring is no loss: the peer has an earlier return of ours yet to read, and will answer it.
         if let Reservation::At { offset, .. } = session.producer.reserve_credit_return() {
@@ -63,14 +63,14 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Writes an entry for which `make_room` has found room.
     #[inline]
-    pub fn append(&mut self, slot: usize, header: EntryHeader, payload: &[u8]) {
+    pub(super) fn append(&mut self, slot: usize, header: EntryHeader, payload: &[u8]) {
         let has_room = self.sessions[slot].append(header.to_word(), payload);
         debug_assert!(has_room, "`make_room` was asked");
     }
 
-    /// As [`Outbound::append`], for an entry whose payload is the name of a block.
+    /// As [`Ring::append`], for an entry whose payload is the name of a block.
     #[inline]
-    pub fn append_descriptor(
+    pub(super) fn append_descriptor(
         &mut self,
         slot: usize,
         kind: EntryKind,
@@ -86,7 +86,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// Writes a message with its payload into a record, unless it is too long, others wait, or there is no room. Always
     /// inlined, so that the header becomes a word where its kind is known.
     #[inline(always)]
-    pub fn append_at_once(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
+    pub(super) fn append_at_once(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
         if !session.may_append(payload) {
             return false;
@@ -97,7 +97,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Writes an entry into the open record, or into one that is opened for it; false when there is no room.
     #[inline(never)]
-    pub fn append_to_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+    pub(super) fn append_to_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
         if session.append(header, payload) {
             return true;
@@ -120,7 +120,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Whether the open record has room for `bytes` more, opening another one if need be.
     #[inline]
-    pub fn make_room(&mut self, slot: usize, bytes: usize) -> bool {
+    pub(super) fn make_room(&mut self, slot: usize, bytes: usize) -> bool {
         let batch = &self.sessions[slot].batch;
         batch.used + bytes <= batch.room || self.open_any_record(slot, bytes)
     }
@@ -169,7 +169,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Publishes the open record of a session, if there is one.
     #[inline(never)]
-    pub fn publish(&mut self, slot: usize) {
+    pub(super) fn publish(&mut self, slot: usize) {
         self.sessions[slot].publish(&self.tracer, &self.counters, &mut self.ahead);
     }
 }

@@ -7,20 +7,20 @@
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
+use super::Ring;
 use super::delivery::descriptor;
 use super::inbound::CUT_SHORT;
-use super::outbound::Outbound;
 use super::session::reason_of;
 use super::tagged::overrun;
 use crate::DownReason;
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Reads what the peer has published last, as far as it only tells of room; false when there was nothing of that. While a
     /// record of this peer is being read, its receiver is not here, and nothing is learned.
     ///
     /// It ends: the peer has to be told, too, that its records were read before it can publish more than a ring of them.
     #[inline(never)]
-    pub fn learn_of_room(&mut self, slot: usize) -> bool {
+    pub(super) fn learn_of_room(&mut self, slot: usize) -> bool {
         let Some(reader) = self.readers.get_mut(slot).and_then(Option::take) else { return false };
         let learned = self.take_room(slot, &reader.receiver);
         self.readers[slot] = Some(reader);
@@ -60,7 +60,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Takes an entry that tells of room.
-    pub fn use_again(
+    pub(super) fn use_again(
         &mut self,
         slot: usize,
         entry: EntryHeader,

@@ -7,7 +7,7 @@ use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
 
 use super::batch::Batch;
-use crate::burst::Unanswered;
+use crate::batch::Unanswered;
 use crate::mail::Correspondent;
 use crate::waiting::WaitingPayload;
 use crate::{DownReason, SessionId};

@@ -7,17 +7,17 @@ use farcall_driver::{LaneDriver, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::ring::{BatchHeader, ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES};
 
-use super::outbound::Outbound;
+use super::Ring;
 use super::session::Session;
 use super::tagged::overrun;
-use crate::burst::Taken;
-use crate::{DownReason, Envelope, Incoming, SessionId, Sink};
+use crate::batch::Taken;
+use crate::{DownReason, Incoming, Matched, SessionId, Sink};
 
-impl<D: LaneDriver> Outbound<D> {
+impl<D: LaneDriver> Ring<D> {
     /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
     /// else; then nothing has happened.
     #[inline(always)]
-    pub fn take_turn(
+    pub(super) fn take_turn(
         &mut self,
         slot: usize,
         record: Record<'_>,
@@ -69,7 +69,7 @@ impl<D: LaneDriver> Outbound<D> {
     /// Hands a record to the sink, untraced, whose only entry is a message with its payload that a receive waits for. False
     /// when it is anything else; then it can be taken in any other way.
     #[inline(always)]
-    pub fn take_message(
+    pub(super) fn take_message(
         &mut self,
         slot: usize,
         record: Record<'_>,
@@ -88,10 +88,7 @@ impl<D: LaneDriver> Outbound<D> {
         session.producer.credit(released_lines)?;
         let (id, tag) = (session.id, Tag(tag));
         let Some(receive) = self.mail.take_receive(session.mail.source, tag) else { return Ok(false) };
-        if !sink.received_at_once(receive, id, tag, payload) {
-            let envelope = Envelope { session: id, tag, bytes: length };
-            sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
-        }
+        sink.received(self, id, &[Matched { receive, tag, payload: Incoming::Borrowed(payload) }]);
         self.counters.messages_received.increment();
         self.sessions[slot].mail.pass(Taken { messages: 1, lines: lines(length) }).map_err(overrun)?;
         self.close_record_of_peer(slot, record)?;

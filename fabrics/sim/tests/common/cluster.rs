@@ -12,8 +12,9 @@ use farcall_driver::clock::Clock;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_sim::{Fabric, Host, Outcome, Profile, Program, Schedule, Simulation};
 use farcall_transport::{
-    CallId, DownReason, Incoming, Outbox, Outgoing, PacketConfig, PacketTransport, RequestId, Ring,
-    RingConfig, Service, SessionId, Sink, Status, Transport,
+    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, PacketConfig, PacketTransport,
+    RequestBatch, Response, ResponseBatch, Ring, RingConfig, SendOutcome, Service, SessionId, Sink, Status,
+    Submitted, Transport,
 };
 
 /// Unanswered calls of a host.
@@ -176,8 +177,8 @@ impl Node {
         payload[..8].copy_from_slice(&self.state.caller.to_le_bytes());
         payload[8..16].copy_from_slice(&u64::from(call).to_le_bytes());
         let answer = payload.iter().map(|byte| byte.wrapping_add(REPLY)).collect();
-        let made = self.transport.outbox().call(session, CallId(call), Service(1), Outgoing::Slice(&payload));
-        if made.is_ok() {
+        let made = self.transport.call(session, CallId(call), Service(1), &payload);
+        if !matches!(made, Submitted::Refused(_)) {
             self.state.next_call += 1;
             self.calls_left -= 1;
             self.state.under_way.insert(call, (session, answer));
@@ -207,28 +208,38 @@ impl Program for Node {
 }
 
 impl Sink for State {
-    fn request(&mut self, outbox: &mut dyn Outbox, request: RequestId, _: Service, payload: &Incoming<'_>) {
-        let payload = payload.as_slice();
-        let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
-        *self.ledger.lock().expect("no panic").executed.entry((word(0), word(8))).or_default() += 1;
-        let answer: Vec<u8> = payload.iter().map(|byte| byte.wrapping_add(REPLY)).collect();
-        self.host.spend_handler();
-        outbox.reply(request, Status::Ok, Outgoing::Slice(&answer));
+    fn requests(&mut self, outbox: &mut dyn Outbox, requests: &mut RequestBatch<'_>) {
+        requests.for_each(|request, payload| {
+            let payload = payload.as_slice();
+            let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().expect("eight bytes"));
+            *self.ledger.lock().expect("no panic").executed.entry((word(0), word(8))).or_default() += 1;
+            let answer: Vec<u8> = payload.iter().map(|byte| byte.wrapping_add(REPLY)).collect();
+            self.host.spend_handler();
+            outbox.reply(request, Status::Ok, &answer);
+        });
     }
 
-    fn response(
-        &mut self,
-        _: &mut dyn Outbox,
-        session: SessionId,
-        call: CallId,
-        status: Status,
-        payload: &Incoming<'_>,
-    ) {
-        let (sent_over, answer) = self.under_way.remove(&call.0).expect("a call ends once");
-        assert_eq!((session, status), (sent_over, Status::Ok));
-        assert!(payload.as_slice() == answer, "the answer to {call:?} was altered");
-        let call = (self.caller, u64::from(call.0));
-        *self.ledger.lock().expect("no panic").answered.entry(call).or_default() += 1;
+    fn responses(&mut self, _: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
+        let session = responses.session();
+        while let Some(Response { call, status, payload }) = responses.take() {
+            let (sent_over, answer) = self.under_way.remove(&call.0).expect("a call ends once");
+            assert_eq!((session, status), (sent_over, Status::Ok));
+            assert!(payload.as_slice() == answer, "the answer to {call:?} was altered");
+            let call = (self.caller, u64::from(call.0));
+            *self.ledger.lock().expect("no panic").answered.entry(call).or_default() += 1;
+        }
+    }
+
+    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
+        panic!("no receive was posted, but these have messages: {messages:?}");
+    }
+
+    fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {
+        panic!("nobody sends messages");
+    }
+
+    fn sent(&mut self, _: &mut dyn Outbox, send: MessageId, _: SendOutcome) {
+        panic!("nobody sends messages, but {send:?} ended");
     }
 
     fn session_up(&mut self, _: &mut dyn Outbox, _: SessionId, _: Identity) {}

@@ -1,208 +1,136 @@
-//! How a receive begins.
+//! How a receive begins: it is posted, and has its message at once if that is here already.
 
 use core::time::Duration;
 
 use farcall_transport::{
-    CallId, Incoming, MessageId, Origin, Outbox, ReceiveProgress, SessionId, Short, Source, Tag,
+    Arrived, CallId, DownReason, MessageId, Origin, Outbox, Posted, SessionId, Source, Tag,
 };
 
 use super::ends::outcome_of;
-use super::outcome::{KeptMessage, ReceiveError, ReceiveOutcome, Received};
-use super::wanted::{Exact, Wanted};
-use crate::endpoint::callback::ReceiveCallback;
+use super::outcome::ReceiveError;
+use super::wanted::Wanted;
 use crate::endpoint::context::Context;
-use crate::endpoint::core::Core;
 use crate::endpoint::label::Label;
-use crate::endpoint::operations::{Kind, NO_SESSION, OPERATIONS_MAX, Operations};
+use crate::endpoint::operations::{NO_SESSION, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::state::State;
 
-/// Adds the operation and asks the transport; gives the message too if it was there already.
-#[inline(always)]
-pub fn begin(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
-    wanted: &Wanted,
-    add: impl FnOnce(&mut Operations, SessionId, Option<Duration>, u32) -> Option<CallId>,
-) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
-    let &Wanted { from, tag, room, timeout } = wanted;
-    let session = from.map(|peer| peer.session);
-    let id = add(&mut state.operations, session.unwrap_or(NO_SESSION), timeout, room)
-        .ok_or(ReceiveError::TooMany { operations_max: OPERATIONS_MAX })?;
-    if let (Some(peer), Some(tag)) = (from, tag)
-        && outbox.receive_at_once(MessageId(id.0), origin_of(peer), tag)
-    {
-        return Ok((id, None));
-    }
-    let mut progress = outbox.receive(MessageId(id.0), from.map(origin_of), tag);
-    if matches!(progress, ReceiveProgress::Down) {
-        progress = receive_elsewhere(outbox, state, id, from, tag);
-    }
-    Ok((id, outcome_of(state, from, room, progress)))
-}
-
-impl Core {
-    /// Asks for a message for a future, which may be there already, where nothing stands in the way and nothing has to grow for it:
-    /// that is left to a way which may keep more registers. Always inlined: a function would keep registers for the one call that it
-    /// makes, which costs more than it does.
-    #[inline(always)]
-    pub fn ask_at_once(&mut self, exact: Exact) -> Option<CallId> {
-        if !self.state.operations.has_vacant() {
-            return None;
-        }
-        if self.takes_left
-            && let Some(id) = self.add_with_left(exact)
-        {
-            return Some(id);
-        }
-        let Exact { from, tag, room } = exact;
-        let id = self.state.operations.add_receive_future(from.session, None, room)?;
-        let is_posted = self.transport.receive_at_once(MessageId(id.0), from, tag, room as usize);
-        (is_posted || self.not_posted(id, from.source, tag, room)).then_some(id)
-    }
-
-    /// Adds a receive that has its message already, which was left for it; `None` when there is no such message.
-    #[inline(never)]
-    fn add_with_left(&mut self, exact: Exact) -> Option<CallId> {
-        let Self { transport, state, .. } = self;
-        let (mut id, room) = (None, exact.room as usize);
-        self.takes_left = transport.take_left(exact.from.source, exact.tag, room, &mut |session, message| {
-            let label = Label::new(state.sessions.peer_of(session), exact.tag);
-            id = Some(state.add_received(label, message));
-            state.counters.received.increment();
-        });
-        id
-    }
-
-    /// Whether the receive has its message already, because that was left for it; otherwise there is none any more.
-    #[inline(never)]
-    fn not_posted(&mut self, id: CallId, from: Source, tag: Tag, room: u32) -> bool {
-        let Self { transport, state, .. } = self;
-        self.takes_left = transport.take_left(from, tag, room as usize, &mut |session, message| {
-            let peer = state.sessions.peer_of(session);
-            let is_left = state.operations.leave_short(id, peer, tag, message)
-                || state.leave_copy(id, peer, tag, message);
-            assert!(is_left, "a receive that was added takes what it has room for");
-            state.counters.received.increment();
-        });
-        if !self.takes_left {
-            self.state.operations.take_back(id, Kind::Receive);
-        }
-        self.takes_left
-    }
-
-    /// As [`Core::ask_at_once`] for a callback, which is given back where something stands in the way. It runs later.
-    #[inline(always)]
-    pub fn ask_with_callback(
-        &mut self,
-        exact: Exact,
-        callback: impl FnOnce() -> ReceiveCallback,
-    ) -> Result<CallId, ReceiveCallback> {
-        let Some(id) = self.state.operations.vacant_id() else { return Err(callback()) };
-        let take = |core: &mut Self| {
-            core.take_short(exact, |state, label, message| {
-                state.messages.ended.next_received().put(label, message);
-            })
-        };
-        if !(self.takes_left && take(self)) {
-            if self.is_posted_at_once(id, exact, exact.room_for_short()) {
-                self.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
-                return Ok(id);
-            }
-            if !take(self) {
-                return Err(callback());
-            }
-        }
-        self.state.operations.pass_receive();
-        self.state.messages.ended.received(callback);
-        Ok(id)
-    }
-
-    /// Whether the transport waits for the message of a receive that is about to be added; it does not if one of at most
-    /// `left_bytes_max` bytes was left for it.
-    #[inline(always)]
-    pub fn is_posted_at_once(&mut self, id: CallId, exact: Exact, left_bytes_max: usize) -> bool {
-        self.transport.receive_at_once(MessageId(id.0), exact.from, exact.tag, left_bytes_max)
-    }
-
-    /// Gives the message that was left for a receive to its callback, where it lies, or gives the callback back. The next message is
-    /// asked for before a receive is posted only if this one was short.
-    ///
-    /// # Panics
-    /// With what the callback panics with.
-    #[inline(never)]
-    pub fn give_left<F: FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>)>(
-        &mut self,
-        exact: Exact,
-        callback: F,
-    ) -> Option<F> {
-        let Self { transport, state, .. } = self;
-        let (mut waiting, mut is_short) = (Some(callback), false);
-        let (source, room) = (exact.from.source, exact.room as usize);
-        transport.give_left(source, exact.tag, room, &mut |outbox, session, message| {
-            let Some(callback) = waiting.take() else { return };
-            is_short = message.len() <= Short::BYTES_MAX;
-            state.counters.received.increment();
-            let peer = state.sessions.peer_of(session);
-            let outcome = &Ok(Received { peer, tag: exact.tag, payload: Incoming::Borrowed(message) });
-            state.guard(|state| callback(&mut Context { outbox, state }, outcome));
-        });
-        self.takes_left = is_short;
-        self.go_on_with_panic();
-        waiting
-    }
-
-    /// Takes the message that was left for a receive, if it is short; `put` gets it. Says whether there was one.
-    #[inline(never)]
-    pub fn take_short(&mut self, exact: Exact, mut put: impl FnMut(&mut State, Label, &[u8])) -> bool {
-        let Self { transport, state, .. } = self;
-        let room = exact.room_for_short();
-        self.takes_left = transport.take_left(exact.from.source, exact.tag, room, &mut |session, message| {
-            let peer = state.sessions.peer_of(session);
-            put(state, Label::new(peer, exact.tag), message);
-            state.counters.received.increment();
-        });
-        self.takes_left
-    }
+/// What became of a receive that was posted under the number of the next operation.
+pub enum Asked {
+    /// It waits, as long as that session is up.
+    Waiting(SessionId),
+    /// Its message was delivered.
+    Delivered,
+    /// It can have none: its session is down, and there is no other to that endpoint.
+    Down,
 }
 
 impl Context<'_> {
-    /// As that of the endpoint, but for a message that is not there.
+    /// The number of the next operation.
     #[inline(always)]
-    pub(super) fn ask_with_callback(
+    pub(super) fn next_receive(&mut self) -> Result<CallId, ReceiveError> {
+        self.state.operations.next_id().ok_or_else(too_many)
+    }
+
+    /// Posts a receive. A message that is here already goes to `deliver`: one that was deferred, if it is not longer than
+    /// `in_place_bytes_max`, or one that was kept.
+    ///
+    /// Always inlined, so that what is wanted stays in registers.
+    #[inline(always)]
+    pub(super) fn ask(
         &mut self,
-        Exact { from, tag, room }: Exact,
-        callback: impl FnOnce() -> ReceiveCallback,
-    ) -> Result<CallId, ReceiveCallback> {
-        let Self { outbox, state } = self;
-        let Some(id) = state.operations.vacant_id() else { return Err(callback()) };
-        if !outbox.receive_at_once(MessageId(id.0), from, tag) {
-            return Err(callback());
+        id: CallId,
+        wanted: &Wanted,
+        in_place_bytes_max: usize,
+        mut deliver: impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
+    ) -> Asked {
+        match self.post(id, wanted.from, wanted.tag, in_place_bytes_max, &mut deliver) {
+            Posted::Waiting => Asked::Waiting(wanted.from.map_or(NO_SESSION, |peer| peer.session)),
+            Posted::Delivered => Asked::Delivered,
+            Posted::Down => self.ask_elsewhere(id, wanted, in_place_bytes_max, &mut deliver),
         }
-        state.operations.add_receive_at_once(from.session, room, callback);
+    }
+
+    /// Asks again by another session to the same endpoint, if there is one.
+    #[cold]
+    fn ask_elsewhere(
+        &mut self,
+        id: CallId,
+        wanted: &Wanted,
+        in_place_bytes_max: usize,
+        deliver: &mut impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
+    ) -> Asked {
+        let other = wanted.from.and_then(|peer| self.state.sessions.find(peer.rank, peer.endpoint));
+        let Some(other) = other else { return Asked::Down };
+        match self.post(id, Some(other), wanted.tag, in_place_bytes_max, deliver) {
+            Posted::Waiting => Asked::Waiting(other.session),
+            Posted::Delivered => Asked::Delivered,
+            Posted::Down => Asked::Down,
+        }
+    }
+
+    #[inline(always)]
+    fn post(
+        &mut self,
+        id: CallId,
+        from: Option<Peer>,
+        tag: Option<Tag>,
+        in_place_bytes_max: usize,
+        deliver: &mut impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
+    ) -> Posted {
+        let Self { outbox, state } = self;
+        let mut deliver = |outbox: &mut dyn Outbox, session: SessionId, tag: Tag, arrived: Arrived<'_>| {
+            state.counters.received.increment();
+            let label = Label::new(state.sessions.peer_of(session), tag);
+            deliver(outbox, state, label, arrived);
+        };
+        outbox.post(MessageId(id.0), from.map(origin_of), tag, in_place_bytes_max, &mut deliver)
+    }
+
+    /// Why a receive can have no message.
+    #[cold]
+    pub(super) fn why_down(&self, wanted: &Wanted) -> ReceiveError {
+        let reason = wanted.from.and_then(|peer| self.state.sessions.reason_of(peer.session)).cloned();
+        ReceiveError::PeerDown(reason.unwrap_or(DownReason::Closed))
+    }
+
+    /// Asks for a message for a future.
+    #[inline(always)]
+    pub(super) fn ask_for_future(&mut self, wanted: &Wanted) -> Result<CallId, ReceiveError> {
+        let (id, room) = (self.next_receive()?, wanted.room);
+        let deliver = |_: &mut dyn Outbox, state: &mut State, label, arrived: Arrived<'_>| match arrived {
+            Arrived::InPlace(message) => _ = state.add_received(label, message),
+            Arrived::Kept(_) => leave(state, room, outcome_of(label, room, arrived)),
+        };
+        match self.ask(id, wanted, room as usize, deliver) {
+            Asked::Waiting(session) => self.wait_for_future(session, wanted.timeout, room),
+            Asked::Delivered => {}
+            Asked::Down => leave(self.state, room, Err(self.why_down(wanted))),
+        }
         Ok(id)
     }
+
+    #[inline(always)]
+    fn wait_for_future(&mut self, session: SessionId, timeout: Option<Duration>, room: u32) {
+        let added = self.state.operations.add_receive_future(session, timeout, room);
+        debug_assert!(added.is_some(), "a number was free");
+    }
+}
+
+/// Adds the receive of a future that has ended.
+#[cold]
+fn leave(state: &mut State, room: u32, outcome: Result<super::KeptMessage, ReceiveError>) {
+    let id = state.operations.add_receive_future(NO_SESSION, None, room).expect("a number was free");
+    state.operations.cancel(id);
+    state.operations.leave_received(id, outcome);
+}
+
+#[cold]
+fn too_many() -> ReceiveError {
+    ReceiveError::TooMany { operations_max: OPERATIONS_MAX }
 }
 
 #[inline]
 fn origin_of(peer: Peer) -> Origin {
     Origin { source: Source::new(peer.rank, peer.endpoint), session: peer.session }
-}
-
-/// Asks again by another session to the same endpoint, if there is one.
-#[cold]
-fn receive_elsewhere(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
-    id: CallId,
-    from: Option<Peer>,
-    tag: Option<Tag>,
-) -> ReceiveProgress {
-    match from.and_then(|peer| state.sessions.find(peer.rank, peer.endpoint)) {
-        Some(other) => {
-            state.operations.set_session(id, other.session);
-            outbox.receive(MessageId(id.0), Some(origin_of(other)), tag)
-        }
-        None => ReceiveProgress::Down,
-    }
 }

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use farcall_transport::{CallId, MessageId, Outbox, Outgoing, Payload, SendProgress, SendRefused, Tag};
+use farcall_transport::{
+    CallId, MessageId, Outbox, Outgoing, Owned, Payload, SendRefused, Submission, Submitted, Tag,
+};
 
 use super::outcome::SendError;
 use crate::endpoint::context::Context;
@@ -49,54 +51,51 @@ pub fn begin(
     tag: Tag,
     payload: Outgoing<'_>,
 ) -> Result<Begun, SendError> {
-    match at_once(to, payload, |peer, bytes| context.outbox.send_at_once(peer.session, tag, bytes)) {
-        None => Ok(Begun::Done),
-        Some(payload) => begin_slowly(context.outbox, context.state, to, tag, payload),
-    }
-}
-
-/// Gives the payload back unless it is borrowed bytes for one peer that `leaves` has sent.
-#[inline(always)]
-pub fn at_once<'p>(
-    to: Destinations<'_>,
-    payload: Outgoing<'p>,
-    leaves: impl FnOnce(Peer, &[u8]) -> bool,
-) -> Option<Outgoing<'p>> {
-    let Destinations::One(peer) = to else { return Some(payload) };
+    let Context { outbox, state } = context;
+    let Some(id) = state.operations.next_id() else { return Err(too_many()) };
+    let id = MessageId(id.0);
+    let Destinations::One(peer) = to else { return begin_many(*outbox, state, to, id, tag, payload) };
     match payload.into_slice() {
-        // Only a payload that is needed again is made again: it would have to be dropped.
-        Ok(bytes) if leaves(peer, bytes) => None,
-        Ok(bytes) => Some(Outgoing::Slice(bytes)),
-        Err(payload) => Some(payload),
-    }
-}
-
-pub fn begin_slowly(
-    outbox: &mut dyn Outbox,
-    state: &mut State,
-    to: Destinations<'_>,
-    tag: Tag,
-    payload: Outgoing<'_>,
-) -> Result<Begun, SendError> {
-    let id = state.operations.next_id().ok_or(SendError::TooMany { operations_max: OPERATIONS_MAX })?;
-    match to {
-        Destinations::One(peer) => match outbox.send(peer.session, MessageId(id.0), tag, payload) {
-            Ok(SendProgress::Done) => Ok(Begun::Done),
-            Ok(SendProgress::Pending) => Ok(Begun::Pending(Parts { pending: 1, failure: None })),
-            Err(refused) => Err(not_sent(state, peer, refused)),
+        Ok(bytes) => match outbox.send(peer.session, id, tag, bytes) {
+            Submitted::Sent => Ok(Begun::Done),
+            submitted => begun(state, peer, submitted, bytes.len()),
         },
-        Destinations::Many(peers) => begin_many(outbox, state, peers, MessageId(id.0), tag, payload),
+        Err(owned) => {
+            let (session, bytes) = (peer.session, owned.len());
+            let submitted = outbox.submit_owned(Submission::Message { session, send: id, tag }, owned);
+            begun(state, peer, submitted, bytes)
+        }
     }
 }
 
+/// How far a send of so many bytes to one peer came.
+#[inline(never)]
+fn begun(state: &State, peer: Peer, submitted: Submitted, bytes: usize) -> Result<Begun, SendError> {
+    match submitted {
+        Submitted::Sent => Ok(Begun::Done),
+        Submitted::Queued => Ok(Begun::Pending(Parts { pending: 1, failure: None })),
+        Submitted::Refused(refused) => Err(not_sent(state, peer, refused.of_message(bytes))),
+    }
+}
+
+#[cold]
+fn too_many() -> SendError {
+    SendError::TooMany { operations_max: OPERATIONS_MAX }
+}
+
+#[inline(never)]
 fn begin_many(
     outbox: &mut dyn Outbox,
     state: &mut State,
-    peers: &[Peer],
+    to: Destinations<'_>,
     id: MessageId,
     tag: Tag,
     payload: Outgoing<'_>,
 ) -> Result<Begun, SendError> {
+    let peers = match &to {
+        Destinations::One(peer) => core::slice::from_ref(peer),
+        Destinations::Many(peers) => peers,
+    };
     // Memory on loan can go to one peer only; the others would have to wait for it.
     let payload = match payload {
         Outgoing::Loan(loan) => Outgoing::Shared(Payload::from(loan.to_vec())),
@@ -104,13 +103,20 @@ fn begin_many(
     };
     let mut parts = Parts { pending: 0, failure: None };
     for &peer in peers {
-        let payload = match &payload {
-            Outgoing::Shared(shared) => Outgoing::Shared(shared.clone()),
-            other => Outgoing::Slice(other.as_slice()),
+        let (session, bytes) = (peer.session, payload.len());
+        let submitted = match &payload {
+            Outgoing::Shared(shared) => {
+                let submission = Submission::Message { session, send: id, tag };
+                outbox.submit_owned(submission, Owned::Shared(shared.clone()))
+            }
+            other => outbox.send(session, id, tag, other.as_slice()),
         };
-        match outbox.send(peer.session, id, tag, payload) {
-            Ok(progress) => parts.pending += u32::from(progress == SendProgress::Pending),
-            Err(refused) => _ = parts.failure.get_or_insert_with(|| not_sent(state, peer, refused)),
+        match submitted {
+            Submitted::Sent => {}
+            Submitted::Queued => parts.pending += 1,
+            Submitted::Refused(refused) => {
+                _ = parts.failure.get_or_insert_with(|| not_sent(state, peer, refused.of_message(bytes)));
+            }
         }
     }
     match parts {

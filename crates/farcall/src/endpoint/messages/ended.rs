@@ -5,8 +5,9 @@
 
 use core::mem::take;
 
-use farcall_transport::{Incoming, Short, Tag};
+use farcall_transport::{Arrived, Incoming, Short, Tag};
 
+use super::ends::outcome_of;
 use super::outcome::{KeptMessage, ReceiveError, ReceiveOutcome, Received};
 use super::row::{Row, Taken};
 use crate::endpoint::callback::{ReceiveCallback, ReceivePlace, SendCallback, SendPlace};
@@ -70,10 +71,14 @@ impl EndedAtOnce {
         self.sent.is_empty() && self.received.is_empty()
     }
 
-    /// The place of the next receive that ends when it begins, for a short message; [`EndedAtOnce::received`] follows.
+    /// The message of the next receive that ends when it begins; [`EndedAtOnce::received`] follows.
     #[inline(always)]
-    pub fn next_received(&mut self) -> &mut ShortReceived {
-        &mut self.received.vacant().message
+    pub fn put_next(&mut self, label: Label, room: u32, arrived: Arrived<'_>) {
+        let place = self.received.vacant();
+        match arrived {
+            Arrived::InPlace(message) => place.message.put(label, message),
+            Arrived::Kept(_) => place.otherwise = Some(outcome_of(label, room, arrived)),
+        }
     }
 
     /// A receive has ended when it began, with the message that is in its place.
@@ -82,9 +87,9 @@ impl EndedAtOnce {
         self.received.fill(|ended| ended.callback.put(callback));
     }
 
-    /// A receive has ended when it began.
-    pub fn push_received(&mut self, outcome: Result<KeptMessage, ReceiveError>, callback: ReceiveCallback) {
-        self.received.vacant().otherwise = Some(outcome);
+    /// A receive has ended when it began, without a message.
+    pub fn failed(&mut self, error: ReceiveError, callback: ReceiveCallback) {
+        self.received.vacant().otherwise = Some(Err(error));
         self.received(|| callback);
     }
 }
@@ -120,7 +125,7 @@ impl Core {
             return 0;
         };
         let mut left = ended[..filled].iter_mut();
-        let outbox = transport.outbox();
+        let outbox = &mut **transport;
         let went_well = state.guard_to_the_end(|state| {
             let mut context = Context { outbox, state };
             left.by_ref().for_each(|ended| ended.run(&mut context));

@@ -41,7 +41,7 @@ impl Endpoint {
     pub fn on_message(&self, handler: impl FnMut(&mut Context<'_>, Received<'_>) + Send + 'static) {
         let core = &mut *self.core();
         core.state.messages.handler = Some(Box::new(handler));
-        core.transport.outbox().hand_on_unexpected(true);
+        core.transport.hand_on_unexpected(true);
     }
 
     /// Polls until no send and no receive is under way.

@@ -1,7 +1,7 @@
 //! How sends and receives end: what the transport reports, deadlines, cancellation.
 
 use farcall_transport::{
-    CallId, DownReason, Envelope, Incoming, Kept, MessageBurst, MessageId, Outbox, ReceiveProgress, SessionId,
+    Arrived, CallId, DownReason, Incoming, Kept, Matched, MessageBatch, MessageId, Outbox, Tag,
 };
 
 use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Received, SendError};
@@ -16,32 +16,17 @@ use crate::endpoint::turn::Turn;
 impl Turn<'_, '_> {
     /// A posted receive has its message.
     #[inline]
-    pub fn end_receive(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        id: CallId,
-        envelope: Envelope,
-        payload: &Incoming<'_>,
-    ) {
+    pub fn end_receive(&mut self, outbox: &mut dyn Outbox, peer: Peer, message: &Matched<'_>) {
+        let (id, bytes) = (CallId(message.receive.0), message.payload.as_slice());
+        let &Matched { tag, payload, .. } = message;
         self.state.counters.received.increment();
-        let (peer, tag) = (self.state.sessions.peer_of(envelope.session), envelope.tag);
-        if let Some(mut place) = self.state.operations.end_receive_callback(id, envelope.bytes) {
-            let outcome = &Ok(Received { peer, tag, payload: *payload });
-            if !self.state.guard(|state| place.run(&mut Context { outbox, state }, outcome)) {
-                place.clear();
-            }
-            return self.state.operations.give_back(place);
-        }
         if self.sinks.events.is_some()
-            && let Some(token) = self.state.operations.end_event(id, envelope.bytes)
+            && let Some(token) = self.state.operations.end_event(id, bytes.len())
         {
-            let outcome = &Ok(Received { peer, tag, payload: *payload });
+            let outcome = &Ok(Received { peer, tag, payload });
             self.tell(|events, state| {
                 events(&mut Context { outbox, state }, Event::Received { token, outcome });
             });
-            return;
-        }
-        if self.state.operations.leave_short(id, peer, tag, payload.as_slice()) {
             return;
         }
         if let Incoming::Borrowed(bytes) = payload
@@ -49,7 +34,7 @@ impl Turn<'_, '_> {
         {
             return;
         }
-        self.end_receive_slowly(outbox, id, peer, envelope, payload);
+        self.end_receive_slowly(outbox, id, peer, tag, &payload);
     }
 
     fn end_receive_slowly(
@@ -57,14 +42,14 @@ impl Turn<'_, '_> {
         outbox: &mut dyn Outbox,
         id: CallId,
         peer: Peer,
-        envelope: Envelope,
+        tag: Tag,
         payload: &Incoming<'_>,
     ) {
         let Some(&mut room) = self.state.operations.number(id, Kind::Receive) else { return };
         let Some((_, how)) = self.state.operations.cancel(id) else { return };
-        let tag = envelope.tag;
-        if envelope.bytes > room as usize {
-            let error = truncated(peer, envelope, room);
+        let bytes = payload.as_slice().len();
+        if bytes > room as usize {
+            let error = truncated(peer, tag, bytes, room);
             return self.complete_receive(outbox, id, how, &Err(error));
         }
         self.complete_receive(outbox, id, how, &Ok(Received { peer, tag, payload: *payload }));
@@ -102,30 +87,14 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// A message came that no receive waits for.
-    #[inline]
-    pub fn hand_on(&mut self, outbox: &mut dyn Outbox, envelope: Envelope, payload: &Incoming<'_>) {
-        self.state.counters.received.increment();
-        let peer = self.state.sessions.peer_of(envelope.session);
-        // The handler is taken out while it runs, so that it can have the rest of the state.
-        let Some(mut handler) = self.state.messages.handler.take() else { return };
-        let received = Received { peer, tag: envelope.tag, payload: *payload };
-        self.state.guard(|state| handler(&mut Context { outbox, state }, received));
-        self.state.messages.handler.get_or_insert(handler);
-    }
-
     /// Messages came, and no receive waits for any. Those behind one whose handler has asked for a message are left.
     #[inline]
-    pub fn hand_on_burst(
-        &mut self,
-        outbox: &mut dyn Outbox,
-        session: SessionId,
-        burst: &mut MessageBurst<'_>,
-    ) {
-        let peer = self.state.sessions.peer_of(session);
+    pub fn hand_on(&mut self, outbox: &mut dyn Outbox, batch: &mut MessageBatch<'_>) {
+        let peer = self.state.sessions.peer_of(batch.session());
+        // The handler is taken out while it runs, so that it can have the rest of the state.
         let Some(mut handler) = self.state.messages.handler.take() else { return };
-        self.state.guard(|state| handler.messages(outbox, state, peer, burst));
-        self.state.counters.received.add(burst.taken() as u64);
+        self.state.guard(|state| handler.messages(outbox, state, peer, batch));
+        self.state.counters.received.add(batch.taken() as u64);
         self.state.messages.handler.get_or_insert(handler);
     }
 
@@ -215,41 +184,22 @@ impl Turn<'_, '_> {
     }
 }
 
-/// What became of a receive that was posted just now: its message if it was there.
-#[inline]
-pub fn outcome_of(
-    state: &mut State,
-    peer_wanted: Option<Peer>,
-    room: u32,
-    progress: ReceiveProgress,
-) -> Option<Result<KeptMessage, ReceiveError>> {
-    match progress {
-        ReceiveProgress::Posted => None,
-        ReceiveProgress::Arrived(envelope, payload) => Some(arrived(state, room, envelope, payload)),
-        ReceiveProgress::Down => {
-            let reason = peer_wanted.and_then(|peer| state.sessions.reason_of(peer.session)).cloned();
-            Some(Err(ReceiveError::PeerDown(reason.unwrap_or(DownReason::Closed))))
-        }
+/// What a receive has come to that was given its message when it was posted.
+pub fn outcome_of(label: Label, room: u32, arrived: Arrived<'_>) -> Result<KeptMessage, ReceiveError> {
+    let payload = match arrived {
+        Arrived::Kept(payload) => payload,
+        Arrived::InPlace(message) => Kept::from(&Incoming::Borrowed(message)),
+    };
+    let bytes = payload.len();
+    if bytes > room as usize {
+        return Err(truncated(label.peer(), label.tag(), bytes, room));
     }
-}
-
-fn arrived(
-    state: &mut State,
-    room: u32,
-    envelope: Envelope,
-    payload: Kept,
-) -> Result<KeptMessage, ReceiveError> {
-    state.counters.received.increment();
-    let peer = state.sessions.peer_of(envelope.session);
-    if envelope.bytes > room as usize {
-        return Err(truncated(peer, envelope, room));
-    }
-    Ok(KeptMessage { label: Label::new(peer, envelope.tag), payload })
+    Ok(KeptMessage { label, payload })
 }
 
 #[cold]
-fn truncated(peer: Peer, envelope: Envelope, room: u32) -> ReceiveError {
-    ReceiveError::Truncated { peer, tag: envelope.tag, bytes: envelope.bytes, bytes_max: room as usize }
+fn truncated(peer: Peer, tag: Tag, bytes: usize, room: u32) -> ReceiveError {
+    ReceiveError::Truncated { peer, tag, bytes, bytes_max: room as usize }
 }
 
 fn keep_outcome(state: &mut State, outcome: &ReceiveOutcome<'_>) -> Result<KeptMessage, ReceiveError> {

@@ -3,19 +3,19 @@
 use core::future::IntoFuture;
 use core::time::Duration;
 
-use farcall_transport::CallId;
+use farcall_transport::{Arrived, Incoming, Short};
 
-use super::ask::begin;
-use super::ended::{ShortReceived, give};
-use super::outcome::{KeptMessage, Message, ReceiveError, ReceiveOutcome};
+use super::ask::Asked;
+use super::ended;
+use super::ends::outcome_of;
+use super::outcome::{Message, ReceiveError, ReceiveOutcome, Received};
 use super::receiving::{Receiving, ReceivingOrRefused};
 use super::wanted::Wanted;
 use crate::endpoint::Endpoint;
 use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
-use crate::endpoint::core::Core;
 use crate::endpoint::event::StoredEvent;
-use crate::endpoint::operations::Operations;
+use crate::endpoint::label::Label;
 use crate::endpoint::unfetched::Unfetched;
 
 /// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `now_or_then`, `post` or `.await`.
@@ -57,27 +57,8 @@ impl<'e> ReceiveMessage<'e> {
     #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
-        if let Some(exact) = wanted.exact()
-            && let Some(id) = endpoint.core().ask_at_once(exact)
-        {
-            return Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) });
-        }
-        match (Self { endpoint, wanted: wanted.again() }).ask() {
-            Ok(id) => Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) }),
-            Err(error) => Err(*error),
-        }
-    }
-
-    #[inline(never)]
-    fn ask(&self) -> Result<CallId, Box<ReceiveError>> {
-        let core = &mut *self.endpoint.core();
-        let (id, message) =
-            begin(core.transport.outbox(), &mut core.state, &self.wanted, Operations::add_receive_future)?;
-        if let Some(message) = message {
-            core.state.operations.cancel(id);
-            core.state.operations.leave_received(id, message);
-        }
-        Ok(id)
+        let id = endpoint.core().context().ask_for_future(&wanted)?;
+        Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) })
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll or [`Endpoint::reap`].
@@ -87,18 +68,7 @@ impl<'e> ReceiveMessage<'e> {
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
         let Self { endpoint, wanted } = self;
-        let core = &mut *endpoint.core();
-        let callback = || ReceiveCallback::new(callback);
-        let asked = match wanted.exact() {
-            Some(exact) => core.ask_with_callback(exact, callback),
-            None => Err(callback()),
-        };
-        let callback = match asked {
-            Ok(id) => return Ok(Operation(id)),
-            Err(callback) => callback,
-        };
-        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then(&mut context, &wanted.again(), callback)
+        then(&mut endpoint.core().context(), &wanted, || ReceiveCallback::new(callback))
     }
 
     /// As [`ReceiveMessage::then`], but if the message is there already, `callback` gets it before this returns, and there is no
@@ -116,35 +86,17 @@ impl<'e> ReceiveMessage<'e> {
     ) -> Result<Option<Operation>, ReceiveError> {
         let Self { endpoint, wanted } = self;
         let core = &mut *endpoint.core();
-        if let Some(exact) = wanted.exact()
-            && let Some(id) = core.state.operations.vacant_id()
-        {
-            if core.takes_left {
-                let mut left = ShortReceived::default();
-                if core.take_short(exact, |_, label, message| left.put(label, message)) {
-                    let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-                    left.give(|outcome| callback(&mut context, outcome));
-                    return Ok(None);
-                }
-            }
-            if core.is_posted_at_once(id, exact, exact.room as usize) {
-                let callback = || ReceiveCallback::new(callback);
-                core.state.operations.add_receive_at_once(exact.from.session, exact.room, callback);
-                return Ok(Some(Operation(id)));
-            }
+        let operation = now_or_then(&mut core.context(), &wanted, callback)?;
+        if operation.is_none() {
+            core.go_on_with_panic();
         }
-        match left_or_then(core, wanted.again(), callback) {
-            Ok(operation) => Ok(operation),
-            Err(error) => Err(*error),
-        }
+        Ok(operation)
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or [`Endpoint::reap`].
     #[inline]
     pub fn post(self, token: u64) -> Result<Operation, ReceiveError> {
-        let core = &mut *self.endpoint.core();
-        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        post(&mut context, &self.wanted, token)
+        post(&mut self.endpoint.core().context(), &self.wanted, token)
     }
 }
 
@@ -184,15 +136,7 @@ impl ContextReceive<'_, '_> {
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
         let Self { context, wanted } = self;
-        let callback = || ReceiveCallback::new(callback);
-        let asked = match wanted.exact() {
-            Some(exact) => context.ask_with_callback(exact, callback),
-            None => Err(callback()),
-        };
-        match asked {
-            Ok(id) => Ok(Operation(id)),
-            Err(callback) => then(context, &wanted.again(), callback),
-        }
+        then(context, &wanted, || ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or later in this one.
@@ -202,61 +146,101 @@ impl ContextReceive<'_, '_> {
     }
 }
 
+/// Asks for a message. A short one that is here already is copied; a longer one that was deferred is for the next poll.
+#[inline(always)]
 fn then(
     context: &mut Context<'_>,
     wanted: &Wanted,
-    callback: ReceiveCallback,
+    callback: impl FnOnce() -> ReceiveCallback,
 ) -> Result<Operation, ReceiveError> {
-    let (id, outcome) = begin_with(context, wanted, callback)?;
-    if let Some(outcome) = outcome {
-        let callback = context.state.operations.take_callback_back(id);
-        context.state.messages.ended.push_received(outcome, callback);
+    let (id, room) = (context.next_receive()?, wanted.room);
+    let short_bytes_max = (room as usize).min(Short::BYTES_MAX);
+    let asked = context.ask(id, wanted, short_bytes_max, |_, state, label, arrived| {
+        state.messages.ended.put_next(label, room, arrived);
+    });
+    let state = &mut *context.state;
+    match asked {
+        Asked::Waiting(session) => {
+            state.operations.add_receive_callback(session, wanted.timeout, room, callback);
+            return Ok(Operation(id));
+        }
+        Asked::Delivered => state.messages.ended.received(callback),
+        Asked::Down => {
+            let error = context.why_down(wanted);
+            context.state.messages.ended.failed(error, callback());
+        }
     }
+    context.state.operations.pass_receive();
     Ok(Operation(id))
 }
 
-/// Gives `callback` a message that was left or kept, or asks for it. By itself and called cold, though one receive after the other may take
-/// this way, so that nothing is made ready for it where a receive is posted at once: short ones take a tenth more otherwise.
-#[cold]
-#[inline(never)]
-fn left_or_then(
-    core: &mut Core,
-    wanted: Wanted,
-    callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
-) -> Result<Option<Operation>, Box<ReceiveError>> {
-    let callback = match wanted.exact() {
-        Some(exact) => core.give_left(exact, callback),
-        None => Some(callback),
-    };
-    let Some(callback) = callback else { return Ok(None) };
-    let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-    let (id, outcome) = begin_with(&mut context, &wanted, ReceiveCallback::new(callback))?;
-    let Some(outcome) = outcome else { return Ok(Some(Operation(id))) };
-    let callback = context.state.operations.take_callback_back(id);
-    give(outcome, |outcome| callback.run(&mut context, outcome));
-    Ok(None)
-}
-
-/// Asks for a message; gives what came of it if it has ended at once.
-fn begin_with(
+/// Gives `callback` a message that is here already, where it lies, or asks for one. What `callback` panics with is kept.
+#[inline(always)]
+fn now_or_then(
     context: &mut Context<'_>,
     wanted: &Wanted,
-    callback: ReceiveCallback,
-) -> Result<(CallId, Option<Result<KeptMessage, ReceiveError>>), ReceiveError> {
-    begin(context.outbox, context.state, wanted, |operations, session, timeout, bytes_max| {
-        operations.add_receive_callback(session, timeout, bytes_max, callback)
-    })
+    callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
+) -> Result<Option<Operation>, ReceiveError> {
+    let (id, room) = (context.next_receive()?, wanted.room);
+    let mut callback = Some(callback);
+    let asked = context.ask(id, wanted, room as usize, |outbox, state, label, arrived| {
+        let Some(callback) = callback.take() else { return };
+        state.guard(|state| give(&mut Context { outbox, state }, label, room, arrived, callback));
+    });
+    let Some(callback) = callback else { return Ok(None) };
+    match asked {
+        Asked::Waiting(session) => {
+            let callback = || ReceiveCallback::new(callback);
+            context.state.operations.add_receive_callback(session, wanted.timeout, room, callback);
+            Ok(Some(Operation(id)))
+        }
+        Asked::Delivered => Ok(None),
+        Asked::Down => {
+            let error = context.why_down(wanted);
+            callback(context, &Err(error));
+            Ok(None)
+        }
+    }
+}
+
+/// Gives `callback` a message.
+#[inline(always)]
+fn give(
+    context: &mut Context<'_>,
+    label: Label,
+    room: u32,
+    arrived: Arrived<'_>,
+    callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>),
+) {
+    match arrived {
+        Arrived::InPlace(message) => {
+            let payload = Incoming::Borrowed(message);
+            callback(context, &Ok(Received { peer: label.peer(), tag: label.tag(), payload }));
+        }
+        Arrived::Kept(_) => {
+            ended::give(outcome_of(label, room, arrived), |outcome| callback(context, outcome));
+        }
+    }
 }
 
 #[inline]
 fn post(context: &mut Context<'_>, wanted: &Wanted, token: u64) -> Result<Operation, ReceiveError> {
-    let (id, message) =
-        begin(context.outbox, context.state, wanted, |operations, session, timeout, bytes_max| {
-            operations.add_receive_event(session, timeout, bytes_max, token)
-        })?;
-    if let Some(outcome) = message {
-        context.state.operations.cancel(id);
-        context.state.stored_events.push_back(StoredEvent::Received { token, outcome });
+    let (id, room) = (context.next_receive()?, wanted.room);
+    let asked = context.ask(id, wanted, room as usize, |_, state, label, arrived| {
+        let outcome = outcome_of(label, room, arrived);
+        state.stored_events.push_back(StoredEvent::Received { token, outcome });
+    });
+    match asked {
+        Asked::Waiting(session) => {
+            context.state.operations.add_receive_event(session, wanted.timeout, room, token);
+            return Ok(Operation(id));
+        }
+        Asked::Delivered => {}
+        Asked::Down => {
+            let outcome = Err(context.why_down(wanted));
+            context.state.stored_events.push_back(StoredEvent::Received { token, outcome });
+        }
     }
+    context.state.operations.pass_receive();
     Ok(Operation(id))
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use farcall_transport::{Outgoing, Tag};
 
-use super::begin::{Begun, Destinations, at_once, begin, begin_slowly};
+use super::begin::{Begun, Destinations, begin};
 use super::outcome::SendError;
 use super::sending::{Sending, SendingOrRefused};
 use crate::endpoint::Endpoint;
@@ -48,20 +48,8 @@ impl<'e> SendMessage<'e, '_> {
     #[inline(always)]
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        match at_once(to, payload, |peer, bytes| {
-            endpoint.core().transport.send_at_once(peer.session, tag, bytes)
-        }) {
-            None => Ok(Sending { endpoint, unfetched: Unfetched::NOTHING }),
-            // Put together again, so that what leaves at once is never in memory.
-            Some(payload) => Self { endpoint, to, tag, payload, timeout }.start_slowly(),
-        }
-    }
-
-    #[inline(never)]
-    fn start_slowly(self) -> Result<Sending<'e>, SendError> {
-        let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        let unfetched = match begin_slowly(core.transport.outbox(), &mut core.state, to, tag, payload)? {
+        let unfetched = match begin(&mut core.context(), to, tag, payload)? {
             Begun::Done => Unfetched::NOTHING,
             Begun::Pending(parts) => {
                 Unfetched::end_of(parts.follow(&mut core.state, timeout, Completion::Future(None)))
@@ -78,14 +66,7 @@ impl<'e> SendMessage<'e, '_> {
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        let core = &mut *endpoint.core();
-        let Some(payload) =
-            at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes))
-        else {
-            return Ok(core.state.ended_at_once(|| SendCallback::new(callback)));
-        };
-        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        then_slowly(&mut context, to, tag, payload, timeout, SendCallback::new(callback))
+        then(&mut endpoint.core().context(), to, tag, payload, timeout, callback)
     }
 
     /// As [`SendMessage::then`], but if the message leaves at once, `callback` runs before this returns.
@@ -102,19 +83,15 @@ impl<'e> SendMessage<'e, '_> {
     ) -> Result<Option<Operation>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        let payload =
-            at_once(to, payload, |peer, bytes| core.transport.send_at_once(peer.session, tag, bytes));
-        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        let Some(payload) = payload else {
-            callback(&mut context, Ok(()));
-            return Ok(None);
-        };
-        let callback = SendCallback::new(callback);
-        match begin_with(&mut context, to, tag, payload, timeout, callback)? {
-            Ok(operation) => Ok(Some(operation)),
-            Err(callback) => {
-                callback.run(&mut context, Ok(()));
+        let context = &mut core.context();
+        match begin(context, to, tag, payload)? {
+            Begun::Done => {
+                callback(context, Ok(()));
                 Ok(None)
+            }
+            Begun::Pending(parts) => {
+                let completion = Completion::Sent(SendCallback::new(callback));
+                Ok(Some(Operation(parts.follow(context.state, timeout, completion))))
             }
         }
     }
@@ -122,9 +99,7 @@ impl<'e> SendMessage<'e, '_> {
     /// Sends the message; its end is an event with this token, in a later poll or [`Endpoint::reap`]. There is an operation if it
     /// is still under way.
     pub fn post(self, token: u64) -> Result<Option<Operation>, SendError> {
-        let core = &mut *self.endpoint.core();
-        let mut context = Context { outbox: core.transport.outbox(), state: &mut core.state };
-        post(&mut context, self.to, self.tag, self.payload, self.timeout, token)
+        post(&mut self.endpoint.core().context(), self.to, self.tag, self.payload, self.timeout, token)
     }
 }
 
@@ -161,12 +136,7 @@ impl ContextSend<'_, '_, '_> {
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { context, to, tag, payload, timeout } = self;
-        let Some(payload) =
-            at_once(to, payload, |peer, bytes| context.outbox.send_at_once(peer.session, tag, bytes))
-        else {
-            return Ok(context.state.ended_at_once(|| SendCallback::new(callback)));
-        };
-        then_slowly(context, to, tag, payload, timeout, SendCallback::new(callback))
+        then(context, to, tag, payload, timeout, callback)
     }
 
     /// Sends the message; nobody is told of its end.
@@ -185,34 +155,20 @@ impl ContextSend<'_, '_, '_> {
     }
 }
 
-/// A send that did not end with [`at_once`].
-fn then_slowly(
+#[inline(always)]
+fn then(
     context: &mut Context<'_>,
     to: Destinations<'_>,
     tag: Tag,
     payload: Outgoing<'_>,
     timeout: Option<Duration>,
-    callback: SendCallback,
+    callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
 ) -> Result<Option<Operation>, SendError> {
-    Ok(match begin_with(context, to, tag, payload, timeout, callback)? {
-        Ok(operation) => Some(operation),
-        Err(callback) => context.state.ended_at_once(|| callback),
-    })
-}
-
-/// Sends a message; gives the callback back if it has left at once.
-fn begin_with(
-    context: &mut Context<'_>,
-    to: Destinations<'_>,
-    tag: Tag,
-    payload: Outgoing<'_>,
-    timeout: Option<Duration>,
-    callback: SendCallback,
-) -> Result<Result<Operation, SendCallback>, SendError> {
-    Ok(match begin_slowly(context.outbox, context.state, to, tag, payload)? {
-        Begun::Done => Err(callback),
+    Ok(match begin(context, to, tag, payload)? {
+        Begun::Done => context.state.ended_at_once(|| SendCallback::new(callback)),
         Begun::Pending(parts) => {
-            Ok(Operation(parts.follow(context.state, timeout, Completion::Sent(callback))))
+            let completion = Completion::Sent(SendCallback::new(callback));
+            Some(Operation(parts.follow(context.state, timeout, completion)))
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use farcall_transport::{Origin, Short, Source, Tag};
+use farcall_transport::Tag;
 
 use crate::endpoint::sessions::Peer;
 
@@ -56,42 +56,8 @@ pub struct Wanted {
     pub timeout: Option<Duration>,
 }
 
-/// A message of one peer with one tag, within the usual time.
-#[derive(Clone, Copy)]
-pub struct Exact {
-    pub from: Origin,
-    pub tag: Tag,
-    /// The most bytes.
-    pub room: u32,
-}
-
-impl Exact {
-    /// The most bytes of a message that is taken if it is short.
-    #[inline(always)]
-    pub fn room_for_short(&self) -> usize {
-        (self.room as usize).min(Short::BYTES_MAX)
-    }
-}
-
 impl Wanted {
     pub fn new(from: SourceChoice, tag: TagChoice) -> Self {
         Self { from: from.0, tag: tag.0, room: u32::MAX, timeout: None }
-    }
-
-    /// The same, put together again: where only its parts were looked at before, it has not been in memory until now.
-    #[inline(always)]
-    pub fn again(self) -> Self {
-        let Self { from, tag, room, timeout } = self;
-        Self { from, tag, room, timeout }
-    }
-
-    /// What it asks for, if that is exact.
-    #[inline(always)]
-    pub fn exact(&self) -> Option<Exact> {
-        let (Some(Peer { session, rank, endpoint }), Some(tag), None) = (self.from, self.tag, self.timeout)
-        else {
-            return None;
-        };
-        Some(Exact { from: Origin { source: Source::new(rank, endpoint), session }, tag, room: self.room })
     }
 }

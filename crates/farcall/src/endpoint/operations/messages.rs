@@ -6,7 +6,7 @@
 use core::task::Waker;
 use core::time::Duration;
 
-use farcall_transport::{CallId, Copied, Kept, SessionId, Short, Spares, Tag};
+use farcall_transport::{CallId, Copied, Kept, Matched, SessionId, Short, Spares, Tag};
 
 use super::{Attachment, Completion, Kind, NO_SESSION, NO_SLOT, Operations, Slot, Stage};
 use crate::endpoint::label::Label;
@@ -93,7 +93,7 @@ impl Operations {
         (slot.short, slot.label) = (short, label);
         let id = slot.id;
         self.done.set(id, true);
-        self.receives_ended(1);
+        self.note_ends(Kind::Receive, 1);
         Some(id)
     }
 
@@ -105,38 +105,31 @@ impl Operations {
         let id = slot.id;
         self.copies[usize::from(index)] = Some(copy);
         self.done.set(id, true);
-        self.receives_ended(1);
+        self.note_ends(Kind::Receive, 1);
         id
     }
 
-    /// Ends a receive with a message that is short, if a future waits for it that was never polled. False when that is not
-    /// so; then nothing has changed.
-    #[inline]
-    pub fn leave_short(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
-        let is_left = self.leave_short_of_burst(id, peer, tag, payload);
-        self.receives_ended(usize::from(is_left));
-        is_left
+    /// Ends the receives of these messages, up to one that is not for a future that was never polled, takes fewer bytes, or
+    /// whose message is not short; says how many.
+    #[inline(always)]
+    pub fn leave_short(&mut self, messages: &[Matched<'_>], peer: Peer) -> usize {
+        let mut left = 0;
+        for &Matched { receive, tag, payload } in messages {
+            let (id, payload) = (CallId(receive.0), payload.as_slice());
+            let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { break };
+            let Some(short) = Short::new(payload) else { break };
+            slot.short = short;
+            slot.set_stage(Stage::DoneShort);
+            slot.label = Label::new(peer, tag);
+            self.done.set(id, true);
+            left += 1;
+        }
+        self.note_ends(Kind::Receive, left);
+        left
     }
 
-    /// As [`Operations::leave_short`] of one of many: [`Operations::receives_ended`] says later how many were left.
-    #[inline]
-    pub fn leave_short_of_burst(&mut self, id: CallId, peer: Peer, tag: Tag, payload: &[u8]) -> bool {
-        let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
-        let Some(short) = Short::new(payload) else { return false };
-        slot.short = short;
-        slot.set_stage(Stage::DoneShort);
-        slot.label = Label::new(peer, tag);
-        self.done.set(id, true);
-        true
-    }
-
-    /// So many receives were ended by [`Operations::leave_short_of_burst`].
-    #[inline]
-    pub fn receives_ended(&mut self, receives: usize) {
-        self.note_ends(Kind::Receive, receives);
-    }
-
-    /// As [`Operations::leave_short`] of a message of any length, which is copied into one of `spares`.
+    /// Ends a receive of a future that was never polled with a message of any length, which is copied into one of `spares`.
+    /// False when it is none; then nothing has changed.
     #[inline]
     pub fn leave_copy(
         &mut self,

@@ -14,7 +14,7 @@ use farcall_protocol::matching::{ReceiveWindow, Sequencer, Source, Tag, lines, l
 use farcall_protocol::session::{Link, SessionId};
 use farcall_protocol::wire::{Batch, HEADER_BYTES, TaggedPacket, put_tagged};
 
-use super::outbound::Outbound;
+use super::LibraryTransport;
 use super::seam::Library;
 use crate::mail::Correspondent;
 use crate::{Kept, Outgoing};
@@ -112,9 +112,9 @@ impl Tagged {
     }
 }
 
-impl<L: Library> Outbound<L> {
+impl<L: Library> LibraryTransport<L> {
     /// A session is up: says how much may be sent here.
-    pub fn open_mail(&mut self, link: &Link, id: SessionId, source: Source) {
+    pub(in crate::library) fn open_mail(&mut self, link: &Link, id: SessionId, source: Source) {
         let limit = self.unexpected_lines;
         let batch_bytes_max = self.library.short_bytes_max();
         let Some(channel) = self.channel(id) else { return };

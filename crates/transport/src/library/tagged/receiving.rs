@@ -7,34 +7,46 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{Batch, TaggedPacket};
 
 use super::{Contents, Early, OVERRUN, Rest};
-use crate::library::outbound::{Outbound, to_protocol};
+use crate::library::LibraryTransport;
+use crate::library::outbound::to_protocol;
 use crate::library::seam::Library;
 use crate::mail::{Claimed, Verdict};
 use crate::patience::Patience;
 use crate::trace::event;
-use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, Sink};
+use crate::{
+    Arrived, Deliver, Envelope, Incoming, Kept, Matched, Message, MessageBatch, MessageId, Origin, Posted,
+    Sink,
+};
 
-impl<L: Library> Outbound<L> {
+impl<L: Library> LibraryTransport<L> {
     #[inline]
-    pub fn post_receive(
+    pub(in crate::library) fn post_receive(
         &mut self,
         receive: MessageId,
         from: Option<Origin>,
         tag: Option<Tag>,
-    ) -> ReceiveProgress {
+        in_place_bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> Posted {
         let is_down = from.is_some_and(|origin| self.channel(to_protocol(origin.session)).is_none());
+        if let (Some(from), Some(tag)) = (from, tag)
+            && self.deliver_deferred(from.source, tag, in_place_bytes_max, deliver)
+        {
+            return Posted::Delivered;
+        }
         match self.mail.post(receive, from, tag, is_down) {
             Ok(Claimed { envelope, payload, lines, number }) => {
                 self.consumed(envelope.session, lines);
                 self.tracer.mark_taken(number, envelope.session);
-                ReceiveProgress::Arrived(envelope, payload)
+                deliver(self, envelope.session, envelope.tag, Arrived::Kept(payload));
+                Posted::Delivered
             }
-            Err(progress) => progress,
+            Err(posted) => posted,
         }
     }
 
     /// Hands the messages that waited to a sink that takes all.
-    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
+    pub(in crate::library) fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
         let mut handed_on = 0;
         while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
             self.consumed(envelope.session, lines);
@@ -47,7 +59,8 @@ impl<L: Library> Outbound<L> {
     #[inline]
     fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {
         self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-        sink.message(self, envelope, payload);
+        let message = Message { tag: envelope.tag, payload: *payload };
+        sink.messages(self, &mut MessageBatch::single(envelope.session, message));
         self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 
@@ -62,7 +75,7 @@ impl<L: Library> Outbound<L> {
 
     /// Widens the peer's window when enough was consumed.
     #[inline]
-    pub fn return_credit_if_due(&mut self, id: SessionId) {
+    pub(in crate::library) fn return_credit_if_due(&mut self, id: SessionId) {
         let Some(channel) = self.channel(id) else { return };
         let window = &mut channel.tagged.mail.receive_window;
         if let Some(link) = channel.link
@@ -75,7 +88,7 @@ impl<L: Library> Outbound<L> {
 
     /// A packet about tagged messages came, of the session at `index`, and was found then. Gives what is left of it.
     #[inline]
-    pub fn take_tagged(
+    pub(in crate::library) fn take_tagged(
         &mut self,
         index: usize,
         packet: TaggedPacket,
@@ -125,7 +138,12 @@ impl<L: Library> Outbound<L> {
 
     /// Hands on what is left of a packet whose turn it is, and those that waited for it. Gives what is left then.
     #[inline]
-    pub fn deliver(&mut self, rest: Rest, payload: &Incoming<'_>, sink: &mut dyn Sink) -> Option<Rest> {
+    pub(in crate::library) fn deliver(
+        &mut self,
+        rest: Rest,
+        payload: &Incoming<'_>,
+        sink: &mut dyn Sink,
+    ) -> Option<Rest> {
         let id = rest.id;
         let left = match self.read(rest, payload, sink) {
             Ok(None) => self.deliver_early(id, sink),
@@ -223,7 +241,7 @@ impl<L: Library> Outbound<L> {
             Verdict::Kept => self.counters.unexpected.increment(),
             Verdict::Receive(receive) => {
                 self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-                sink.received(self, receive, envelope, payload);
+                sink.received(self, envelope.session, &[Matched { receive, tag, payload: *payload }]);
                 self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
             }
             Verdict::HandOn => self.hand_on(number, envelope, payload, sink),

@@ -6,43 +6,44 @@ use farcall_protocol::session::SessionId;
 use farcall_protocol::wire::{BATCH_ENTRY_BYTES, HEADER_BYTES, TaggedPacket, put_entry};
 
 use super::{FRONT_BYTES, OVERRUN};
-use crate::library::outbound::{Outbound, live, to_protocol};
+use crate::library::LibraryTransport;
+use crate::library::outbound::{live, to_protocol};
 use crate::library::seam::{Library, compose};
 use crate::mail::WaitingSend;
 use crate::trace::{CallTracer, event};
 use crate::waiting::WaitingPayload;
-use crate::{MessageId, Outgoing, SendProgress, SendRefused, Sink};
+use crate::{MessageId, Outgoing, Refused, Sink, Submitted};
 
 /// The longest message that is copied into a batch, in bytes.
 const SHORT_BYTES_MAX: usize = 2 << 10;
 
-impl<L: Library> Outbound<L> {
-    pub fn send_message(
+impl<L: Library> LibraryTransport<L> {
+    pub(in crate::library) fn send_message(
         &mut self,
         session: crate::SessionId,
         send: MessageId,
         tag: Tag,
         payload: Outgoing<'_>,
-    ) -> Result<SendProgress, SendRefused> {
+    ) -> Submitted {
         let submitted = self.tracer.begin();
         let id = to_protocol(session);
-        let channel = self.channel(id).ok_or(SendRefused::Down)?;
-        let (bytes, bytes_max) = (payload.len(), channel.message_bytes_max());
-        if bytes > bytes_max {
-            return Err(SendRefused::TooLong { bytes, bytes_max });
+        let Some(channel) = self.channel(id) else { return Submitted::DOWN };
+        let bytes_max = channel.message_bytes_max();
+        if payload.len() > bytes_max {
+            return Submitted::Refused(Refused::TooLong { bytes_max });
         }
         let must_wait = !channel.tagged.mail.sends.is_empty();
         let refused = match must_wait {
             true => Some(payload),
             false => self.transmit_message(id, tag, payload, submitted).err(),
         };
-        let Some(payload) = refused else { return Ok(SendProgress::Done) };
+        let Some(payload) = refused else { return Submitted::Sent };
         let payload = WaitingPayload::in_spare(payload, &mut self.mail.spares);
-        let Some(channel) = self.channel(id) else { return Ok(SendProgress::Done) };
+        let Some(channel) = self.channel(id) else { return Submitted::Sent };
         let waiting = WaitingSend { send, tag, payload, submitted };
         channel.tagged.mail.sends.push_back(waiting);
         self.counters.window_full.increment();
-        Ok(SendProgress::Pending)
+        Submitted::Queued
     }
 
     /// Sends a message now, or gives its payload back when the peer has no room for it.
@@ -76,7 +77,12 @@ impl<L: Library> Outbound<L> {
 
     /// Sends a message that is short, if nothing is in its way.
     #[inline]
-    pub fn send_short(&mut self, session: crate::SessionId, tag: Tag, payload: &[u8]) -> bool {
+    pub(in crate::library) fn send_short(
+        &mut self,
+        session: crate::SessionId,
+        tag: Tag,
+        payload: &[u8],
+    ) -> bool {
         let submitted = self.tracer.begin();
         let id = to_protocol(session);
         let is_free = self.channel(id).is_some_and(|channel| channel.tagged.mail.sends.is_empty());
@@ -128,7 +134,7 @@ impl<L: Library> Outbound<L> {
 
     /// Sends every batch whose way is not backed up; says whether there was one.
     #[inline]
-    pub fn send_batches(&mut self) -> bool {
+    pub(in crate::library) fn send_batches(&mut self) -> bool {
         self.has_open_batches() && self.send_open_batches()
     }
 
@@ -148,7 +154,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// Sends every batch whether its way is backed up or not: there will be no other time.
-    pub fn send_all_batches(&mut self) {
+    pub(in crate::library) fn send_all_batches(&mut self) {
         while let Some(id) = self.open_batches.pop() {
             self.end_batch(id);
         }
@@ -156,7 +162,7 @@ impl<L: Library> Outbound<L> {
 
     /// Whether short messages wait for the library.
     #[inline]
-    pub fn has_open_batches(&self) -> bool {
+    pub(in crate::library) fn has_open_batches(&self) -> bool {
         !self.open_batches.is_empty()
     }
 
@@ -195,7 +201,7 @@ impl<L: Library> Outbound<L> {
 
     /// Tells the sink which sends have ended.
     #[inline]
-    pub fn report_sends(&mut self, sink: &mut dyn Sink) {
+    pub(in crate::library) fn report_sends(&mut self, sink: &mut dyn Sink) {
         if !self.mail.ended_sends.is_empty() {
             let mut ended = core::mem::take(&mut self.mail.ended_sends);
             ended.drain(..).for_each(|(send, outcome)| sink.sent(self, send, outcome));
@@ -204,7 +210,7 @@ impl<L: Library> Outbound<L> {
     }
 
     /// The peer has consumed messages, or says how much it has room for.
-    pub(super) fn take_credit(&mut self, id: SessionId, consumed: u32, limit: u32) {
+    pub(in crate::library) fn take_credit(&mut self, id: SessionId, consumed: u32, limit: u32) {
         let Some(channel) = self.channel(id) else { return };
         let tagged = &mut channel.tagged;
         if tagged.lines_of_peer == 0 {

@@ -4,7 +4,7 @@ use farcall_protocol::matching::{Source, Tag};
 use farcall_protocol::wire::{TaggedPacket, put_entry};
 
 use super::*;
-use crate::{MessageId, Origin, ReceiveProgress, SendProgress};
+use crate::{Arrived, MessageId, Origin, Posted};
 
 const TAG: Tag = Tag(4);
 
@@ -15,41 +15,37 @@ impl World {
     /// The caller sends very short messages, which are their numbers, in one batch.
     fn send_batch(&mut self, numbers: core::ops::Range<u8>) {
         for number in numbers {
-            assert_eq!(self.send(0, TAG.0, &[number]), Ok(SendProgress::Done));
+            assert_eq!(self.send(0, TAG.0, &[number]), Submitted::Sent);
         }
         self.caller.transport.flush();
     }
 
-    /// The server is given the next message, if it was left and is not longer.
-    fn take_left(&mut self, bytes_max: usize) -> Option<Vec<u8>> {
+    /// As an endpoint does, the server asks for the next message: it is given where it lies if it has at most so many bytes, or
+    /// else the receive waits.
+    fn ask(&mut self, in_place_bytes_max: usize) -> Option<Vec<u8>> {
         let (mut message, up) = (None, self.server.log.up[0]);
-        let is_taken =
-            self.server.transport.take_left(Source::new(0, 0), TAG, bytes_max, &mut |session, bytes| {
-                assert_eq!(session, up);
-                message = Some(bytes.to_vec());
-            });
-        assert_eq!(is_taken, message.is_some());
+        let from = Origin { source: Source::new(0, 0), session: up };
+        let mut deliver = |_: &mut dyn Outbox, session, tag, arrived: Arrived<'_>| {
+            assert_eq!((session, tag), (up, TAG));
+            assert!(matches!(arrived, Arrived::InPlace(_)));
+            message = Some(arrived.as_slice().to_vec());
+        };
+        let transport = &mut self.server.transport;
+        let posted = transport.post(MessageId(0), Some(from), Some(TAG), in_place_bytes_max, &mut deliver);
+        assert_eq!(posted, if message.is_some() { Posted::Delivered } else { Posted::Waiting });
         message
     }
 
-    /// As an endpoint does, the server asks for the next message: it is given, or else a receive is posted.
-    fn ask(&mut self) -> Option<Vec<u8>> {
-        let from = Origin { source: Source::new(0, 0), session: self.server.log.up[0] };
-        if self.server.transport.receive_at_once(MessageId(0), from, TAG, usize::MAX) {
-            return None;
-        }
-        let message = self.take_left(usize::MAX);
-        if message.is_none() {
-            let posted = self.server.transport.outbox().receive(MessageId(0), Some(from), Some(TAG));
-            assert!(matches!(posted, ReceiveProgress::Posted));
-        }
-        message
+    /// The oldest unexpected message.
+    fn take_kept(&mut self) -> Option<Vec<u8>> {
+        self.post_at_server(0, Some(TAG.0)).map(|(_, message)| message)
     }
 
     /// The server gets its next message, by a poll if need be; gives it, and whether there was one.
     fn next(&mut self) -> (Vec<u8>, bool) {
-        assert_eq!(self.take_left(0), None, "it has a byte");
-        if let Some(message) = self.ask() {
+        assert_eq!(self.ask(0), None, "it has a byte");
+        assert!(self.server.transport.cancel_receive(MessageId(0)));
+        if let Some(message) = self.ask(usize::MAX) {
             return (message, false);
         }
         self.server.transport.poll(self.now, &mut self.server.log);
@@ -75,7 +71,7 @@ fn who_asks_for_one_message_after_the_other_is_given_most_without_a_poll() {
         world.caller.transport.poll(world.now, &mut world.caller.log);
     }
     assert!(polls <= POLLS + 20, "{polls} polls for 20 batches");
-    let counters = &world.server.transport.outbound.counters;
+    let counters = &world.server.transport.counters;
     assert_eq!((counters.messages_received.get(), counters.unexpected.get()), (200, 0));
 }
 
@@ -91,8 +87,7 @@ fn what_overtook_a_batch_follows_it_although_that_was_given_away() {
     assert_eq!(messages, (0..10).map(|number| vec![number]).collect::<Vec<_>>());
     world.turn();
     for number in 10..30 {
-        let asked = world.server.transport.outbox().receive(MessageId(0), None, Some(TAG));
-        assert!(matches!(asked, ReceiveProgress::Arrived(_, payload) if payload[..] == [number]));
+        assert_eq!(world.take_kept(), Some(vec![number]));
     }
 }
 
@@ -120,9 +115,7 @@ fn what_was_left_when_its_session_ended_is_received_and_not_given() {
     world.server.transport.close(session, world.now);
     world.turn();
     assert_eq!(world.server.log.down.len(), 1);
-    assert_eq!(world.take_left(usize::MAX), None);
     for number in given..10 {
-        let asked = world.server.transport.outbox().receive(MessageId(0), None, Some(TAG));
-        assert!(matches!(asked, ReceiveProgress::Arrived(_, payload) if payload[..] == [number]));
+        assert_eq!(world.take_kept(), Some(vec![number]));
     }
 }

@@ -1,44 +1,48 @@
 //! In: back in order, to who wants them or kept, and answered when there is room.
 
+use farcall_driver::Datagram;
 use farcall_protocol::calls::{Payload, Policy, Received};
 use farcall_protocol::matching::{Pattern, Tag, lines};
 use farcall_protocol::session::EndReason;
 use farcall_protocol::wire::CallKey;
 
 use super::{TAKEN, TRAILER_BYTES};
+use crate::packet::PacketTransport;
 use crate::packet::mailbox::{Early, Held, Withheld};
-use crate::packet::outbound::{Outbound, to_protocol};
+use crate::packet::outbound::to_protocol;
 use crate::trace::event;
-use crate::{Envelope, Incoming, Kept, MessageId, Origin, ReceiveProgress, SessionId, Sink};
+use crate::{
+    Arrived, Deliver, Envelope, Incoming, Kept, Matched, Message, MessageBatch, MessageId, Origin, Posted,
+    SessionId, Sink,
+};
 
-impl<P: Policy> Outbound<P> {
-    pub fn post_receive(
+impl<D: Datagram, P: Policy> PacketTransport<D, P> {
+    pub(in crate::packet) fn post_receive(
         &mut self,
         receive: MessageId,
         from: Option<Origin>,
         tag: Option<Tag>,
-    ) -> ReceiveProgress {
+        deliver: &mut Deliver<'_>,
+    ) -> Posted {
         let pattern = Pattern { source: from.map(|origin| origin.source), tag };
         match self.mail.matching.post(receive.0, pattern) {
             Some(expected) => {
                 let session = expected.message.session;
                 self.tracer.mark_taken(expected.message.number, session);
                 let payload = self.consume(expected.message);
-                ReceiveProgress::Arrived(
-                    Envelope { session, tag: expected.tag, bytes: payload.len() },
-                    payload,
-                )
+                deliver(self, session, expected.tag, Arrived::Kept(payload));
+                Posted::Delivered
             }
             None if from.is_some_and(|origin| !self.calls.is_open(to_protocol(origin.session))) => {
                 self.mail.matching.withdraw(receive.0);
-                ReceiveProgress::Down
+                Posted::Down
             }
-            None => ReceiveProgress::Posted,
+            None => Posted::Waiting,
         }
     }
 
     /// A request came that carries a message.
-    pub fn message_came(
+    pub(in crate::packet) fn message_came(
         &mut self,
         session: SessionId,
         request: CallKey,
@@ -86,7 +90,8 @@ impl<P: Policy> Outbound<P> {
         if let Some(receive) = self.mail.matching.arrive(source, tag) {
             self.acknowledge(session, request);
             self.tracer.mark(event::MESSAGE_MATCHED, number, session);
-            sink.received(self, MessageId(receive), envelope, payload);
+            let matched = Matched { receive: MessageId(receive), tag, payload: *payload };
+            sink.received(self, session, &[matched]);
             return self.tracer.mark(event::MESSAGE_COMPLETED, number, session);
         }
         if self.mail.hands_on {
@@ -128,7 +133,7 @@ impl<P: Policy> Outbound<P> {
     }
 
     /// Hands the messages that waited to a sink that takes all.
-    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
+    pub(in crate::packet) fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
         const ANY: Pattern = Pattern { source: None, tag: None };
         let mut handed_on = 0;
         while self.mail.hands_on
@@ -145,7 +150,8 @@ impl<P: Policy> Outbound<P> {
 
     fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {
         self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-        sink.message(self, envelope, payload);
+        let message = Message { tag: envelope.tag, payload: *payload };
+        sink.messages(self, &mut MessageBatch::single(envelope.session, message));
         self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 

@@ -1,32 +1,34 @@
 //! Out: as calls, as long as there are some, and in the order in which they were sent.
 
+use farcall_driver::Datagram;
 use farcall_protocol::calls::{CallError, Payload, Policy};
 use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::session::EndReason;
 
 use super::{MESSAGES, TRAILER_BYTES};
 use crate::mail::WaitingSend;
-use crate::packet::outbound::{Lent, Outbound, to_protocol};
+use crate::packet::PacketTransport;
+use crate::packet::outbound::{Lent, to_protocol};
 use crate::trace::event;
 use crate::waiting::WaitingPayload;
-use crate::{DownReason, MessageId, Outgoing, SendOutcome, SendProgress, SendRefused, SessionId, Sink};
+use crate::{DownReason, MessageId, Outgoing, Refused, SendOutcome, SessionId, Sink, Submitted};
 
 /// Messages up to this many bytes are put together in memory that is used again.
 const SCRATCH_BYTES_MAX: usize = 2048;
 
-impl<P: Policy> Outbound<P> {
-    pub fn send_message(
+impl<D: Datagram, P: Policy> PacketTransport<D, P> {
+    pub(in crate::packet) fn send_message(
         &mut self,
         session: SessionId,
         send: MessageId,
         tag: Tag,
         payload: Outgoing<'_>,
-    ) -> Result<SendProgress, SendRefused> {
+    ) -> Submitted {
         let offer = self.agreed(session).unwrap_or(self.calls.sessions().config().offer);
-        let (bytes, bytes_max) = (payload.len(), offer.message_bytes_max as usize);
-        if bytes + TRAILER_BYTES > bytes_max {
+        let bytes_max = offer.message_bytes_max as usize;
+        if payload.len() + TRAILER_BYTES > bytes_max {
             let bytes_max = bytes_max.saturating_sub(TRAILER_BYTES);
-            return Err(SendRefused::TooLong { bytes, bytes_max });
+            return Submitted::Refused(Refused::TooLong { bytes_max });
         }
         let submitted = self.tracer.begin();
         let must_wait = self.mail.channels.get(&session).is_some_and(|channel| !channel.waiting.is_empty());
@@ -36,13 +38,13 @@ impl<P: Policy> Outbound<P> {
         };
         match refused {
             Ok(()) => {}
-            Err(None) => return Err(SendRefused::Down),
+            Err(None) => return Submitted::DOWN,
             Err(Some(payload)) => {
                 let waiting = WaitingSend { send, tag, payload: payload.into(), submitted };
                 self.mail.channels.entry(session).or_default().waiting.push_back(waiting);
             }
         }
-        Ok(SendProgress::Pending)
+        Submitted::Queued
     }
 
     /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down, or
@@ -111,7 +113,12 @@ impl<P: Policy> Outbound<P> {
     }
 
     /// The peer has taken a message.
-    pub fn message_taken(&mut self, session: SessionId, send: MessageId, sink: &mut dyn Sink) {
+    pub(in crate::packet) fn message_taken(
+        &mut self,
+        session: SessionId,
+        send: MessageId,
+        sink: &mut dyn Sink,
+    ) {
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
         let Some(place) = channel.under_way.iter().position(|(other, _)| *other == send) else { return };
         let (_, counted) = channel.under_way.remove(place).expect("it was found");
@@ -122,13 +129,13 @@ impl<P: Policy> Outbound<P> {
 
     /// Whether a message could go that waits for a call to end.
     #[inline]
-    pub fn can_feed(&self) -> bool {
+    pub(in crate::packet) fn can_feed(&self) -> bool {
         self.mail.starved.iter().any(|&session| self.calls.has_free_call(to_protocol(session)))
     }
 
     /// Sends messages that waited for a call to end, however it ended.
     #[cold]
-    pub fn feed_starved(&mut self) {
+    pub(in crate::packet) fn feed_starved(&mut self) {
         // Those for which there are still too few calls come back to the end.
         let mut place = 0;
         for _ in 0..self.mail.starved.len() {
@@ -165,7 +172,12 @@ impl<P: Policy> Outbound<P> {
     }
 
     /// Reports the sends of a session that has ended.
-    pub fn fail_messages(&mut self, session: SessionId, reason: &DownReason, sink: &mut dyn Sink) {
+    pub(in crate::packet) fn fail_messages(
+        &mut self,
+        session: SessionId,
+        reason: &DownReason,
+        sink: &mut dyn Sink,
+    ) {
         for send in self.mail.session_down(session) {
             let outcome: SendOutcome = Err(reason.clone());
             sink.sent(self, send, outcome);

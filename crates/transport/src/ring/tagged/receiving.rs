@@ -5,42 +5,52 @@
 //! for longer than a turn.
 
 use farcall_driver::LaneDriver;
-use farcall_protocol::matching::{Source, Tag, lines};
+use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES};
 
 use super::overrun;
-use crate::burst::Together;
+use crate::batch::{MessageEntries, Taken, Together};
 use crate::mail::{Claimed, Verdict};
-use crate::ring::outbound::Outbound;
+use crate::ring::Ring;
 use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
-    DownReason, Envelope, Incoming, MatchedBurst, MessageBurst, MessageId, Origin, ReceiveProgress,
-    SessionId, Short, ShortMessage, Sink,
+    Arrived, Deliver, DownReason, Envelope, Incoming, Matched, Message, MessageBatch, MessageId, Origin,
+    Posted, SessionId, Sink,
 };
 
-impl<D: LaneDriver> Outbound<D> {
-    #[inline]
-    pub fn post_receive(
+impl<D: LaneDriver> Ring<D> {
+    /// As [`Outbox::post`] where something is in the way of posting at once, or may be.
+    #[inline(never)]
+    pub(in crate::ring) fn post_otherwise(
         &mut self,
         receive: MessageId,
         from: Option<Origin>,
         tag: Option<Tag>,
-    ) -> ReceiveProgress {
+        in_place_bytes_max: usize,
+        deliver: &mut Deliver<'_>,
+    ) -> Posted {
         let is_down = from.is_some_and(|origin| self.slot_of(origin.session).is_none());
+        if let (Some(from), Some(tag)) = (from, tag) {
+            if self.deliver_deferred(from.source, tag, in_place_bytes_max, deliver) {
+                return Posted::Delivered;
+            }
+            self.receives_from = (!is_down).then_some(from.session);
+        }
         match self.mail.post(receive, from, tag, is_down) {
             Ok(Claimed { envelope, payload, lines, number }) => {
                 self.consumed(envelope.session, lines);
                 self.tracer.mark_taken(number, envelope.session);
-                ReceiveProgress::Arrived(envelope, payload)
+                deliver(self, envelope.session, envelope.tag, Arrived::Kept(payload));
+                Posted::Delivered
             }
-            Err(progress) => progress,
+            Err(posted) => posted,
         }
     }
 
     /// A message came; `leave` says whether it may wait where it lies.
     #[inline]
-    pub fn arrive(
+    pub(in crate::ring) fn arrive(
         &mut self,
         slot: usize,
         tag: Tag,
@@ -63,7 +73,7 @@ impl<D: LaneDriver> Outbound<D> {
             Verdict::Kept => self.counters.unexpected.increment(),
             Verdict::Receive(receive) => {
                 self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-                sink.received(self, receive, envelope, payload);
+                sink.received(self, envelope.session, &[Matched { receive, tag, payload: *payload }]);
                 self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
             }
             Verdict::HandOn => self.hand_on(number, envelope, payload, sink),
@@ -72,93 +82,60 @@ impl<D: LaneDriver> Outbound<D> {
         Ok(verdict)
     }
 
-    /// Hands messages of a burst to those who wait for them, until one comes that nobody waits for; says where the next
-    /// entry is, and how many there were. They are not traced.
+    /// Hands messages of a record to the receives that wait for them, until one comes that no receive waits for, or to a sink
+    /// that takes all; says where the next entry is, and how many there were. They are not traced.
     #[inline(always)]
-    pub fn hand_on_burst(
+    pub(in crate::ring) fn hand_on_messages(
         &mut self,
         slot: usize,
-        mut burst: MessageBurst<'_>,
+        entries: MessageEntries<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(usize, u16), DownReason> {
-        let session = &self.sessions[slot];
-        let (id, source) = (session.id, session.mail.source);
-        if self.mail.only_hands_on() {
-            // A copy, so that the other way has its own in registers.
-            let mut lent = burst;
-            sink.messages(self, id, &mut lent);
-            burst = lent;
+        let (at, taken) = if self.mail.only_hands_on() {
+            let mut batch = MessageBatch::new(self.sessions[slot].id, entries);
+            sink.messages(self, &mut batch);
+            batch.end()
         } else {
-            let mut matched = MatchedBurst { burst: &mut burst, mail: &mut self.mail, source };
-            let next = if self.matches_ahead { None } else { sink.received_burst(id, &mut matched) };
-            self.hand_on_rest(slot, &mut burst, next, sink);
-        }
-        let (at, taken) = burst.end();
+            self.hand_on_matched(slot, entries, sink)
+        };
         // None of them was kept, so that it is early enough to look at the window now.
         self.sessions[slot].mail.pass(taken).map_err(overrun)?;
         self.counters.messages_received.add(u64::from(taken.messages));
         Ok((at, taken.messages))
     }
 
-    /// Hands on what the sink did not take in its loop, where it most likely does not take the next one either, up to a message
-    /// that nobody waits for.
-    #[inline(always)]
-    fn hand_on_rest(
-        &mut self,
-        slot: usize,
-        burst: &mut MessageBurst<'_>,
-        not_ended: Option<MessageId>,
-        sink: &mut dyn Sink,
-    ) {
-        let session = &self.sessions[slot];
-        let (id, source, fetches) = (session.id, session.mail.source, session.is_far_behind());
-        if self.matches_ahead || not_ended.is_some() {
-            self.hand_on_matched(id, source, burst, not_ended, sink);
-        }
-        // Long messages, and those of who asks for a message with each that it gets.
-        while self.mail.expects_messages()
-            && let Some((receive, ShortMessage { tag, payload })) =
-                burst.take_matched(|tag| self.mail.take_receive(source, tag))
-        {
-            if fetches {
-                burst.fetch_next(payload.len());
-            }
-            // Short ones were offered together, or most likely are for callbacks.
-            if payload.len() <= Short::BYTES_MAX || !sink.received_at_once(receive, id, tag, payload) {
-                let envelope = Envelope { session: id, tag, bytes: payload.len() };
-                sink.received(self, receive, envelope, &Incoming::Borrowed(payload));
-            }
-        }
-    }
-
-    /// Hands `first`, if there is that, and the messages behind it on by the dozen, as long as more than one at a time is expected. A
-    /// function by itself, which has its registers for this.
+    /// Hands messages of a record to the receives that wait for them. Says where the next entry is, and what was taken. A function
+    /// by itself, which has its registers for this.
     #[inline(never)]
     fn hand_on_matched(
         &mut self,
-        id: SessionId,
-        source: Source,
-        burst: &mut MessageBurst<'_>,
-        mut first: Option<MessageId>,
+        slot: usize,
+        mut entries: MessageEntries<'_>,
         sink: &mut dyn Sink,
-    ) {
+    ) -> (usize, Taken) {
+        let session = &self.sessions[slot];
+        let (id, source, fetches) = (session.id, session.mail.source, session.is_far_behind());
         let mut together = Together::new();
-        loop {
-            let mut matched = MatchedBurst { burst, mail: &mut self.mail, source };
-            matched.take_together(first.take(), &mut together);
-            if !together.is_empty() {
-                self.matches_ahead = sink.received_together(self, id, &together);
+        while self.mail.expects_messages() {
+            entries.take_matched(&mut self.mail, source, &mut together);
+            if fetches && let [Matched { payload, .. }] = together[..] {
+                entries.fetch_next(payload.as_slice().len());
             }
-            if together.len() <= 1 || burst.is_at_end() || !self.mail.expects_messages() {
-                return;
+            if together.is_empty() {
+                break;
+            }
+            sink.received(self, id, &together);
+            if entries.is_at_end() {
+                break;
             }
             together.clear();
         }
+        entries.end()
     }
 
     /// Hands the messages that waited to a sink that takes all.
     #[inline(never)]
-    pub fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
+    pub(in crate::ring) fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
         let mut handed_on = 0;
         while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
             self.consumed(envelope.session, lines);
@@ -171,7 +148,8 @@ impl<D: LaneDriver> Outbound<D> {
     #[inline]
     fn hand_on(&mut self, number: u32, envelope: Envelope, payload: &Incoming<'_>, sink: &mut dyn Sink) {
         self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-        sink.message(self, envelope, payload);
+        let message = Message { tag: envelope.tag, payload: *payload };
+        sink.messages(self, &mut MessageBatch::single(envelope.session, message));
         self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
     }
 
@@ -185,7 +163,7 @@ impl<D: LaneDriver> Outbound<D> {
 
     /// Widens the peer's window when enough was consumed. Without room in the ring the need stays.
     #[inline(always)]
-    pub fn return_message_credit_if_due(&mut self, slot: usize) {
+    pub(in crate::ring) fn return_message_credit_if_due(&mut self, slot: usize) {
         if self.sessions[slot].mail.receive_window.credit_is_due() {
             self.return_message_credit(slot);
         }

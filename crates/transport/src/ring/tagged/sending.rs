@@ -4,69 +4,51 @@ use farcall_driver::LaneDriver;
 use farcall_protocol::matching::{Tag, lines};
 
 use crate::mail::WaitingSend;
-use crate::ring::entries::BRIEF_BYTES;
-use crate::ring::outbound::Outbound;
+use crate::ring::Ring;
 use crate::ring::session::{Message, Stage};
 use crate::waiting::WaitingPayload;
-use crate::{DownReason, MessageId, Outgoing, SendProgress, SendRefused, SessionId, Sink};
+use crate::{DownReason, MessageId, Outgoing, Refused, Sink, Submitted};
 
-impl<D: LaneDriver> Outbound<D> {
-    #[inline]
-    pub fn send_tagged(
-        &mut self,
-        to: SessionId,
-        send: MessageId,
-        tag: Tag,
-        payload: Outgoing<'_>,
-    ) -> Result<SendProgress, SendRefused> {
-        let slot = self.slot_of(to).ok_or(SendRefused::Down)?;
-        let session = &self.sessions[slot];
-        let bytes = payload.len();
-        if bytes > session.message_bytes_max {
-            return Err(SendRefused::TooLong { bytes, bytes_max: session.message_bytes_max });
-        }
-        Ok(self.send_slowly(slot, send, tag, payload))
-    }
-
-    /// Sends a message that goes into a record now; false when it is too long for that or has to wait.
-    #[inline(always)]
-    pub fn send_short(&mut self, to: SessionId, tag: Tag, payload: &[u8]) -> bool {
-        let Some(slot) = self.slot_of(to) else { return false };
-        let session = &mut self.sessions[slot];
-        let counted = lines(payload.len());
-        if !session.mail.may_send(counted) || payload.len() > session.message_inline_bytes {
-            return false;
-        }
-        let header = || Message::tagged(tag).inline_header(payload.len()).to_word();
-        // This way makes no call, so that there are no registers to be kept; and a length that is known to be small is put into the
-        // header in fewer steps.
-        if payload.len() <= BRIEF_BYTES && !self.tracer.is_on() && session.append_brief(header(), payload) {
-            session.mail.send(counted);
-            return true;
-        }
-        self.send_in_record(slot, header(), payload)
-    }
-
+impl<D: LaneDriver> Ring<D> {
     /// Sends a message that goes into a record now, most likely into one that is opened for it.
     #[inline(never)]
-    fn send_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> bool {
+    pub(in crate::ring) fn send_in_record(
+        &mut self,
+        slot: usize,
+        send: MessageId,
+        tag: Tag,
+        payload: &[u8],
+    ) -> Submitted {
+        let header = Message::tagged(tag).inline_header(payload.len()).to_word();
         let session = &mut self.sessions[slot];
         if !self.tracer.is_on()
             && session.append_brief_to_new(header, payload, self.config.batch_bytes, &mut self.dirty)
         {
             session.mail.send(lines(payload.len()));
-            return true;
+            return Submitted::Sent;
         }
         let submitted = self.tracer.begin();
         if !self.append_to_record(slot, header, payload) {
-            return false;
+            return self.send_otherwise(slot, send, tag, Outgoing::Slice(payload));
         }
         let session = &mut self.sessions[slot];
         self.tracer.mark_submitted(submitted, session.mail.send(lines(payload.len())), session.id);
-        true
+        Submitted::Sent
     }
 
-    fn send_slowly(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> SendProgress {
+    /// Sends a message as a block, or lets it wait, if it is within the limit.
+    #[inline(never)]
+    pub(in crate::ring) fn send_otherwise(
+        &mut self,
+        slot: usize,
+        send: MessageId,
+        tag: Tag,
+        payload: Outgoing<'_>,
+    ) -> Submitted {
+        let bytes_max = self.sessions[slot].message_bytes_max;
+        if payload.len() > bytes_max {
+            return Submitted::Refused(Refused::TooLong { bytes_max });
+        }
         let submitted = self.tracer.begin();
         if !self.sessions[slot].mail.sends.is_empty() && self.learn_of_room(slot) {
             self.send_waiting(slot);
@@ -77,13 +59,13 @@ impl<D: LaneDriver> Outbound<D> {
             true => Some(payload),
             false => self.transmit_tagged(slot, tag, payload, submitted).err(),
         };
-        let Some(payload) = refused else { return SendProgress::Done };
+        let Some(payload) = refused else { return Submitted::Sent };
         let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
         let waiting = WaitingSend { send, tag, payload, submitted };
         self.sessions[slot].mail.sends.push_back(waiting);
         self.counters.ring_full.increment();
         self.note_need();
-        SendProgress::Pending
+        Submitted::Queued
     }
 
     /// Sends a message now, or gives its payload back when it has to wait.
@@ -115,7 +97,7 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// Sends the messages that wait, oldest first, until room or window end again.
-    pub fn send_waiting(&mut self, slot: usize) {
+    pub(in crate::ring) fn send_waiting(&mut self, slot: usize) {
         if self.sessions[slot].stage != Stage::Up {
             return;
         }
@@ -132,14 +114,14 @@ impl<D: LaneDriver> Outbound<D> {
     }
 
     /// A session is over, and with it the sends that wait for it.
-    pub fn part(&mut self, slot: usize, reason: &DownReason) {
+    pub(in crate::ring) fn part(&mut self, slot: usize, reason: &DownReason) {
         let session = &mut self.sessions[slot];
         self.mail.part(&mut session.mail, session.id, reason);
     }
 
     /// Tells the sink which sends have ended.
     #[inline(always)]
-    pub fn report_sends(&mut self, sink: &mut dyn Sink) {
+    pub(in crate::ring) fn report_sends(&mut self, sink: &mut dyn Sink) {
         if !self.mail.ended_sends.is_empty() {
             self.report_ended_sends(sink);
         }

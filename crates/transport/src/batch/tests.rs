@@ -1,8 +1,8 @@
 use farcall_driver::Record;
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES, padded};
 
-use super::{Entries, RequestBurst, ResponseBurst, Unanswered};
-use crate::{CallId, Service, SessionId};
+use super::{Entries, RequestBatch, Response, ResponseBatch, Unanswered};
+use crate::{CallId, Incoming, RequestId, Service, SessionId, Status};
 
 const SESSION: SessionId = SessionId(3);
 
@@ -32,15 +32,16 @@ impl Memory {
     }
 }
 
-/// The calls of the requests for a service that are taken, where their payload is what it should be, and where the burst ended.
+/// The calls of the requests for a service that are taken, where their payload is what it should be, and where the batch ended.
 fn requests(entries: Entries<'_>, bytes_max: usize, service: u16) -> (Vec<u64>, (usize, u16)) {
-    let mut burst = RequestBurst::new(entries, bytes_max, SESSION, Service(service));
+    let mut batch = RequestBatch::new(entries, bytes_max, SESSION, Service(service));
     let mut calls = Vec::new();
-    burst.for_each(|id, payload| {
-        assert!(id.session == SESSION && payload.iter().all(|&byte| byte == id.token as u8));
+    batch.for_each(|id, payload| {
+        let bytes = payload.as_slice();
+        assert!(id.session == SESSION && bytes.iter().all(|&byte| byte == id.token as u8));
         calls.push(id.token);
     });
-    (calls, burst.end())
+    (calls, batch.end())
 }
 
 #[test]
@@ -70,15 +71,15 @@ fn answers_are_to_calls_and_well() {
     let unanswered = Unanswered::default();
     let answers = |calls: usize, ends: &dyn Fn(u32) -> bool| {
         unanswered.set(calls);
-        let mut burst = ResponseBurst::new(memory.entries(), 8, &unanswered);
+        let mut batch = ResponseBatch::new(memory.entries(), 8, SESSION, &unanswered);
         let mut taken = Vec::new();
-        let other = burst.take_while(|CallId(call), payload| {
-            assert_eq!(payload, [call as u8; 8]);
+        let other = batch.take_while(|&Response { call: CallId(call), status, payload }| {
+            assert!(status == Status::Ok && payload.as_slice() == [call as u8; 8]);
             taken.push(call);
             ends(call)
         });
-        assert_eq!(burst.taken(), taken.len());
-        (taken, other.map(|other| other.0.0), unanswered.get())
+        assert_eq!(batch.taken(), taken.len());
+        (taken, other.map(|other| other.call.0), unanswered.get())
     };
     assert_eq!(answers(10, &|_| true), (vec![1, 2, 3], None, 7), "one that is not well comes singly");
     assert_eq!(answers(2, &|_| true), (vec![1, 2], None, 0), "there are no more calls");
@@ -95,11 +96,27 @@ fn a_call_made_for_an_answer_counts_at_once() {
     let memory = Memory::with(&[(EntryKind::Response, 0, 1, 0); 6]);
     let unanswered = Unanswered::default();
     unanswered.set(6);
-    let mut burst = ResponseBurst::new(memory.entries(), 8, &unanswered);
-    let none = burst.take_while(|_, _| {
+    let mut batch = ResponseBatch::new(memory.entries(), 8, SESSION, &unanswered);
+    let none = batch.take_while(|_| {
         assert_eq!(unanswered.get(), 5);
         unanswered.add(1);
         true
     });
-    assert!(none.is_none() && burst.taken() == 6 && unanswered.get() == 6);
+    assert!(none.is_none() && batch.taken() == 6 && unanswered.get() == 6);
+}
+
+#[test]
+fn a_single_request_or_response_is_a_batch_of_one() {
+    let (request, payload) = (RequestId { session: SESSION, token: 7 }, Incoming::Borrowed(b"x"));
+    let mut batch = RequestBatch::single(request, Service(9), payload);
+    assert_eq!((batch.session(), batch.single_request(), batch.taken()), (SESSION, Some(request), 0));
+    let mut taken = Vec::new();
+    (0..2).for_each(|_| batch.for_each(|id, payload| taken.push((id, payload.as_slice().to_vec()))));
+    assert_eq!((taken, batch.taken()), (vec![(request, b"x".to_vec())], 1), "and it is taken once");
+
+    let response = Response { call: CallId(3), status: Status::Refused(1), payload };
+    let mut batch = ResponseBatch::single(SESSION, response);
+    let given_back = batch.take_while(|response| response.status == Status::Ok);
+    assert_eq!(given_back.map(|response| response.call), Some(CallId(3)));
+    assert!(batch.take().is_none() && batch.taken() == 1);
 }
