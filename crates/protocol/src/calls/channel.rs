@@ -15,7 +15,7 @@ use super::questions::Questions;
 use super::ready::{Ready, Side, SlotRef, start_sending};
 use super::sending::Cut;
 use super::server::{ServerSlot, ServerState};
-use super::upkeep::Owed;
+use super::upkeep::Control;
 
 /// What the packets of a session need; our own limits until both sides have agreed.
 #[derive(Clone, Copy, Debug)]
@@ -242,14 +242,14 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     }
 
     /// Plans to say what the message that a slot receives was granted.
-    pub(super) fn owe_grant(&mut self, slot: SlotRef, ready: &mut Ready) {
+    pub(super) fn queue_grant(&mut self, slot: SlotRef, ready: &mut Ready) {
         let place = usize::from(slot.slot);
         let upkeep = match slot.side {
             Side::Caller => self.callers.get_mut(place).map(|caller| &mut caller.upkeep),
             Side::Server => self.servers.get_mut(place).map(|server| &mut server.upkeep),
         };
         if let Some(upkeep) = upkeep {
-            ready.owe(slot, upkeep, Owed::GRANT);
+            ready.add_control(slot, upkeep, Control::GRANT);
         }
     }
 

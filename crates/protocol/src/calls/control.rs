@@ -1,4 +1,4 @@
-//! The packets that keep others flowing, as slots owe them.
+//! Control packets of slots: grants, requests for missing bytes, acknowledgements.
 
 use crate::wire::{CallKey, Flags, Head, Opcode, put_bare, put_grant, put_resend};
 
@@ -8,10 +8,10 @@ use super::event::Counters;
 use super::policy::Policy;
 use super::ready::{Side, SlotRef};
 use super::server::ServerState;
-use super::upkeep::Owed;
+use super::upkeep::Control;
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
-    /// Writes one of the control packets that a slot owes. False when it owes none any more. The slot's mark
+    /// Writes one of the control packets of a slot. False when it has none any more. The slot's mark
     /// of being queued stays when there is more to write.
     pub(super) fn put_control(
         &mut self,
@@ -21,22 +21,22 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         counters: &mut Counters,
     ) -> bool {
         let Some((_, upkeep, key)) = self.sending_mut(slot) else { return false };
-        let mut owed = core::mem::take(&mut upkeep.owed);
+        let mut control = core::mem::take(&mut upkeep.control);
         let mut written = false;
-        while !written && let Some(one) = owed.take_first() {
-            written = self.put_owed(one, slot, key, head, (policy, counters));
+        while !written && let Some(one) = control.take_first() {
+            written = self.put_packet(one, slot, key, head, (policy, counters));
         }
         if let Some(upkeep) = self.upkeep(slot) {
-            upkeep.owed = owed;
-            upkeep.control_queued = written && !owed.is_empty();
+            upkeep.control = control;
+            upkeep.control_queued = written && !control.is_empty();
         }
         written
     }
 
     /// Writes a control packet of the given kind, unless the call has moved on and does not need it any more.
-    fn put_owed(
+    fn put_packet(
         &self,
-        one: Owed,
+        one: Control,
         slot: SlotRef,
         key: CallKey,
         head: &mut Head,
@@ -45,22 +45,22 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         let (flags, remote) = (self.route.flags(slot.side), self.route.remote);
         let asking = flags.with_argument(policy.resend_priority());
         match one {
-            Owed::GRANT => {
+            Control::GRANT => {
                 let Some(message) = self.arriving(slot) else { return false };
                 counters.grants_sent += 1;
                 put_grant(head, flags.with_argument(message.priority()), remote, key, message.granted());
             }
-            Owed::RESEND => {
+            Control::RESEND => {
                 let misses = self.put_missing(slot, key, asking, head);
                 counters.resends_sent += u64::from(misses);
                 return misses;
             }
-            Owed::RESTART => {
+            Control::RESTART => {
                 counters.restarts_sent += 1;
                 let everything = [(0, self.route.cut.unscheduled_bytes)];
                 put_resend(head, asking.with(Flags::RESTART), remote, key, everything);
             }
-            Owed::NEED_ACKNOWLEDGE => {
+            Control::NEED_ACKNOWLEDGE => {
                 let kept = self.servers.get(usize::from(slot.slot));
                 if !kept.is_some_and(|server| matches!(server.state, ServerState::Answered)) {
                     return false;

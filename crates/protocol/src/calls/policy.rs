@@ -146,10 +146,10 @@ impl<B: AsRef<[u8]>, P: Policy> Incoming<'_, B, P> {
     }
 
     /// Tells the sender of the message in a slot what it was granted.
-    pub fn owe_grant(&mut self, slot: SlotRef) {
+    pub fn queue_grant(&mut self, slot: SlotRef) {
         if let Some(channel) = self.channels.get_mut(usize::from(slot.session)).and_then(Option::as_deref_mut)
         {
-            channel.owe_grant(slot, self.ready);
+            channel.queue_grant(slot, self.ready);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::channel::Channel;
 use super::policy::Policy;
 use super::ready::{Ready, Side, SlotRef, continue_sending};
 use super::server::ServerState;
-use super::upkeep::{Owed, Upkeep};
+use super::upkeep::{Control, Upkeep};
 
 /// The least time, in ticks, that a question blocks the next one. Two, because the first tick can come right
 /// after it.
@@ -145,9 +145,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                         let (request, upkeep) = (&mut caller.request, &mut caller.upkeep);
                         continue_sending::<B, P>(slot, request, upkeep, cut, ready);
                     }
-                    CallerState::Requesting => ready.owe(slot, &mut caller.upkeep, Owed::RESEND),
+                    CallerState::Requesting => ready.add_control(slot, &mut caller.upkeep, Control::RESEND),
                     CallerState::Receiving(response) if !response.is_withheld() => {
-                        ready.owe(slot, &mut caller.upkeep, Owed::RESEND);
+                        ready.add_control(slot, &mut caller.upkeep, Control::RESEND);
                     }
                     _ => return false,
                 }
@@ -156,7 +156,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 let server = &mut self.servers[place];
                 match &server.state {
                     ServerState::Receiving(request) if !request.is_withheld() => {
-                        ready.owe(slot, &mut server.upkeep, Owed::RESEND);
+                        ready.add_control(slot, &mut server.upkeep, Control::RESEND);
                     }
                     _ => return false,
                 }

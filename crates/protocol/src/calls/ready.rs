@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::policy::Policy;
 use super::sending::{Cut, Sending};
-use super::upkeep::{Owed, Upkeep};
+use super::upkeep::{Control, Upkeep};
 
 /// How many packets of one long message go out before the choice among them is made again.
 const BULK_TURN_PACKETS: u32 = 16;
@@ -57,22 +57,22 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Queues a slot because it owes a control packet.
-    pub(super) fn owe(&mut self, slot: SlotRef, upkeep: &mut Upkeep, owed: Owed) {
-        upkeep.owed.add(owed);
+    /// Queues a slot because it has a control packet to send.
+    pub(super) fn add_control(&mut self, slot: SlotRef, upkeep: &mut Upkeep, control: Control) {
+        upkeep.control.add(control);
         if !upkeep.control_queued {
             upkeep.control_queued = true;
             self.queue_control(slot);
         }
     }
 
-    /// Queues a slot that owes control packets.
+    /// Queues a slot that has control packets to send.
     pub(super) fn queue_control(&mut self, slot: SlotRef) {
         self.control.push_back(slot);
         self.waiting += 1;
     }
 
-    /// The next slot that owes a control packet.
+    /// The next slot that has a control packet to send.
     pub(super) fn pop_control(&mut self) -> Option<SlotRef> {
         let slot = self.control.pop_front()?;
         self.waiting -= 1;

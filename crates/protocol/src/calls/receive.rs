@@ -9,7 +9,7 @@ use super::event::{Counters, Delivery};
 use super::policy::Policy;
 use super::ready::{Ready, Side};
 use super::receive_whole::Whole;
-use super::upkeep::Owed;
+use super::upkeep::Control;
 
 /// A piece of a long message, and which one.
 #[derive(Clone, Copy)]
@@ -127,7 +127,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
                 Side::Caller => &mut self.channel.callers[slot].upkeep,
                 Side::Server => &mut self.channel.servers[slot].upkeep,
             };
-            self.ready.owe(reference, upkeep, Owed::BUSY);
+            self.ready.add_control(reference, upkeep, Control::BUSY);
             return None;
         }
         let request = Assembly::new(piece.tag, piece.total, &route.cut);

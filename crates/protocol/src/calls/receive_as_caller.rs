@@ -8,7 +8,7 @@ use super::event::{Delivery, Received};
 use super::policy::Policy;
 use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
-use super::upkeep::Owed;
+use super::upkeep::Control;
 
 impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     /// A packet about a call of ours.
@@ -43,7 +43,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     #[cold]
     pub(super) fn call_is_over(&mut self, is_stale: bool) -> Option<Delivery> {
         self.counters.stale += u64::from(is_stale);
-        self.channel.owe_acknowledge(self.key, self.ready);
+        self.channel.queue_acknowledge(self.key, self.ready);
         None
     }
 
@@ -60,7 +60,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             Added::New => {
                 caller.upkeep.heard();
                 if self.policy.arrived(reference, &self.channel.peer, response, &self.channel.route.cut) {
-                    self.ready.owe(reference, &mut caller.upkeep, Owed::GRANT);
+                    self.ready.add_control(reference, &mut caller.upkeep, Control::GRANT);
                 }
                 None
             }
@@ -83,10 +83,10 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         let caller = &mut self.channel.callers[usize::from(self.key.slot())];
         caller.upkeep.heard_busy();
         match &caller.state {
-            CallerState::Requesting => self.ready.owe(reference, &mut caller.upkeep, Owed::RESEND),
+            CallerState::Requesting => self.ready.add_control(reference, &mut caller.upkeep, Control::RESEND),
             CallerState::Receiving(response) => {
-                let answer = if response.is_withheld() { Owed::BUSY } else { Owed::RESEND };
-                self.ready.owe(reference, &mut caller.upkeep, answer);
+                let answer = if response.is_withheld() { Control::BUSY } else { Control::RESEND };
+                self.ready.add_control(reference, &mut caller.upkeep, answer);
             }
             CallerState::Idle | CallerState::Waiting | CallerState::Done => {}
         }
@@ -128,7 +128,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         }
         continue_sending::<B, P>(reference, &mut caller.request, &mut caller.upkeep, cut, self.ready);
         if queued {
-            self.ready.owe(reference, &mut caller.upkeep, Owed::BUSY);
+            self.ready.add_control(reference, &mut caller.upkeep, Control::BUSY);
         }
         None
     }

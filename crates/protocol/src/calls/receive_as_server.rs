@@ -9,7 +9,7 @@ use super::policy::Policy;
 use super::ready::{Side, continue_sending};
 use super::receive::{Piece, Work};
 use super::server::ServerState;
-use super::upkeep::Owed;
+use super::upkeep::Control;
 
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// Admits a packet about a call to us: to its slot, which an opening packet of a newer call takes over.
@@ -68,7 +68,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
     pub(super) fn question_brought_request(&mut self) {
         let reference = self.channel.reference(self.key.slot(), Side::Server);
         let server = &mut self.channel.servers[usize::from(self.key.slot())];
-        self.ready.owe(reference, &mut server.upkeep, Owed::BUSY);
+        self.ready.add_control(reference, &mut server.upkeep, Control::BUSY);
     }
 
     /// A request that is here already came again. What its caller really misses is the answer.
@@ -81,7 +81,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         let reference = self.channel.reference(self.key.slot(), Side::Server);
         let server = &mut self.channel.servers[usize::from(self.key.slot())];
         match server.state {
-            ServerState::Running => self.ready.owe(reference, &mut server.upkeep, Owed::BUSY),
+            ServerState::Running => self.ready.add_control(reference, &mut server.upkeep, Control::BUSY),
             ServerState::Answered => {
                 let cut = &self.channel.route.cut;
                 server.response.repeat(0, cut.unscheduled_bytes, self.policy.resend_priority(), cut);
@@ -117,7 +117,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
             Added::New => {
                 server.upkeep.heard();
                 if self.policy.arrived(reference, &self.channel.peer, request, &self.channel.route.cut) {
-                    self.ready.owe(reference, &mut server.upkeep, Owed::GRANT);
+                    self.ready.add_control(reference, &mut server.upkeep, Control::GRANT);
                 }
                 None
             }
@@ -155,12 +155,12 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
         let server = &mut self.channel.servers[usize::from(self.key.slot())];
         match server.state {
             ServerState::Forgotten => return self.stale(),
-            ServerState::Expected => self.ready.owe(reference, &mut server.upkeep, Owed::RESTART),
+            ServerState::Expected => self.ready.add_control(reference, &mut server.upkeep, Control::RESTART),
             ServerState::Receiving(ref request) => {
-                let answer = if request.is_withheld() { Owed::BUSY } else { Owed::RESEND };
-                self.ready.owe(reference, &mut server.upkeep, answer);
+                let answer = if request.is_withheld() { Control::BUSY } else { Control::RESEND };
+                self.ready.add_control(reference, &mut server.upkeep, answer);
             }
-            ServerState::Running => self.ready.owe(reference, &mut server.upkeep, Owed::BUSY),
+            ServerState::Running => self.ready.add_control(reference, &mut server.upkeep, Control::BUSY),
             ServerState::Answered => {
                 let cut = &self.channel.route.cut;
                 server.upkeep.heard();
@@ -177,7 +177,7 @@ impl<B: AsRef<[u8]>, P: Policy> Work<'_, B, P> {
                 );
                 if queued {
                     // What is wanted waits behind other messages: say that it is on its way.
-                    self.ready.owe(reference, &mut server.upkeep, Owed::BUSY);
+                    self.ready.add_control(reference, &mut server.upkeep, Control::BUSY);
                 }
             }
         }

@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::policy::Policy;
 use super::ready::{Ready, Side, continue_sending};
 use super::server::ServerState;
-use super::upkeep::Owed;
+use super::upkeep::Control;
 
 /// How long a result that the caller has is left unacknowledged, in the hope of a next request to do it.
 const ACKNOWLEDGE_TICKS: u8 = 4;
@@ -68,7 +68,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
                 if caller.upkeep.quiet_for(ACKNOWLEDGE_TICKS) {
                     let key = CallKey::new(slot, caller.sequence);
                     caller.settle();
-                    self.owe_acknowledge(key, ready);
+                    self.queue_acknowledge(key, ready);
                     return false;
                 }
             }
@@ -92,7 +92,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             ServerState::Answered => {
                 if server.upkeep.quiet_for(base_ticks.saturating_mul(2).max(REMIND_TICKS)) {
                     if P::ASKS_FOR_ACKNOWLEDGEMENT {
-                        ready.owe(reference, &mut server.upkeep, Owed::NEED_ACKNOWLEDGE);
+                        ready.add_control(reference, &mut server.upkeep, Control::NEED_ACKNOWLEDGE);
                         return true;
                     }
                     let (cut, response) = (&self.route.cut, &mut server.response);
@@ -105,7 +105,7 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     }
 
     /// Plans to tell the server that a call is over here. What finds no room is planned again when it asks.
-    pub(super) fn owe_acknowledge(&mut self, key: CallKey, ready: &mut Ready) {
+    pub(super) fn queue_acknowledge(&mut self, key: CallKey, ready: &mut Ready) {
         if self.acknowledged.len() >= self.callers.len() {
             return;
         }

@@ -1,4 +1,4 @@
-//! What each slot of a call keeps for its timer and for the packets that it owes.
+//! What each slot of a call keeps for its timer and for its control packets.
 
 /// The silence, in ticks, before the first question. Two, because the first tick can come right after the
 /// packet.
@@ -7,11 +7,11 @@ const PATIENCE_MIN_TICKS: u8 = 2;
 /// The most ticks between two questions. Each question without news doubles the distance.
 const PATIENCE_MAX_TICKS: u8 = 32;
 
-/// Control packets that a slot owes its peer. A set, so that a slot never owes two of a kind.
+/// Control packets that a slot has to send. A set, so that a slot never has two of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owed(u8);
+pub(super) struct Control(u8);
 
-impl Owed {
+impl Control {
     pub(super) const BUSY: Self = Self(1);
     pub(super) const GRANT: Self = Self(2);
     pub(super) const RESEND: Self = Self(4);
@@ -40,7 +40,7 @@ impl Owed {
 pub(super) struct Upkeep {
     quiet_ticks: u8,
     patience_ticks: u8,
-    pub(super) owed: Owed,
+    pub(super) control: Control,
     /// Whether a reference to the slot is in the control queue.
     pub(super) control_queued: bool,
     /// Whether a reference to the slot is in the queue of messages of one packet.
@@ -58,7 +58,7 @@ impl Default for Upkeep {
         Self {
             quiet_ticks: 0,
             patience_ticks: PATIENCE_MIN_TICKS,
-            owed: Owed::default(),
+            control: Control::default(),
             control_queued: false,
             whole_queued: false,
             bulk_queued: false,
@@ -73,7 +73,7 @@ impl Upkeep {
     #[inline]
     pub(super) fn renew(&mut self) {
         self.heard();
-        self.owed = Owed::default();
+        self.control = Control::default();
     }
 
     /// Takes over the place of another slot, to which references in queues may exist.

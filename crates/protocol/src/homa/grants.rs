@@ -38,7 +38,7 @@ impl HomaPolicy {
         message.grant(message.granted() + more, scheduled_priority.max(as_short));
         let sender = peer.identity;
         self.arriving.update(slot, sender, ungranted - more, outstanding + more);
-        incoming.owe_grant(slot);
+        incoming.queue_grant(slot);
         more
     }
 

@@ -26,7 +26,7 @@ pub struct Producer {
 }
 
 /// More than this in flight at the end of a lap is a stream.
-const UNDER_WAY_BYTES_MAX: u64 = LAP_BYTES / 4;
+const IN_FLIGHT_BYTES_MAX: u64 = LAP_BYTES / 4;
 
 /// The answer to a wish for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Producer {
     /// Looks whether a record of this many bytes fits into this lap. If not, a new lap begins where the ring
     /// has come to its end, and this one goes on to the end of the ring for a writer with much in flight, as
     /// far as is known. One with little turns back, and then the largest record fits at the start although
-    /// the reader does not owe a credit yet: [`UNDER_WAY_BYTES_MAX`] must stay so small.
+    /// the reader need not return credit yet: [`IN_FLIGHT_BYTES_MAX`] must stay so small.
     #[inline]
     fn look_at_lap(&mut self, bytes_min: u64) {
         if whole_lines(bytes_min) <= self.lap_end - self.tail {
@@ -159,7 +159,7 @@ impl Producer {
         }
         if self.offset(self.tail) == 0 {
             self.begin_lap();
-        } else if self.tail - self.released > UNDER_WAY_BYTES_MAX {
+        } else if self.tail - self.released > IN_FLIGHT_BYTES_MAX {
             self.lap_end = self.ring_end();
         }
     }
