@@ -24,7 +24,7 @@ use benchkv::BenchKvArguments;
 use compare::Compare;
 use kv::Kv;
 pub use msgrate::Msgrate;
-pub use perf::{Perf, PerfTest};
+pub use perf::Perf;
 use runs::{Audit, Diff, Explain, ReportArguments, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
 pub use tune::{

@@ -7,6 +7,7 @@ pub mod bench;
 pub mod benchkv;
 pub mod blocks;
 pub mod bootstrap;
+pub mod closed_loop;
 pub mod collective;
 pub mod compare;
 pub mod echo;

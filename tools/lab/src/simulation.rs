@@ -1,19 +1,22 @@
 //! Measurements on simulated fabrics: what they run on, and what every one of them says of its run.
 //!
-//! A simulation needs no blocks, no limit and no warm-up of caches: the same seed gives the same figures, and another
-//! seed is another experiment. What must stand beside the figures instead is which fabric was simulated, and a
-//! fingerprint by which somebody else's run can be recognised as the same.
+//! A simulation needs no blocks, no limit and no warm-up of caches: the same seed gives the same figures, and
+//! another seed is another experiment. What must stand beside the figures instead is which fabric was
+//! simulated, and a fingerprint by which somebody else's run can be recognised as the same.
 
 use core::time::Duration;
 use std::time::Instant;
 
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Outcome, Profile, ProfileError, Totals};
+use serde_json::{Value, json};
 
-/// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is looked at here.
+/// Bytes of each packet that are carried when nobody checks them: all headers, and nothing but lengths is
+/// looked at here.
 const CARRIED_BYTES: usize = 256;
 
-/// Assignments for simulated measurements: simulated packets are not damaged on their way unless faults are asked for.
+/// Assignments for simulated measurements: simulated packets are not damaged on their way unless faults are
+/// asked for.
 pub const UNCHECKED: [&str; 2] = ["basic.checksum=false", "homa.checksum=false"];
 
 /// A fabric to measure on.
@@ -66,6 +69,20 @@ pub struct SimulatedRun {
 }
 
 impl SimulatedRun {
+    /// The fields of records that say which simulation their figures come from.
+    pub fn fields(&self) -> [(&'static str, Value); 8] {
+        [
+            ("fabric", self.profile.as_str().into()),
+            ("seed", self.seed.into()),
+            ("trace_hash", json!(format!("{:016x}", self.trace_hash))),
+            ("simulated_ns", self.totals.now.as_nanos().into()),
+            ("events", self.totals.events.into()),
+            ("packet_events", self.totals.packet_events.into()),
+            ("drops", self.totals.drops().into()),
+            ("wall_seconds", self.wall.as_secs_f64().into()),
+        ]
+    }
+
     /// Events that were simulated in a second of wall-clock time.
     pub fn events_per_second(&self) -> f64 {
         self.totals.events as f64 / self.wall.as_secs_f64()

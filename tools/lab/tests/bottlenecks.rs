@@ -7,7 +7,8 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::{Action, Cluster, Picos, Profile, Schedule, Scheduled};
 use farcall_lab::analysis::finding::{Finding, Section};
-use farcall_lab::echo::{EchoTest, SimulatedEcho};
+use farcall_lab::closed_loop::Outcome;
+use farcall_lab::echo::EchoTest;
 use farcall_lab::exchange::{Buffers, Instruments};
 use farcall_lab::run::{Figure, RecordedRun, Run, anatomy};
 use farcall_lab::simulation::{SimulatedFabric, UNCHECKED};
@@ -37,7 +38,7 @@ const NONE: Bottleneck<'_> = Bottleneck {
 /// Simulations of one process count together, so they run one after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> SimulatedEcho {
+fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> Outcome {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let profile = Profile::load_with("connectx7-ndr", bottleneck.fabric).expect("a profile");
     let settings = UNCHECKED.iter().chain(bottleneck.settings);

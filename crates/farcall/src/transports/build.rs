@@ -30,8 +30,9 @@ pub enum Site<'a> {
 }
 
 impl Site<'_> {
-    /// A random number. On a simulated fabric it follows from the incarnation, which was drawn from the simulation's seed, so it is
-    /// the same in every run with the same seed; the protocol mixes the incarnation in once more, and turned the two do not cancel out.
+    /// A random number. On a simulated fabric it follows from the incarnation, which was drawn from the
+    /// simulation's seed, so it is the same in every run with the same seed; the protocol mixes the
+    /// incarnation in once more, and turned the two do not cancel out.
     pub fn seed(&self, identity: Identity) -> u64 {
         match self {
             Self::Machine(_) => random_incarnation(),

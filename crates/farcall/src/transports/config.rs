@@ -18,8 +18,8 @@ use farcall_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 
 use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, UdpSettings};
 
-/// A ring of shared memory, in bytes: more than a core's own caches hold. Streams of messages of 1 KiB take half as long as through
-/// a quarter of a megabyte.
+/// A ring of shared memory, in bytes: more than a core's own caches hold. Streams of messages of 1 KiB take
+/// half as long as through a quarter of a megabyte.
 const SHM_RING_BYTES: usize = 4 << 20;
 
 pub fn fault_config(faults: &FaultSettings) -> FaultConfig {
@@ -52,8 +52,8 @@ pub fn shm_config(settings: &Settings) -> ShmConfig {
     }
 }
 
-/// The longest payload that is copied through a ring, and where peers read lent blocks in place: they are as fast there as in the ring
-/// only when they are longer.
+/// The longest payload that is copied through a ring, and where peers read lent blocks in place: they are as
+/// fast there as in the ring only when they are longer.
 const RING_INLINE_BYTES: usize = 8184;
 const RING_INLINE_BYTES_IN_PLACE: usize = 16 << 10;
 
@@ -232,8 +232,8 @@ pub fn ofi_library_config(settings: &Settings) -> LibraryConfig {
     }
 }
 
-/// Full packets that the network card is given ahead unless the settings say otherwise: one is on the link while the next
-/// one is read (Montazeri et al., SIGCOMM 2018, §4).
+/// Full packets that the network card is given ahead unless the settings say otherwise: one is on the link
+/// while the next one is read (Montazeri et al., SIGCOMM 2018, §4).
 const PACKETS_AHEAD: u64 = 2;
 
 /// The rules on a driver with such limits, over a link that carries so many bits per second if that is known.

@@ -14,7 +14,8 @@ use crate::parameters::Settings;
 use crate::parameters::quantity::show_size;
 use table::{Row, TABLE};
 
-/// A transport: a protocol over a fabric, or a library that carries whole messages. The constants are all there are.
+/// A transport: a protocol over a fabric, or a library that carries whole messages. The constants are all
+/// there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TransportKind {
     /// One of farcall's protocols over one of its drivers. Not all of them fit together.
@@ -89,8 +90,8 @@ impl TransportKind {
         self.row().presence.map(|presence| presence())
     }
 
-    /// Which payloads are copied with their messages and which are lent, with these settings on this machine; `None` where nothing
-    /// is lent, or a library decides by itself.
+    /// Which payloads are copied with their messages and which are lent, with these settings on this machine;
+    /// `None` where nothing is lent, or a library decides by itself.
     pub fn copied_and_lent(self, settings: &Settings) -> Option<String> {
         let (ring_bytes, config) = match self {
             Self::RING_SHM => (config::shm_config(settings).ring_bytes, config::ring_config(settings, true)),

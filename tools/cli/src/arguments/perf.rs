@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use farcall::TransportKind;
 use farcall::parameters::quantity::parse_duration;
@@ -12,29 +13,32 @@ use farcall_lab::workload::{Reply, SizeMix};
 use super::tracing::Tracing;
 use super::vary::Varying;
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
+use crate::commands::perf::{WORKLOADS, Workload};
 
 /// `farcall perf`.
 #[derive(Clone, Debug, Args)]
 pub struct Perf {
     /// Tests to run [default: echo]
-    #[arg(value_name = "TEST")]
-    pub tests: Vec<PerfTest>,
+    #[arg(value_name = "TEST", value_parser = test())]
+    pub tests: Vec<&'static dyn Workload>,
     /// Transports, separated by commas [default: all that this program has]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
-    /// Lengths of responses or objects, separated by commas [default: 100,1K,10K,100K,1M for echo and basic, else 100]
+    /// Lengths of responses or objects, separated by commas [default: 100,1K,10K,100K,1M for echo and basic,
+    /// else 100]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Calls of each client, for each transport and size [default: 10000; 1000 on a simulated fabric]
     #[arg(long, value_parser = whole_number::<{ u64::MAX }>)]
     pub count: Option<u64>,
-    /// Seconds (of simulated time on a simulated fabric) after which a transport and size are done, however many calls were made
+    /// Seconds (of simulated time on a simulated fabric) after which a transport and size are done, however
+    /// many calls were made
     #[arg(long, default_value = "1.5", value_parser = parse_seconds)]
     pub seconds: Duration,
     /// The fewest calls before measuring begins; it begins once latencies are steady
     #[arg(long, default_value = "0", value_name = "CALLS")]
     pub warmup: u64,
-    /// Calls that each client keeps under way
+    /// Calls that each client keeps in flight
     #[arg(long, default_value = "1", value_parser = whole_number::<4096>)]
     pub concurrent_ops: u64,
     /// Processes that call [default: 1]
@@ -61,7 +65,8 @@ pub struct Perf {
     /// What comes back for a message of echoWorkload
     #[arg(long, default_value = "ack")]
     pub reply: ReplyArgument,
-    /// Ranks of echoWorkload that send to all others, instead of clients and servers [default: 16 on a simulated fabric]
+    /// Ranks of echoWorkload that send to all others, instead of clients and servers [default: 16 on a
+    /// simulated fabric]
     #[arg(long, value_parser = whole_number::<4096>, conflicts_with_all = ["clients", "servers"])]
     pub nodes: Option<u64>,
     /// Rate of the links that the load of echoWorkload is a part of, except on a simulated fabric
@@ -82,31 +87,11 @@ pub struct Perf {
     pub output: Output,
 }
 
-/// The tests of `perf`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PerfTest {
-    /// A 30-byte request, a response of each size
-    Echo,
-    /// Messages of many lengths, sent when they are due: slowdown under load
-    #[value(name = "echoWorkload")]
-    EchoWorkload,
-    /// Reads and overwrites of random objects of a key-value store, one size after the other
-    Basic,
-    /// The distribution of the latencies of reads
-    #[value(name = "readDist")]
-    ReadDist,
-    /// The distribution of the latencies of overwrites
-    #[value(name = "writeDist")]
-    WriteDist,
-    /// Reads per second of 1, 2, 4 … clients, up to --clients
-    #[value(name = "readThroughput")]
-    ReadThroughput,
-    /// Overwrites per second of 1, 2, 4 … clients, up to --clients
-    #[value(name = "writeThroughput")]
-    WriteThroughput,
-    /// Reads of 1, 2, 5 … 100 objects by one call
-    #[value(name = "multiRead")]
-    MultiRead,
+/// The tests by their names.
+fn test() -> impl TypedValueParser<Value = &'static dyn Workload> {
+    let names = WORKLOADS.map(|test| PossibleValue::new(test.name()).help(test.about()));
+    let named = |name: String| WORKLOADS.into_iter().find(|test| test.name() == name);
+    PossibleValuesParser::new(names).map(move |name| named(name).expect("it is one of the names"))
 }
 
 /// How payloads are made and looked at.

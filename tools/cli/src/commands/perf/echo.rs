@@ -1,56 +1,123 @@
-//! `farcall perf echo`: round trips, beside the limit of this machine.
-
-use std::path::Path;
+//! `farcall perf echo`: round trips, beside the limit of this machine or what was published for a simulated
+//! fabric.
 
 use farcall::TransportKind;
-use farcall_lab::bench::Bench;
-use farcall_lab::echo::{EchoLimit, EchoOutcome, EchoTest, REQUEST_BYTES};
-use farcall_lab::exchange::Buffers;
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::closed_loop::{Outcome, Ran};
+use farcall_lab::echo::{EchoLimit, EchoTest, REQUEST_BYTES};
+use farcall_lab::exchange::{Buffers, Instruments};
+use farcall_lab::published::clusterperf_settings;
+use farcall_lab::record::{Record, Statistic, Unit};
+use farcall_lab::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Stage, counted, warnings};
-use crate::commands::{drift, tracing};
+use super::simulated::{run_note, simulation_failure};
+use super::workload::{Figure, Findings, Measurement, Plan, Site, Vary, Workload, counted};
+use super::{check_sizes, defaults, sizes, vary};
+use crate::arguments::Perf;
 use crate::failure::Failure;
-use crate::output::Report;
 
-/// Runs the test over one transport, for every size.
-pub fn run(
-    test: &EchoTest,
-    transport: TransportKind,
-    sizes: &[Size],
-    bench: &Bench,
-    trace_file: Option<&Path>,
-    stage: &mut Stage,
-) -> Result<(), Failure> {
-    let Stage { report, progress } = stage;
-    progress.suspend(|| report.line(header(test, transport)))?;
-    for &size in sizes {
-        progress.begin(format_args!("{transport} echo{size}"));
-        let outcome = test.run(bench, transport, size).map_err(Failure::run)?;
-        progress.step();
-        progress.suspend(|| {
-            show(test, &outcome, report)?;
-            if test.instruments.trace {
-                let about = format!("echo{size}");
-                tracing::show(&about, &outcome.traced, trace_file, report)?;
-            }
-            drift::record("perf", &format!("{transport} echo{size}"), &outcome.distances, report)
-        })?;
+/// Calls of each client unless the command line says otherwise.
+pub const CALLS: u64 = 10_000;
+
+/// The same on a simulated fabric, where calls differ little and each takes longer to simulate than it lasts.
+const CALLS_SIMULATED: u64 = 1_000;
+
+/// The lengths of clusterperf's `echo` and `basic`.
+pub const SIZES: [Size; 5] = [Size(100), Size(1 << 10), Size(10 << 10), Size(100 << 10), Size(1 << 20)];
+
+/// The test.
+#[derive(Debug)]
+pub struct Echo;
+
+impl Workload for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
     }
-    Ok(())
+
+    fn about(&self) -> &'static str {
+        "A 30-byte request, a response of each size"
+    }
+
+    fn sizes(&self) -> &'static [Size] {
+        &SIZES
+    }
+
+    fn check(&self, perf: &Perf, transports: &[TransportKind]) -> Result<(), Failure> {
+        check_sizes(perf, self, transports)
+    }
+
+    fn plan(
+        &self,
+        perf: &Perf,
+        transport: TransportKind,
+        fabric: Option<&SimulatedFabric>,
+    ) -> Result<Plan, Failure> {
+        let test = test(perf, fabric)?;
+        let mut heading = vec![header(&test, transport)];
+        heading.extend(fabric.into_iter().flat_map(fabric_lines));
+        let measurement = |&size: &Size| {
+            let test = test.clone();
+            let run = move |site: Site<'_>| measure(&test, transport, size, site);
+            Measurement { about: format!("echo{size}"), run: Box::new(run) }
+        };
+        Ok(Plan { heading, measurements: sizes(perf, self).iter().map(measurement).collect() })
+    }
+
+    fn defaults(&self, fabric: &SimulatedFabric) -> Vec<&'static str> {
+        [&UNCHECKED[..], clusterperf_settings(&fabric.profile.name)].concat()
+    }
+
+    fn has_handler_time(&self) -> bool {
+        true
+    }
+
+    fn vary(&self) -> Option<Vary> {
+        Some(vary::run)
+    }
 }
 
-pub fn header(test: &EchoTest, transport: TransportKind) -> String {
-    let under_way = test.in_flight * test.clients;
+/// What the command line asks for.
+pub fn test(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<EchoTest, Failure> {
+    let calls = if fabric.is_some() { CALLS_SIMULATED } else { CALLS };
+    let (assignments, settings) = perf.tuning.load_with(&defaults(&Echo, fabric))?;
+    Ok(EchoTest {
+        assignments,
+        settings,
+        buffers: Buffers::from(perf.buffers),
+        calls: perf.count.unwrap_or(calls),
+        lasting: perf.seconds,
+        warmup_calls: perf.warmup,
+        in_flight: perf.concurrent_ops as usize,
+        clients: perf.clients.unwrap_or(1) as usize,
+        servers: perf.servers.unwrap_or(1) as usize,
+        seed: perf.tuning.seed,
+        instruments: Instruments { trace: perf.tracing.is_on(), handler: perf.handler },
+    })
+}
+
+fn header(test: &EchoTest, transport: TransportKind) -> String {
+    let in_flight = test.in_flight * test.clients;
     let (clients, servers) = (counted(test.clients, "client"), counted(test.servers, "server"));
     let buffers = buffers_word(test.buffers);
-    format!("\n# {transport}: {under_way} in flight, {clients}, {servers}, payloads {buffers}")
+    format!("\n# {transport}: {in_flight} in flight, {clients}, {servers}, payloads {buffers}")
 }
 
-pub fn buffers_word(buffers: Buffers) -> &'static str {
+fn fabric_lines(fabric: &SimulatedFabric) -> Vec<String> {
+    let profile = &fabric.profile;
+    let mut lines = vec![format!("# times are simulated, on {}: {}", profile.name, profile.description)];
+    match clusterperf_settings(&profile.name) {
+        [] => {}
+        like => {
+            let like = like.join(", ");
+            lines.push(format!("# as the published ones unless --set says otherwise: {like}"));
+        }
+    }
+    lines
+}
+
+fn buffers_word(buffers: Buffers) -> &'static str {
     match buffers {
         Buffers::Copied => "copied",
         Buffers::Read => "read",
@@ -58,87 +125,108 @@ pub fn buffers_word(buffers: Buffers) -> &'static str {
     }
 }
 
-fn show(test: &EchoTest, outcome: &EchoOutcome, report: &mut Report) -> Result<(), Failure> {
-    let size = outcome.size;
-    for row in latency_rows(&outcome.latency) {
-        let name = row_name("echo", size, row.suffix);
-        let what = format!("send {REQUEST_BYTES} B, receive {size}, {}", row.words);
-        report.line(Row::latency(name.clone(), row.nanos, what))?;
-        report.record(&record(test, outcome, name, row.nanos, Unit::Nanoseconds, row.statistic))?;
+fn measure(
+    test: &EchoTest,
+    transport: TransportKind,
+    size: Size,
+    site: Site<'_>,
+) -> Result<Findings, Failure> {
+    let (outcome, limit) = match site {
+        Site::Machine(bench) => test.run(bench, transport, size).map_err(Failure::run)?,
+        Site::Fabric(fabric) => (test.simulate(fabric, transport, size).map_err(simulation_failure)?, None),
+    };
+    let mut found = Found { test, outcome: &outcome, findings: Findings::default() };
+    found.add_latency();
+    found.add_bandwidth();
+    if let Some(limit) = &limit {
+        found.add_limit(limit);
     }
-    let name = row_name("echoBw", size, "");
-    let bandwidth = outcome.received_bytes_per_second;
-    let (in_flight, thousands) = (outcome.in_flight, outcome.calls_per_second / 1e3);
-    let what =
-        format!("bytes received over wall-clock time, {in_flight} in flight, {thousands:.1} K calls/s");
-    report.line(Row::bandwidth(name.clone(), bandwidth, what))?;
-    report.record(&record(test, outcome, name, bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock))?;
-    if let Some(limit) = &outcome.limit {
-        show_limit(test, outcome, limit, report)?;
-    }
-    let (little, blocks_discarded) = (outcome.little, outcome.blocks_discarded);
-    for warning in warnings(outcome.warm, little, outcome.in_flight, blocks_discarded) {
-        report.line(format_args!("# echo{size}: {warning}"))?;
-    }
-    Ok(())
+    found.add_notes();
+    let mut findings = found.findings;
+    findings.distances = outcome.distances().to_vec();
+    findings.traced = test.instruments.trace.then_some(outcome.traced);
+    Ok(findings)
 }
 
-fn show_limit(
-    test: &EchoTest,
-    outcome: &EchoOutcome,
-    limit: &EchoLimit,
-    report: &mut Report,
-) -> Result<(), Failure> {
-    let (size, ratio) = (outcome.size, limit.ratio);
-    let name = row_name("echo", size, ".limit");
-    report.line(Row::latency(name.clone(), limit.p50_nanos, format!("{}, median", limit.words)))?;
-    let statistic = Statistic::MedianOfBlocks;
-    let blocks = outcome.blocks as u64;
-    let limit_record = record(test, outcome, name, limit.p50_nanos, Unit::Nanoseconds, statistic);
-    report.record(&Record { samples: blocks, ..limit_record })?;
-    let name = row_name("echo", size, ".ratio");
-    let what = format!("median over limit, cores {}, {}", outcome.regime, counted(outcome.blocks, "block"));
-    report.line(Row { name: name.clone(), value: ratio.ratio, unit: "x", description: what })?;
-    let ratio_record = record(test, outcome, name, ratio.ratio, Unit::Ratio, statistic);
-    report.record(&Record { samples: blocks, ..ratio_record })
+/// What is reported of an outcome.
+struct Found<'a> {
+    test: &'a EchoTest,
+    outcome: &'a Outcome,
+    findings: Findings,
 }
 
-fn record(
-    test: &EchoTest,
-    outcome: &EchoOutcome,
-    name: String,
-    value: f64,
-    unit: Unit,
-    statistic: Statistic,
-) -> Record {
-    let mut more: Vec<(&str, Value)> = vec![
-        ("size_bytes", outcome.size.0.into()),
-        ("request_bytes", REQUEST_BYTES.into()),
-        ("clients", test.clients.into()),
-        ("servers", test.servers.into()),
-        ("buffers", json!(buffers_word(test.buffers))),
-        ("regime", json!(outcome.regime.to_string())),
-        ("blocks", outcome.blocks.into()),
-        ("blocks_discarded", outcome.blocks_discarded.into()),
-        ("calls_per_second", outcome.calls_per_second.into()),
-        ("implied_in_flight", outcome.little.implied.into()),
-        ("warm", outcome.warm.into()),
-        ("counters", json!(outcome.counters)),
-        ("server_counters", json!(outcome.server_counters)),
-        ("server_waited", json!(outcome.server_waited)),
-    ];
-    more.extend(tracing::field(statistic, &outcome.traced));
-    Record {
-        schema: SCHEMA,
-        command: "perf",
-        test: "echo".to_owned(),
-        transport: outcome.transport.name().to_owned(),
-        name,
-        value,
-        unit,
-        statistic,
-        samples: outcome.calls,
-        in_flight: outcome.in_flight,
-        more: Map::from_iter(more.into_iter().map(|(name, value)| (name.to_owned(), value))),
+impl Found<'_> {
+    fn add_latency(&mut self) {
+        let size = self.outcome.size;
+        for row in latency_rows(&self.outcome.latency) {
+            let name = row_name("echo", size, row.suffix);
+            let what = format!("send {REQUEST_BYTES} B, receive {size}, {}", row.words);
+            let what = self.beside_published(what, &name, row.nanos, Row::latency);
+            let record = self.record(name.clone(), row.nanos, Unit::Nanoseconds, row.statistic);
+            self.findings.row(Row::latency(name, row.nanos, what), record);
+        }
+    }
+
+    fn add_bandwidth(&mut self) {
+        let outcome = self.outcome;
+        let (name, bandwidth) = (row_name("echoBw", outcome.size, ""), outcome.bytes_per_second());
+        let time = match outcome.ran {
+            Ran::OnProcesses(_) => format!("wall-clock time, {} in flight", outcome.in_flight),
+            Ran::OnFabric(_) => "simulated time".to_owned(),
+        };
+        let what = format!("bytes received over {time}, {:.1} K calls/s", outcome.calls_per_second / 1e3);
+        let what = self.beside_published(what, &name, bandwidth, Row::bandwidth);
+        let record = self.record(name.clone(), bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock);
+        self.findings.row(Row::bandwidth(name, bandwidth, what), record);
+    }
+
+    /// Adds the published figure, if there is one, as a row shows it, and how far ours is off.
+    fn beside_published(
+        &self,
+        what: String,
+        name: &str,
+        ours: f64,
+        row: fn(String, f64, String) -> Row,
+    ) -> String {
+        let Some(published) = self.test.published(self.outcome, name) else { return what };
+        let Row { value, unit, .. } = row(String::new(), published.value, String::new());
+        format!("{what}; published {value:.3} {unit}, {:+.1} %", published.error_of(ours) * 100.0)
+    }
+
+    fn add_limit(&mut self, limit: &EchoLimit) {
+        let (outcome, nanos, ratio) = (self.outcome, limit.p50_nanos, limit.ratio.ratio);
+        let Ran::OnProcesses(found) = &outcome.ran else { return };
+        let of_blocks = |record| Record { samples: found.blocks as u64, ..record };
+        let name = row_name("echo", outcome.size, ".limit");
+        let record = self.record(name.clone(), nanos, Unit::Nanoseconds, Statistic::MedianOfBlocks);
+        self.findings.row(Row::latency(name, nanos, format!("{}, median", limit.words)), of_blocks(record));
+        let name = row_name("echo", outcome.size, ".ratio");
+        let blocks = counted(found.blocks, "block");
+        let description = format!("median over limit, cores {}, {blocks}", found.regime);
+        let record = self.record(name.clone(), ratio, Unit::Ratio, Statistic::MedianOfBlocks);
+        self.findings.row(Row { name, value: ratio, unit: "x", description }, of_blocks(record));
+    }
+
+    fn add_notes(&mut self) {
+        let size = self.outcome.size;
+        for warning in self.outcome.warnings() {
+            self.findings.text(format_args!("# echo{size}: {warning}"));
+        }
+        if let Ran::OnFabric(run) = &self.outcome.ran {
+            self.findings.text(format_args!("# echo{size}: {}", run_note(run)));
+        }
+    }
+
+    fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
+        let mut more: Vec<(&'static str, Value)> = vec![
+            ("request_bytes", REQUEST_BYTES.into()),
+            ("buffers", json!(buffers_word(self.test.buffers))),
+        ];
+        if let Ran::OnFabric(_) = self.outcome.ran {
+            let published = self.test.published(self.outcome, &name);
+            more.push(("published", json!(published.map(|published| published.value))));
+            more.push(("error", json!(published.map(|published| published.error_of(value)))));
+        }
+        Figure { name, value, unit, statistic }.of("echo", self.outcome, more)
     }
 }

@@ -1,55 +1,49 @@
 //! `farcall perf`: clusterperf's tests, on this machine or on a simulated fabric.
 
-mod checks;
 mod echo;
-mod plans;
+mod open_loop;
 mod simulated;
-mod simulated_echo;
 mod store;
 mod vary;
 mod workload;
 
 use farcall::TransportKind;
+use farcall::parameters::{PARAMETERS, Value};
 use farcall_lab::bench::Bench;
-use farcall_lab::little::LittleCheck;
 use farcall_lab::simulation::SimulatedFabric;
 use farcall_lab::table::UNITS_NOTE;
 use farcall_lab::units::Size;
 
-use crate::arguments::{Perf, PerfTest};
+pub use workload::Workload;
+use workload::{Plan, Site};
+
+use crate::arguments::Perf;
+use crate::commands::{drift, tracing};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::progress::Progress;
 
-/// The lengths of clusterperf's `echo` and `basic`.
-const SIZES: [Size; 5] = [Size(100), Size(1 << 10), Size(10 << 10), Size(100 << 10), Size(1 << 20)];
-
-/// The length of objects in its other tests.
-const SIZE: [Size; 1] = [Size(100)];
+/// The tests, in the order of the help; the first is run when none is named. A test is its file and its row
+/// here.
+pub const WORKLOADS: [&dyn Workload; 8] = [
+    &echo::Echo,
+    &open_loop::EchoWorkload,
+    &store::BASIC,
+    &store::READ_DIST,
+    &store::WRITE_DIST,
+    &store::READ_THROUGHPUT,
+    &store::WRITE_THROUGHPUT,
+    &store::MULTI_READ,
+];
 
 /// How to get a single measurement.
-const ONE_MEASUREMENT: &str = "give one --transport, one of --sizes or --load, and one test that makes one: echo, echoWorkload, \
-     readDist, writeDist, or with one client readThroughput or writeThroughput";
-
-/// Where results go.
-struct Stage {
-    report: Report,
-    progress: Progress,
-}
+const ONE_MEASUREMENT: &str = "give one --transport, one of --sizes or --load, and one test that makes one: \
+     echo, echoWorkload, readDist, writeDist, or with one client readThroughput or writeThroughput";
 
 /// What measurements run on; both are there when transports of both sorts are.
 struct Sites {
     bench: Option<Bench>,
     fabric: Option<SimulatedFabric>,
-}
-
-/// What a measurement over one transport runs on.
-#[derive(Clone, Copy)]
-enum Site<'a> {
-    /// Processes of this machine.
-    Machine(&'a Bench),
-    /// A simulated fabric.
-    Fabric(&'a SimulatedFabric),
 }
 
 impl Sites {
@@ -71,116 +65,142 @@ pub fn run(perf: &Perf) -> Result<(), Failure> {
     let fabric =
         simulated::fabric(perf.fabric.as_deref(), &perf.tuning.of_fabric(), &transports, perf.tuning.seed)?;
     let tests = tests(perf);
-    for &test in &tests {
-        checks::check(test, perf, &transports)?;
-    }
-    if !perf.handler.is_zero() && tests != [PerfTest::Echo] {
+    tests.iter().try_for_each(|test| test.check(perf, &transports))?;
+    if !perf.handler.is_zero() && !tests.iter().all(|test| test.has_handler_time()) {
         return Err(Failure::Usage("--handler is for echo only".to_owned()));
     }
-    let steps: usize = tests.iter().map(|test| transports.len() * steps(perf, *test)).sum();
+    let mut plans = Vec::new();
+    for test in &tests {
+        for &transport in &transports {
+            let fabric = fabric.as_ref().filter(|_| transport.is_simulated());
+            plans.push((transport, test.plan(perf, transport, fabric)?));
+        }
+    }
+    let steps: usize = plans.iter().map(|(_, plan)| plan.measurements.len()).sum();
     perf.tracing.check(&perf.varying, "calls", steps, ONE_MEASUREMENT)?;
     let report = Report::open(perf.output.json.as_ref())?;
-    let parameters = plans::parameters(perf, &tests, &transports, fabric.as_ref())?;
+    let parameters = parameters(perf, &tests, &transports, fabric.as_ref())?;
     let report = report.keep(&perf.recording, &perf.tuning, &parameters)?;
     let is_real = |transport: &TransportKind| !transport.is_simulated();
     let bench = transports.iter().any(is_real).then(Bench::new).transpose().map_err(Failure::run)?;
     let sites = Sites { bench, fabric };
-    if !perf.varying.vary.is_empty() {
-        return vary::run(perf, &tests, &transports, &sites, report);
+    if perf.varying.vary.is_empty() {
+        return measure(perf, &plans, &sites, report);
     }
-    let mut stage = Stage { report, progress: Progress::new(steps, perf.output.quiet) };
-    stage.report.line(format_args!("# {UNITS_NOTE}"))?;
-    for test in tests {
-        for &transport in &transports {
-            run_test(test, perf, transport, sites.of(transport), &mut stage)?;
-        }
-    }
-    stage.report.end()
+    vary(perf, &tests, &transports, &sites, report)
 }
 
-/// Runs one test over one transport.
-fn run_test(
-    test: PerfTest,
+/// Makes all measurements, and reports each as soon as it is made.
+fn measure(
     perf: &Perf,
-    transport: TransportKind,
-    site: Site<'_>,
-    stage: &mut Stage,
+    plans: &[(TransportKind, Plan)],
+    sites: &Sites,
+    mut report: Report,
 ) -> Result<(), Failure> {
-    let sizes = sizes(perf, test);
-    match (test, site) {
-        (PerfTest::Echo, Site::Machine(bench)) => {
-            echo::run(&plans::echo(perf, site)?, transport, sizes, bench, perf.tracing.file(), stage)
+    let steps = plans.iter().map(|(_, plan)| plan.measurements.len()).sum();
+    let progress = Progress::new(steps, perf.output.quiet);
+    report.line(format_args!("# {UNITS_NOTE}"))?;
+    for (transport, plan) in plans {
+        progress.suspend(|| plan.heading.iter().try_for_each(|line| report.line(line)))?;
+        for measurement in &plan.measurements {
+            let about = &measurement.about;
+            progress.begin(format_args!("{transport} {about}"));
+            let found = (measurement.run)(sites.of(*transport))?;
+            progress.step();
+            progress.suspend(|| {
+                found.report(&mut report)?;
+                if let Some(traced) = &found.traced {
+                    tracing::show(about, traced, perf.tracing.file(), &mut report)?;
+                }
+                drift::record("perf", &format!("{transport} {about}"), &found.distances, &mut report)
+            })?;
         }
-        (PerfTest::Echo, Site::Fabric(fabric)) => simulated_echo::run(
-            &plans::echo(perf, site)?,
-            transport,
-            sizes,
-            fabric,
-            perf.tracing.file(),
-            stage,
-        ),
-        (PerfTest::EchoWorkload, _) => {
-            for plan in plans::workloads(perf, site)? {
-                workload::run(&plan, transport, site, perf.tracing.file(), stage)?;
-            }
-            Ok(())
-        }
-        (test, Site::Machine(bench)) => {
-            store::run(test, &plans::store(perf)?, transport, sizes, bench, perf.tracing.file(), stage)
-        }
-        (_, Site::Fabric(_)) => unreachable!("stores are not simulated, which was checked"),
     }
+    report.end()
 }
 
-/// The tests asked for, each once; `echo` when none is.
-fn tests(perf: &Perf) -> Vec<PerfTest> {
-    let mut tests: Vec<PerfTest> = Vec::new();
+/// Repeats the tests over every transport with other parameters.
+fn vary(
+    perf: &Perf,
+    tests: &[&dyn Workload],
+    transports: &[TransportKind],
+    sites: &Sites,
+    mut report: Report,
+) -> Result<(), Failure> {
+    let varied: Option<Vec<_>> = tests.iter().map(|test| test.vary()).collect();
+    let Some(varied) = varied else {
+        return Err(Failure::Usage("--vary: of the tests of perf only echo can be varied".to_owned()));
+    };
+    for vary in varied {
+        for &transport in transports {
+            vary(perf, transport, sites.of(transport), &mut report)?;
+        }
+    }
+    report.end()
+}
+
+/// The tests asked for, each once.
+fn tests(perf: &Perf) -> Vec<&'static dyn Workload> {
+    let mut tests: Vec<&dyn Workload> = Vec::new();
     for &test in &perf.tests {
-        if !tests.contains(&test) {
+        if !tests.iter().any(|other| other.name() == test.name()) {
             tests.push(test);
         }
     }
-    if tests.is_empty() { vec![PerfTest::Echo] } else { tests }
+    if tests.is_empty() { vec![WORKLOADS[0]] } else { tests }
 }
 
-fn sizes(perf: &Perf, test: PerfTest) -> &[Size] {
-    match test {
-        _ if !perf.sizes.is_empty() => &perf.sizes,
-        PerfTest::Echo | PerfTest::Basic => &SIZES,
-        _ => &SIZE,
+/// The lengths that are measured.
+fn sizes<'a>(perf: &'a Perf, test: &dyn Workload) -> &'a [Size] {
+    if perf.sizes.is_empty() { test.sizes() } else { &perf.sizes }
+}
+
+/// Refuses sizes that a transport does not carry.
+fn check_sizes(perf: &Perf, test: &dyn Workload, transports: &[TransportKind]) -> Result<(), Failure> {
+    let (_, settings) = perf.tuning.load()?;
+    for transport in transports {
+        let group = transport.name().split('+').next().unwrap_or_default();
+        let name = format!("{group}.message_bytes_max");
+        let limit = PARAMETERS.iter().find(|parameter| parameter.name == name);
+        let Some(Value::Size(most)) = limit.map(|limit| limit.value(&settings)) else { continue };
+        if let Some(size) = sizes(perf, test).iter().find(|size| size.0 as u64 > most) {
+            return Err(Failure::Usage(format!(
+                "--sizes: {size} is longer than the {} that {transport} carries; add --set {name}={size}",
+                Size(most as usize),
+            )));
+        }
     }
+    Ok(())
 }
 
-/// How many measurements a test makes over one transport.
-fn steps(perf: &Perf, test: PerfTest) -> usize {
-    let sizes = sizes(perf, test).len();
-    match test {
-        PerfTest::Echo => sizes,
-        PerfTest::EchoWorkload => perf.load.len(),
-        test => sizes * store::measurements(test, perf.clients.unwrap_or(1) as usize).len(),
+/// What the command line's assignments come after.
+fn defaults(test: &dyn Workload, fabric: Option<&SimulatedFabric>) -> Vec<&'static str> {
+    fabric.map_or_else(Vec::new, |fabric| test.defaults(fabric))
+}
+
+/// The assignments that take effect, for the record. A run has one list of them, so what is recorded has the
+/// same ones.
+fn parameters(
+    perf: &Perf,
+    tests: &[&dyn Workload],
+    transports: &[TransportKind],
+    fabric: Option<&SimulatedFabric>,
+) -> Result<Vec<String>, Failure> {
+    let measured =
+        || tests.iter().flat_map(|&test| transports.iter().map(move |&transport| (test, transport)));
+    let of = |(test, transport): (&dyn Workload, TransportKind)| {
+        defaults(test, fabric.filter(|_| transport.is_simulated()))
+    };
+    let words =
+        |(test, transport): (&dyn Workload, TransportKind)| format!("{} over {transport}", test.name());
+    let Some(first) = measured().next() else { return Ok(perf.tuning.load()?.0) };
+    let other = measured().find(|&other| of(other) != of(first));
+    match other.filter(|_| perf.recording.record.is_some()) {
+        Some(other) => Err(Failure::Usage(format!(
+            "--record: {} and {} do not have the same parameters; record each in a run of its own",
+            words(first),
+            words(other)
+        ))),
+        None => Ok(perf.tuning.load_with(&of(first))?.0),
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}
-
-/// What a reader should know before believing the figures.
-fn warnings(warm: bool, little: LittleCheck, in_flight: u64, blocks_discarded: usize) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if !warm {
-        warnings.push("latencies never became steady".to_owned());
-    }
-    warnings.extend(little_warning(little, in_flight));
-    if blocks_discarded > 0 {
-        warnings.push(format!("{} left out because cores moved", counted(blocks_discarded, "block")));
-    }
-    warnings
-}
-
-/// What to say when the figures of a closed loop do not agree.
-fn little_warning(little: LittleCheck, in_flight: u64) -> Option<String> {
-    let implied = little.implied;
-    (!little.holds())
-        .then(|| format!("throughput and latency imply {implied:.2} calls in flight instead of {in_flight}"))
 }

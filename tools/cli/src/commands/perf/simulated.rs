@@ -3,14 +3,14 @@
 use farcall::TransportKind;
 use farcall::simulated::Profile;
 use farcall_lab::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
-use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
 /// The fabric unless the command line names another.
 const FABRIC: &str = "ideal";
 
-/// The fabric that the command line names, if any of the transports needs one. `fields` are assignments to the profile's.
+/// The fabric that the command line names, if any of the transports needs one. `fields` are assignments to
+/// the profile's.
 pub fn fabric(
     name: Option<&str>,
     fields: &[&str],
@@ -54,18 +54,4 @@ pub fn run_note(run: &SimulatedRun) -> String {
         totals.drops(),
         totals.memory_bytes as f64 / 1024.0,
     )
-}
-
-/// The fields of records that say which simulation their figures come from.
-pub fn run_fields(run: &SimulatedRun) -> Vec<(&'static str, Value)> {
-    vec![
-        ("fabric", run.profile.as_str().into()),
-        ("seed", run.seed.into()),
-        ("trace_hash", json!(format!("{:016x}", run.trace_hash))),
-        ("simulated_ns", run.totals.now.as_nanos().into()),
-        ("events", run.totals.events.into()),
-        ("packet_events", run.totals.packet_events.into()),
-        ("drops", run.totals.drops().into()),
-        ("wall_seconds", run.wall.as_secs_f64().into()),
-    ]
 }

@@ -1,182 +1,271 @@
 //! The tests of `farcall perf` that read and write a key-value store.
 
-use std::path::Path;
-
 use farcall::TransportKind;
-use farcall_lab::bench::Bench;
-use farcall_lab::exchange::StoreAccess;
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use farcall_lab::store::{StoreOutcome, StoreTest};
+use farcall_kv::VALUE_BYTES_MAX;
+use farcall_lab::closed_loop::Outcome;
+use farcall_lab::exchange::{Instruments, StoreAccess};
+use farcall_lab::record::{Record, Statistic, Unit};
+use farcall_lab::simulation::SimulatedFabric;
+use farcall_lab::store::StoreTest;
 use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::{Size, in_readable_unit};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::{Stage, counted, warnings};
-use crate::arguments::PerfTest;
-use crate::commands::{drift, tracing};
+use super::echo::{CALLS, SIZES};
+use super::workload::{Figure, Findings, Measurement, Plan, Site, Workload, counted};
+use super::{check_sizes, sizes};
+use crate::arguments::Perf;
+use crate::commands::tracing;
 use crate::failure::Failure;
-use crate::output::Report;
+
+/// The length of objects in all tests but `basic`.
+const SIZE: [Size; 1] = [Size(100)];
 
 /// How many objects a call of `multiRead` reads.
 const MULTI_READS: [usize; 7] = [1, 2, 5, 10, 20, 50, 100];
 
-/// One measurement of a test: how objects are accessed, and by how many clients.
+/// A test of a store.
+#[derive(Debug)]
+pub struct StoreWorkload {
+    name: &'static str,
+    about: &'static str,
+    sizes: &'static [Size],
+    /// What is measured for each transport and size, with at most this many clients.
+    accesses: fn(usize) -> Vec<Access>,
+    /// What is reported of a measurement.
+    show: fn(&Found<'_>, &mut Findings),
+}
+
+/// One measurement: how objects are accessed, and by how many clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Measurement {
+struct Access {
     access: StoreAccess,
     clients: usize,
 }
 
-/// The measurements of a test, for each transport and size.
-pub fn measurements(test: PerfTest, clients: usize) -> Vec<Measurement> {
-    let by_all = |access| Measurement { access, clients };
-    let by_more_and_more = |access| {
-        let fewer = (0..).map(|doublings| 1 << doublings).take_while(|&fewer| fewer < clients);
-        fewer.chain([clients]).map(|clients| Measurement { access, clients }).collect()
-    };
-    match test {
-        PerfTest::Echo | PerfTest::EchoWorkload => Vec::new(),
-        PerfTest::Basic => vec![by_all(StoreAccess::Read), by_all(StoreAccess::Write)],
-        PerfTest::ReadDist => vec![by_all(StoreAccess::Read)],
-        PerfTest::WriteDist => vec![by_all(StoreAccess::Write)],
-        PerfTest::ReadThroughput => by_more_and_more(StoreAccess::Read),
-        PerfTest::WriteThroughput => by_more_and_more(StoreAccess::Write),
-        PerfTest::MultiRead => MULTI_READS.map(|objects| by_all(StoreAccess::MultiRead(objects))).into(),
-    }
+pub const BASIC: StoreWorkload = StoreWorkload {
+    name: "basic",
+    about: "Reads and overwrites of random objects of a key-value store, one size after the other",
+    sizes: &SIZES,
+    accesses: |clients| {
+        [StoreAccess::Read, StoreAccess::Write].map(|access| Access { access, clients }).into()
+    },
+    show: |found, findings| found.show_latency(findings),
+};
+
+pub const READ_DIST: StoreWorkload = StoreWorkload {
+    name: "readDist",
+    about: "The distribution of the latencies of reads",
+    sizes: &SIZE,
+    accesses: |clients| vec![Access { access: StoreAccess::Read, clients }],
+    show: |found, findings| found.show_distribution(findings),
+};
+
+pub const WRITE_DIST: StoreWorkload = StoreWorkload {
+    name: "writeDist",
+    about: "The distribution of the latencies of overwrites",
+    sizes: &SIZE,
+    accesses: |clients| vec![Access { access: StoreAccess::Write, clients }],
+    show: |found, findings| found.show_distribution(findings),
+};
+
+pub const READ_THROUGHPUT: StoreWorkload = StoreWorkload {
+    name: "readThroughput",
+    about: "Reads per second of 1, 2, 4 … clients, up to --clients",
+    sizes: &SIZE,
+    accesses: |clients| by_more_and_more(StoreAccess::Read, clients),
+    show: |found, findings| found.show_throughput(findings),
+};
+
+pub const WRITE_THROUGHPUT: StoreWorkload = StoreWorkload {
+    name: "writeThroughput",
+    about: "Overwrites per second of 1, 2, 4 … clients, up to --clients",
+    sizes: &SIZE,
+    accesses: |clients| by_more_and_more(StoreAccess::Write, clients),
+    show: |found, findings| found.show_throughput(findings),
+};
+
+pub const MULTI_READ: StoreWorkload = StoreWorkload {
+    name: "multiRead",
+    about: "Reads of 1, 2, 5 … 100 objects by one call",
+    sizes: &SIZE,
+    accesses: |clients| {
+        MULTI_READS.map(|objects| Access { access: StoreAccess::MultiRead(objects), clients }).into()
+    },
+    show: |found, findings| found.show_multi_read(findings),
+};
+
+fn by_more_and_more(access: StoreAccess, clients: usize) -> Vec<Access> {
+    let fewer = (0..).map(|doublings| 1 << doublings).take_while(|&fewer| fewer < clients);
+    fewer.chain([clients]).map(|clients| Access { access, clients }).collect()
 }
 
-/// Runs a test over one transport, for every size.
-pub fn run(
-    test: PerfTest,
-    plan: &StoreTest,
-    transport: TransportKind,
-    sizes: &[Size],
-    bench: &Bench,
-    trace_file: Option<&Path>,
-    stage: &mut Stage,
-) -> Result<(), Failure> {
-    let Stage { report, progress } = stage;
-    progress.suspend(|| report.line(header(test, plan, transport)))?;
-    for &size in sizes {
-        for Measurement { access, clients } in measurements(test, plan.clients) {
-            progress.begin(format_args!("{transport} {} {size}", test_name(test)));
-            if access.fits(size.0) {
-                let plan = StoreTest { clients, ..plan.clone() };
-                let outcome = plan.run(bench, transport, size, access).map_err(Failure::run)?;
+impl Workload for StoreWorkload {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn sizes(&self) -> &'static [Size] {
+        self.sizes
+    }
+
+    /// Refuses objects that a store does not hold, and stores where there are none.
+    fn check(&self, perf: &Perf, transports: &[TransportKind]) -> Result<(), Failure> {
+        if let Some(size) = sizes(perf, self).iter().find(|size| size.0 > VALUE_BYTES_MAX) {
+            let most = Size(VALUE_BYTES_MAX);
+            return Err(Failure::Usage(format!(
+                "--sizes: {size} is longer than the {most} that a store holds"
+            )));
+        }
+        if let Some(transport) = transports.iter().find(|transport| transport.is_simulated()) {
+            return Err(Failure::Usage(format!(
+                "--transport: {transport} is simulated; stores are measured between processes of this machine"
+            )));
+        }
+        check_sizes(perf, self, transports)
+    }
+
+    fn plan(
+        &self,
+        perf: &Perf,
+        transport: TransportKind,
+        _fabric: Option<&SimulatedFabric>,
+    ) -> Result<Plan, Failure> {
+        let test = test(perf)?;
+        let mut measurements = Vec::new();
+        for &size in sizes(perf, self) {
+            for Access { access, clients } in (self.accesses)(test.clients) {
                 let about = format!("{access:?} of {size} by {}", counted(clients, "client"));
-                progress.suspend(|| {
-                    Shown { test, access, plan: &plan, outcome: &outcome }.show(report)?;
-                    if plan.instruments.trace {
-                        tracing::show(&about, &outcome.traced, trace_file, report)?;
-                    }
-                    drift::record("perf", &format!("{transport} {about}"), &outcome.distances, report)
-                })?;
-            } else {
-                let what = format!("# {access:?} of {size}: not measured, one answer does not hold so much");
-                progress.suspend(|| report.line(what))?;
+                let (name, show) = (self.name, self.show);
+                let test = StoreTest { clients, ..test.clone() };
+                let run = move |site: Site<'_>| {
+                    let what = What { name, test: &test, access };
+                    what.measure(transport, size, site, show)
+                };
+                measurements.push(Measurement { about, run: Box::new(run) });
             }
-            progress.step();
         }
-    }
-    Ok(())
-}
-
-fn header(test: PerfTest, plan: &StoreTest, transport: TransportKind) -> String {
-    let clients = match test {
-        PerfTest::ReadThroughput | PerfTest::WriteThroughput => {
-            format!("1 to {}", counted(plan.clients, "client"))
-        }
-        _ => counted(plan.clients, "client"),
-    };
-    let servers = counted(plan.servers, "server");
-    let name = test_name(test);
-    format!("\n# {transport}: {name}, {} in flight for each client, {clients}, {servers}", plan.in_flight)
-}
-
-/// The name as clusterperf writes it.
-fn test_name(test: PerfTest) -> &'static str {
-    match test {
-        PerfTest::Echo => "echo",
-        PerfTest::EchoWorkload => "echoWorkload",
-        PerfTest::Basic => "basic",
-        PerfTest::ReadDist => "readDist",
-        PerfTest::WriteDist => "writeDist",
-        PerfTest::ReadThroughput => "readThroughput",
-        PerfTest::WriteThroughput => "writeThroughput",
-        PerfTest::MultiRead => "multiRead",
+        Ok(Plan { heading: vec![self.header(&test, transport)], measurements })
     }
 }
 
-/// A measurement's outcome, to be shown.
-struct Shown<'a> {
-    test: PerfTest,
+impl StoreWorkload {
+    fn header(&self, test: &StoreTest, transport: TransportKind) -> String {
+        let is_by_more_and_more = (self.accesses)(2).iter().any(|access| access.clients == 1);
+        let clients = counted(test.clients, "client");
+        let clients = if is_by_more_and_more { format!("1 to {clients}") } else { clients };
+        let (name, in_flight, servers) = (self.name, test.in_flight, counted(test.servers, "server"));
+        format!("\n# {transport}: {name}, {in_flight} in flight for each client, {clients}, {servers}")
+    }
+}
+
+/// What the command line asks for.
+fn test(perf: &Perf) -> Result<StoreTest, Failure> {
+    let (assignments, _) = perf.tuning.load()?;
+    Ok(StoreTest {
+        assignments,
+        calls: perf.count.unwrap_or(CALLS),
+        lasting: perf.seconds,
+        warmup_calls: perf.warmup,
+        in_flight: perf.concurrent_ops as usize,
+        clients: perf.clients.unwrap_or(1) as usize,
+        servers: perf.servers.unwrap_or(1) as usize,
+        objects: perf.objects,
+        seed: perf.tuning.seed,
+        instruments: Instruments { trace: perf.tracing.is_on(), ..Instruments::default() },
+    })
+}
+
+/// What is measured.
+#[derive(Clone, Copy)]
+struct What<'a> {
+    name: &'static str,
+    test: &'a StoreTest,
     access: StoreAccess,
-    plan: &'a StoreTest,
-    outcome: &'a StoreOutcome,
 }
 
-impl Shown<'_> {
-    fn show(&self, report: &mut Report) -> Result<(), Failure> {
-        match self.test {
-            PerfTest::Echo | PerfTest::EchoWorkload | PerfTest::Basic => self.show_latency(report)?,
-            PerfTest::ReadDist | PerfTest::WriteDist => self.show_distribution(report)?,
-            PerfTest::ReadThroughput | PerfTest::WriteThroughput => self.show_throughput(report)?,
-            PerfTest::MultiRead => self.show_multi_read(report)?,
+impl What<'_> {
+    fn measure(
+        self,
+        transport: TransportKind,
+        size: Size,
+        site: Site<'_>,
+        show: fn(&Found<'_>, &mut Findings),
+    ) -> Result<Findings, Failure> {
+        let Site::Machine(bench) = site else { unreachable!("stores are not simulated, which was checked") };
+        let mut findings = Findings::default();
+        if !self.access.fits(size.0) {
+            let access = self.access;
+            findings.text(format!("# {access:?} of {size}: not measured, one answer does not hold so much"));
+            return Ok(findings);
         }
-        let outcome = self.outcome;
-        let (little, discarded) = (outcome.little, outcome.blocks_discarded);
-        for warning in warnings(outcome.warm, little, outcome.in_flight, discarded) {
-            report.line(format_args!("# {} {}: {warning}", test_name(self.test), outcome.size))?;
+        let outcome = self.test.run(bench, transport, size, self.access).map_err(Failure::run)?;
+        show(&Found { what: self, outcome: &outcome }, &mut findings);
+        for warning in outcome.warnings() {
+            findings.text(format_args!("# {} {size}: {warning}", self.name));
         }
-        Ok(())
+        findings.distances = outcome.distances().to_vec();
+        findings.traced = self.test.instruments.trace.then_some(outcome.traced);
+        Ok(findings)
     }
+}
 
+/// What was found for a measurement.
+struct Found<'a> {
+    what: What<'a>,
+    outcome: &'a Outcome,
+}
+
+impl Found<'_> {
     fn verb(&self) -> &'static str {
-        if self.access == StoreAccess::Write { "write" } else { "read" }
+        if self.what.access == StoreAccess::Write { "write" } else { "read" }
     }
 
-    fn show_latency(&self, report: &mut Report) -> Result<(), Failure> {
+    fn show_latency(&self, findings: &mut Findings) {
         let (outcome, verb) = (self.outcome, self.verb());
         let size = outcome.size;
-        let what = format!("{verb} one of {} objects of {size}, 30 B key", outcome.objects);
+        let what = format!("{verb} one of {} objects of {size}, 30 B key", self.objects());
         for row in latency_rows(&outcome.latency) {
             let name = row_name(&format!("basic.{verb}"), size, row.suffix);
-            report.line(Row::latency(name.clone(), row.nanos, format!("{what}, {}", row.words)))?;
-            report.record(&self.record(name, row.nanos, Unit::Nanoseconds, row.statistic))?;
+            let record = self.record(name.clone(), row.nanos, Unit::Nanoseconds, row.statistic);
+            findings.row(Row::latency(name, row.nanos, format!("{what}, {}", row.words)), record);
         }
         let name = row_name(&format!("basic.{verb}Bw"), size, "");
-        let bandwidth = outcome.calls_per_second * size.0 as f64;
+        let bandwidth = outcome.bytes_per_second();
         let what = format!("bytes of objects over wall-clock time, {} in flight", outcome.in_flight);
-        report.line(Row::bandwidth(name.clone(), bandwidth, what))?;
-        report.record(&self.record(name, bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock))
+        let record = self.record(name.clone(), bandwidth, Unit::BytesPerSecond, Statistic::OverWallClock);
+        findings.row(Row::bandwidth(name, bandwidth, what), record);
     }
 
     /// Two columns as in clusterperf: a time, and the share of operations that took no longer.
-    fn show_distribution(&self, report: &mut Report) -> Result<(), Failure> {
+    fn show_distribution(&self, findings: &mut Findings) {
         let size = self.outcome.size;
-        report.line(format_args!(
+        findings.text(format_args!(
             "# time to {} one of {} objects of {size}, in us; cumulative fraction",
             self.verb(),
-            self.outcome.objects
-        ))?;
+            self.objects()
+        ));
         let mut trace = tracing::parts(&self.outcome.traced);
         for (nanos, share) in self.outcome.latencies.distribution() {
-            report.line(format_args!("{:>10.3} {share:>8.4}", nanos as f64 / 1e3))?;
-            let name = format!("{}{size}.{share}", test_name(self.test));
+            findings.text(format_args!("{:>10.3} {share:>8.4}", nanos as f64 / 1e3));
+            let name = format!("{}{size}.{share}", self.what.name);
             let record = self.record(name, nanos as f64, Unit::Nanoseconds, Statistic::Quantile);
             let mut record = with(record, "share", share.into());
             // The first that at least half of the operations did not exceed stands for the median.
             if let Some((name, value)) = trace.take_if(|_| share >= 0.5) {
                 record = with(record, name, value);
             }
-            report.record(&record)?;
+            findings.figure(record);
         }
-        Ok(())
     }
 
-    fn show_throughput(&self, report: &mut Report) -> Result<(), Failure> {
+    fn show_throughput(&self, findings: &mut Findings) {
         let outcome = self.outcome;
-        let name = format!("{}{}.{}", test_name(self.test), outcome.size, outcome.clients);
+        let name = format!("{}{}.{}", self.what.name, outcome.size, outcome.clients);
         let (mean, unit) = in_readable_unit(outcome.latency.mean_nanos);
         let what = format!(
             "{} {}s of {} B, {} in flight, mean {mean:.3} {unit}",
@@ -185,57 +274,33 @@ impl Shown<'_> {
             outcome.size,
             outcome.in_flight
         );
-        report.line(Row::rate(name.clone(), outcome.calls_per_second, what))?;
         let statistic = Statistic::OverWallClock;
-        let record = self.record(name, outcome.calls_per_second, Unit::PerSecond, statistic);
-        report.record(&match tracing::parts(&outcome.traced) {
+        let record = self.record(name.clone(), outcome.calls_per_second, Unit::PerSecond, statistic);
+        let record = match tracing::parts(&outcome.traced) {
             Some((name, value)) => with(record, name, value),
             None => record,
-        })
+        };
+        findings.row(Row::rate(name, outcome.calls_per_second, what), record);
     }
 
-    fn show_multi_read(&self, report: &mut Report) -> Result<(), Failure> {
-        let StoreAccess::MultiRead(objects) = self.access else { return Ok(()) };
-        let Some(nanos) = self.outcome.latency.p50_nanos else { return Ok(()) };
+    fn show_multi_read(&self, findings: &mut Findings) {
+        let StoreAccess::MultiRead(objects) = self.what.access else { return };
+        let Some(nanos) = self.outcome.latency.p50_nanos else { return };
         let name = format!("multiRead{}.{objects}", self.outcome.size);
         let each = nanos as f64 / objects as f64 / 1e3;
         let what = format!("{} by one call, median; {each:.3} us each", counted(objects, "object"));
-        report.line(Row::latency(name.clone(), nanos as f64, what))?;
-        let record = self.record(name, nanos as f64, Unit::Nanoseconds, Statistic::P50);
-        report.record(&with(record, "objects_per_call", objects.into()))
+        let record = self.record(name.clone(), nanos as f64, Unit::Nanoseconds, Statistic::P50);
+        let record = with(record, "objects_per_call", objects.into());
+        findings.row(Row::latency(name, nanos as f64, what), record);
+    }
+
+    fn objects(&self) -> u64 {
+        self.what.test.objects_of(self.outcome.size)
     }
 
     fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
-        let outcome = self.outcome;
-        let mut more: Vec<(&str, Value)> = vec![
-            ("size_bytes", outcome.size.0.into()),
-            ("objects", outcome.objects.into()),
-            ("clients", outcome.clients.into()),
-            ("servers", self.plan.servers.into()),
-            ("regime", json!(outcome.regime.to_string())),
-            ("blocks", outcome.blocks.into()),
-            ("blocks_discarded", outcome.blocks_discarded.into()),
-            ("calls_per_second", outcome.calls_per_second.into()),
-            ("implied_in_flight", outcome.little.implied.into()),
-            ("warm", outcome.warm.into()),
-            ("counters", json!(outcome.counters)),
-            ("server_counters", json!(outcome.server_counters)),
-            ("server_waited", json!(outcome.server_waited)),
-        ];
-        more.extend(tracing::field(statistic, &outcome.traced));
-        Record {
-            schema: SCHEMA,
-            command: "perf",
-            test: test_name(self.test).to_owned(),
-            transport: outcome.transport.name().to_owned(),
-            name,
-            value,
-            unit,
-            statistic,
-            samples: outcome.calls,
-            in_flight: outcome.in_flight,
-            more: Map::from_iter(more.into_iter().map(|(name, value)| (name.to_owned(), value))),
-        }
+        let more = [("objects", self.objects().into())];
+        Figure { name, value, unit, statistic }.of(self.what.name, self.outcome, more)
     }
 }
 

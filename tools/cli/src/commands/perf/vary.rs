@@ -7,8 +7,10 @@ use farcall_lab::histogram::LatencySummary;
 use farcall_lab::simulation::SimulatedFabric;
 use farcall_lab::table::row_name;
 
+use super::echo::{self, Echo};
 use super::simulated::simulation_failure;
-use super::{PerfTest, Site, Sites, checks, plans, simulated, sizes};
+use super::workload::{Site, Workload};
+use super::{simulated, sizes};
 use crate::arguments::Perf;
 use crate::commands::vary::{self, Metric, Subject, rate, time};
 use crate::failure::Failure;
@@ -17,23 +19,15 @@ use crate::output::Report;
 /// What is known of each size.
 const METRICS: [Metric; 5] = [time("p50"), time("trimmed"), time("mean"), time("p99"), rate("rate")];
 
-/// Runs the test over every transport.
+/// Runs the test over one transport.
 pub fn run(
     perf: &Perf,
-    tests: &[PerfTest],
-    transports: &[TransportKind],
-    sites: &Sites,
-    mut report: Report,
+    transport: TransportKind,
+    site: Site<'_>,
+    report: &mut Report,
 ) -> Result<(), Failure> {
-    if tests != [PerfTest::Echo] {
-        return Err(Failure::Usage("--vary: of the tests of perf only echo can be varied".to_owned()));
-    }
-    for &transport in transports {
-        let echo = VariedEcho { perf, transport, site: sites.of(transport) };
-        let (seed, quiet) = (perf.tuning.seed, perf.output.quiet);
-        vary::run(&perf.varying, seed, &echo, &mut report, quiet)?;
-    }
-    report.end()
+    let echo = VariedEcho { perf, transport, site };
+    vary::run(&perf.varying, perf.tuning.seed, &echo, report, perf.output.quiet)
 }
 
 /// Echoes over one transport.
@@ -52,7 +46,7 @@ impl Subject for VariedEcho<'_> {
     }
 
     fn rows(&self) -> Vec<String> {
-        sizes(self.perf, PerfTest::Echo).iter().map(|&size| row_name("echo", size, "")).collect()
+        sizes(self.perf, &Echo).iter().map(|&size| row_name("echo", size, "")).collect()
     }
 
     fn metrics(&self) -> &'static [Metric] {
@@ -60,7 +54,11 @@ impl Subject for VariedEcho<'_> {
     }
 
     fn settings(&self) -> Result<Settings, Failure> {
-        Ok(plans::echo(self.perf, self.site)?.settings)
+        let fabric = match self.site {
+            Site::Machine(_) => None,
+            Site::Fabric(fabric) => Some(fabric),
+        };
+        Ok(echo::test(self.perf, fabric)?.settings)
     }
 
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure> {
@@ -78,8 +76,8 @@ impl Subject for VariedEcho<'_> {
             }
             Site::Machine(_) => None,
         };
-        checks::check(PerfTest::Echo, &perf, &transports)?;
-        let test = plans::echo(&perf, fabric.as_ref().map_or(self.site, Site::Fabric))?;
+        Echo.check(&perf, &transports)?;
+        let test = echo::test(&perf, fabric.as_ref())?;
         let blocks = perf.varying.blocks();
         let (calls, lasting) = (test.calls.div_ceil(blocks), test.lasting / blocks as u32);
         Ok((EchoTest { calls, lasting, ..test }, fabric))
@@ -94,7 +92,7 @@ impl Subject for VariedEcho<'_> {
 
     fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure> {
         let (test, fabric) = prepared;
-        let size = sizes(self.perf, PerfTest::Echo)[row];
+        let size = sizes(self.perf, &Echo)[row];
         let found = match (self.site, fabric) {
             (Site::Fabric(_), Some(fabric)) => {
                 let fabric = SimulatedFabric { seed, ..fabric.clone() };
