@@ -1,15 +1,19 @@
-//! What every part of farcall has in common: points in time, identities, addresses and pseudo-random numbers.
+//! What every part of farcall has in common: points in time, identities, addresses, and numbers drawn at random.
 //!
 //! Nothing here reads a clock or a source of entropy: values come in as arguments, so that the same code runs
 //! on a real machine and, with virtual time, inside a simulation.
 #![forbid(unsafe_code)]
 
 mod address;
+mod entropy;
 mod identity;
 mod instant;
 mod random;
+mod sip;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
+pub use entropy::Entropy;
 pub use identity::Identity;
 pub use instant::Instant;
 pub use random::Random;
+pub use sip::SipKey;
