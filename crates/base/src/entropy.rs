@@ -1,8 +1,8 @@
 //! Numbers that nobody can foretell: session numbers, cookies, keys of tables.
 //!
-//! A process fills the seed from its system's random source, once; a simulation gives a number of its own, and draws the same
-//! numbers in every run. Each purpose has a generator by itself ([`Entropy::split`]), so that what is shown of one says
-//! nothing about another.
+//! A process fills the seed from its system's random source, once; a simulation gives a number of its own,
+//! and draws the same numbers in every run. Each purpose has a generator by itself ([`Entropy::split`]), so
+//! that what is shown of one says nothing about another.
 
 use core::fmt;
 
@@ -11,7 +11,8 @@ use chacha20::rand_core::{Rng, SeedableRng};
 
 use crate::{Random, SipKey};
 
-/// A generator of unpredictable numbers (ChaCha with twelve rounds): no output says anything about another one.
+/// A generator of unpredictable numbers (ChaCha with twelve rounds): no output says anything about another
+/// one.
 pub struct Entropy(ChaCha12Rng);
 
 impl Entropy {
@@ -22,10 +23,15 @@ impl Entropy {
 
     /// The same numbers in every run: for simulations and tests.
     pub fn repeatable(seed: u64) -> Self {
+        Self::from_seed(Self::repeatable_seed(seed))
+    }
+
+    /// The seed of [`Entropy::repeatable`].
+    pub fn repeatable_seed(seed: u64) -> [u8; 32] {
         let mut random = Random::new(seed);
         let mut bytes = [0; 32];
         bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.bits().to_le_bytes()));
-        Self::from_seed(bytes)
+        bytes
     }
 
     /// The next 64 bits.

@@ -1,4 +1,5 @@
-//! What every part of farcall has in common: points in time, identities, addresses, and numbers drawn at random.
+//! What every part of farcall has in common: points in time, identities, addresses, and numbers drawn at
+//! random.
 //!
 //! Nothing here reads a clock or a source of entropy: values come in as arguments, so that the same code runs
 //! on a real machine and, with virtual time, inside a simulation.

@@ -1,7 +1,8 @@
 //! Hashes under a key (SipHash, Aumasson and Bernstein 2012), of a few words each.
 //!
-//! Without the key nobody can say which inputs have one hash, or what the hash of an input is. Two compression and four
-//! finalization rounds make a code that authenticates; one and three make the hash of a table that strangers fill.
+//! Without the key nobody can say which inputs have one hash, or what the hash of an input is. Two
+//! compression and four finalization rounds make a code that authenticates; one and three make the hash of
+//! a table that strangers fill.
 
 use core::fmt;
 

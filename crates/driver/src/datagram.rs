@@ -67,6 +67,10 @@ pub trait Datagram: Send {
     /// Makes an address usable for sending. The same address always gives the same destination.
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError>;
 
+    /// Whether a session leads to a peer from now on. A peer that is only known because it sent something makes room for
+    /// others unless at least one does.
+    fn keep_peer(&mut self, peer: Destination, keep: bool);
+
     /// Queues one packet made of `parts` in order. Its bytes are copied or handed to the fabric before this returns.
     ///
     /// A packet may be lost, duplicated or reordered after that; it is never cut short or altered by an honest

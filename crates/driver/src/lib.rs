@@ -48,7 +48,7 @@ pub use lane::{
     RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind, whole_record_bytes,
 };
 pub use loan::{Loan, LoanError, LoanHome};
-pub use peers::{LEARNED_PEERS_MAX, Peers};
+pub use peers::{Peers, STRANGERS_MAX};
 pub use record::{Record, Words};
 pub use returns::Returns;
 pub use stream_copier::StreamCopier;

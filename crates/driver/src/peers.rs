@@ -1,17 +1,19 @@
-//! Who a datagram driver knows: addresses of its fabric under small numbers, each with what the driver needs to send there.
+//! Who a datagram driver knows: addresses of its fabric under small numbers, each with what the driver
+//! needs to send there.
 //!
-//! Peers that the caller resolved stay for the life of the driver. Peers known only from their packets are at most
-//! [`LEARNED_PEERS_MAX`], so that forged sources cannot fill the memory; when there are that many, one that has been
-//! silent makes room (second chance). A number carries a generation: one whose peer has been replaced is noticed and
-//! never reaches the newcomer.
+//! Peers that the caller resolved stay for the life of the driver, and those to which sessions lead for as
+//! long as those last ([`Peers::keep`]). Whoever else sends something is a stranger. Of them the last
+//! [`STRANGERS_MAX`] are remembered, so that they can be answered; forged sources therefore replace each
+//! other, and nobody who has proved to be there. A number carries a generation: one whose peer has been
+//! replaced is noticed and never reaches the newcomer.
 
 use core::hash::Hash;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::Destination;
 
 /// The most peers that are remembered only because they sent something.
-pub const LEARNED_PEERS_MAX: usize = 1 << 16;
+pub const STRANGERS_MAX: usize = 1 << 16;
 
 /// Bits of a destination that are the peer's index; the rest is the generation.
 const INDEX_BITS: u32 = 20;
@@ -21,11 +23,10 @@ const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 pub struct Peers<A, W> {
     peers: Vec<Peer<A, W>>,
     by_address: HashMap<A, u32>,
-    /// Indices of the learned peers; resolving one takes it out.
-    learned: Vec<u32>,
-    learned_max: usize,
-    /// Where the search for a silent peer goes on, in `learned`.
-    hand: usize,
+    /// Indices of the strangers, the first that came first. One that became more than that leaves when its
+    /// turn comes.
+    strangers: VecDeque<u32>,
+    strangers_max: usize,
     /// The source of the last packet: most often also that of the next one.
     last: Option<(A, Destination)>,
 }
@@ -34,16 +35,18 @@ struct Peer<A, W> {
     way: W,
     address: A,
     generation: u32,
-    /// Learned peers only: heard again since it became known or the hand last passed by. One packet is not enough, so
-    /// that a flood of forged sources replaces itself and not the peers that talk.
-    heard: bool,
+    /// For how many reasons it stays: sessions, and one when it was resolved.
+    reasons: u32,
+    is_resolved: bool,
+    /// Whether it is among the strangers' indices.
+    is_queued: bool,
 }
 
 impl<A: Copy + Eq + Hash, W> Peers<A, W> {
-    /// Nobody yet, and at most `learned_max` who just turn up.
-    pub fn new(learned_max: usize) -> Self {
-        let (peers, by_address, learned) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { peers, by_address, learned, learned_max, hand: 0, last: None }
+    /// Nobody yet, and at most `strangers_max` who just turn up.
+    pub fn new(strangers_max: usize) -> Self {
+        let (peers, by_address, strangers) = (Vec::new(), HashMap::new(), VecDeque::new());
+        Self { peers, by_address, strangers, strangers_max, last: None }
     }
 
     /// The number of a peer that is to stay.
@@ -51,20 +54,42 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
     /// # Panics
     /// When a million peers are known.
     pub fn resolve(&mut self, address: A, way: impl FnOnce() -> W) -> Destination {
-        let Some(&index) = self.by_address.get(&address) else { return self.add(address, way()) };
-        self.learned.retain(|learned| *learned != index);
+        let index = match self.by_address.get(&address) {
+            Some(&index) => index,
+            None => self.add(address, way()),
+        };
+        let peer = &mut self.peers[index as usize];
+        if !core::mem::replace(&mut peer.is_resolved, true) {
+            peer.reasons += 1;
+        }
         self.destination(index)
     }
 
-    /// The number of the peer that a packet came from, and the way to another one that had to make room for it.
+    /// The number of the peer that a packet came from, and the way to a stranger that had to make room for
+    /// it.
     #[inline]
     pub fn source(&mut self, address: A, way: impl FnOnce() -> W) -> (Destination, Option<W>) {
         match self.last {
-            Some((last, destination)) if last == address => {
-                self.peers[(destination.0 & INDEX_MASK) as usize].heard = true;
-                (destination, None)
-            }
+            Some((last, destination)) if last == address => (destination, None),
             _ => self.source_not_last(address, way),
+        }
+    }
+
+    /// A session leads to a peer, or does not any more when `keep` is false. Nothing happens to one that
+    /// has been replaced.
+    pub fn keep(&mut self, peer: Destination, keep: bool) {
+        let index = peer.0 & INDEX_MASK;
+        let Some(known) = self.peers.get_mut(index as usize) else { return };
+        if known.generation != peer.0 >> INDEX_BITS {
+            return;
+        }
+        if keep {
+            known.reasons += 1;
+            return;
+        }
+        known.reasons = known.reasons.saturating_sub(1);
+        if known.reasons == 0 && !core::mem::replace(&mut known.is_queued, true) {
+            self.strangers.push_back(index);
         }
     }
 
@@ -76,48 +101,59 @@ impl<A: Copy + Eq + Hash, W> Peers<A, W> {
     }
 
     fn source_not_last(&mut self, address: A, way: impl FnOnce() -> W) -> (Destination, Option<W>) {
-        let (destination, replaced) = match self.by_address.get(&address) {
-            Some(&index) => {
-                self.peers[index as usize].heard = true;
-                (self.destination(index), None)
-            }
-            None if self.learned.len() < self.learned_max => {
-                let destination = self.add(address, way());
-                self.learned.push(destination.0 & INDEX_MASK);
-                (destination, None)
-            }
-            None => {
-                let (destination, replaced) = self.replace_silent(address, way());
-                (destination, Some(replaced))
-            }
+        let (index, replaced) = match self.by_address.get(&address) {
+            Some(&index) => (index, None),
+            None => match self.oldest_stranger() {
+                Some(index) => (index, Some(self.replace(index, address, way()))),
+                None => (self.add(address, way()), None),
+            },
         };
+        let peer = &mut self.peers[index as usize];
+        if peer.reasons == 0 && !core::mem::replace(&mut peer.is_queued, true) {
+            self.strangers.push_back(index);
+        }
+        let destination = self.destination(index);
         self.last = Some((address, destination));
         (destination, replaced)
     }
 
-    fn add(&mut self, address: A, way: W) -> Destination {
-        let index = u32::try_from(self.peers.len()).ok().filter(|index| *index <= INDEX_MASK);
-        let index = index.expect("a driver can know a million peers");
-        self.peers.push(Peer { way, address, generation: 0, heard: false });
-        self.by_address.insert(address, index);
-        Destination(index)
+    /// Takes out the stranger that has been known longest, when there are as many as may be.
+    fn oldest_stranger(&mut self) -> Option<u32> {
+        while self.strangers.len() >= self.strangers_max {
+            let index = self.strangers.pop_front()?;
+            let peer = &mut self.peers[index as usize];
+            peer.is_queued = false;
+            if peer.reasons == 0 {
+                return Some(index);
+            }
+        }
+        None
     }
 
-    /// Gives the place of the next learned peer that was not heard since the last round to `address`.
-    fn replace_silent(&mut self, address: A, way: W) -> (Destination, W) {
-        loop {
-            self.hand = (self.hand + 1) % self.learned.len();
-            let index = self.learned[self.hand];
-            let peer = &mut self.peers[index as usize];
-            if core::mem::take(&mut peer.heard) {
-                continue;
-            }
-            self.by_address.remove(&peer.address);
-            let generation = (peer.generation + 1) & (u32::MAX >> INDEX_BITS);
-            let replaced = core::mem::replace(peer, Peer { way, address, generation, heard: false });
-            self.by_address.insert(address, index);
-            return (self.destination(index), replaced.way);
-        }
+    fn add(&mut self, address: A, way: W) -> u32 {
+        let index = u32::try_from(self.peers.len()).ok().filter(|index| *index <= INDEX_MASK);
+        let index = index.expect("a driver can know a million peers");
+        self.peers.push(Peer {
+            way,
+            address,
+            generation: 0,
+            reasons: 0,
+            is_resolved: false,
+            is_queued: false,
+        });
+        self.by_address.insert(address, index);
+        index
+    }
+
+    /// Gives a stranger's place to `address`.
+    fn replace(&mut self, index: u32, address: A, way: W) -> W {
+        let peer = &mut self.peers[index as usize];
+        let former = core::mem::replace(&mut peer.address, address);
+        peer.generation = (peer.generation + 1) & (u32::MAX >> INDEX_BITS);
+        let replaced = core::mem::replace(&mut peer.way, way);
+        self.by_address.remove(&former);
+        self.by_address.insert(address, index);
+        replaced
     }
 
     fn destination(&self, index: u32) -> Destination {
@@ -133,8 +169,8 @@ mod tests {
     struct Hosts(Peers<u16, u16>);
 
     impl Hosts {
-        fn new(learned_max: usize) -> Self {
-            Self(Peers::new(learned_max))
+        fn new(strangers_max: usize) -> Self {
+            Self(Peers::new(strangers_max))
         }
 
         fn resolve(&mut self, host: u16) -> Destination {
@@ -156,38 +192,62 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_peer_makes_room_and_its_number_reaches_nobody() {
+    fn the_oldest_stranger_makes_room_and_its_number_reaches_nobody() {
         let mut peers = Hosts::new(2);
         let pinned = peers.resolve(9);
         let (first, _) = peers.source(1);
         let (second, _) = peers.source(2);
-        let (_, replaced) = peers.source(3);
-        assert!(matches!(replaced, Some(1 | 2)));
-        let gone = [first, second].map(|destination| peers.0.way(destination).is_none());
-        assert_eq!(gone.iter().filter(|gone| **gone).count(), 1, "exactly one peer made room");
-        assert_eq!(peers.0.way(pinned), Some(&9));
+        let (third, replaced) = peers.source(3);
+        assert_eq!((replaced, peers.0.way(first)), (Some(1), None));
+        assert_eq!([pinned, second, third].map(|to| peers.0.way(to).copied()), [Some(9), Some(2), Some(3)]);
     }
 
     #[test]
-    fn a_peer_that_goes_on_talking_stays() {
+    fn a_peer_that_a_session_leads_to_stays_whatever_strangers_come() {
         let mut peers = Hosts::new(8);
-        let (talker, _) = peers.source(1);
-        peers.source(1);
+        let (peer, _) = peers.source(1);
+        peers.0.keep(peer, true);
         for host in 2..1000 {
             peers.source(host);
-            assert_eq!(peers.source(1), (talker, None), "after stranger {host}");
         }
-        assert_eq!(peers.0.by_address.len(), 8);
+        assert_eq!(peers.source(1), (peer, None));
+        assert!(peers.0.peers.len() <= 9, "{} peers are known", peers.0.peers.len());
+        peers.0.keep(peer, false);
+        for host in 2..1000 {
+            peers.source(host);
+        }
+        assert_eq!(peers.0.way(peer), None, "it is a stranger again");
+        assert!(peers.0.peers.len() <= 9 && peers.0.by_address.len() <= 9);
     }
 
     #[test]
-    fn a_resolved_peer_is_never_replaced_even_if_it_was_learned_first() {
+    fn a_peer_stays_until_the_last_of_its_sessions_is_over() {
+        let mut peers = Hosts::new(1);
+        let (peer, _) = peers.source(1);
+        peers.0.keep(peer, true);
+        peers.0.keep(peer, true);
+        peers.0.keep(peer, false);
+        for host in 2..9 {
+            peers.source(host);
+        }
+        assert_eq!(peers.0.way(peer), Some(&1));
+        peers.0.keep(peer, false);
+        for host in 2..9 {
+            peers.source(host);
+        }
+        assert_eq!(peers.0.way(peer), None);
+        // What comes late for the former one does nothing to the newcomer.
+        peers.0.keep(peer, true);
+    }
+
+    #[test]
+    fn a_resolved_peer_is_never_replaced_even_if_it_was_a_stranger_first() {
         let mut peers = Hosts::new(2);
-        let (learned, _) = peers.source(1);
+        let (stranger, _) = peers.source(1);
         let resolved = peers.resolve(1);
         for host in 2..100 {
             peers.source(host);
         }
-        assert_eq!((resolved, peers.resolve(1)), (learned, learned));
+        assert_eq!((resolved, peers.resolve(1)), (stranger, stranger));
     }
 }

@@ -108,7 +108,8 @@ impl Node {
         };
         let label = self.label(&directions.key(endpoint));
         let seed = site.seed(identity);
-        let transport = Builder { identity, settings, clock: &clock, label: &label, seed }
+        let builder = Builder { identity, settings, ranks: self.size(), clock: &clock, label: &label, seed };
+        let transport = builder
             .build(kind, &site)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
         directions.publish(endpoint, transport.address())?;

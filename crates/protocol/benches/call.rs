@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_protocol::calls::{Calls, Delivery, Payload, Policy, Received};
 use farcall_protocol::homa::{HomaPolicy, HomaRules};
@@ -34,8 +34,14 @@ impl<P: Policy> Pair<P> {
         config.offer.checksum = checksum;
         let end = |rank| {
             let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
-            Calls::with_policy(policy(), config, RESEND_INTERVAL, identity, 7)
-                .expect("the default configuration is valid")
+            Calls::with_policy(
+                policy(),
+                config,
+                RESEND_INTERVAL,
+                identity,
+                Entropy::repeatable(u64::from(identity.rank)),
+            )
+            .expect("the default configuration is valid")
         };
         let mut ends = [end(0), end(1)];
         let now = Instant::from_nanos(1);

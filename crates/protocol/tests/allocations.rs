@@ -1,6 +1,6 @@
 //! Small calls in the steady state allocate nothing.
 
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_protocol::basic::{Basic, BasicConfig};
 use farcall_protocol::calls::{Calls, Delivery, Payload, Policy};
 use farcall_protocol::homa::{Homa, HomaConfig};
@@ -62,12 +62,18 @@ fn identity(rank: u32) -> Identity {
 
 #[test]
 fn small_calls_by_basic_in_the_steady_state_allocate_nothing() {
-    let end = |rank| Basic::new(BasicConfig::default(), identity(rank), 1).expect("the defaults are valid");
+    let end = |rank| {
+        Basic::new(BasicConfig::default(), identity(rank), Entropy::repeatable(u64::from(rank)))
+            .expect("the defaults are valid")
+    };
     assert_that_calls_allocate_nothing([end(0), end(1)]);
 }
 
 #[test]
 fn small_calls_by_homa_in_the_steady_state_allocate_nothing() {
-    let end = |rank| Homa::new(HomaConfig::default(), identity(rank), 1).expect("the defaults are valid");
+    let end = |rank| {
+        Homa::new(HomaConfig::default(), identity(rank), Entropy::repeatable(u64::from(rank)))
+            .expect("the defaults are valid")
+    };
     assert_that_calls_allocate_nothing([end(0), end(1)]);
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use farcall_base::Address;
-use farcall_base::Identity;
+use farcall_base::{Entropy, Identity};
 use farcall_driver::clock::Clock;
 use farcall_driver::{CounterFile, Datagram};
 use farcall_protocol::basic::BasicPolicy;
@@ -30,7 +30,15 @@ fn udp() -> UdpDriver {
 fn transport(rank: u32, checksum: bool) -> PacketTransport<UdpDriver, BasicPolicy> {
     let identity = Identity { incarnation: 1 + u64::from(rank), rank, endpoint: 0 };
     let config = PacketConfig { checksum: Some(checksum), ..PacketConfig::default() };
-    let made = PacketTransport::new(udp(), BasicPolicy, identity, 1, &config, CounterFile::process(), "echo");
+    let made = PacketTransport::new(
+        udp(),
+        BasicPolicy,
+        identity,
+        Entropy::repeatable(1),
+        &config,
+        CounterFile::process(),
+        "echo",
+    );
     made.expect("the default configuration is valid")
 }
 

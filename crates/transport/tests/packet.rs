@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
@@ -126,8 +126,15 @@ fn udp(mtu_bytes: usize) -> UdpDriver {
 fn end<D: Datagram>(driver: D, rank: u32) -> End<D> {
     let config = PacketConfig::default();
     let file = CounterFile::process();
-    let transport =
-        PacketTransport::new(driver, BasicPolicy, identity(rank), 5, &config, file, &format!("test {rank}"));
+    let transport = PacketTransport::new(
+        driver,
+        BasicPolicy,
+        identity(rank),
+        Entropy::repeatable(u64::from(rank)),
+        &config,
+        file,
+        &format!("test {rank}"),
+    );
     End { transport: transport.expect("the default configuration is valid"), log: Log::default() }
 }
 
@@ -330,6 +337,8 @@ impl Datagram for Stuck {
     fn address(&self) -> Address {
         self.inner.address()
     }
+
+    fn keep_peer(&mut self, _peer: Destination, _keep: bool) {}
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         self.inner.resolve(address)

@@ -56,6 +56,9 @@ impl Datagram for SimDatagram {
         self.host.address()
     }
 
+    /// All hosts of a simulation are known.
+    fn keep_peer(&mut self, _peer: Destination, _keep: bool) {}
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         host_at(address, self.fabric().host_count()).map(Destination)
     }

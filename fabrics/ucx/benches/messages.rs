@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::CounterFile;
 use farcall_protocol::matching::Source;
 use farcall_transport::{
@@ -27,6 +27,7 @@ const CONFIG: LibraryConfig = LibraryConfig {
     peer_timeout: Duration::from_secs(3600),
     unexpected_bytes: 8 << 20,
     loan_bytes_max: 1 << 20,
+    ranks: u32::MAX,
 };
 
 /// Time stands still: nothing is to be due.
@@ -79,7 +80,8 @@ impl Ours {
             let ucx = Ucx::new(&config).expect("a worker");
             let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
             let (file, label) = (CounterFile::process(), format!("bench {rank}"));
-            LibraryTransport::new(ucx, identity, 3, &CONFIG, file, &label).expect("a valid configuration")
+            LibraryTransport::new(ucx, identity, Entropy::repeatable(3), &CONFIG, file, &label)
+                .expect("a valid configuration")
         };
         let (mut from, mut to) = (transport(0), transport(1));
         let way = from.connect(&to.address(), NOW).expect("they reach each other");

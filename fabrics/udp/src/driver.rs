@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
-    CounterFile, Datagram, DatagramLimits, Destination, LEARNED_PEERS_MAX, Packet, Peers, SendError,
+    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
 };
 
 use crate::address::{NAME, address_of, parse};
@@ -49,7 +49,7 @@ impl UdpDriver {
             receiver: receiver.map_err(explain)?,
             transmitter: Transmitter::new(queue_packets, burst_packets, config.copy_bytes_max, mtu_bytes),
             limits: DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: false },
-            peers: Peers::new(LEARNED_PEERS_MAX),
+            peers: Peers::new(STRANGERS_MAX),
             counters: UdpCounters::new(CounterFile::process(), &format!("udp {}", sockets.open.local)),
             sockets,
         })
@@ -77,6 +77,10 @@ impl Datagram for UdpDriver {
 
     fn address(&self) -> Address {
         address_of(self.sockets.open.local)
+    }
+
+    fn keep_peer(&mut self, peer: Destination, keep: bool) {
+        self.peers.keep(peer, keep);
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {

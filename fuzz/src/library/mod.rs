@@ -8,7 +8,7 @@ mod hostile;
 
 use core::time::Duration;
 
-use farcall_base::Identity;
+use farcall_base::{Entropy, Identity};
 use farcall_driver::CounterFile;
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_transport::post::{Counter, Post};
@@ -34,6 +34,7 @@ const CONFIG: LibraryConfig = LibraryConfig {
     peer_timeout: Duration::from_secs(1),
     unexpected_bytes: WINDOW_LINES as usize * WINDOW_LINE_BYTES,
     loan_bytes_max: 1 << 16,
+    ranks: u32::MAX,
 };
 
 /// Runs the attack that the bytes describe.
@@ -62,7 +63,7 @@ struct World {
 fn transport(post: &Post, rank: u32) -> LibraryTransport<Counter> {
     let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
     let (counters, label) = (CounterFile::process(), format!("fuzzed library {rank}"));
-    LibraryTransport::new(post.open(), identity, 5, &CONFIG, counters, &label).expect("a valid configuration")
+    LibraryTransport::new(post.open(), identity, Entropy::repeatable(5), &CONFIG, counters, &label).expect("a valid configuration")
 }
 
 impl World {

@@ -41,7 +41,7 @@ impl<D: Datagram> Count<D> {
 }
 
 impl<D: Datagram> Datagram for Count<D> {
-    delegate_datagram!(inner: name, limits, address, resolve, send_room, release, next_deadline, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, limits, address, resolve, send_room, release, next_deadline, wait_descriptors);
 
     #[inline]
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {

@@ -32,6 +32,11 @@ macro_rules! delegate_datagram {
             self.$inner.resolve(address)
         }
     };
+    (@keep_peer $inner:ident) => {
+        fn keep_peer(&mut self, peer: $crate::Destination, keep: bool) {
+            self.$inner.keep_peer(peer, keep);
+        }
+    };
     (@send_room $inner:ident) => {
         #[inline]
         fn send_room(&self) -> usize {
@@ -178,6 +183,10 @@ impl<D: Datagram + ?Sized> Datagram for Box<D> {
 
     fn address(&self) -> Address {
         (**self).address()
+    }
+
+    fn keep_peer(&mut self, peer: Destination, keep: bool) {
+        (**self).keep_peer(peer, keep);
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {

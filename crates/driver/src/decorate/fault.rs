@@ -192,7 +192,7 @@ impl<D: Datagram> Fault<D> {
 }
 
 impl<D: Datagram> Datagram for Fault<D> {
-    delegate_datagram!(inner: name, address, resolve, send_room, release, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, address, resolve, send_room, release, wait_descriptors);
 
     /// What is damaged here, no fabric notices.
     fn limits(&self) -> DatagramLimits {

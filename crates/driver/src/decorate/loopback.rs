@@ -56,6 +56,9 @@ impl Datagram for Loopback {
         Address::new(*b"self").expect("short")
     }
 
+    /// There is only one.
+    fn keep_peer(&mut self, _peer: Destination, _keep: bool) {}
+
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         if address.as_bytes() == b"self" {
             Ok(Destination(0))

@@ -69,7 +69,7 @@ impl<D: Datagram, W: Write + Send> Pcap<D, W> {
 }
 
 impl<D: Datagram, W: Write + Send> Datagram for Pcap<D, W> {
-    delegate_datagram!(inner: name, limits, address, send_room, flush, release, next_deadline, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, limits, address, send_room, flush, release, next_deadline, wait_descriptors);
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let destination = self.inner.resolve(address)?;

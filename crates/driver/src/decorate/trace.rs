@@ -64,7 +64,7 @@ impl<D: Datagram> Trace<D> {
 }
 
 impl<D: Datagram> Datagram for Trace<D> {
-    delegate_datagram!(inner: name, limits, address, resolve, send_room, release, next_deadline, wait_descriptors);
+    delegate_datagram!(inner: name, keep_peer, limits, address, resolve, send_room, release, next_deadline, wait_descriptors);
 
     #[inline]
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {

@@ -1,16 +1,24 @@
-//! A number that tells one life of a rank from the next.
+//! What is drawn from the system's random source: numbers of lives, and what peers must not foretell.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Draws the number of this process's life from the system's random source; never 0.
+/// Draws the number of this process's life; never 0.
 pub fn random_incarnation() -> u64 {
     loop {
-        let mut bytes = [0; 8];
-        // A signal may interrupt the call, or cut it short, before the source is ready: then it is asked again.
-        let filled = getrandom(&mut bytes, GetRandomFlags::empty());
-        let number = u64::from_ne_bytes(bytes);
-        if filled == Ok(bytes.len()) && number != 0 {
+        let number = u64::from_ne_bytes(random());
+        if number != 0 {
             return number;
+        }
+    }
+}
+
+/// Bytes from the system's random source.
+pub fn random<const N: usize>() -> [u8; N] {
+    loop {
+        let mut bytes = [0; N];
+        // A signal may interrupt the call, or cut it short, before the source is ready: then it is asked again.
+        if getrandom(&mut bytes, GetRandomFlags::empty()) == Ok(N) {
+            return bytes;
         }
     }
 }

@@ -22,7 +22,7 @@ mod variables;
 pub use children::{ChildPlan, Children, SpawnError, StillRunning};
 pub use directory::{BarrierError, Directory, JoinError, LocalRanks, PublishError, ResolveError};
 pub use hosts::{HostList, HostPort};
-pub use incarnation::random_incarnation;
+pub use incarnation::{random, random_incarnation};
 pub use launch::{Launch, LaunchError};
 pub use limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, NAME_BYTES_MAX, RANKS_MAX, WAITS_MAX};
 pub use placement::{Placement, PlacementError};

@@ -3,7 +3,7 @@
 use core::error::Error;
 use core::net::IpAddr;
 
-use farcall_base::Identity;
+use farcall_base::{Entropy, Identity};
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{Fault, FaultConfig, LaneDelay};
 use farcall_driver::{CounterFile, Datagram, LaneDriver};
@@ -17,7 +17,7 @@ use farcall_transport::{
 
 use super::TransportKind;
 use super::config::{basic_config, fault_config, homa_config, homa_rules, lane_delay_config, ring_config};
-use crate::bootstrap::random_incarnation;
+use crate::bootstrap::random;
 use crate::parameters::Settings;
 use crate::simulated::ChargedTransport;
 
@@ -30,13 +30,16 @@ pub enum Site<'a> {
 }
 
 impl Site<'_> {
-    /// A random number. On a simulated fabric it follows from the incarnation, which was drawn from the
-    /// simulation's seed, so it is the same in every run with the same seed; the protocol mixes the
-    /// incarnation in once more, and turned the two do not cancel out.
-    pub fn seed(&self, identity: Identity) -> u64 {
+    /// From which an endpoint draws what peers must not foretell: the system's random source. On a simulated
+    /// fabric it follows from the incarnation, which was drawn from the simulation's seed, so that every run
+    /// with that seed is the same.
+    pub fn seed(&self, identity: Identity) -> [u8; 32] {
         match self {
-            Self::Machine(_) => random_incarnation(),
-            Self::Simulated(_) => identity.incarnation.rotate_left(32) ^ u64::from(identity.endpoint),
+            Self::Machine(_) => random(),
+            Self::Simulated(_) => {
+                let seed = identity.incarnation.rotate_left(32) ^ u64::from(identity.endpoint);
+                Entropy::repeatable_seed(seed)
+            }
         }
     }
 }
@@ -47,12 +50,14 @@ pub struct Builder<'a> {
     pub identity: Identity,
     /// What it is set up with.
     pub settings: &'a Settings,
+    /// How many ranks there are: peers with others are refused.
+    pub ranks: u32,
     /// The endpoint's clock.
     pub clock: &'a Clock,
     /// Under which name it counts.
     pub label: &'a str,
-    /// From which packet protocols and libraries draw the numbers of their sessions: see [`Site::seed`].
-    pub seed: u64,
+    /// From which transports draw what peers must not foretell: see [`Site::seed`].
+    pub seed: [u8; 32],
 }
 
 /// A transport, or why there is none.
@@ -97,7 +102,9 @@ impl Builder<'_> {
 
     pub(super) fn library<L: Library + 'static>(&self, library: L, config: &LibraryConfig) -> Built {
         let (identity, label, counters) = (self.identity, self.label, CounterFile::process());
-        Ok(Box::new(LibraryTransport::new(library, identity, self.seed, config, counters, label)?))
+        let config = &LibraryConfig { ranks: self.ranks, ..*config };
+        let entropy = Entropy::from_seed(self.seed);
+        Ok(Box::new(LibraryTransport::new(library, identity, entropy, config, counters, label)?))
     }
 
     pub(super) fn basic<D: Datagram + 'static>(&self, driver: D) -> Built {
@@ -112,15 +119,16 @@ impl Builder<'_> {
 
     /// A packet protocol over a driver, with faults in between if the settings ask for any.
     fn packet<D: Datagram + 'static, P: Policy>(&self, driver: D, policy: P, config: &PacketConfig) -> Built {
-        let (identity, label, seed) = (self.identity, self.label, self.seed);
+        let (identity, label, entropy) = (self.identity, self.label, Entropy::from_seed(self.seed));
+        let config = &PacketConfig { ranks: self.ranks, ..*config };
         let counters = CounterFile::process();
         let faults = fault_config(&self.settings.fault);
         if faults == FaultConfig::none(faults.seed) {
             return Ok(Box::new(PacketTransport::new(
-                driver, policy, identity, seed, config, counters, label,
+                driver, policy, identity, entropy, config, counters, label,
             )?));
         }
         let driver = Fault::new(driver, faults, self.clock.clone(), &format!("fault {label}"));
-        Ok(Box::new(PacketTransport::new(driver, policy, identity, seed, config, counters, label)?))
+        Ok(Box::new(PacketTransport::new(driver, policy, identity, entropy, config, counters, label)?))
     }
 }

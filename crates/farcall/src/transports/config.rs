@@ -171,6 +171,7 @@ pub fn ucx_library_config(settings: &Settings) -> LibraryConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
+        ranks: u32::MAX,
     }
 }
 
@@ -190,6 +191,7 @@ pub fn mpi_library_config(settings: &Settings) -> LibraryConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
+        ranks: u32::MAX,
     }
 }
 
@@ -229,6 +231,7 @@ pub fn ofi_library_config(settings: &Settings) -> LibraryConfig {
         peer_timeout: settings.endpoint.peer_timeout,
         unexpected_bytes: settings.endpoint.unexpected_bytes,
         loan_bytes_max: LIBRARY_LOAN_BYTES_MAX,
+        ranks: u32::MAX,
     }
 }
 

@@ -9,7 +9,7 @@ mod config;
 use crate::calls::{Assembly, Calls, Cut, Policy, SlotRef};
 use crate::session::ConfigError;
 use crate::wire::Protocol;
-use farcall_base::Identity;
+use farcall_base::{Entropy, Identity};
 
 pub use crate::calls::{
     ASSEMBLY_BYTES_MAX, CallError, Counters, Delivery, Payload, RECYCLED_BUFFER_BYTES_MAX, Received,
@@ -44,9 +44,9 @@ impl Policy for BasicPolicy {
 }
 
 impl<B: AsRef<[u8]>> Calls<B, BasicPolicy> {
-    /// An endpoint without sessions. `seed` is drawn at random by the caller.
-    pub fn new(config: BasicConfig, identity: Identity, seed: u64) -> Result<Self, ConfigError> {
-        Self::with_policy(BasicPolicy, config.session, config.resend_interval, identity, seed)
+    /// An endpoint without sessions. What peers must not foretell comes from `entropy`.
+    pub fn new(config: BasicConfig, identity: Identity, entropy: Entropy) -> Result<Self, ConfigError> {
+        Self::with_policy(BasicPolicy, config.session, config.resend_interval, identity, entropy)
     }
 }
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use crate::session::{PeerAddress, SessionConfig, SessionEvent, SessionId};
 use crate::wire::{Head, Opcode, Protocol, checksum_of};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 
 use super::{Calls, Delivery, Payload, Policy};
 
@@ -79,7 +79,7 @@ impl<P: Policy> Arena<P> {
         config.offer.calls_max = 8;
         let end = |rank: usize| {
             let identity = Identity { incarnation: rank as u64 + 1, rank: rank as u32, endpoint: 0 };
-            Calls::with_policy(policy(), config, RESEND_INTERVAL, identity, 99)
+            Calls::with_policy(policy(), config, RESEND_INTERVAL, identity, Entropy::repeatable(rank as u64))
                 .expect("the configuration is valid")
         };
         let ends = (0..3).map(end).collect();

@@ -1,11 +1,11 @@
 //! Remote calls over datagrams: the machinery that [basic](crate::basic) and [homa](crate::homa) share.
 //!
-//! A message that fits one packet is one packet, and in the steady state a call is two: request and response.
-//! The response acknowledges the request; the next request in the same slot acknowledges the response. A
-//! longer message starts with [`Offer::unscheduled_bytes`](crate::wire::Offer) and goes on as its receiver
-//! grants. A side that waits and hears nothing asks again: RESEND for missing bytes, answered by the bytes,
-//! by BUSY, or, when nothing of the request is known, by RESEND with RESTART. Grants and the order of packets
-//! are decided by the protocol's [`Policy`].
+//! A message that fits one packet is one packet, and in the steady state a call is two: request and
+//! response. The response acknowledges the request; the next request in the same slot acknowledges the
+//! response. A longer message starts with [`Offer::unscheduled_bytes`](crate::wire::Offer) and goes on as
+//! its receiver grants. Whoever waits and hears nothing asks again: RESEND for missing bytes, answered by
+//! the bytes, by BUSY, or, when nothing of the request is known, by RESEND with RESTART. Who is granted
+//! what, and which packet goes first, is the protocol's [`Policy`].
 //!
 //! A call occupies a slot of its session and has a number there. The server keeps, per slot, the highest
 //! number seen; a request runs only when its number is higher, and the result is kept until the caller has
@@ -46,10 +46,11 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::session::{
-    ConfigError, EndReason, PeerAddress, SessionConfig, SessionEvent, SessionId, Sessions, SessionsFull,
+    AddressUse, ConfigError, EndReason, PeerAddress, SessionConfig, SessionEvent, SessionId, Sessions,
+    SessionsFull,
 };
 use crate::wire::{CallKey, Header, Malformed};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 
 pub use assembly::ASSEMBLY_BYTES_MAX;
 pub(crate) use assembly::Assembly;
@@ -85,17 +86,17 @@ pub struct Calls<B, P: Policy> {
 
 impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
     /// An endpoint without sessions. Waiting calls are looked at every `resend_interval`; one that heard
-    /// nothing for two such intervals, or for two round trips if that is longer, asks again. `seed` is drawn
-    /// at random by the caller.
+    /// nothing for two such intervals, or for two round trips if that is longer, asks again. What peers
+    /// must not foretell comes from `entropy`.
     pub fn with_policy(
         policy: P,
         session: SessionConfig,
         resend_interval: Duration,
         identity: Identity,
-        seed: u64,
+        entropy: Entropy,
     ) -> Result<Self, ConfigError> {
         Ok(Self {
-            sessions: Sessions::new(session, P::PROTOCOL, identity, seed)?,
+            sessions: Sessions::new(session, P::PROTOCOL, identity, entropy)?,
             channels: Vec::new(),
             ready: Ready::default(),
             policy,
@@ -147,8 +148,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         Ok(())
     }
 
-    /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more goes
-    /// nowhere.
+    /// Answers the request that a [`Delivery::Request`] named. An answer that nobody waits for any more
+    /// goes nowhere.
     #[inline(always)]
     pub fn reply(
         &mut self,
@@ -198,8 +199,8 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         channel.handle(&header, packet, &mut self.ready, &mut self.policy, &mut self.counters)
     }
 
-    /// Does what is due by `now`. First hand in the packets that have arrived: one of them may be the sign of
-    /// life for want of which a peer would be given up.
+    /// Does what is due by `now`. First hand in the packets that have arrived: one of them may be the sign
+    /// of life for want of which a peer would be given up.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         self.sessions.handle_timeout(now);
@@ -228,6 +229,17 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         [tick, held, self.sessions.next_deadline()].into_iter().flatten().min()
     }
 
+    /// The next address that a session leads to, or does not any more.
+    pub fn poll_address(&mut self) -> Option<AddressUse> {
+        self.sessions.poll_address()
+    }
+
+    /// Whether [`Calls::poll_address`] has something.
+    #[inline]
+    pub fn has_addresses(&self) -> bool {
+        self.sessions.has_addresses()
+    }
+
     /// Whether [`Calls::poll_event`] has something.
     #[inline]
     pub fn has_events(&self) -> bool {
@@ -245,6 +257,11 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
         while let Some(event) = self.sessions.poll_event() {
             match event {
                 SessionEvent::Up { id, .. } => self.session_up(id),
+                SessionEvent::Moved { id, to } => {
+                    if let Some(channel) = channel_of(&mut self.channels, id) {
+                        channel.route.to = to;
+                    }
+                }
                 SessionEvent::Down { id, .. } => {
                     if let Some(mut channel) = self.channel_place(id).take() {
                         self.policy.session_down(id.index() as u16, &mut channel.peer);

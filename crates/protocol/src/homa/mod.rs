@@ -28,7 +28,7 @@ use core::time::Duration;
 
 use crate::calls::Calls;
 use crate::session::{ConfigError, SessionConfig};
-use farcall_base::Identity;
+use farcall_base::{Entropy, Identity};
 
 pub use policy::{HomaPeer, HomaPolicy};
 pub use rules::{HomaRules, OVERCOMMIT_MAX, RulesError};
@@ -70,11 +70,15 @@ impl Default for HomaConfig {
 }
 
 impl<B: AsRef<[u8]>> Calls<B, HomaPolicy> {
-    /// An endpoint without sessions. `seed` is drawn at random by the caller.
-    pub fn new(mut config: HomaConfig, identity: Identity, seed: u64) -> Result<Self, HomaConfigError> {
+    /// An endpoint without sessions. What peers must not foretell comes from `entropy`.
+    pub fn new(
+        mut config: HomaConfig,
+        identity: Identity,
+        entropy: Entropy,
+    ) -> Result<Self, HomaConfigError> {
         config.session.offer.unscheduled_bytes = config.rules.rtt_bytes;
         let policy = HomaPolicy::new(config.rules)?;
-        Ok(Self::with_policy(policy, config.session, config.resend_interval, identity, seed)?)
+        Ok(Self::with_policy(policy, config.session, config.resend_interval, identity, entropy)?)
     }
 }
 

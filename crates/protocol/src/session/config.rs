@@ -10,6 +10,9 @@ pub const MTU_BYTES_MIN: u32 = 256;
 /// The highest value of [`SessionConfig::sessions_max`].
 pub const SESSIONS_MAX: u16 = 32_768;
 
+/// The highest value of [`SessionConfig::half_open_max`].
+pub const HALF_OPEN_MAX: u16 = 16_384;
+
 /// The shortest peer timeout; pings go out after a quarter of it.
 pub const PEER_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
@@ -20,6 +23,12 @@ pub struct SessionConfig {
     pub offer: Offer,
     /// The most sessions at a time.
     pub sessions_max: u16,
+    /// The most sessions that others have asked for and not confirmed yet; beyond, the oldest makes room.
+    pub half_open_max: u16,
+    /// With so many of those, who asks for another one must first prove its address: a round trip more.
+    pub cookies_from: u16,
+    /// How many ranks there are: others are refused.
+    pub ranks: u32,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
 }
@@ -35,6 +44,9 @@ impl Default for SessionConfig {
                 checksum: true,
             },
             sessions_max: 4096,
+            half_open_max: 1024,
+            cookies_from: 64,
+            ranks: u32::MAX,
             peer_timeout: Duration::from_secs(1),
         }
     }
@@ -52,6 +64,9 @@ impl SessionConfig {
         }
         if self.sessions_max == 0 || self.sessions_max > SESSIONS_MAX {
             return Err(ConfigError::Sessions { sessions_max: self.sessions_max });
+        }
+        if self.half_open_max == 0 || self.half_open_max > HALF_OPEN_MAX {
+            return Err(ConfigError::HalfOpen { half_open_max: self.half_open_max });
         }
         if self.peer_timeout < PEER_TIMEOUT_MIN {
             return Err(ConfigError::PeerTimeout);
@@ -77,6 +92,12 @@ pub enum ConfigError {
     Sessions {
         /// The number given.
         sessions_max: u16,
+    },
+    /// Outside of what session numbers can name, beside the sessions themselves.
+    #[error("{half_open_max} half-open sessions are outside of 1 to {HALF_OPEN_MAX}")]
+    HalfOpen {
+        /// The number given.
+        half_open_max: u16,
     },
     /// Signs of life could not arrive in time.
     #[error("the peer timeout is below the minimum of {PEER_TIMEOUT_MIN:?}")]

@@ -1,22 +1,39 @@
-//! OPEN, ACCEPT, REFUSE, and the packet that confirms.
+//! OPEN, RETRY, ACCEPT, REFUSE, and the packet that confirms.
+//!
+//! The opener repeats OPEN until it is answered, and its confirmation until something comes back; the
+//! acceptor only answers. What the acceptor keeps of an opener that has confirmed nothing is bounded, and
+//! the oldest makes room. Once there are
+//! [`SessionConfig::cookies_from`](super::SessionConfig::cookies_from) of them, an opener is answered by
+//! RETRY, for which nothing is kept, and must come again with the cookie from it.
 
 use core::time::Duration;
 
-use crate::wire::{Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
+use crate::wire::{Cookie, Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
 use farcall_base::Instant;
 
 use super::config::agree;
-use super::slot::Handshake;
-use super::{EndReason, Link, PeerAddress, SessionEvent, Sessions, State};
+use super::slot::{Handshake, Slot, State};
+use super::{AddressUse, EndReason, Link, PeerAddress, SessionEvent, Sessions};
 
-/// How long an answer to the first OPEN or ACCEPT is waited for before it is repeated; doubles each time.
+/// How long an answer to the first OPEN or confirmation is waited for before it is repeated; doubles each
+/// time.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 
+/// An address has at most this part of all half-open sessions.
+const HALF_OPEN_PER_ADDRESS_DIVISOR: u16 = 4;
+
+/// What an OPEN leads to that asks for a new session.
+enum Answer {
+    Accept(Link),
+    Retry,
+    Refuse(RefuseReason),
+    /// Its sender has asked for too many others.
+    Nothing,
+}
+
 impl Sessions {
-    pub(super) fn begin_handshake(&mut self, now: Instant) -> Handshake {
-        let handshake = Handshake::new(now, RETRY_FIRST.min(self.retry_after_max()));
-        self.wake_by(handshake.retry_at);
-        handshake
+    pub(super) fn new_handshake(&self, now: Instant) -> Handshake {
+        Handshake::new(now, RETRY_FIRST.min(self.retry_after_max()))
     }
 
     /// Several of them fit into the time after which a peer is given up.
@@ -26,25 +43,48 @@ impl Sessions {
 
     pub(super) fn send_open(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
+        let cookie = match slot.state {
+            State::Opening(opening) => opening.cookie,
+            _ => Cookie::NONE,
+        };
         let (to, local) = (slot.link.to, slot.local);
-        let packet = SessionPacket::Open(self.offer_packet(local, self.config.offer));
+        let packet = SessionPacket::Open(self.offer_packet(local, self.config.offer), cookie);
         self.queue(to, WireSession::NONE, packet);
     }
 
     /// Agrees to a session, or to the same one once more when OPEN was repeated.
-    pub(super) fn on_open(&mut self, from: PeerAddress, open: &OfferPacket, now: Instant) {
-        match self.offered_by(open) {
-            Some(index) => self.send_accept(index),
-            None => match self.new_half_open(from, open, now) {
-                Ok(index) => self.send_accept(index),
-                Err(reason) => self.queue(from, open.reply_session, SessionPacket::Refuse(reason)),
-            },
+    pub(super) fn on_open(&mut self, from: PeerAddress, open: &OfferPacket, cookie: Cookie, now: Instant) {
+        if let Some(index) = self.offered_by(from, open) {
+            return self.send_accept(index);
+        }
+        match self.judge_open(from, open, cookie, now) {
+            Answer::Accept(link) => self.accept(link, now),
+            Answer::Retry => {
+                self.counters.retries_sent += 1;
+                let cookie = self.cookies.issue(from, open.reply_session, now);
+                self.queue(from, open.reply_session, SessionPacket::Retry(cookie));
+            }
+            Answer::Refuse(reason) => self.refuse(from, open.reply_session, reason),
+            Answer::Nothing => {}
         }
     }
 
     pub(super) fn refuse_version(&mut self, from: PeerAddress, reply_session: WireSession) {
-        let reason = RefuseReason::Version { theirs: VERSION };
-        self.queue(from, reply_session, SessionPacket::Refuse(reason));
+        self.refuse(from, reply_session, RefuseReason::Version { theirs: VERSION });
+    }
+
+    fn refuse(&mut self, to: PeerAddress, session: WireSession, reason: RefuseReason) {
+        self.counters.refused_full += u64::from(reason == RefuseReason::Full);
+        self.queue(to, session, SessionPacket::Refuse(reason));
+    }
+
+    /// The acceptor wants the address proved: OPEN again, at once.
+    pub(super) fn on_retry(&mut self, from: PeerAddress, session: WireSession, cookie: Cookie) {
+        let Some(index) = self.opening_at(from, session) else { return };
+        if let State::Opening(opening) = &mut self.slots[usize::from(index)].state {
+            opening.cookie = cookie;
+            self.send_open(index);
+        }
     }
 
     pub(super) fn on_accept(
@@ -58,6 +98,11 @@ impl Sessions {
             // A repeated OPEN of ours outlived its session; its acceptor need not wait for us.
             return self.answer_unknown(from, header.session, now);
         };
+        if !self.is_from_peer(index, from) {
+            self.counters.from_elsewhere += 1;
+            return;
+        }
+        let confirming = self.new_handshake(now);
         let slot = &mut self.slots[usize::from(index)];
         match slot.state {
             State::Opening(_) => {
@@ -67,84 +112,167 @@ impl Sessions {
                 };
                 let link =
                     Link { to: slot.link.to, remote: accept.reply_session, peer: accept.sender, agreed };
-                slot.accepted(link, now);
+                slot.accepted(link, confirming, now);
+                self.by_remote.insert((link.remote.0, index));
                 self.came_up(index, now);
                 self.ping(index, now);
+                self.wake_by(index, confirming.retry_at);
             }
             // Our confirmation was lost.
             State::Up if slot.link.remote == accept.reply_session => self.ping(index, now),
-            State::Up | State::HalfOpen(_) | State::Vacant => {}
+            State::Up | State::HalfOpen { .. } | State::Vacant => {}
         }
     }
 
-    pub(super) fn on_refuse(&mut self, session: WireSession, reason: RefuseReason) {
-        if let Some(index) = self.index_of(session)
-            && matches!(self.slots[usize::from(index)].state, State::Opening(_))
-        {
-            self.end(index, EndReason::Refused(reason));
+    /// An acceptor without room may have some before the opener gives up.
+    pub(super) fn on_refuse(&mut self, from: PeerAddress, session: WireSession, reason: RefuseReason) {
+        let Some(index) = self.opening_at(from, session) else { return };
+        match &mut self.slots[usize::from(index)].state {
+            State::Opening(opening) if reason == RefuseReason::Full => opening.refused = Some(reason),
+            _ => self.end(index, EndReason::Refused(reason)),
         }
     }
 
-    /// The opener is there: its session exists from now on.
+    /// The opener is there: its session exists from now on, if there is still room for it.
     #[cold]
-    pub(super) fn confirm(&mut self, index: u16, now: Instant) {
+    pub(super) fn confirm(&mut self, index: u16, now: Instant) -> bool {
+        if self.is_full() {
+            let link = self.slots[usize::from(index)].link;
+            self.counters.refused_full += 1;
+            self.queue(link.to, link.remote, SessionPacket::Close { incarnation: self.identity.incarnation });
+            self.end(index, EndReason::Refused(RefuseReason::Full));
+            return false;
+        }
+        let address = self.slots[usize::from(index)].link.to;
         self.slots[usize::from(index)].confirmed(now);
+        self.uncount_half_open(address);
+        self.established += 1;
         self.came_up(index, now);
+        true
     }
 
     /// Ends the sessions with the peer's former lives, then reports the new one.
     fn came_up(&mut self, index: u16, now: Instant) {
         let peer = self.slots[usize::from(index)].link.peer;
-        for other in 0..self.slots.len() {
-            let slot = &self.slots[other];
-            let former = slot.link.peer;
-            let same_place = (former.rank, former.endpoint) == (peer.rank, peer.endpoint);
-            if matches!(slot.state, State::Up) && same_place && former.incarnation != peer.incarnation {
-                self.end(other as u16, EndReason::Restarted);
+        let places = (peer.rank, peer.endpoint, 0)..=(peer.rank, peer.endpoint, u16::MAX);
+        let others: Vec<u16> = self.by_peer.range(places).map(|(_, _, other)| *other).collect();
+        for other in others {
+            if self.slots[usize::from(other)].link.peer.incarnation != peer.incarnation {
+                self.end(other, EndReason::Restarted);
             }
         }
+        self.by_peer.insert((peer.rank, peer.endpoint, index));
         let id = self.slots[usize::from(index)].id(index);
         self.events.push_back(SessionEvent::Up { id, peer });
-        self.wake_by(now + self.ping_after());
+        self.wake_by(index, now + self.ping_after());
     }
 
     /// Whether an OPEN asks for a session of its own although its sender, at `from`, has opened one before
     /// that is not over here. The sender has given that one up, and with it perhaps what carried it.
     pub fn replaces_session(&self, from: PeerAddress, header: &Header, packet: &[u8]) -> bool {
-        let Ok(SessionPacket::Open(open)) = SessionPacket::parse(header, packet) else { return false };
-        let has_opened = |slot: &super::Slot| slot.is_offered && slot.link.to == from;
-        self.slots.iter().any(has_opened) && self.offered_by(&open).is_none()
+        let Ok(SessionPacket::Open(open, _)) = SessionPacket::parse(header, packet) else { return false };
+        let has_opened = |slot: &Slot| slot.is_offered && slot.link.to == from;
+        self.slots.iter().any(has_opened) && self.find_offered(&open).is_none()
     }
 
-    /// The session that this very OPEN, or an earlier copy, led to.
-    fn offered_by(&self, open: &OfferPacket) -> Option<u16> {
-        let same = |slot: &super::Slot| {
-            matches!(slot.state, State::HalfOpen(_) | State::Up)
-                && slot.link.remote == open.reply_session
-                && slot.link.peer == open.sender
-        };
-        self.slots.iter().position(same).map(|index| index as u16)
-    }
-
-    fn new_half_open(
-        &mut self,
-        from: PeerAddress,
-        open: &OfferPacket,
-        now: Instant,
-    ) -> Result<u16, RefuseReason> {
-        if open.protocol != self.protocol as u8 {
-            return Err(RefuseReason::Protocol { theirs: self.protocol as u8 });
+    /// The session that this very OPEN, or an earlier copy, led to. Where nothing is proved yet, the answer
+    /// goes to where the latest copy came from.
+    fn offered_by(&mut self, from: PeerAddress, open: &OfferPacket) -> Option<u16> {
+        let index = self.find_offered(open)?;
+        let slot = &mut self.slots[usize::from(index)];
+        if matches!(slot.state, State::HalfOpen { .. }) && slot.link.to != from {
+            let former = core::mem::replace(&mut slot.link.to, from);
+            self.half_open += 1;
+            self.uncount_half_open(former);
+            *self.half_open_by_address.entry(from).or_default() += 1;
+            self.note_address(AddressUse::Needed(from));
+            self.note_address(AddressUse::Released(former));
         }
-        let agreed = agree(&self.config.offer, &open.offer)?;
-        let index = self.vacate_or_grow().map_err(|_| RefuseReason::Full)?;
-        let link = Link { to: from, remote: open.reply_session, peer: open.sender, agreed };
-        let local = self.entropy.wire_session(index);
-        let handshake = self.begin_handshake(now);
-        self.slots[usize::from(index)].offered(local, link, handshake);
-        Ok(index)
+        Some(index)
     }
 
-    pub(super) fn send_accept(&mut self, index: u16) {
+    fn find_offered(&self, open: &OfferPacket) -> Option<u16> {
+        let same = |index: &u16| {
+            let slot = &self.slots[usize::from(*index)];
+            slot.is_offered && slot.link.peer == open.sender
+        };
+        self.with_remote(open.reply_session).find(same)
+    }
+
+    fn judge_open(&self, from: PeerAddress, open: &OfferPacket, cookie: Cookie, now: Instant) -> Answer {
+        if open.protocol != self.protocol as u8 {
+            return Answer::Refuse(RefuseReason::Protocol { theirs: self.protocol as u8 });
+        }
+        if open.sender.rank >= self.config.ranks {
+            return Answer::Refuse(RefuseReason::Rank);
+        }
+        let agreed = match agree(&self.config.offer, &open.offer) {
+            Ok(agreed) => agreed,
+            Err(reason) => return Answer::Refuse(reason),
+        };
+        if self.is_full() {
+            return Answer::Refuse(RefuseReason::Full);
+        }
+        let wants_proof = self.knows_sources() && self.half_open >= usize::from(self.config.cookies_from);
+        if wants_proof && !self.cookies.accepts(cookie, from, open.reply_session, now) {
+            return Answer::Retry;
+        }
+        let of_address = self.half_open_by_address.get(&from).copied().unwrap_or(0);
+        if of_address >= self.config.half_open_max.div_ceil(HALF_OPEN_PER_ADDRESS_DIVISOR) {
+            return Answer::Nothing;
+        }
+        Answer::Accept(Link { to: from, remote: open.reply_session, peer: open.sender, agreed })
+    }
+
+    fn accept(&mut self, link: Link, now: Instant) {
+        if self.half_open >= usize::from(self.config.half_open_max) {
+            self.replace_oldest_half_open();
+        }
+        let Ok(index) = self.vacate_or_grow() else {
+            return self.refuse(link.to, link.remote, RefuseReason::Full);
+        };
+        let local = self.draw_number(index);
+        let until = now + self.config.peer_timeout;
+        self.slots[usize::from(index)].offered(local, link, until);
+        self.half_open += 1;
+        *self.half_open_by_address.entry(link.to).or_default() += 1;
+        self.half_open_ages.push_back((index, local));
+        self.by_remote.insert((link.remote.0, index));
+        self.note_address(AddressUse::Needed(link.to));
+        self.wake_by(index, until);
+        self.forget_former_ages();
+        self.send_accept(index);
+    }
+
+    fn replace_oldest_half_open(&mut self) {
+        while let Some((index, number)) = self.half_open_ages.pop_front() {
+            if self.is_half_open(index, number) {
+                self.counters.half_open_replaced += 1;
+                return self.end(index, EndReason::Unreachable);
+            }
+        }
+    }
+
+    /// Those that are not half-open any more go when they are the oldest, or too many.
+    fn forget_former_ages(&mut self) {
+        while let Some(&(index, number)) = self.half_open_ages.front()
+            && !self.is_half_open(index, number)
+        {
+            self.half_open_ages.pop_front();
+        }
+        if self.half_open_ages.len() > 2 * usize::from(self.config.half_open_max) {
+            let mut ages = core::mem::take(&mut self.half_open_ages);
+            ages.retain(|(index, number)| self.is_half_open(*index, *number));
+            self.half_open_ages = ages;
+        }
+    }
+
+    fn is_half_open(&self, index: u16, number: WireSession) -> bool {
+        let slot = &self.slots[usize::from(index)];
+        slot.local == number && matches!(slot.state, State::HalfOpen { .. })
+    }
+
+    fn send_accept(&mut self, index: u16) {
         let slot = &self.slots[usize::from(index)];
         let (link, local) = (slot.link, slot.local);
         let packet = SessionPacket::Accept(self.offer_packet(local, link.agreed));
@@ -153,5 +281,14 @@ impl Sessions {
 
     fn offer_packet(&self, reply_session: WireSession, offer: Offer) -> OfferPacket {
         OfferPacket { protocol: self.protocol as u8, reply_session, sender: self.identity, offer }
+    }
+
+    /// The session that is being opened with whoever is at `from`.
+    fn opening_at(&mut self, from: PeerAddress, session: WireSession) -> Option<u16> {
+        let index = self.index_of(session)?;
+        let is_opening = matches!(self.slots[usize::from(index)].state, State::Opening(_));
+        let is_from_peer = self.is_from_peer(index, from);
+        self.counters.from_elsewhere += u64::from(is_opening && !is_from_peer);
+        (is_opening && is_from_peer).then_some(index)
     }
 }

@@ -1,22 +1,20 @@
 //! Timers: repeated handshakes, pings, and the death of silent peers.
 //!
-//! A packet only writes down when it came; no timer moves. One sweep over all sessions, due not later than
-//! the earliest deadline, finds out which are really due.
+//! A packet only writes down when it came; no timer moves. A session is looked at when the timer that it
+//! set last is due, and sets the next one then; sessions that are not due cost nothing.
 
 use core::time::Duration;
 
 use crate::wire::SessionPacket;
 use farcall_base::Instant;
 
-use super::{EndReason, PeerAddress, Sessions, State};
+use super::slot::State;
+use super::{EndReason, PeerAddress, Sessions};
 
 /// The most RESETs within one [`RESET_INTERVAL`]: restarted servers get heard, floods get no echo.
 const RESETS_PER_INTERVAL: u32 = 32;
 
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
-
-/// A session that is measured to be slower than this is not believed.
-const ROUND_TRIP_NANOS_MAX: u64 = 10_000_000_000;
 
 /// Pings without an answer that make a silent peer a dead one: each may be lost, as its answer may be.
 const PINGS: u8 = 3;
@@ -55,46 +53,52 @@ impl Sessions {
 
     #[cold]
     fn sweep(&mut self, now: Instant) {
-        self.sweep_at = Instant::NEVER;
-        for index in 0..self.slots.len() as u16 {
+        while let Some(&(at, index)) = self.timers.first()
+            && at <= now
+        {
+            self.timers.pop_first();
+            self.slots[usize::from(index)].wake_at = Instant::NEVER;
             match self.slots[usize::from(index)].state {
                 State::Vacant => {}
-                State::Opening(_) | State::HalfOpen(_) => self.sweep_handshake(index, now),
+                State::Opening(_) => self.sweep_opening(index, now),
+                // It is forgotten without a word.
+                State::HalfOpen { until } if now >= until => self.end(index, EndReason::Unreachable),
+                State::HalfOpen { until } => self.wake_by(index, until),
                 State::Up => self.sweep_up(index, now),
             }
         }
+        self.sweep_at = self.timers.first().map_or(Instant::NEVER, |(at, _)| *at);
     }
 
     /// The peer is given up after the whole timeout. Time in which this very process did not run is not the
     /// peer's fault and does not count.
-    fn sweep_handshake(&mut self, index: u16, now: Instant) {
+    fn sweep_opening(&mut self, index: u16, now: Instant) {
         let (timeout, retry_after_max) = (self.config.peer_timeout, self.retry_after_max());
-        let slot = &mut self.slots[usize::from(index)];
-        let (State::Opening(handshake) | State::HalfOpen(handshake)) = &mut slot.state else { return };
+        let State::Opening(opening) = &mut self.slots[usize::from(index)].state else { return };
+        let handshake = &mut opening.handshake;
         handshake.since += now.since(handshake.retry_at);
         let give_up_at = handshake.since + timeout;
         if now >= give_up_at {
-            return self.end(index, EndReason::Unreachable);
+            let reason = opening.refused.map_or(EndReason::Unreachable, EndReason::Refused);
+            return self.end(index, reason);
         }
         let due = now >= handshake.retry_at;
         if due {
             handshake.retry(now, retry_after_max);
         }
         let wake_at = handshake.retry_at.min(give_up_at);
-        self.wake_by(wake_at);
+        self.wake_by(index, wake_at);
         if due {
             self.counters.handshakes_resent += 1;
-            match self.slots[usize::from(index)].state {
-                State::HalfOpen(_) => self.send_accept(index),
-                _ => self.send_open(index),
-            }
+            self.send_open(index);
         }
     }
 
-    /// The peer is dead after the whole timeout, if it had the chance to answer each of [`PINGS`] pings: when
-    /// this very process did not run for a while, the silence is not the peer's fault, even if a ping had left
-    /// before.
+    /// The peer is dead after the whole timeout, if it had the chance to answer each of [`PINGS`] pings:
+    /// when this very process did not run for a while, the silence is not the peer's fault, even if a ping
+    /// had left before.
     fn sweep_up(&mut self, index: u16, now: Instant) {
+        self.confirm_again(index, now);
         let (timeout, ping_after) = (self.config.peer_timeout, self.ping_after());
         let slot = &mut self.slots[usize::from(index)];
         if slot.pinged_at <= slot.heard_at {
@@ -103,13 +107,39 @@ impl Sessions {
         let next_at = slot.pinged_at.max(slot.heard_at) + ping_after;
         if slot.unanswered_pings == PINGS {
             let dead_at = next_at.max(slot.heard_at + timeout);
-            return if now < dead_at { self.wake_by(dead_at) } else { self.end(index, EndReason::Dead) };
+            return if now < dead_at {
+                self.wake_by(index, dead_at)
+            } else {
+                self.end(index, EndReason::Dead)
+            };
         }
         if now < next_at {
-            return self.wake_by(next_at);
+            return self.wake_by(index, next_at);
         }
         slot.unanswered_pings += 1;
         self.ping(index, now);
+    }
+
+    /// Repeats the confirmation of a session that we opened until anything is heard in it: the acceptor
+    /// does not ask. After a while it is up to the pings of any silent session.
+    fn confirm_again(&mut self, index: u16, now: Instant) {
+        let (retry_after_max, ping_after) = (self.retry_after_max(), self.ping_after());
+        let slot = &mut self.slots[usize::from(index)];
+        let Some(handshake) = &mut slot.confirming else { return };
+        if slot.heard_at > handshake.since || now.since(handshake.since) >= ping_after {
+            slot.confirming = None;
+            return;
+        }
+        let due = now >= handshake.retry_at;
+        if due {
+            handshake.retry(now, retry_after_max);
+        }
+        let wake_at = handshake.retry_at;
+        self.wake_by(index, wake_at);
+        if due {
+            self.counters.handshakes_resent += 1;
+            self.ping(index, now);
+        }
     }
 
     /// Nothing reaches `to` any more, says the carrier of the packets: every session that leads there ends.
@@ -121,7 +151,7 @@ impl Sessions {
             }
             match slot.state {
                 State::Vacant => {}
-                State::Opening(_) | State::HalfOpen(_) => self.end(index, EndReason::Unreachable),
+                State::Opening(_) | State::HalfOpen { .. } => self.end(index, EndReason::Unreachable),
                 State::Up => self.end(index, EndReason::Dead),
             }
         }
@@ -134,30 +164,46 @@ impl Sessions {
 
     /// Asks for a sign of life, and looks for it at the next quarter of the timeout.
     pub(super) fn ping(&mut self, index: u16, now: Instant) {
+        // 0 says that none is unanswered.
+        let number = self.pings.bits().max(1);
         let slot = &mut self.slots[usize::from(index)];
-        slot.pinged_at = now;
+        (slot.pinged_at, slot.ping_number) = (now, number);
         let link = slot.link;
         self.counters.pings_sent += 1;
-        self.queue(link.to, link.remote, SessionPacket::Ping { sent_at_nanos: now.as_nanos() });
-        self.wake_by(now + self.ping_after());
+        self.queue(link.to, link.remote, SessionPacket::Ping { number });
+        self.wake_by(index, now + self.ping_after());
     }
 
-    /// Smooths the round trip as TCP does (RFC 6298: an eighth of each new sample).
-    pub(super) fn measure(&mut self, index: usize, sent_at_nanos: u64, now: Instant) {
-        let Some(sample) = now.as_nanos().checked_sub(sent_at_nanos) else { return };
-        if sample > ROUND_TRIP_NANOS_MAX {
+    /// Smooths the round trip as TCP does (RFC 6298: an eighth of each new sample). Only the last ping
+    /// counts.
+    pub(super) fn measure(&mut self, index: usize, number: u64, now: Instant) {
+        let slot = &mut self.slots[index];
+        if number == 0 || number != slot.ping_number {
             return;
         }
-        let smoothed = &mut self.slots[index].round_trip_nanos;
+        slot.ping_number = 0;
+        let sample = now.since(slot.pinged_at).as_nanos() as u64;
+        let smoothed = &mut slot.round_trip_nanos;
         *smoothed = if *smoothed == 0 { sample } else { *smoothed - *smoothed / 8 + sample / 8 };
     }
 
-    /// After which silence a peer is asked for a sign of life, and asked again: there are [`PINGS`] within the limit.
+    /// After which silence a peer is asked for a sign of life, and asked again: there are [`PINGS`] within
+    /// the limit.
     pub(super) fn ping_after(&self) -> Duration {
         self.config.peer_timeout / (u32::from(PINGS) + 1)
     }
 
-    pub(super) fn wake_by(&mut self, at: Instant) {
+    /// Looks at a session not later than `at`. There is one timer a session.
+    pub(super) fn wake_by(&mut self, index: u16, at: Instant) {
+        let slot = &mut self.slots[usize::from(index)];
+        if at >= slot.wake_at {
+            return;
+        }
+        if slot.wake_at != Instant::NEVER {
+            self.timers.remove(&(slot.wake_at, index));
+        }
+        slot.wake_at = at;
+        self.timers.insert((at, index));
         self.sweep_at = self.sweep_at.min(at);
     }
 }

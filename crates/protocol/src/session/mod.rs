@@ -1,40 +1,48 @@
 //! Sessions over datagrams: who is at the other end, what both sides can do, and whether it is still alive.
 //!
-//! A session is opened by a handshake of three packets. OPEN carries the opener's identity and limits; ACCEPT
-//! the acceptor's identity and the smaller of both limits; then any packet that carries the number which the
-//! acceptor chose proves that the opener is there *now*, and only then does the session exist for the
-//! acceptor. A stray OPEN of a former life therefore disturbs nothing.
+//! A session is opened by a handshake of three packets. OPEN carries the opener's identity and limits;
+//! ACCEPT the acceptor's identity and the smaller of both limits; then any packet that carries the number
+//! which the acceptor chose proves that the opener is there *now*, and only then does the session exist for
+//! the acceptor. A stray OPEN of a former life therefore disturbs nothing.
 //!
-//! - Each side numbers the session for packets *to* itself, partly at random. What carries a number of a
-//!   former session is dropped, counted, and answered by RESET, so that its sender learns at once that this
-//!   process forgot it.
+//! - Each side numbers the session for packets *to* itself, by 48 bits that nobody can foretell. What
+//!   carries a number of a former session is dropped, counted, and answered by RESET, so that its sender
+//!   learns at once that this process forgot it.
+//! - A packet counts only from where the session is. From elsewhere it is dropped, and that address is
+//!   asked for a number that only its owner can read; when the answer comes from there, the session has
+//!   moved.
+//! - Only the opener repeats itself, and no more leaves for an address than came from it, until it has
+//!   proved that it reads what is sent there. With many half-open sessions an opener must prove that before
+//!   anything is kept of it.
 //! - Sessions have no direction: either side can call over one. When both sides connect at the same time, two
 //!   sessions come to be, and both work.
-//! - A peer that opens a session under the same rank and endpoint but with another incarnation was restarted;
-//!   its older sessions end. Ranks are taken at their word: all processes of a cluster trust each other that
-//!   far.
+//! - A peer that opens a session under the same rank and endpoint but with another incarnation was
+//!   restarted; its older sessions end. Ranks are taken at their word here: who leads to whom is the
+//!   caller's to check.
 //! - Any packet is a sign of life. After a quarter of the peer timeout without one a side pings, and after
 //!   the whole of it the peer is dead.
 //!
-//! Nothing but RESET, CLOSE and REFUSE ends a session from outside, and each must name a number of 48 random
-//! bits.
+//! Nothing but RESET, CLOSE and REFUSE ends a session from outside. Each must name a number of 48 bits and
+//! come from the session's address, and CLOSE must name the incarnation. So who cannot read what the two
+//! sides send cannot end it. Nothing is encrypted: who can read can do all of it.
 
 mod config;
-mod entropy;
+mod cookies;
 mod handshake;
 mod liveness;
+mod path;
 mod receive;
 mod slot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::wire::{Head, Offer, Protocol, RefuseReason, SessionPacket, WireSession};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 
-pub use config::{ConfigError, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
-use entropy::Entropy;
+pub use config::{ConfigError, HALF_OPEN_MAX, MTU_BYTES_MIN, SESSIONS_MAX, SessionConfig};
+use cookies::Cookies;
 use liveness::ResetBudget;
 use slot::{Slot, State};
 
@@ -60,7 +68,7 @@ pub struct Link {
     pub to: PeerAddress,
     /// The number that they carry.
     pub remote: WireSession,
-    /// The identity of the peer.
+    /// Who is there.
     pub peer: Identity,
     /// The limits that hold.
     pub agreed: Offer,
@@ -73,8 +81,15 @@ pub enum SessionEvent {
     Up {
         /// One that we asked for, or a new one that the peer opened.
         id: SessionId,
-        /// The identity of the peer.
+        /// Who is there.
         peer: Identity,
+    },
+    /// Its peer is reached elsewhere now.
+    Moved {
+        /// Which.
+        id: SessionId,
+        /// Where its packets go to.
+        to: PeerAddress,
     },
     /// It is over.
     Down {
@@ -83,6 +98,16 @@ pub enum SessionEvent {
         /// Why.
         reason: EndReason,
     },
+}
+
+/// What becomes of an address that a session leads to. Each that is needed is named once for each session,
+/// and released as often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressUse {
+    /// A session leads there.
+    Needed(PeerAddress),
+    /// A session does not lead there any more.
+    Released(PeerAddress),
 }
 
 /// Why a session ended.
@@ -127,7 +152,7 @@ pub struct SessionsFull {
     pub sessions_max: u16,
 }
 
-/// Events so far, to explain the state.
+/// What happened so far, for whoever wants to know why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
     /// Packets that no correct peer sends.
@@ -140,8 +165,18 @@ pub struct SessionCounters {
     pub resets_sent: u64,
     /// Asked for signs of life.
     pub pings_sent: u64,
-    /// OPENs and ACCEPTs sent again.
+    /// OPENs and confirmations sent again.
     pub handshakes_resent: u64,
+    /// Asked openers to prove their addresses.
+    pub retries_sent: u64,
+    /// Half-open sessions that made room for younger ones.
+    pub half_open_replaced: u64,
+    /// Openers that were refused for want of room.
+    pub refused_full: u64,
+    /// Packets of sessions from where those are not.
+    pub from_elsewhere: u64,
+    /// Sessions whose peers have moved.
+    pub moved: u64,
     /// Session packets that found the queue full; each is repeated by a timer.
     pub queue_full: u64,
 }
@@ -155,26 +190,43 @@ pub struct Sessions {
     config: SessionConfig,
     protocol: Protocol,
     identity: Identity,
-    entropy: Entropy,
+    /// Session numbers.
+    numbers: Entropy,
+    /// What pings say.
+    pings: Entropy,
+    cookies: Cookies,
     slots: Vec<Slot>,
+    /// Sessions that are opening or up; the half-open ones are counted by `half_open`.
+    established: usize,
+    /// The half-open sessions of each address.
+    half_open_by_address: BTreeMap<PeerAddress, u16>,
+    half_open: usize,
+    /// The half-open sessions, the oldest first, among others that are not half-open any more.
+    half_open_ages: VecDeque<(u16, WireSession)>,
+    /// By the peer's number: where the session is.
+    by_remote: BTreeSet<(u64, u16)>,
+    /// The sessions that are up, by rank and endpoint.
+    by_peer: BTreeSet<(u32, u32, u16)>,
     /// First in, first out, so that a number rests as long as possible before its index is used again.
     vacant: VecDeque<u16>,
     outgoing: VecDeque<(PeerAddress, WireSession, SessionPacket)>,
     events: VecDeque<SessionEvent>,
-    /// Not later than the earliest deadline of any session.
+    addresses: VecDeque<AddressUse>,
+    /// When each session that waits is looked at.
+    timers: BTreeSet<(Instant, u16)>,
+    /// The earliest of them.
     sweep_at: Instant,
     resets: ResetBudget,
     counters: SessionCounters,
 }
 
 impl Sessions {
-    /// No sessions yet. `seed` must differ between processes: draw it at random, together with the
-    /// incarnation.
+    /// No sessions yet. All numbers that peers must not foretell come from `entropy`.
     pub fn new(
         config: SessionConfig,
         protocol: Protocol,
         identity: Identity,
-        seed: u64,
+        mut entropy: Entropy,
     ) -> Result<Self, ConfigError> {
         config.check()?;
         if identity.incarnation == 0 {
@@ -184,11 +236,21 @@ impl Sessions {
             config,
             protocol,
             identity,
-            entropy: Entropy::new(seed ^ identity.incarnation),
+            numbers: entropy.split(),
+            pings: entropy.split(),
+            cookies: Cookies::new(entropy),
             slots: Vec::new(),
+            established: 0,
+            half_open_by_address: BTreeMap::new(),
+            half_open: 0,
+            half_open_ages: VecDeque::new(),
+            by_remote: BTreeSet::new(),
+            by_peer: BTreeSet::new(),
             vacant: VecDeque::new(),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
+            addresses: VecDeque::new(),
+            timers: BTreeSet::new(),
             sweep_at: Instant::NEVER,
             resets: ResetBudget::default(),
             counters: SessionCounters::default(),
@@ -197,12 +259,18 @@ impl Sessions {
 
     /// Starts to open a session; the outcome comes as an event.
     pub fn connect(&mut self, to: PeerAddress, now: Instant) -> Result<SessionId, SessionsFull> {
+        if self.is_full() {
+            return Err(SessionsFull { sessions_max: self.config.sessions_max });
+        }
         let index = self.vacate_or_grow()?;
-        let local = self.entropy.wire_session(index);
-        let handshake = self.begin_handshake(now);
+        let local = self.draw_number(index);
+        let handshake = self.new_handshake(now);
         let slot = &mut self.slots[usize::from(index)];
         slot.open(local, to, self.config.offer, handshake);
         let id = slot.id(index);
+        self.established += 1;
+        self.note_address(AddressUse::Needed(to));
+        self.wake_by(index, handshake.retry_at);
         self.send_open(index);
         Ok(id)
     }
@@ -251,6 +319,23 @@ impl Sessions {
         !self.events.is_empty()
     }
 
+    /// The next address that is needed, or is not any more; none where the protocol's packets do not say
+    /// where they are from.
+    pub fn poll_address(&mut self) -> Option<AddressUse> {
+        self.addresses.pop_front()
+    }
+
+    /// Whether [`Sessions::poll_address`] has something.
+    #[inline]
+    pub fn has_addresses(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    /// How many sessions others have asked for and not confirmed.
+    pub fn half_open(&self) -> usize {
+        self.half_open
+    }
+
     /// Whether [`Sessions::poll_transmit`] has something.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
@@ -272,11 +357,33 @@ impl Sessions {
         (slot.id(id.index() as u16) == id && !matches!(slot.state, State::Vacant)).then_some(slot)
     }
 
+    /// Whether packets say where they came from. Those of a library do not, and nobody but its processes
+    /// sends them.
+    #[inline(always)]
+    fn knows_sources(&self) -> bool {
+        !matches!(self.protocol, Protocol::Library)
+    }
+
+    fn is_full(&self) -> bool {
+        self.established >= usize::from(self.config.sessions_max)
+    }
+
+    /// A number for the session at `index`: the index below, 48 drawn bits above, never 0.
+    fn draw_number(&mut self, index: u16) -> WireSession {
+        loop {
+            let drawn = self.numbers.bits() & !0xffff;
+            if drawn != 0 {
+                return WireSession(drawn | u64::from(index));
+            }
+        }
+    }
+
     fn vacate_or_grow(&mut self) -> Result<u16, SessionsFull> {
         if let Some(index) = self.vacant.pop_front() {
             return Ok(index);
         }
-        if self.slots.len() >= usize::from(self.config.sessions_max) {
+        let places = usize::from(self.config.sessions_max) + usize::from(self.config.half_open_max);
+        if self.slots.len() >= places {
             return Err(SessionsFull { sessions_max: self.config.sessions_max });
         }
         self.slots.push(Slot::vacant());
@@ -286,12 +393,39 @@ impl Sessions {
     /// The one way out of a session. An index whose numbers are used up is not used again.
     fn end(&mut self, index: u16, reason: EndReason) {
         let slot = &mut self.slots[usize::from(index)];
-        let id = slot.id(index);
-        if !matches!(slot.state, State::HalfOpen(_)) {
-            self.events.push_back(SessionEvent::Down { id, reason });
+        let (id, link, wake_at) = (slot.id(index), slot.link, slot.wake_at);
+        let state = slot.state;
+        if state == State::Vacant {
+            return;
         }
         if slot.leave() {
             self.vacant.push_back(index);
+        }
+        self.timers.remove(&(wake_at, index));
+        self.by_remote.remove(&(link.remote.0, index));
+        if matches!(state, State::HalfOpen { .. }) {
+            self.uncount_half_open(link.to);
+        } else {
+            self.established -= 1;
+            self.by_peer.remove(&(link.peer.rank, link.peer.endpoint, index));
+            self.events.push_back(SessionEvent::Down { id, reason });
+        }
+        self.note_address(AddressUse::Released(link.to));
+    }
+
+    fn uncount_half_open(&mut self, address: PeerAddress) {
+        self.half_open -= 1;
+        if let Some(count) = self.half_open_by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.half_open_by_address.remove(&address);
+            }
+        }
+    }
+
+    fn note_address(&mut self, address: AddressUse) {
+        if self.knows_sources() {
+            self.addresses.push_back(address);
         }
     }
 

@@ -1,14 +1,15 @@
 //! What packets do to sessions.
 
-use crate::wire::{Flags, Header, SessionPacket, WireSession, checksum_matches};
+use crate::wire::{Flags, Header, SessionPacket, WireSession, checksum_matches, life_code};
 use farcall_base::Instant;
 
-use super::{EndReason, PeerAddress, Sessions, State};
+use super::slot::State;
+use super::{EndReason, PeerAddress, Sessions};
 
 impl Sessions {
     /// Finds the session that a packet of a message belongs to, and takes the packet as a sign of life.
     ///
-    /// `None` when the packet is to be dropped: it was altered, or its session is over.
+    /// `None` when the packet is to be dropped: it was altered, its session is over, or is elsewhere.
     #[inline(always)]
     pub fn admit(
         &mut self,
@@ -17,6 +18,7 @@ impl Sessions {
         packet: &[u8],
         now: Instant,
     ) -> Option<usize> {
+        let knows_sources = self.knows_sources();
         let index = usize::from(header.session.index());
         let known = match self.slots.get_mut(index) {
             Some(slot) if slot.local == header.session => slot,
@@ -32,9 +34,13 @@ impl Sessions {
             self.counters.malformed += 1;
             return None;
         }
+        if knows_sources && known.link.to != from {
+            self.note_elsewhere(index as u16, from, header, now);
+            return None;
+        }
         match known.state {
             State::Up => known.heard_at = now,
-            State::HalfOpen(_) => self.confirm(index as u16, now),
+            State::HalfOpen { .. } => return self.confirm(index as u16, now).then_some(index),
             // Our number, but nobody can have learnt it as that of a working session yet.
             State::Opening(_) | State::Vacant => return None,
         }
@@ -55,16 +61,22 @@ impl Sessions {
             }
         };
         match parsed {
-            SessionPacket::Open(open) => self.on_open(from, &open, now),
+            SessionPacket::Open(open, cookie) => self.on_open(from, &open, cookie, now),
             SessionPacket::OpenOfVersion { reply_session, .. } => self.refuse_version(from, reply_session),
+            SessionPacket::Retry(cookie) => self.on_retry(from, header.session, cookie),
             SessionPacket::Accept(accept) => self.on_accept(from, header, &accept, now),
-            SessionPacket::Refuse(reason) => self.on_refuse(header.session, reason),
-            SessionPacket::Close { incarnation } => self.on_close(header.session, incarnation),
-            SessionPacket::Reset { incarnation } => self.on_reset(header.session, incarnation),
-            SessionPacket::Ping { .. } => self.on_ping(from, header, packet, now),
-            SessionPacket::Pong { sent_at_nanos } => {
+            SessionPacket::Refuse(reason) => self.on_refuse(from, header.session, reason),
+            SessionPacket::Close { incarnation } => self.on_close(from, header.session, incarnation),
+            SessionPacket::Reset { life_code } => self.on_reset(from, header.session, life_code),
+            SessionPacket::Ping { number } => {
                 if let Some(index) = self.admit(from, header, packet, now) {
-                    self.measure(index, sent_at_nanos, now);
+                    let link = self.slots[index].link;
+                    self.queue(link.to, link.remote, SessionPacket::Pong { number });
+                }
+            }
+            SessionPacket::Pong { number } => {
+                if let Some(index) = self.admit(from, header, packet, now) {
+                    self.measure(index, number, now);
                 }
             }
         }
@@ -92,43 +104,49 @@ impl Sessions {
         self.counters.unknown_sessions += 1;
         if session != WireSession::NONE && self.resets.take(now) {
             self.counters.resets_sent += 1;
-            self.queue(from, session, SessionPacket::Reset { incarnation: self.identity.incarnation });
+            let life_code = life_code(self.identity.incarnation, session);
+            self.queue(from, session, SessionPacket::Reset { life_code });
         }
     }
 
-    fn on_ping(&mut self, from: PeerAddress, header: &Header, packet: &[u8], now: Instant) {
-        if let Some(index) = self.admit(from, header, packet, now) {
-            let link = self.slots[index].link;
-            let sent_at_nanos = header.call.to_wire();
-            self.queue(link.to, link.remote, SessionPacket::Pong { sent_at_nanos });
-        }
-    }
-
-    fn on_close(&mut self, session: WireSession, incarnation: u64) {
+    fn on_close(&mut self, from: PeerAddress, session: WireSession, incarnation: u64) {
         let Some(index) = self.index_of(session) else {
             self.counters.unknown_sessions += 1;
             return;
         };
-        if self.slots[usize::from(index)].link.peer.incarnation == incarnation {
+        if !self.is_from_peer(index, from) {
+            self.counters.from_elsewhere += 1;
+        } else if self.slots[usize::from(index)].link.peer.incarnation == incarnation {
             self.end(index, EndReason::Closed);
         }
     }
 
     /// The peer does not know the session that it once numbered `session`. The same life of it must have
     /// closed it.
-    fn on_reset(&mut self, session: WireSession, incarnation: u64) {
-        let of_it = |slot: &super::Slot| slot.link.remote == session && session != WireSession::NONE;
-        let Some(index) = self.slots.iter().position(of_it) else {
+    fn on_reset(&mut self, from: PeerAddress, session: WireSession, code: u64) {
+        let Some(index) = self.with_remote(session).find(|index| self.is_from_peer(*index, from)) else {
             self.counters.unknown_sessions += 1;
             return;
         };
-        let same_life = self.slots[index].link.peer.incarnation == incarnation;
-        self.end(index as u16, if same_life { EndReason::Closed } else { EndReason::Restarted });
+        let life = self.slots[usize::from(index)].link.peer.incarnation;
+        let same_life = life_code(life, session) == code;
+        self.end(index, if same_life { EndReason::Closed } else { EndReason::Restarted });
     }
 
     /// Where the session that packets to this side name `session` is kept.
     pub(super) fn index_of(&self, session: WireSession) -> Option<u16> {
         let slot = self.slots.get(usize::from(session.index()))?;
         (slot.local == session && session != WireSession::NONE).then_some(session.index())
+    }
+
+    /// Where the sessions are kept that packets to the peer name `session`. Two peers may draw the same
+    /// number.
+    pub(super) fn with_remote(&self, session: WireSession) -> impl Iterator<Item = u16> {
+        self.by_remote.range((session.0, 0)..=(session.0, u16::MAX)).map(|(_, index)| *index)
+    }
+
+    /// Whether packets from there can be the session's.
+    pub(super) fn is_from_peer(&self, index: u16, from: PeerAddress) -> bool {
+        !self.knows_sources() || self.slots[usize::from(index)].link.to == from
     }
 }

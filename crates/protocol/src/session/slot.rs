@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use crate::wire::{Offer, WireSession};
+use crate::wire::{Cookie, Offer, RefuseReason, WireSession};
 use farcall_base::{Identity, Instant};
 
 use super::{Link, PeerAddress, SessionId};
@@ -18,11 +18,24 @@ pub(super) enum State {
     /// No session is here.
     Vacant,
     /// OPEN was sent.
-    Opening(Handshake),
-    /// ACCEPT was sent; nothing proves yet that the opener is still there.
-    HalfOpen(Handshake),
+    Opening(Opening),
+    /// ACCEPT was sent; nothing proves yet that the opener is still there. It is forgotten then.
+    HalfOpen {
+        /// When.
+        until: Instant,
+    },
     /// Both sides know that the other is there.
     Up,
+}
+
+/// What an opener has tried and been told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opening {
+    pub(super) handshake: Handshake,
+    /// What the acceptor asked for.
+    pub(super) cookie: Cookie,
+    /// Why the acceptor has no room now.
+    pub(super) refused: Option<RefuseReason>,
 }
 
 /// How long a side has tried, and when it tries again.
@@ -46,6 +59,15 @@ impl Handshake {
     }
 }
 
+/// An address from which packets of a session came, and which is asked whether the session is there now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    pub(super) to: PeerAddress,
+    /// What the PONG must say.
+    pub(super) number: u64,
+    pub(super) asked_at: Instant,
+}
+
 /// The place of one session after another.
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -59,7 +81,15 @@ pub(super) struct Slot {
     pub(super) pinged_at: Instant,
     /// Pings of the present silence; of no meaning unless `pinged_at` is later than `heard_at`.
     pub(super) unanswered_pings: u8,
+    /// What the last ping said; 0 when it was answered.
+    pub(super) ping_number: u64,
     pub(super) round_trip_nanos: u64,
+    /// Repeats the confirmation of a session that we opened until anything is heard in it.
+    pub(super) confirming: Option<Handshake>,
+    /// Where the session may have moved to.
+    pub(super) path: Option<Path>,
+    /// When its timer is due; [`Instant::NEVER`] without one.
+    pub(super) wake_at: Instant,
     /// Whether the peer opened it.
     pub(super) is_offered: bool,
     generation: u16,
@@ -85,7 +115,11 @@ impl Slot {
             },
             pinged_at: Instant::ZERO,
             unanswered_pings: 0,
+            ping_number: 0,
             round_trip_nanos: 0,
+            confirming: None,
+            path: None,
+            wake_at: Instant::NEVER,
             is_offered: false,
             generation: 0,
         }
@@ -101,35 +135,38 @@ impl Slot {
         self.local = local;
         self.link.to = to;
         self.link.agreed = offer;
-        self.state = State::Opening(handshake);
+        self.state = State::Opening(Opening { handshake, cookie: Cookie::NONE, refused: None });
     }
 
     /// Vacant → HalfOpen.
-    pub(super) fn offered(&mut self, local: WireSession, link: Link, handshake: Handshake) {
+    pub(super) fn offered(&mut self, local: WireSession, link: Link, until: Instant) {
         debug_assert_eq!(self.state, State::Vacant);
         self.local = local;
         self.link = link;
         self.is_offered = true;
-        self.state = State::HalfOpen(handshake);
+        self.state = State::HalfOpen { until };
     }
 
-    /// Opening → Up.
-    pub(super) fn accepted(&mut self, link: Link, now: Instant) {
+    /// Opening → Up. The acceptor does not know it until a packet of the session reaches it.
+    pub(super) fn accepted(&mut self, link: Link, confirming: Handshake, now: Instant) {
         debug_assert!(matches!(self.state, State::Opening(_)));
         self.link = link;
+        self.confirming = Some(confirming);
         self.up(now);
     }
 
     /// HalfOpen → Up.
     pub(super) fn confirmed(&mut self, now: Instant) {
-        debug_assert!(matches!(self.state, State::HalfOpen(_)));
+        debug_assert!(matches!(self.state, State::HalfOpen { .. }));
         self.up(now);
     }
 
-    /// Any → Vacant. False when all of its numbers are used up.
+    /// Any → Vacant. False when all of its numbers are used up. One that never came up has used none: its
+    /// number was told to nobody here.
     pub(super) fn leave(&mut self) -> bool {
+        let was_seen = !matches!(self.state, State::HalfOpen { .. });
         *self = Self { generation: self.generation, ..Self::vacant() };
-        match self.generation.checked_add(1) {
+        match self.generation.checked_add(u16::from(was_seen)) {
             Some(next) => {
                 self.generation = next;
                 true

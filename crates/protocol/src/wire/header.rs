@@ -54,6 +54,8 @@ opcodes! {
     Ping = 6,
     /// Gives it.
     Pong = 7,
+    /// Asks the opener of a session to prove its address first.
+    Retry = 8,
     /// A message in one packet.
     Whole = 20,
     /// A piece of a longer message.

@@ -3,7 +3,7 @@
 //! The first fields of OPEN and the whole of REFUSE stay where they are in every version, so that versions
 //! which do not know each other can say so. These packets always carry a checksum.
 
-use farcall_base::Identity;
+use farcall_base::{Identity, SipKey};
 
 use super::{
     CallKey, Flags, HEADER_BYTES, Head, Header, Malformed, Opcode, WireSession, bytes_at, malformed, u16_at,
@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The version of the packets described here.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// Which protocol moves the messages of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,23 @@ pub struct Offer {
     pub checksum: bool,
 }
 
-/// OPEN and ACCEPT have one layout: who speaks, how to number the answer, and the limits.
+/// What an acceptor gives to an address, and gets back from there: proof that its owner can read what is
+/// sent to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cookie {
+    /// When it was given, by the acceptor's clock, in nanoseconds.
+    pub issued_at_nanos: u64,
+    /// A code that only the acceptor can make.
+    pub code: u64,
+}
+
+impl Cookie {
+    /// What stands in an OPEN that brings none.
+    pub const NONE: Self = Self { issued_at_nanos: 0, code: 0 };
+}
+
+/// OPEN and ACCEPT have one layout: who speaks, how to number the answer, and the limits. OPEN may end with
+/// a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferPacket {
     /// Which protocol is spoken.
@@ -74,13 +90,16 @@ pub enum RefuseReason {
     /// The smaller of both sides' limits leave nothing to work with: raise them.
     #[error("the limits of both sides together are unusable")]
     Limits,
+    /// The peer's cluster has fewer ranks: give both sides the same size.
+    #[error("the peer's cluster has no such rank")]
+    Rank,
 }
 
 /// A packet about a session, ready for use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionPacket {
     /// Somebody wants a session.
-    Open(OfferPacket),
+    Open(OfferPacket, Cookie),
     /// Somebody of another version wants a session.
     OpenOfVersion {
         /// Which version.
@@ -92,6 +111,8 @@ pub enum SessionPacket {
     Accept(OfferPacket),
     /// The peer declines the session that the header names.
     Refuse(RefuseReason),
+    /// The peer wants the same OPEN again, with this cookie.
+    Retry(Cookie),
     /// The peer ends the session that the header names.
     Close {
         /// The peer's incarnation, which must be the session's.
@@ -99,23 +120,32 @@ pub enum SessionPacket {
     },
     /// The peer does not know the session that the header names *by the peer's number*.
     Reset {
-        /// The peer's incarnation: another one means that it was restarted.
-        incarnation: u64,
+        /// [`life_code`] of the peer's incarnation: another one means that it was restarted.
+        life_code: u64,
     },
     /// A sign of life is asked for; to be echoed in the pong.
     Ping {
-        /// When it was sent, by the sender's clock, in nanoseconds.
-        sent_at_nanos: u64,
+        /// A number that nobody else can know.
+        number: u64,
     },
     /// The sign of life.
     Pong {
         /// What the ping said.
-        sent_at_nanos: u64,
+        number: u64,
     },
 }
 
 const OFFER_PACKET_BYTES: usize = 64;
+const COOKIE_BYTES: usize = 16;
+const OPEN_WITH_COOKIE_BYTES: usize = OFFER_PACKET_BYTES + COOKIE_BYTES;
+const RETRY_BYTES: usize = HEADER_BYTES + COOKIE_BYTES;
 const OPTION_CHECKSUM: u16 = 1;
+
+/// What a RESET says of its sender's life: whoever knows its incarnation can tell whether it is still the
+/// same, and nobody else learns anything of it.
+pub fn life_code(incarnation: u64, session: WireSession) -> u64 {
+    SipKey([incarnation, u64::from_le_bytes(*b"farcall!")]).authenticate(&[session.0])
+}
 
 impl SessionPacket {
     /// Reads what follows `header`, whose opcode must be one of a session, in `packet`.
@@ -126,21 +156,21 @@ impl SessionPacket {
         if header.flags.argument() != 0 {
             return malformed("unknown flags");
         }
-        let incarnation = || u64_at(packet, HEADER_BYTES);
         match header.opcode {
             Opcode::Open => match version(packet)? {
-                VERSION => Ok(Self::Open(parse_offer(packet)?)),
+                VERSION => parse_open(packet),
                 version => Ok(Self::OpenOfVersion { version, reply_session: reply_session(packet)? }),
             },
             Opcode::Accept => match version(packet)? {
-                VERSION => Ok(Self::Accept(parse_offer(packet)?)),
+                VERSION => Ok(Self::Accept(parse_offer(packet, OFFER_PACKET_BYTES)?)),
                 _ => malformed("ACCEPT of another version"),
             },
             Opcode::Refuse => Ok(Self::Refuse(parse_refusal(packet)?)),
-            Opcode::Close => Ok(Self::Close { incarnation: incarnation()? }),
-            Opcode::Reset => Ok(Self::Reset { incarnation: incarnation()? }),
-            Opcode::Ping => Ok(Self::Ping { sent_at_nanos: header.call.to_wire() }),
-            Opcode::Pong => Ok(Self::Pong { sent_at_nanos: header.call.to_wire() }),
+            Opcode::Retry => Ok(Self::Retry(parse_cookie(packet, HEADER_BYTES, RETRY_BYTES)?)),
+            Opcode::Close => Ok(Self::Close { incarnation: u64_at(packet, HEADER_BYTES)? }),
+            Opcode::Reset => Ok(Self::Reset { life_code: u64_at(packet, HEADER_BYTES)? }),
+            Opcode::Ping => Ok(Self::Ping { number: header.call.to_wire() }),
+            Opcode::Pong => Ok(Self::Pong { number: header.call.to_wire() }),
             _ => malformed("not a packet of a session"),
         }
     }
@@ -149,18 +179,27 @@ impl SessionPacket {
     /// knows.
     pub fn put(&self, session: WireSession, head: &mut Head) {
         let call = match self {
-            Self::Ping { sent_at_nanos } | Self::Pong { sent_at_nanos } => CallKey::from_wire(*sent_at_nanos),
+            Self::Ping { number } | Self::Pong { number } => CallKey::from_wire(*number),
             _ => CallKey::NONE,
         };
         head.start(&Header { opcode: self.opcode(), flags: Flags::CHECKSUM, session, call });
         match self {
-            Self::Open(packet) | Self::Accept(packet) => put_offer(packet, head),
+            Self::Open(packet, cookie) => {
+                put_offer(packet, head);
+                if *cookie != Cookie::NONE {
+                    put_cookie(*cookie, head);
+                }
+            }
+            Self::Accept(packet) => put_offer(packet, head),
+            Self::Retry(cookie) => put_cookie(*cookie, head),
             Self::OpenOfVersion { version, reply_session } => {
                 head.put([*version, 0]);
                 head.put(reply_session.0.to_le_bytes());
             }
             Self::Refuse(reason) => put_refusal(*reason, head),
-            Self::Close { incarnation } | Self::Reset { incarnation } => head.put(incarnation.to_le_bytes()),
+            Self::Close { incarnation: word } | Self::Reset { life_code: word } => {
+                head.put(word.to_le_bytes())
+            }
             Self::Ping { .. } | Self::Pong { .. } => {}
         }
         head.seal(&[]);
@@ -168,9 +207,10 @@ impl SessionPacket {
 
     const fn opcode(&self) -> Opcode {
         match self {
-            Self::Open(_) | Self::OpenOfVersion { .. } => Opcode::Open,
+            Self::Open(..) | Self::OpenOfVersion { .. } => Opcode::Open,
             Self::Accept(_) => Opcode::Accept,
             Self::Refuse(_) => Opcode::Refuse,
+            Self::Retry(_) => Opcode::Retry,
             Self::Close { .. } => Opcode::Close,
             Self::Reset { .. } => Opcode::Reset,
             Self::Ping { .. } => Opcode::Ping,
@@ -190,8 +230,29 @@ fn reply_session(packet: &[u8]) -> Result<WireSession, Malformed> {
     }
 }
 
-fn parse_offer(packet: &[u8]) -> Result<OfferPacket, Malformed> {
-    if packet.len() != OFFER_PACKET_BYTES {
+fn parse_open(packet: &[u8]) -> Result<SessionPacket, Malformed> {
+    if packet.len() == OFFER_PACKET_BYTES {
+        return Ok(SessionPacket::Open(parse_offer(packet, OFFER_PACKET_BYTES)?, Cookie::NONE));
+    }
+    let offer = parse_offer(packet, OPEN_WITH_COOKIE_BYTES)?;
+    let cookie = parse_cookie(packet, OFFER_PACKET_BYTES, OPEN_WITH_COOKIE_BYTES)?;
+    Ok(SessionPacket::Open(offer, cookie))
+}
+
+fn parse_cookie(packet: &[u8], at: usize, bytes: usize) -> Result<Cookie, Malformed> {
+    if packet.len() != bytes {
+        return malformed("a packet with a cookie of another length");
+    }
+    Ok(Cookie { issued_at_nanos: u64_at(packet, at)?, code: u64_at(packet, at + 8)? })
+}
+
+fn put_cookie(cookie: Cookie, head: &mut Head) {
+    head.put(cookie.issued_at_nanos.to_le_bytes());
+    head.put(cookie.code.to_le_bytes());
+}
+
+fn parse_offer(packet: &[u8], bytes: usize) -> Result<OfferPacket, Malformed> {
+    if packet.len() != bytes {
         return malformed("an OPEN or ACCEPT of another length");
     }
     let sender = Identity {
@@ -232,6 +293,7 @@ fn parse_refusal(packet: &[u8]) -> Result<RefuseReason, Malformed> {
         2 => Ok(RefuseReason::Protocol { theirs: theirs[1] }),
         3 => Ok(RefuseReason::Full),
         4 => Ok(RefuseReason::Limits),
+        5 => Ok(RefuseReason::Rank),
         _ => malformed("unknown reason of refusal"),
     }
 }
@@ -242,6 +304,7 @@ fn put_refusal(reason: RefuseReason, head: &mut Head) {
         RefuseReason::Protocol { theirs } => (VERSION, theirs, 2),
         RefuseReason::Full => (VERSION, 0, 3),
         RefuseReason::Limits => (VERSION, 0, 4),
+        RefuseReason::Rank => (VERSION, 0, 5),
     };
     head.put([version, protocol]);
     head.put(code.to_le_bytes());

@@ -28,7 +28,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::{CounterFile, Destination, HeapLoans};
 use farcall_protocol::matching::WINDOW_LINE_BYTES;
 use farcall_protocol::session::{
@@ -72,6 +72,8 @@ pub struct LibraryConfig {
     pub unexpected_bytes: usize,
     /// The most memory lent at a time, in bytes.
     pub loan_bytes_max: usize,
+    /// How many ranks there are: peers with others are refused.
+    pub ranks: u32,
 }
 
 /// Calls and tagged messages over one instance of a library.
@@ -111,12 +113,12 @@ pub struct LibraryTransport<L: Library> {
 }
 
 impl<L: Library> LibraryTransport<L> {
-    /// A transport over `library` that introduces itself as `identity` and counts under `label`. `seed` is drawn at
-    /// random by the caller.
+    /// A transport over `library` that introduces itself as `identity` and counts under `label`. What peers must
+    /// not foretell comes from `entropy`.
     pub fn new(
         library: L,
         identity: Identity,
-        seed: u64,
+        mut entropy: Entropy,
         config: &LibraryConfig,
         counters: &CounterFile,
         label: &str,
@@ -129,8 +131,14 @@ impl<L: Library> LibraryTransport<L> {
             calls_max: config.calls_max,
             checksum: false,
         };
-        let session = SessionConfig { offer, peer_timeout: config.peer_timeout, ..SessionConfig::default() };
-        let sessions = Sessions::new(session, Protocol::Library, identity, seed)?;
+        let session = SessionConfig {
+            offer,
+            peer_timeout: config.peer_timeout,
+            ranks: config.ranks,
+            ..SessionConfig::default()
+        };
+        let tags = entropy.bits();
+        let sessions = Sessions::new(session, Protocol::Library, identity, entropy)?;
         let counters = LibraryCounters::new(counters, label);
         let unexpected_lines = u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX);
         Ok(Self {
@@ -145,7 +153,7 @@ impl<L: Library> LibraryTransport<L> {
             destinations: Vec::new(),
             any_ended: false,
             excesses: Vec::new(),
-            mail: Mail::new(seed),
+            mail: Mail::new(tags),
             held: None,
             unclaimed: Unclaimed::default(),
             patience: Patience::Once,

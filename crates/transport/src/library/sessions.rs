@@ -65,6 +65,8 @@ impl<L: Library> LibraryTransport<L> {
                     self.session_up(id, Source::new(peer.rank, peer.endpoint));
                     sink.session_up(self, crate::SessionId(id.0), peer);
                 }
+                // Packets of libraries do not say where they are from.
+                SessionEvent::Moved { .. } => {}
                 SessionEvent::Down { id, reason } => {
                     self.any_ended = true;
                     // What has arrived can still be received.

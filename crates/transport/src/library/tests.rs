@@ -5,7 +5,7 @@ mod tagged;
 
 use core::time::Duration;
 
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::{CounterFile, Destination};
 use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, put_whole};
 
@@ -85,12 +85,20 @@ const CONFIG: LibraryConfig = LibraryConfig {
     peer_timeout: PEER_TIMEOUT,
     unexpected_bytes: 64 << 10,
     loan_bytes_max: 1 << 20,
+    ranks: u32::MAX,
 };
 
 fn side(post: &Post, rank: u32, config: LibraryConfig) -> Side {
     let identity = Identity { incarnation: 5, rank, endpoint: 0 };
     let label = format!("library test {rank}");
-    let transport = LibraryTransport::new(post.open(), identity, 9, &config, CounterFile::process(), &label);
+    let transport = LibraryTransport::new(
+        post.open(),
+        identity,
+        Entropy::repeatable(9),
+        &config,
+        CounterFile::process(),
+        &label,
+    );
     Side { transport: transport.expect("the configuration is valid"), log: Log::default() }
 }
 

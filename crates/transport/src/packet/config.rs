@@ -18,6 +18,12 @@ pub struct PacketConfig {
     pub calls_max: u16,
     /// The most sessions at a time.
     pub sessions_max: u16,
+    /// The most sessions that others have asked for and not confirmed yet.
+    pub half_open_max: u16,
+    /// With so many of those, who asks for another one must first prove its address.
+    pub cookies_from: u16,
+    /// How many ranks there are: peers with others are refused.
+    pub ranks: u32,
     /// How much of a message is sent before its receiver grants more, in bytes: what is under way in a round trip.
     pub unscheduled_bytes: u32,
     /// Whether every packet carries a checksum; it does when either side wants it. `None` wants one unless the driver's
@@ -36,11 +42,14 @@ pub struct PacketConfig {
 impl Default for PacketConfig {
     fn default() -> Self {
         let basic = BasicConfig::default();
-        let SessionConfig { offer, sessions_max, .. } = basic.session;
+        let SessionConfig { offer, sessions_max, half_open_max, cookies_from, ranks, .. } = basic.session;
         Self {
             message_bytes_max: offer.message_bytes_max,
             calls_max: offer.calls_max,
             sessions_max,
+            half_open_max,
+            cookies_from,
+            ranks,
             unscheduled_bytes: offer.unscheduled_bytes,
             checksum: None,
             peer_timeout: PEER_TIMEOUT_DEFAULT,
@@ -61,6 +70,13 @@ impl PacketConfig {
             calls_max: self.calls_max,
             checksum: self.checksum.unwrap_or(!driver.checks_packets),
         };
-        SessionConfig { offer, sessions_max: self.sessions_max, peer_timeout: self.peer_timeout }
+        SessionConfig {
+            offer,
+            sessions_max: self.sessions_max,
+            half_open_max: self.half_open_max,
+            cookies_from: self.cookies_from,
+            ranks: self.ranks,
+            peer_timeout: self.peer_timeout,
+        }
     }
 }

@@ -22,6 +22,12 @@ farcall_driver::declare_counters! {
         resets_sent: "packets" => "Answered packets of sessions that are over",
         pings_sent: "packets" => "Asked for signs of life",
         assembly_full: "packets" => "Long messages that had to wait for memory",
+        half_open: "sessions" => "Asked for by others and not confirmed now",
+        half_open_replaced: "sessions" => "Made room for younger ones before they were confirmed",
+        refused_full: "sessions" => "Refused for want of room",
+        retries_sent: "packets" => "Asked openers to prove their addresses",
+        from_elsewhere: "packets" => "Dropped: not from where their session is",
+        moved: "sessions" => "Went on at another address of the peer",
     }
 }
 
@@ -47,5 +53,11 @@ impl PacketCounters {
         self.resets_sent.set(sessions.resets_sent);
         self.pings_sent.set(sessions.pings_sent);
         self.assembly_full.set(messages.assembly_full);
+        self.half_open.set(calls.sessions().half_open() as u64);
+        self.half_open_replaced.set(sessions.half_open_replaced);
+        self.refused_full.set(sessions.refused_full);
+        self.retries_sent.set(sessions.retries_sent);
+        self.from_elsewhere.set(sessions.from_elsewhere);
+        self.moved.set(sessions.moved);
     }
 }

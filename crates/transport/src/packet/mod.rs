@@ -18,10 +18,10 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Identity, Instant};
-use farcall_driver::{CounterFile, Datagram, HeapLoans};
+use farcall_base::{Entropy, Identity, Instant};
+use farcall_driver::{CounterFile, Datagram, Destination, HeapLoans};
 use farcall_protocol::calls::{Calls, Policy};
-use farcall_protocol::session::{ConfigError, PeerAddress, SessionsFull};
+use farcall_protocol::session::{AddressUse, ConfigError, PeerAddress, SessionsFull};
 use farcall_protocol::wire::Offer;
 
 pub use config::PacketConfig;
@@ -57,25 +57,26 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
 }
 
 impl<D: Datagram, P: Policy> PacketTransport<D, P> {
-    /// A transport over `driver` that introduces itself as `identity` and counts under `label`. `seed` is drawn at
-    /// random by the caller.
+    /// A transport over `driver` that introduces itself as `identity` and counts under `label`. What peers must
+    /// not foretell comes from `entropy`.
     pub fn new(
         driver: D,
         policy: P,
         identity: Identity,
-        seed: u64,
+        mut entropy: Entropy,
         config: &PacketConfig,
         counters: &CounterFile,
         label: &str,
     ) -> Result<Self, ConfigError> {
         let session = config.session(driver.limits());
-        let calls = Calls::with_policy(policy, session, config.resend_interval, identity, seed)?;
+        let tags = entropy.bits();
+        let calls = Calls::with_policy(policy, session, config.resend_interval, identity, entropy)?;
         let burst = Vec::with_capacity(driver.limits().burst_packets);
         let counters = PacketCounters::new(counters, label);
         Ok(Self {
             driver,
             calls,
-            mail: Mailbox::new(seed, config.unexpected_bytes),
+            mail: Mailbox::new(tags, config.unexpected_bytes),
             loans: HeapLoans::new(config.loan_bytes_max),
             tracer: CallTracer::default(),
             transmitter: Transmitter::default(),
@@ -129,6 +130,18 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         } else if self.uncounted_polls > 0 {
             self.uncounted_polls = 0;
             self.counters.follow(&self.calls, self.mail.sent);
+        }
+    }
+
+    /// Tells the driver which peers sessions lead to, before it learns of others.
+    #[cold]
+    fn keep_peers(&mut self) {
+        while let Some(address) = self.calls.poll_address() {
+            let (peer, keep) = match address {
+                AddressUse::Needed(peer) => (peer, true),
+                AddressUse::Released(peer) => (peer, false),
+            };
+            self.driver.keep_peer(Destination(peer.0), keep);
         }
     }
 
@@ -201,6 +214,9 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         let received = self.receive(now, sink);
         self.handle_timeout(received, now);
         self.report_sessions(sink);
+        if self.calls.has_addresses() {
+            self.keep_peers();
+        }
         if self.can_feed() {
             self.feed_starved();
         }

@@ -113,6 +113,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                     self.mail.session_up(from_protocol(id), peer);
                     sink.session_up(self, from_protocol(id), peer);
                 }
+                SessionEvent::Moved { .. } => {}
                 SessionEvent::Down { id, reason } => {
                     let (session, reason) = (from_protocol(id), down_reason(reason));
                     self.fail_messages(session, &reason, sink);

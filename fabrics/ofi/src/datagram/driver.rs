@@ -8,7 +8,7 @@ use crate::libfabric::{Completion, Endpoint, EndpointConfig, Kind, Offer, OfiErr
 use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
-    CounterFile, Datagram, DatagramLimits, Destination, LEARNED_PEERS_MAX, Packet, Peers, SendError,
+    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
 };
 
 use crate::datagram::config::OfiDatagramConfig;
@@ -101,7 +101,7 @@ impl OfiDatagram {
             endpoint,
             sending: Sending::new(tx_depth, packet_bytes, inject_bytes),
             receiving,
-            peers: Peers::new(LEARNED_PEERS_MAX),
+            peers: Peers::new(STRANGERS_MAX),
             provider,
             limits: DatagramLimits {
                 mtu_bytes,
@@ -196,6 +196,10 @@ impl Datagram for OfiDatagram {
     fn address(&self) -> Address {
         let place = Place { number: 0, provider: &self.provider, name: self.endpoint.name() };
         place.to_address(KIND).expect("far shorter than the limit")
+    }
+
+    fn keep_peer(&mut self, peer: Destination, keep: bool) {
+        self.peers.keep(peer, keep);
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {

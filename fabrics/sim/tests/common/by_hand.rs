@@ -47,6 +47,10 @@ impl<D: Datagram> Datagram for ByHand<D> {
         self.inner.resolve(address)
     }
 
+    fn keep_peer(&mut self, peer: Destination, keep: bool) {
+        self.inner.keep_peer(peer, keep);
+    }
+
     fn send(&mut self, to: Destination, priority: u8, parts: &[&[u8]]) -> Result<(), SendError> {
         let sent = self.inner.send(to, priority, parts);
         if sent.is_err() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use farcall_base::Random;
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
 use farcall_protocol::basic::BasicPolicy;
@@ -102,7 +102,15 @@ fn node(
                 ..PacketConfig::default()
             };
             let (driver, counters) = (host.datagram(), CounterFile::process());
-            let made = PacketTransport::new(driver, BasicPolicy, identity, seed, &config, counters, &label);
+            let made = PacketTransport::new(
+                driver,
+                BasicPolicy,
+                identity,
+                Entropy::repeatable(seed),
+                &config,
+                counters,
+                &label,
+            );
             Box::new(made.expect("a valid configuration"))
         }
         Protocol::Ring => {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
-    CounterFile, Datagram, DatagramLimits, Destination, LEARNED_PEERS_MAX, Packet, Peers, SendError,
+    CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
 };
 
 pub use address::NAME;
@@ -87,7 +87,7 @@ impl VerbsDatagram {
         // Every packet of InfiniBand and RoCE has an invariant CRC of 32 bits, from card to card.
         let limits = DatagramLimits { mtu_bytes, priorities: 1, burst_packets, checks_packets: true };
         let counters = VerbsDatagramCounters::new(CounterFile::process(), &format!("verbs {}", device.name));
-        let (peers, retired) = (Peers::new(LEARNED_PEERS_MAX), VecDeque::new());
+        let (peers, retired) = (Peers::new(STRANGERS_MAX), VecDeque::new());
         let (is_dead, receives_until_look) = (false, RECEIVES_PER_LOOK);
         let mut this = Self {
             pair,
@@ -156,6 +156,10 @@ impl Datagram for VerbsDatagram {
 
     fn address(&self) -> Address {
         address_of(&self.device.port, self.pair.number())
+    }
+
+    fn keep_peer(&mut self, peer: Destination, keep: bool) {
+        self.peers.keep(peer, keep);
     }
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {

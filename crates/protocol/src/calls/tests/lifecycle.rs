@@ -6,7 +6,7 @@ use super::Tested;
 use super::world::{ECHO, HELD, LATENCY_NANOS, World, identity, request};
 use crate::basic::{BasicConfig, CallError, Payload};
 use crate::session::{EndReason, PeerAddress, SessionId};
-use crate::wire::{Head, Offer, RefuseReason, SessionPacket, VERSION, WireSession};
+use crate::wire::{Cookie, Head, Offer, RefuseReason, SessionPacket, VERSION, WireSession, life_code};
 
 const LIMIT: Duration = Duration::from_secs(1);
 const PEER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -277,6 +277,32 @@ fn a_server_with_all_its_sessions_refuses_more<P: Tested>() {
     assert_eq!(full.err().map(|error| error.sessions_max), Some(1));
 }
 
+fn a_server_that_was_full_takes_the_next_when_one_leaves<P: Tested>() {
+    let mut config = BasicConfig::default();
+    config.session.sessions_max = 1;
+    let mut world = World::<P>::new(&[BasicConfig::default(), config], 51);
+    let (first, _) = world.connected(0, 1);
+    world.connect(0, 1);
+    world.run_for(PEER_TIMEOUT / 4);
+    world.nodes[0].calls.close(first);
+    world.run_until(PEER_TIMEOUT / 4, |world| world.nodes.iter().all(|node| node.ups.len() == 2));
+}
+
+fn a_client_that_is_seen_at_another_address_goes_on<P: Tested>() {
+    let mut world = World::<P>::pair(52);
+    let (session, _) = world.connected(0, 1);
+    world.call(0, session, 1, HELD, &request(1, 30, 30_000));
+    world.run_for(Duration::from_micros(50));
+    world.moved.insert(0, 77);
+    world.release_held(1);
+    world.call(0, session, 2, ECHO, &request(2, 30_000, 30));
+    world.run_until(LIMIT, |world| world.nodes[0].completed.len() == 2);
+    world.nodes[0].assert_answered(1, 30_000);
+    assert_eq!(world.nodes[1].calls.sessions().counters().moved, 1);
+    world.run_for(4 * PEER_TIMEOUT);
+    assert!(world.nodes.iter().all(|node| node.downs.is_empty()));
+}
+
 /// What node 1 answers to a session packet that comes out of the blue.
 fn answer_to<P: Tested>(packet: SessionPacket, session: WireSession) -> Vec<SessionPacket> {
     let mut world = World::<P>::pair(47);
@@ -303,7 +329,7 @@ fn another_protocol_and_unusable_limits_are_refused<P: Tested>() {
     let offer = BasicConfig::default().session.offer;
     let open = |protocol, offer| {
         let (reply_session, sender) = (WireSession(77), identity(0, 1));
-        SessionPacket::Open(crate::wire::OfferPacket { protocol, reply_session, sender, offer })
+        SessionPacket::Open(crate::wire::OfferPacket { protocol, reply_session, sender, offer }, Cookie::NONE)
     };
     let (ours, other) = (P::PROTOCOL as u8, 3 - P::PROTOCOL as u8);
     let refused = RefuseReason::Protocol { theirs: ours };
@@ -337,8 +363,8 @@ fn nothing_but_the_right_numbers_ends_a_session<P: Tested>() {
     let forged = [
         (SessionPacket::Close { incarnation: life + 1 }, remote),
         (SessionPacket::Close { incarnation: life }, WireSession(remote.0 ^ 1 << 20)),
-        (SessionPacket::Reset { incarnation: life }, remote),
-        (SessionPacket::Reset { incarnation: life }, WireSession::NONE),
+        (SessionPacket::Reset { life_code: life_code(life, remote) }, remote),
+        (SessionPacket::Reset { life_code: life_code(life, remote) }, WireSession::NONE),
         (SessionPacket::Refuse(RefuseReason::Full), remote),
     ];
     for (packet, session) in forged {
@@ -353,7 +379,7 @@ fn nothing_but_the_right_numbers_ends_a_session<P: Tested>() {
 fn packets_of_unknown_sessions_are_not_answered_without_bound<P: Tested>() {
     let mut world = World::<P>::pair(50);
     let mut head = Head::new();
-    SessionPacket::Ping { sent_at_nanos: 1 }.put(WireSession(99 << 16), &mut head);
+    SessionPacket::Ping { number: 1 }.put(WireSession(99 << 16), &mut head);
     (0..10_000).for_each(|_| world.inject(0, 1, head.as_bytes()));
     world.run_for(Duration::from_micros(100));
     let counters = *world.nodes[1].calls.sessions().counters();
@@ -379,6 +405,8 @@ for_every_protocol!(
     closing_ends_the_session_on_both_sides_even_when_the_packet_is_lost,
     waiting_calls_over_the_agreed_limit_end_the_session_with_a_reason,
     a_server_with_all_its_sessions_refuses_more,
+    a_server_that_was_full_takes_the_next_when_one_leaves,
+    a_client_that_is_seen_at_another_address_goes_on,
     another_version_is_refused_with_ours,
     another_protocol_and_unusable_limits_are_refused,
     a_refusal_reaches_the_one_who_asked_with_its_reason,

@@ -10,7 +10,7 @@ use crate::basic::BasicConfig;
 use crate::calls::{Calls, Delivery, Payload, Policy, Received};
 use crate::session::{EndReason, PeerAddress, SessionEvent, SessionId};
 use crate::wire::{CallKey, Head};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 
 /// Answered at once.
 pub const ECHO: u16 = 1;
@@ -83,6 +83,8 @@ pub struct World<P: Policy> {
     pub now: Instant,
     pub nodes: Vec<Node<P>>,
     pub faults: Faults,
+    /// Nodes that are seen at other addresses than their numbers; packets to the former address get lost.
+    pub moved: BTreeMap<usize, u32>,
     /// Directions in which nothing passes.
     pub cut: BTreeSet<(usize, usize)>,
     pub random: Random,
@@ -136,6 +138,7 @@ impl<P: Policy + Default> World<P> {
             now: Instant::from_nanos(1),
             nodes: nodes.collect(),
             faults: Faults::default(),
+            moved: BTreeMap::new(),
             cut: BTreeSet::new(),
             random: Random(seed ^ 0x5eed),
             packets: 0,
@@ -226,7 +229,10 @@ impl<P: Policy + Default> World<P> {
                     packet.before_queue = false;
                     links.queue(packet);
                 }
-                _ => self.nodes[packet.to].receive(packet.from, &packet.bytes, self.now),
+                _ => {
+                    let from = self.address_of(packet.from);
+                    self.nodes[packet.to].receive(from, &packet.bytes, self.now);
+                }
             }
         }
         if let Some(links) = &mut self.links {
@@ -244,10 +250,10 @@ impl<P: Policy + Default> World<P> {
         for from in 0..self.nodes.len() {
             let mut head = Head::new();
             while let Some(packet) = self.nodes[from].calls.poll_transmit(self.now, &mut head) {
-                let to = packet.to.0 as usize;
-                let bytes = [packet.head, packet.payload].concat();
+                let to = packet.to;
+                let (priority, bytes) = (packet.priority, [packet.head, packet.payload].concat());
                 self.packets += 1;
-                let priority = packet.priority;
+                let Some(to) = self.node_at(to) else { continue };
                 *self.sent_bytes.entry((from, priority)).or_default() += bytes.len() as u64;
                 if let Some(recording) = &mut self.recording {
                     recording.push((from, to, bytes.clone()));
@@ -257,6 +263,14 @@ impl<P: Policy + Default> World<P> {
                 }
             }
         }
+    }
+
+    fn address_of(&self, node: usize) -> PeerAddress {
+        PeerAddress(self.moved.get(&node).copied().unwrap_or(node as u32))
+    }
+
+    fn node_at(&self, address: PeerAddress) -> Option<usize> {
+        (0..self.nodes.len()).find(|node| self.address_of(*node) == address)
     }
 
     fn suffer(&mut self, from: usize, to: usize, priority: u8, bytes: Vec<u8>) {
@@ -373,7 +387,7 @@ impl<P: Policy + Default> Node<P> {
                 config.session,
                 config.resend_interval,
                 identity(index, life),
-                seed,
+                Entropy::repeatable(seed),
             )
             .expect("the configuration is valid"),
             ups: Vec::new(),
@@ -388,11 +402,11 @@ impl<P: Policy + Default> Node<P> {
         }
     }
 
-    fn receive(&mut self, from: usize, packet: &[u8], now: Instant) {
+    fn receive(&mut self, from: PeerAddress, packet: &[u8], now: Instant) {
         if !self.alive {
             return;
         }
-        let delivery = self.calls.handle(PeerAddress(from as u32), packet, now);
+        let delivery = self.calls.handle(from, packet, now);
         self.take_events(now);
         match delivery {
             None => {}
@@ -430,6 +444,7 @@ impl<P: Policy + Default> Node<P> {
         while let Some(event) = self.calls.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => self.ups.push((id, peer)),
+                SessionEvent::Moved { .. } => {}
                 SessionEvent::Down { id, reason } => self.downs.push((id, reason, now)),
             }
         }

@@ -9,7 +9,7 @@ use crate::calls::{Calls, Delivery, Payload, Policy};
 use crate::homa::{Homa, HomaConfig, HomaPolicy, HomaRules};
 use crate::session::PeerAddress;
 use crate::wire::{Head, Header, Opcode};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 
 /// How many RESENDs the server sends to one peer of which nothing more comes, in twenty ticks, for thirty
 /// requests.
@@ -147,7 +147,8 @@ fn exchange(ends: &mut [Homa<Counted>; 2], now: Instant, answer: &Arc<Vec<u8>>) 
 fn memory_of_messages_is_kept_until_the_peer_has_them() {
     let end = |rank| {
         let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
-        Homa::new(HomaConfig::default(), identity, 5).expect("the default configuration is valid")
+        Homa::new(HomaConfig::default(), identity, Entropy::repeatable(5))
+            .expect("the default configuration is valid")
     };
     let mut ends = [end(0), end(1)];
     let (request, answer) = (Arc::new(vec![1; 300_000]), Arc::new(vec![2; 300_000]));

@@ -2,11 +2,18 @@
 
 use core::time::Duration;
 
+mod strangers;
+
 use super::config::{PEER_TIMEOUT_MIN, agree};
 use super::*;
 
 fn sessions(config: SessionConfig) -> Result<Sessions, ConfigError> {
-    Sessions::new(config, Protocol::Basic, Identity { incarnation: 1, rank: 0, endpoint: 0 }, 7)
+    Sessions::new(
+        config,
+        Protocol::Basic,
+        Identity { incarnation: 1, rank: 0, endpoint: 0 },
+        Entropy::repeatable(7),
+    )
 }
 
 #[test]
@@ -29,7 +36,7 @@ fn unusable_configurations_are_refused_with_the_value_that_is_wrong() {
         assert_eq!(sessions(config).err(), Some(error));
     }
     let nobody = Identity { incarnation: 0, rank: 0, endpoint: 0 };
-    let refused = Sessions::new(good, Protocol::Basic, nobody, 7);
+    let refused = Sessions::new(good, Protocol::Basic, nobody, Entropy::repeatable(7));
     assert_eq!(refused.err(), Some(ConfigError::IncarnationZero));
 }
 
@@ -44,16 +51,16 @@ fn limits_that_leave_nothing_are_not_agreed_to() {
 
 #[test]
 fn session_numbers_are_never_used_again() {
-    let config = SessionConfig { sessions_max: 2, ..SessionConfig::default() };
+    let config = SessionConfig { sessions_max: 2, half_open_max: 1, ..SessionConfig::default() };
     let mut sessions = sessions(config).expect("the configuration is valid");
     let (mut seen, now) = (std::collections::BTreeSet::new(), Instant::from_nanos(1));
-    for _ in 0..2 << 16 {
+    for _ in 0..3 << 16 {
         let id = sessions.connect(PeerAddress(1), now).expect("the last one was closed");
         assert!(seen.insert(id), "{id:?} was used before");
         sessions.close(id);
         while sessions.poll_event().is_some() {}
     }
-    // All numbers of both places are used up.
+    // All numbers of the three places are used up.
     assert_eq!(sessions.connect(PeerAddress(1), now), Err(SessionsFull { sessions_max: 2 }));
 }
 
