@@ -1,4 +1,5 @@
-//! What blocks cost in records: nothing while they are held or waited for, and nothing to send them home with an answer.
+//! What blocks cost in records: nothing while they are held or waited for, and nothing to send them home with
+//! an answer.
 
 mod common;
 
@@ -40,11 +41,12 @@ fn a_block_that_is_held_costs_no_records() {
     let pair = pair();
     let answer = pair.client.call(pair.server, ECHO, &vec![1; BLOCK_BYTES]).within(LONG).wait();
     let held = answer.expect("an answer");
-    // A few are on their way. A ring has room for thousands, so that none has to wait until the server has read some.
+    // A few are on their way. A ring has room for thousands, so that none has to wait until the server has
+    // read some.
     let records = records_of_a_thousand_polls(&pair);
     assert!(records < 100, "{records} of a thousand polls");
     drop(held);
-    // All of the server's memory comes home, or it could not give four answers that are held together.
+    // All of the server's memory is returned, or it could not give four answers that are held together.
     let long = vec![1; BLOCK_BYTES];
     let calls: Vec<_> = (0..4)
         .map(|_| pair.client.call(pair.server, ECHO, &long).within(LONG).start().expect("room"))

@@ -114,7 +114,7 @@ fn of_a_handler_of_requests() {
 }
 
 #[test]
-fn of_who_serves_requests_in_a_poll() {
+fn of_a_closure_that_serves_requests_in_a_poll() {
     for stream in streams() {
         let seen = Seen::default();
         let turn =
@@ -147,7 +147,7 @@ fn of_a_handler_of_messages() {
 
 /// What a taker of events has not seen when it panics is kept for the next.
 #[test]
-fn of_who_takes_events_of_calls() {
+fn of_a_closure_that_takes_events_of_calls() {
     for stream in streams() {
         stream.receiver.serve(SERVICE, |request, reply| reply.send(request.payload()));
         let seen = Seen::default();
@@ -171,7 +171,7 @@ fn of_who_takes_events_of_calls() {
 }
 
 #[test]
-fn of_who_takes_events_of_messages() {
+fn of_a_closure_that_takes_events_of_messages() {
     for stream in streams() {
         let (sent, received) = (Seen::default(), Seen::default());
         for token in 0..OPERATIONS {

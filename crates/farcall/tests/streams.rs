@@ -1,5 +1,5 @@
-//! How much of a stream of messages or requests, and of the room that is made by reading it, one poll takes over a ring, and how
-//! much of that room is found between two polls.
+//! How much of a stream of messages or requests, and of the room that is made by reading it, one poll takes
+//! over a ring, and how much of that room is found between two polls.
 
 mod common;
 
@@ -17,7 +17,8 @@ const LONG: [u8; 4000] = [7; 4000];
 
 const TAG: Tag = Tag(1);
 
-/// Whoever has many receives open looks at all of them between two polls: with one message a poll, each would cost that.
+/// Whoever has many receives open looks at all of them between two polls: with one message a poll, each would
+/// cost that.
 #[test]
 fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_waits_for() {
     let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
@@ -48,11 +49,11 @@ fn a_poll_that_follows_another_which_found_a_message_takes_all_that_somebody_wai
     assert_eq!((poll(), poll()), (1, 0));
     post(2);
     send(2);
-    assert_eq!((poll(), poll()), (1, 1), "after a poll in vain all begins anew");
+    assert_eq!((poll(), poll()), (1, 1), "after a poll that found nothing all begins again");
 }
 
-/// What lies behind the last message that somebody waits for is not even looked at, so that it is left as often as if it had come
-/// later.
+/// What lies behind the last message that somebody waits for is not even looked at, so that it is left as
+/// often as if it had come later.
 #[test]
 fn a_poll_ends_with_the_last_message_that_somebody_waits_for() {
     let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
@@ -114,8 +115,8 @@ fn a_poll_serves_requests_in_blocks_up_to_a_megabyte() {
     assert_eq!(requests_of_a_poll(2 << 20), 1);
 }
 
-/// Sends as many messages, lets the receiver read all that have left, one by one, and then the sender poll once. Gives how many had
-/// left before and after that.
+/// Sends as many messages, lets the receiver read all that have left, one by one, and then the sender poll
+/// once. Gives how many had left before and after that.
 fn left_before_and_after_a_poll(settings: &Settings, bytes: usize, messages: usize) -> (usize, usize) {
     let Stream { sender, receiver, to, from } = Stream::with(settings);
     let payload = vec![7; bytes];
@@ -133,8 +134,8 @@ fn left_before_and_after_a_poll(settings: &Settings, bytes: usize, messages: usi
     (before, left())
 }
 
-/// A receiver tells of what it has read time and again. A sender that heard one of that in a poll would lag behind for ever, with
-/// all of its messages waiting for room that is there.
+/// A receiver reports what it has read time and again. A sender that heard one of that in a poll would lag
+/// behind for ever, with all of its messages waiting for room that is there.
 #[test]
 fn a_poll_learns_of_all_the_room_in_the_ring() {
     let (before, after) = left_before_and_after_a_poll(&Settings::default(), LONG.len(), 1000);
@@ -148,7 +149,8 @@ fn a_poll_learns_of_all_the_blocks_that_were_given_back() {
     assert!(before > 2 && after >= 2 * before, "{before}, and then {after}");
 }
 
-/// Sends by so many at a time what a receiver then reads, without a poll of the sender in between; none may have to wait.
+/// Sends by this many at a time what a receiver then reads, without a poll of the sender in between; none may
+/// have to wait.
 fn send_without_a_poll(settings: &Settings, bytes: usize, at_a_time: usize) {
     let Stream { sender, receiver, to, from } = Stream::with(settings);
     let payload = vec![7; bytes];
@@ -177,7 +179,8 @@ fn a_sender_learns_of_blocks_that_were_given_back_before_it_polls() {
     send_without_a_poll(&settings, 100_000, 4);
 }
 
-/// A sender that is far ahead waits for its peer for a moment, in which one that reads would give something back.
+/// A sender that is far ahead waits for its peer for a moment, in which one that reads would give something
+/// back.
 #[test]
 fn a_sender_goes_on_though_nobody_reads_what_it_has_lent() {
     let Stream { sender, receiver, to, from } = Stream::with(&Settings::default());
@@ -191,7 +194,8 @@ fn a_sender_goes_on_though_nobody_reads_what_it_has_lent() {
     }
 }
 
-/// Between two polls that find nothing, the place of the next long record is made ready, as far as it is free.
+/// Between two polls that find nothing, the place of the next long record is made ready, as far as it is
+/// free.
 #[test]
 fn a_sender_that_prepares_for_more_leaves_alone_what_was_not_read() {
     let Stream { sender, receiver, to, from } = Stream::with(&settings(&["ring.ring_bytes=16K"]));

@@ -1,7 +1,7 @@
 //! The hostile peer: puts letters into its victim's mailbox, and reads what the victim sends it.
 //!
-//! Most of them are nearly right, because nearly right gets further: they name the session, and their numbers are the next
-//! ones or close to these.
+//! Most of them are nearly right, because nearly right gets further: they name the session, and their numbers
+//! are the next ones or close to these.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,9 @@ use crate::input::Input;
 const VICTIM: usize = 0;
 const OWN: usize = 2;
 
-/// What the messages of a packet count at most: a line each and their bytes, of which it has no more than the victim takes. Whose
-/// messages are received one after the other may send more in a packet than the window has, as it is told of each.
+/// What the messages of a packet count at most: a line each and their bytes, of which it has no more than the
+/// victim takes. Whose messages are received one after the other may send more in a packet than the window
+/// has, as each is reported to it.
 const PACKET_LINES_MAX: u32 = CONFIG.message_bytes_max / BATCH_ENTRY_BYTES as u32;
 
 /// The most messages of a batch that is made on purpose.
@@ -33,7 +34,8 @@ pub struct Hostile {
     _lured: LibraryTransport<Counter>,
     /// The session's number at the victim.
     session: WireSession,
-    /// The number of the next packet with messages that the victim will take, and those of packets that are ahead of it.
+    /// The number of the next packet with messages that the victim will take, and those of packets that are
+    /// ahead of it.
     next: u32,
     ahead: BTreeSet<u32>,
     /// Packets with messages that it has sent, whatever their numbers.
@@ -121,8 +123,8 @@ impl Hostile {
             1 => self.lines_released + self.lines_sent.saturating_sub(self.lines_released) / 2,
             _ => self.lines_sent,
         };
-        // What is more than was sent ends the session, and what is less than before as well. More may have been sent than was
-        // read, and until the victim polls, but no more than the window: then it holds.
+        // What is more than was sent ends the session, and what is less than before as well. More may have
+        // been sent than was read, and until the victim polls, but no more than the window: then it holds.
         let may_hold = consumed <= self.lines_released.saturating_add(WINDOW_LINES);
         self.lines_released = self.lines_released.max(if may_hold { consumed } else { self.lines_sent });
         TaggedPacket::Credit { reads_brief: consumed.is_multiple_of(2), consumed, limit }
@@ -202,7 +204,7 @@ impl Hostile {
 
     fn check_window(&self) {
         let unread = self.lines_sent.saturating_sub(self.lines_released);
-        assert!(unread <= WINDOW_LINES, "{unread} lines are under way, {WINDOW_LINES} were offered");
+        assert!(unread <= WINDOW_LINES, "{unread} lines are in flight, {WINDOW_LINES} were offered");
     }
 
     fn count_read(&mut self, number: u32) {
@@ -218,7 +220,7 @@ fn batch(input: &mut Input<'_>) -> Vec<u8> {
     for _ in 0..entries % ENTRIES_MAX {
         let shape = input.u8();
         let length = usize::from(shape >> 4) * if shape & 8 == 0 { 1 } else { 30 };
-        // Some are all for who asks for one after the other.
+        // Some are all for a receiver that asks for one after the other.
         let tag = if entries >= 0xc0 { 0 } else { shape % 8 };
         put_entry(&mut batch, farcall_transport::Tag(u32::from(tag)), &vec![2; length]);
     }

@@ -1,8 +1,8 @@
 //! The hostile peer: writes what the input says, and reads what the victim writes to it.
 //!
-//! Most of what it writes is nearly right, because nearly right gets further. As long as it has not lied about how
-//! much it has read, and has written no more than it has credit for, everything that its victim wrote can be read, and must
-//! be well formed.
+//! Most of what it writes is nearly right, because nearly right gets further. As long as it has not lied
+//! about how much it has read, and has written no more than it has credit for, everything that its victim
+//! wrote can be read, and must be well formed.
 
 use farcall_driver::{BlockDescriptor, RECORD_HEADER_BYTES};
 use farcall_protocol::ring::{
@@ -81,7 +81,7 @@ impl Hostile {
         let mut content =
             BatchHeader { released_lines, entries, wrap: false }.to_word().to_le_bytes().to_vec();
         for _ in 0..count {
-            // Some are all for who asks for one short message after the other.
+            // Some are all for a receiver that asks for one short message after the other.
             if shape & 0x0f == 2 {
                 append(&mut content, message(0, 12), &[8; 12]);
             } else {
@@ -110,7 +110,8 @@ impl Hostile {
     /// Publishes a record and clears the flag of the next one, which starts at the position `next`.
     fn publish(&mut self, content: &[u8], next: u64) {
         let offset = |position: u64| (position % RING_BYTES as u64) as usize;
-        // The flag of the next record is to be clear, too. What is overwritten unread may be read as something else, or twice.
+        // The flag of the next record is to be clear, too. What is overwritten unread may be read as
+        // something else, or twice.
         self.has_lied |= next + LINE_BYTES > self.credited + RING_BYTES as u64;
         let mut inward = self.inward.lock().expect("no panic yet");
         inward.clear(offset(next));

@@ -15,7 +15,7 @@ use farcall_driver::wait_readable;
 const NAP: Duration = Duration::from_micros(50);
 
 /// This many times in a row the descriptor is believed although nothing was complete.
-const IN_VAIN_MAX: u32 = 8;
+const EMPTY_WAKES_MAX: u32 = 8;
 
 /// How an endpoint that is about to sleep is woken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,14 +34,14 @@ enum Sleep {
 pub struct Waking {
     sleep: Sleep,
     /// How often in a row the descriptor was readable although nothing was complete.
-    in_vain: u32,
+    empty_wakes: u32,
 }
 
 impl Waking {
     /// Something was complete.
     #[inline]
     pub fn note_completion(&mut self) {
-        self.in_vain = 0;
+        self.empty_wakes = 0;
     }
 
     /// The endpoint is about to sleep; `wakes` unless what it waits for makes nothing readable.
@@ -49,7 +49,7 @@ impl Waking {
         let Some(descriptor) = endpoint.descriptor() else { return self.sleep = Sleep::Naps };
         let may_sleep = endpoint.prepare_wait();
         let is_readable = wait_readable(&[descriptor], Duration::ZERO);
-        self.in_vain = if is_readable { self.in_vain.saturating_add(1) } else { 0 };
+        self.empty_wakes = if is_readable { self.empty_wakes.saturating_add(1) } else { 0 };
         self.sleep = if !self.is_trusted() {
             Sleep::Naps
         } else if !may_sleep {
@@ -81,6 +81,6 @@ impl Waking {
     }
 
     fn is_trusted(&self) -> bool {
-        self.in_vain <= IN_VAIN_MAX
+        self.empty_wakes <= EMPTY_WAKES_MAX
     }
 }
