@@ -14,11 +14,10 @@ use super::Endpoint;
 use super::callback::CallCallback;
 use super::context::{Context, Operation};
 use super::ending::{AsEvent, Ending};
-use super::operations::Completion;
 use super::outcome::{CallError, Outcome};
 use super::sessions::Peer;
+use super::slab::{Completion, FETCHED_ONCE, OpHandle};
 use super::start::start;
-use super::unfetched::{FETCHED_ONCE, Unfetched};
 
 /// A call that is about to be made. Nothing is sent before one of `wait`, `start`, `then`, `post` or `.await`.
 #[must_use = "a call is sent by `wait`, `start`, `then`, `post` or `.await`"]
@@ -46,7 +45,7 @@ impl<'e> Call<'e, '_> {
     pub fn start(self) -> Result<Pending<'e>, CallError> {
         let endpoint = self.endpoint;
         let call = self.begin(Completion::Future(None))?;
-        Ok(Pending { endpoint, unfetched: Unfetched::end_of(call) })
+        Ok(Pending { endpoint, handle: OpHandle::of(call) })
     }
 
     /// Sends the call; `callback` gets the outcome, once, during a later poll.
@@ -108,26 +107,26 @@ impl<'e> Future for Answering<'e> {
 #[must_use = "dropping it cancels the call"]
 pub struct Pending<'e> {
     endpoint: &'e Endpoint,
-    unfetched: Unfetched,
+    handle: OpHandle,
 }
 
 impl<'e> Pending<'e> {
     /// Whether the call is complete, so that `wait` will not block.
     pub fn is_complete(&self) -> bool {
-        self.unfetched.operation().is_none_or(|call| self.endpoint.done.has(call))
+        self.handle.operation().is_none_or(|call| self.endpoint.done.has(call))
     }
 
     /// Polls the endpoint until the call is complete.
     pub fn wait(mut self) -> Result<Response<'e>, CallError> {
-        let call = self.unfetched.operation().expect(FETCHED_ONCE);
+        let call = self.handle.operation().expect(FETCHED_ONCE);
         self.endpoint.poll_until(|state| state.operations.is_done(call));
         self.fetch(None).expect("the operation is done")
     }
 
     fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<Response<'e>, CallError>> {
-        let call = self.unfetched.operation().expect(FETCHED_ONCE);
+        let call = self.handle.operation().expect(FETCHED_ONCE);
         let result = self.endpoint.core().state.operations.fetch_result(call, waker)?;
-        self.unfetched = Unfetched::NOTHING;
+        self.handle = OpHandle::NONE;
         Some(result.map(|payload| Response { payload: Some(payload), endpoint: self.endpoint }))
     }
 }
@@ -142,7 +141,7 @@ impl<'e> Future for Pending<'e> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if let Some(call) = self.unfetched.operation() {
+        if let Some(call) = self.handle.operation() {
             self.endpoint.abandon(call);
         }
     }

@@ -13,10 +13,10 @@ use super::callback::CallCallback;
 use super::deferred::Deferred;
 use super::ending::{AsEvent, Ending};
 use super::messages::{ContextReceive, ContextSend, Destinations, SourceChoice, TagChoice, Wanted};
-use super::operations::{Completion, Kind};
 use super::outcome::{CallError, Outcome};
 use super::request::reply;
 use super::sessions::Peer;
+use super::slab::{Completion, Kind};
 use super::start::start;
 use super::state::State;
 
@@ -107,17 +107,17 @@ impl<'a> Context<'a> {
 
     /// Calls that have not completed.
     pub fn calls_under_way(&self) -> usize {
-        self.state.operations.under_way(Kind::Call)
+        self.state.operations.in_flight(Kind::Call)
     }
 
     /// Sends that have not completed.
     pub fn sends_under_way(&self) -> usize {
-        self.state.operations.under_way(Kind::Send)
+        self.state.operations.in_flight(Kind::Send)
     }
 
     /// Receives that have not completed.
     pub fn receives_under_way(&self) -> usize {
-        self.state.operations.under_way(Kind::Receive)
+        self.state.operations.in_flight(Kind::Receive)
     }
 }
 

@@ -16,9 +16,9 @@ use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::idle::{Idler, SLEEP_MAX, Step};
 use super::messages::Cancellation;
-use super::operations::Kind;
 use super::outcome::Answer;
 use super::sinks::{EventSink, RequestSink, Sinks};
+use super::slab::Kind;
 use super::state::State;
 use super::turn::Turn;
 use crate::connect::Directions;
@@ -95,7 +95,7 @@ impl Core {
         let polls = self.clock_pace.was_read();
         self.state.counters.polls.set(polls.all);
         self.state.counters.busy_polls.set(polls.busy);
-        self.state.counters.under_way.set(self.state.operations.under_way(Kind::Call) as u64);
+        self.state.counters.under_way.set(self.state.operations.in_flight(Kind::Call) as u64);
     }
 
     /// Says how many operations ended because their deadline has passed.

@@ -7,17 +7,12 @@ use core::time::Duration;
 
 use farcall_transport::{CallId, SessionId};
 
-use super::operations::{Completion, Operations};
+use super::slab::{Completion, Slab};
 
 /// Adds a call whose end is told in one way.
 pub trait Ending {
     /// The call's number; `None` when as many are under way as there can be.
-    fn add_to(
-        self,
-        operations: &mut Operations,
-        session: SessionId,
-        timeout: Option<Duration>,
-    ) -> Option<CallId>;
+    fn add_to(self, operations: &mut Slab, session: SessionId, timeout: Option<Duration>) -> Option<CallId>;
 }
 
 /// By an event with this token.
@@ -25,12 +20,7 @@ pub struct AsEvent(pub u64);
 
 impl Ending for AsEvent {
     #[inline(always)]
-    fn add_to(
-        self,
-        operations: &mut Operations,
-        session: SessionId,
-        timeout: Option<Duration>,
-    ) -> Option<CallId> {
+    fn add_to(self, operations: &mut Slab, session: SessionId, timeout: Option<Duration>) -> Option<CallId> {
         operations.add_event(session, timeout, self.0)
     }
 }
@@ -38,12 +28,7 @@ impl Ending for AsEvent {
 /// By a callback or a future.
 impl Ending for Completion {
     #[inline]
-    fn add_to(
-        self,
-        operations: &mut Operations,
-        session: SessionId,
-        timeout: Option<Duration>,
-    ) -> Option<CallId> {
+    fn add_to(self, operations: &mut Slab, session: SessionId, timeout: Option<Duration>) -> Option<CallId> {
         operations.add(session, timeout, self)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An [`Endpoint`] belongs to one thread at a time: it can be moved to another and cannot be shared, which the
 //! compiler checks. Everything happens inside [`Endpoint::poll`], which runs to completion: receive, handlers,
-//! transmit. Futures, callbacks and events are three faces of the same slab of operations, in `operations.rs`.
+//! transmit. Futures, callbacks and events are three faces of the same slab of operations, in `slab`.
 
 mod call;
 mod callback;
@@ -11,13 +11,11 @@ mod context;
 mod core;
 mod counters;
 mod deferred;
-mod done;
 mod ending;
 mod event;
 mod idle;
 mod label;
 mod messages;
-mod operations;
 mod outcome;
 mod peers;
 mod poll;
@@ -25,11 +23,11 @@ mod reports;
 mod request;
 mod sessions;
 mod sinks;
+mod slab;
 mod start;
 mod state;
 mod trace;
 mod turn;
-mod unfetched;
 
 use ::core::time::Duration;
 use std::cell::{RefCell, RefMut};
@@ -47,18 +45,17 @@ use clock_pace::ClockPace;
 pub use context::{Context, ContextCall, Operation};
 pub use counters::EndpointCounters;
 pub use deferred::Deferred;
-use done::Done;
 pub use event::Event;
 pub(crate) use idle::Idler;
 pub use messages::{
     AnySource, AnyTag, Cancellation, ContextReceive, ContextSend, Message, ReceiveError, ReceiveMessage,
     ReceiveOutcome, Received, Receiving, SendError, SendMessage, Sending, SourceChoice, TagChoice,
 };
-pub use operations::OPERATIONS_MAX;
-use operations::{Kind, Timeouts};
 pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
+pub use slab::OPERATIONS_MAX;
+use slab::{Done, Kind, Timeouts};
 use state::State;
 pub use trace::{EndpointTrace, TracedPeer};
 
@@ -72,7 +69,7 @@ pub struct Endpoint {
     core: RefCell<Core>,
     /// The core's.
     done: Done,
-    /// Operations whose futures were dropped inside a poll, to be cancelled or let go of at the next.
+    /// Operations whose futures were dropped inside a poll, to be cancelled or detached at the next.
     dropped: RefCell<Vec<(CallId, OnDrop)>>,
 }
 
@@ -99,7 +96,7 @@ impl Endpoint {
         let tracer = CallTracer::new(clock.clone());
         transport.trace_to(tracer.clone());
         let done = Done::new();
-        let timeouts = Timeouts::new(call_timeout, message_timeout);
+        let timeouts = Timeouts { call: call_timeout, message: message_timeout };
         let state = State::new(counters, done.clone(), clock.now(), timeouts, tracer);
         let core = Core {
             clock_pace: ClockPace::new(transport.limits().polls_per_clock_reading),
@@ -212,7 +209,7 @@ impl Endpoint {
 
     /// Calls that have not completed.
     pub fn calls_under_way(&self) -> usize {
-        self.core().state.operations.under_way(Kind::Call)
+        self.core().state.operations.in_flight(Kind::Call)
     }
 
     /// Gives up on the operation of a future that is dropped.

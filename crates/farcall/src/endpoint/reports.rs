@@ -9,9 +9,9 @@ use farcall_transport::{
 use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::messages::{Received, SendError};
-use super::operations::Kind;
 use super::outcome::CallError;
 use super::sessions::Peer;
+use super::slab::Kind;
 use super::turn::Turn;
 
 impl Sink for Turn<'_, '_> {

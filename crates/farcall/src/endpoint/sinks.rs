@@ -10,10 +10,10 @@ use farcall_transport::{Message, MessageBatch, Outbox, RequestBatch, Response, R
 use super::context::Context;
 use super::event::Event;
 use super::messages::Received;
-use super::operations::Kind;
 use super::outcome::outcome_of;
 use super::request::{Reply, Request};
 use super::sessions::Peer;
+use super::slab::Kind;
 use super::state::State;
 
 /// Who takes what happens during a turn.
@@ -99,7 +99,7 @@ impl<F: FnMut(&mut Context<'_>, Received<'_>)> MessageSink for F {
     ) {
         messages.take_while(|Message { tag, payload }| {
             self(&mut Context { outbox, state }, Received { peer, tag, payload });
-            state.operations.under_way(Kind::Receive) == 0
+            state.operations.in_flight(Kind::Receive) == 0
         });
     }
 }

@@ -7,9 +7,9 @@ use farcall_transport::{CallId, CallRefused, Outbox, Outgoing, Owned, Service, S
 
 use super::MESSAGES;
 use super::ending::Ending;
-use super::operations::{Kind, OPERATIONS_MAX};
 use super::outcome::CallError;
 use super::sessions::Peer;
+use super::slab::{Kind, OPERATIONS_MAX};
 use super::state::State;
 
 /// Adds the operation and sends its request. Always inlined, because the parts of the call would otherwise be moved

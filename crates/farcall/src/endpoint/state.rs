@@ -11,21 +11,20 @@ use farcall_transport::{CallId, Copied, Incoming, Kept, Payload, Service, Short,
 
 use super::counters::EndpointCounters;
 use super::deferred::DroppedRequests;
-use super::done::Done;
 use super::event::StoredEvents;
 use super::label::Label;
 use super::messages::Messages;
-use super::operations::{Kind, Operations, Timeouts};
 use super::outcome::{CallError, Outcome};
 use super::sessions::{Peer, Sessions};
 use super::sinks::RequestSink;
+use super::slab::{Done, Kind, Slab, Timeouts};
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn RequestSink + Send>;
 
 /// The endpoint's own state.
 pub struct State {
-    pub operations: Operations,
+    pub operations: Slab,
     pub handlers: Vec<Option<Handler>>,
     pub sessions: Sessions,
     pub messages: Messages,
@@ -52,7 +51,7 @@ impl State {
         tracer: CallTracer,
     ) -> Self {
         Self {
-            operations: Operations::new(done, timeouts, now),
+            operations: Slab::new(done, timeouts),
             messages: Messages::default(),
             handlers: Vec::new(),
             sessions: Sessions::default(),

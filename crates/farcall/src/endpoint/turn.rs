@@ -6,9 +6,9 @@ use farcall_transport::{CallId, Outbox, Response, SessionId};
 use super::context::Context;
 use super::event::{Event, StoredEvent};
 use super::messages::Cancellation;
-use super::operations::{Completion, Kind};
 use super::outcome::{CallError, Outcome, outcome_of};
 use super::sinks::{EventSink, Sinks};
+use super::slab::{Completion, Kind};
 use super::state::State;
 
 /// One turn of the poll loop: the state, and whoever takes what happens meanwhile.

@@ -11,8 +11,8 @@ use super::outcome::ReceiveError;
 use super::wanted::Wanted;
 use crate::endpoint::context::Context;
 use crate::endpoint::label::Label;
-use crate::endpoint::operations::{NO_SESSION, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
+use crate::endpoint::slab::{NO_SESSION, OPERATIONS_MAX};
 use crate::endpoint::state::State;
 
 /// What became of a receive that was posted under the number of the next operation.

@@ -8,8 +8,8 @@ use farcall_transport::{
 
 use super::outcome::SendError;
 use crate::endpoint::context::Context;
-use crate::endpoint::operations::{Completion, OPERATIONS_MAX};
 use crate::endpoint::sessions::Peer;
+use crate::endpoint::slab::{Completion, OPERATIONS_MAX};
 use crate::endpoint::state::State;
 
 /// Where a message goes.

@@ -14,8 +14,8 @@ use crate::endpoint::callback::{ReceiveCallback, ReceivePlace, SendCallback, Sen
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::core::Core;
 use crate::endpoint::label::Label;
-use crate::endpoint::operations::NO_SESSION;
 use crate::endpoint::sessions::Peer;
+use crate::endpoint::slab::NO_SESSION;
 use crate::endpoint::state::State;
 
 /// Operations that ended when they began, until their callbacks run: of each kind the oldest first. Callbacks stay where they were

@@ -5,8 +5,8 @@ use farcall_transport::{Outgoing, Tag};
 use super::{Destinations, ReceiveMessage, Received, SendMessage, SourceChoice, TagChoice, Wanted};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Context;
-use crate::endpoint::operations::Kind;
 use crate::endpoint::sessions::Peer;
+use crate::endpoint::slab::Kind;
 use crate::endpoint::state::State;
 
 impl Endpoint {
@@ -47,8 +47,8 @@ impl Endpoint {
     /// Polls until no send and no receive is under way.
     pub fn wait_all(&self) {
         let is_over = |state: &State| {
-            let under_way = |kind| state.operations.under_way(kind) > 0;
-            !under_way(Kind::Send) && !under_way(Kind::Receive) && state.messages.ended.is_empty()
+            let in_flight = |kind| state.operations.in_flight(kind) > 0;
+            !in_flight(Kind::Send) && !in_flight(Kind::Receive) && state.messages.ended.is_empty()
         };
         self.poll_once();
         self.poll_until(is_over);
@@ -56,11 +56,11 @@ impl Endpoint {
 
     /// Sends that have not completed.
     pub fn sends_under_way(&self) -> usize {
-        self.core().state.operations.under_way(Kind::Send)
+        self.core().state.operations.in_flight(Kind::Send)
     }
 
     /// Receives that have not completed.
     pub fn receives_under_way(&self) -> usize {
-        self.core().state.operations.under_way(Kind::Receive)
+        self.core().state.operations.in_flight(Kind::Receive)
     }
 }

@@ -8,8 +8,8 @@ use super::outcome::{Cancellation, KeptMessage, ReceiveError, ReceiveOutcome, Re
 use crate::endpoint::context::Context;
 use crate::endpoint::event::{Event, StoredEvent};
 use crate::endpoint::label::Label;
-use crate::endpoint::operations::{Completion, Kind};
 use crate::endpoint::sessions::Peer;
+use crate::endpoint::slab::Completion;
 use crate::endpoint::state::State;
 use crate::endpoint::turn::Turn;
 
@@ -45,7 +45,7 @@ impl Turn<'_, '_> {
         tag: Tag,
         payload: &Incoming<'_>,
     ) {
-        let Some(&mut room) = self.state.operations.number(id, Kind::Receive) else { return };
+        let Some(room) = self.state.operations.bytes_max_of_receive(id) else { return };
         let Some((_, how)) = self.state.operations.cancel(id) else { return };
         let bytes = payload.as_slice().len();
         if bytes > room as usize {
@@ -100,7 +100,7 @@ impl Turn<'_, '_> {
 
     /// One of the parts of a send has ended.
     pub fn end_part(&mut self, outbox: &mut dyn Outbox, id: CallId, outcome: Result<(), SendError>) {
-        let Some(parts) = self.state.operations.number(id, Kind::Send) else { return };
+        let Some(parts) = self.state.operations.parts_of_send(id) else { return };
         *parts -= 1;
         let is_last = *parts == 0;
         let failed = &mut self.state.messages.failed_parts;
@@ -172,7 +172,7 @@ impl Turn<'_, '_> {
     /// Cancels what can be taken back of a send under way.
     pub fn cancel_send(&mut self, outbox: &mut dyn Outbox, id: CallId) -> Cancellation {
         let taken_back = outbox.cancel_send(MessageId(id.0)) as u32;
-        let Some(parts) = self.state.operations.number(id, Kind::Send) else { return Cancellation::Over };
+        let Some(parts) = self.state.operations.parts_of_send(id) else { return Cancellation::Over };
         *parts -= taken_back;
         if *parts > 0 {
             return Cancellation::TooLate;

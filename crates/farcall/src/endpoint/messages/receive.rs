@@ -16,7 +16,7 @@ use crate::endpoint::callback::ReceiveCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::event::StoredEvent;
 use crate::endpoint::label::Label;
-use crate::endpoint::unfetched::Unfetched;
+use crate::endpoint::slab::OpHandle;
 
 /// A receive that is about to be made. It asks for nothing before one of `wait`, `start`, `then`, `now_or_then`, `post` or `.await`.
 #[must_use = "a message is asked for by `wait`, `start`, `then`, `now_or_then`, `post` or `.await`"]
@@ -58,7 +58,7 @@ impl<'e> ReceiveMessage<'e> {
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
         let id = endpoint.core().context().ask_for_future(&wanted)?;
-        Ok(Receiving { endpoint, unfetched: Unfetched::end_of(id) })
+        Ok(Receiving { endpoint, handle: OpHandle::of(id) })
     }
 
     /// Asks for the message; `callback` gets it, once, during a later poll or [`Endpoint::reap`].

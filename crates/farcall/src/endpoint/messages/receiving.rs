@@ -8,7 +8,7 @@ use core::task::{Context as TaskContext, Poll, Waker};
 use super::outcome::{KeptMessage, Message, ReceiveError};
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Operation;
-use crate::endpoint::unfetched::{FETCHED_ONCE, Unfetched};
+use crate::endpoint::slab::{FETCHED_ONCE, OpHandle};
 
 /// The future of a receive that may have been refused at once.
 pub struct ReceivingOrRefused<'e>(pub(super) Result<Receiving<'e>, Option<ReceiveError>>);
@@ -30,14 +30,14 @@ impl<'e> Future for ReceivingOrRefused<'e> {
 #[must_use = "dropping it gives up the receive"]
 pub struct Receiving<'e> {
     pub(super) endpoint: &'e Endpoint,
-    pub(super) unfetched: Unfetched,
+    pub(super) handle: OpHandle,
 }
 
 impl<'e> Receiving<'e> {
     /// Whether the message is there, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.unfetched.operation().is_none_or(|id| self.endpoint.done.has(id))
+        self.handle.operation().is_none_or(|id| self.endpoint.done.has(id))
     }
 
     /// The message if it is there, or else the receive again.
@@ -58,28 +58,26 @@ impl<'e> Receiving<'e> {
     /// nowhere before.
     #[inline(always)]
     pub fn wait(self) -> Result<Message<'e>, ReceiveError> {
-        let operation = self.unfetched.operation();
+        let operation = self.handle.operation();
         let message = operation.and_then(|id| self.endpoint.core().state.operations.fetch_message(id));
         // Nothing is to be given up if the message was there, and else it is a receive again at once.
-        let Self { endpoint, unfetched } = *ManuallyDrop::new(self);
+        let Self { endpoint, handle } = *ManuallyDrop::new(self);
         match message {
             Some(message) => Ok(Message::new(message, endpoint)),
-            None => {
-                Self { endpoint, unfetched }.wait_for_any().map(|message| Message::new(message, endpoint))
-            }
+            None => Self { endpoint, handle }.wait_for_any().map(|message| Message::new(message, endpoint)),
         }
     }
 
     #[inline(never)]
     fn wait_for_any(mut self) -> Result<KeptMessage, ReceiveError> {
-        let id = self.unfetched.operation().expect(FETCHED_ONCE);
+        let id = self.handle.operation().expect(FETCHED_ONCE);
         self.endpoint.poll_until(|state| state.operations.is_done(id));
         self.fetch_kept(None).expect("the operation is done")
     }
 
     /// Gives the receive up: [`ReceiveError::Cancelled`], unless it has its message already.
     pub fn cancel(self) -> Result<Message<'e>, ReceiveError> {
-        if let Some(id) = self.unfetched.operation() {
+        if let Some(id) = self.handle.operation() {
             self.endpoint.cancel(Operation(id));
         }
         self.wait()
@@ -88,9 +86,9 @@ impl<'e> Receiving<'e> {
     /// The message, if it is one that was copied.
     #[inline(always)]
     fn fetch_message(&mut self) -> Option<Message<'e>> {
-        let id = self.unfetched.operation()?;
+        let id = self.handle.operation()?;
         let message = self.endpoint.core().state.operations.fetch_message(id)?;
-        self.unfetched = Unfetched::NOTHING;
+        self.handle = OpHandle::NONE;
         Some(Message::new(message, self.endpoint))
     }
 
@@ -100,9 +98,9 @@ impl<'e> Receiving<'e> {
     }
 
     fn fetch_kept(&mut self, waker: Option<&Waker>) -> Option<Result<KeptMessage, ReceiveError>> {
-        let id = self.unfetched.operation().expect(FETCHED_ONCE);
+        let id = self.handle.operation().expect(FETCHED_ONCE);
         let result = self.endpoint.core().state.operations.fetch_received(id, waker)?;
-        self.unfetched = Unfetched::NOTHING;
+        self.handle = OpHandle::NONE;
         Some(result)
     }
 }
@@ -118,7 +116,7 @@ impl<'e> Future for Receiving<'e> {
 impl Drop for Receiving<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(id) = self.unfetched.operation() {
+        if let Some(id) = self.handle.operation() {
             self.endpoint.abandon(id);
         }
     }

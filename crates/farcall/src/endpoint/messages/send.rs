@@ -11,8 +11,8 @@ use super::sending::{Sending, SendingOrRefused};
 use crate::endpoint::Endpoint;
 use crate::endpoint::callback::SendCallback;
 use crate::endpoint::context::{Context, Operation};
-use crate::endpoint::operations::Completion;
-use crate::endpoint::unfetched::Unfetched;
+use crate::endpoint::slab::Completion;
+use crate::endpoint::slab::OpHandle;
 
 /// A message that is about to be sent. Nothing is sent before one of `wait`, `start`, `then`, `now_or_then`, `post` or `.await`.
 ///
@@ -49,13 +49,13 @@ impl<'e> SendMessage<'e, '_> {
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let core = &mut *endpoint.core();
-        let unfetched = match begin(&mut core.context(), to, tag, payload)? {
-            Begun::Done => Unfetched::NOTHING,
+        let handle = match begin(&mut core.context(), to, tag, payload)? {
+            Begun::Done => OpHandle::NONE,
             Begun::Pending(parts) => {
-                Unfetched::end_of(parts.follow(&mut core.state, timeout, Completion::Future(None)))
+                OpHandle::of(parts.follow(&mut core.state, timeout, Completion::Future(None)))
             }
         };
-        Ok(Sending { endpoint, unfetched })
+        Ok(Sending { endpoint, handle })
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll or [`Endpoint::reap`]. There is an operation if

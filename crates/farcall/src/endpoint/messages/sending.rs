@@ -7,7 +7,7 @@ use core::task::{Context as TaskContext, Poll};
 use super::outcome::SendError;
 use crate::endpoint::Endpoint;
 use crate::endpoint::context::Operation;
-use crate::endpoint::unfetched::Unfetched;
+use crate::endpoint::slab::OpHandle;
 
 /// The future of a send that may have been refused at once.
 pub struct SendingOrRefused<'e>(pub(super) Result<Sending<'e>, Option<SendError>>);
@@ -29,25 +29,25 @@ impl Future for SendingOrRefused<'_> {
 pub struct Sending<'e> {
     pub(super) endpoint: &'e Endpoint,
     /// Nothing when it is complete and well.
-    pub(super) unfetched: Unfetched,
+    pub(super) handle: OpHandle,
 }
 
 impl Sending<'_> {
     /// Whether the send is complete, so that `wait` will not block.
     #[inline]
     pub fn is_complete(&self) -> bool {
-        self.unfetched.operation().is_none_or(|id| self.endpoint.done.has(id))
+        self.handle.operation().is_none_or(|id| self.endpoint.done.has(id))
     }
 
     /// Polls the endpoint until the send is complete.
     #[inline(always)]
     pub fn wait(self) -> Result<(), SendError> {
-        if self.unfetched.operation().is_none() { Ok(()) } else { self.wait_for_end() }
+        if self.handle.operation().is_none() { Ok(()) } else { self.wait_for_end() }
     }
 
     #[inline(never)]
     fn wait_for_end(mut self) -> Result<(), SendError> {
-        if let Some(id) = self.unfetched.operation() {
+        if let Some(id) = self.handle.operation() {
             self.endpoint.poll_until(|state| state.operations.is_done(id));
         }
         self.fetch(None).expect("the operation is done")
@@ -55,16 +55,16 @@ impl Sending<'_> {
 
     /// Takes the message back if it has not left: then this is [`SendError::Cancelled`]. Otherwise waits for its end.
     pub fn cancel(self) -> Result<(), SendError> {
-        if let Some(id) = self.unfetched.operation() {
+        if let Some(id) = self.handle.operation() {
             self.endpoint.cancel(Operation(id));
         }
         self.wait()
     }
 
     fn fetch(&mut self, waker: Option<&core::task::Waker>) -> Option<Result<(), SendError>> {
-        let Some(id) = self.unfetched.operation() else { return Some(Ok(())) };
+        let Some(id) = self.handle.operation() else { return Some(Ok(())) };
         let result = self.endpoint.core().state.operations.fetch_sent(id, waker)?;
-        self.unfetched = Unfetched::NOTHING;
+        self.handle = OpHandle::NONE;
         Some(result)
     }
 }
@@ -80,7 +80,7 @@ impl Future for Sending<'_> {
 impl Drop for Sending<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(id) = self.unfetched.operation() {
+        if let Some(id) = self.handle.operation() {
             self.endpoint.let_go(id);
         }
     }
