@@ -35,24 +35,6 @@ run: build ## Measures round trips on this machine over every transport that it 
 bench: build ## Measures farcall against the limits of this machine
 	$(FARCALL) compare --limit
 
-# Builds of the same source differ by a percent or two, by where the linker puts their functions: a cost of that size shows only over
-# several orders, each drawn from its number. Flags from the environment would outdo the one for the bare build, and both be the same.
-LAYOUTS ?= 1 2 3
-BARE_BLOCKS ?= 60
-
-.PHONY: bench-bare
-bench-bare: ## Measures what deadlines and counters cost, beside a build without them, once for each of LAYOUTS
-	unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS; for layout in $(LAYOUTS); do \
-		shuffled="-C link-arg=-Wl,--shuffle-sections=*=$$layout"; \
-		cargo rustc --release --locked -p farcall-cli --bin farcall -- $$shuffled && \
-		CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/bare cargo --config 'build.rustflags = ["--cfg", "farcall_bare"]' \
-			rustc --release --locked -p farcall-cli --bin farcall -- $$shuffled && \
-		echo "# layout $$layout" && \
-		$(FARCALL) compare --program $(CARGO_TARGET_DIR)/bare/release/farcall --within 2 \
-			--rows echo100,callRate8,messageRate8.futures --blocks $(BARE_BLOCKS) --patience 0.3 || exit 1; \
-	done
-	$(MAKE) build
-
 .PHONY: bench-rdma
 bench-rdma: build ## Measures RDMA beside perftest, in a virtual machine with Soft-RoCE devices
 	scripts/bench-rdma

@@ -7,8 +7,6 @@
 //!
 //! Counting costs a load, an add and a store. That is enough because each counter has a single writer: the thread
 //! that owns the group. `docs/counters.md` describes the file for readers in other languages.
-//!
-//! In a bare build (`--cfg farcall_bare`) all of them stay zero, so that it can be measured what counting costs.
 
 mod file;
 mod fuzz;
@@ -42,9 +40,6 @@ impl Counter {
     /// Adds `count`. Not atomic as a whole: there is one writer, and readers see the old value or the new.
     #[inline]
     pub fn add(self, count: u64) {
-        if cfg!(farcall_bare) {
-            return;
-        }
         self.cell.store(self.cell.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
@@ -57,9 +52,6 @@ impl Counter {
     /// Replaces the value: for levels (such as a queue's length) rather than counts.
     #[inline]
     pub fn set(self, value: u64) {
-        if cfg!(farcall_bare) {
-            return;
-        }
         self.cell.store(value, Ordering::Relaxed);
     }
 

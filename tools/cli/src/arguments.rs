@@ -32,16 +32,9 @@ pub use tune::{
     TuneAction,
 };
 
-/// A bare build says so: none of its calls ends by its deadline.
-const VERSION: &str = if cfg!(farcall_bare) {
-    concat!(env!("CARGO_PKG_VERSION"), " (bare: without deadlines and counters)")
-} else {
-    env!("CARGO_PKG_VERSION")
-};
-
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
-#[command(name = "farcall", version = VERSION, about, disable_help_subcommand = true)]
+#[command(name = "farcall", version, about, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,

@@ -31,9 +31,8 @@ impl ClockPace {
     pub fn new(polls_per_reading: u32) -> Self {
         let per_reading = match i32::try_from(polls_per_reading) {
             Ok(1) => 0,
-            // Where nothing but deadlines needs the clock, a bare build, which has none, does not read it.
-            Ok(polls) if !cfg!(farcall_bare) => polls.saturating_mul(IDLE_POLLS),
-            _ => i32::MAX,
+            Ok(polls) => polls.saturating_mul(IDLE_POLLS),
+            Err(_) => i32::MAX,
         };
         Self { per_reading, left: 0, polls: 0, shown: Polls::default(), left_then: 0 }
     }
