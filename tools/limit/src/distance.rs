@@ -57,11 +57,6 @@ pub fn core_distance(cores: CorePair) -> Result<CoreDistance, LimitError> {
     DistanceProbe::new(cores)?.measure()
 }
 
-/// Measures the round trip of one word: two cache lines, one written by each side, without payload.
-pub fn line_ping_pong(cores: CorePair, effort: Effort) -> Result<Latency, LimitError> {
-    line_round_trip(cores, &SharedMemory::new(2 * LINE_PAIR_BYTES)?, effort)
-}
-
 fn line_round_trip(cores: CorePair, lines: &SharedMemory, effort: Effort) -> Result<Latency, LimitError> {
     let (there, back) = (lines.word(0), lines.word(LINE_PAIR_BYTES));
     there.store(0, Ordering::Relaxed);

@@ -29,7 +29,7 @@ mod udp;
 pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, stream};
 pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
 pub use crowding::{Crowding, crowding};
-pub use distance::{CoreDistance, DistanceProbe, core_distance, line_ping_pong};
+pub use distance::{CoreDistance, DistanceProbe, core_distance};
 pub use effort::Effort;
 pub use error::LimitError;
 pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};

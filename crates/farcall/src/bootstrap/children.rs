@@ -6,7 +6,7 @@
 //! thread therefore starts the children and lives exactly as long as [`Children`] does.
 
 use std::net::SocketAddr;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::process::{Child, ChildStdout, Command, ExitStatus};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -146,11 +146,6 @@ impl Children {
     /// The process id of a rank that was started here and has not been waited for.
     pub fn process(&self, rank: u32) -> Option<u32> {
         self.running.iter().find(|running| running.rank == rank).map(|running| running.child.id())
-    }
-
-    /// The input of a rank whose plan had it piped; once.
-    pub fn take_stdin(&mut self, rank: u32) -> Option<ChildStdin> {
-        self.find(rank)?.child.stdin.take()
     }
 
     /// The output of a rank whose plan had it piped; once.

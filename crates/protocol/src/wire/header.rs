@@ -104,9 +104,6 @@ impl Flags {
     /// The packet begins with its checksum.
     pub const CHECKSUM: Self = Self(8);
 
-    /// The greatest argument.
-    pub const ARGUMENT_MAX: u8 = 15;
-
     /// These flags with the low four bits of `argument`, which are not set yet.
     #[inline]
     pub const fn with_argument(self, argument: u8) -> Self {

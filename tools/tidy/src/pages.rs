@@ -1,0 +1,159 @@
+//! ARCHITECTURE.md and the links of all pages: what they name is there, and what is there is named.
+
+use crate::rust::code_of;
+use crate::{File, Finding, Tree};
+
+/// The map.
+pub const MAP: &str = "ARCHITECTURE.md";
+
+/// Traits whose implementations have a conformance suite, as the table of seams lists them.
+const SEAMS: [&str; 4] = ["Datagram", "LaneDriver", "Transport", "Library"];
+
+/// Crates and top-level folders that the map does not name.
+pub fn unmapped(tree: &Tree) -> Vec<Finding> {
+    let map = &tree.file(MAP).text;
+    let mut owners: Vec<_> =
+        tree.files.iter().filter(|file| file.path.contains('/')).map(File::owner).collect();
+    owners.dedup();
+    let is_missing = |owner: &&str| !owner.starts_with('.') && !map.contains(&format!("`{owner}`"));
+    let finding =
+        |owner| Finding::new(MAP, 1, format!("`{owner}` is missing: say in the map what it is for"));
+    owners.into_iter().filter(is_missing).map(finding).collect()
+}
+
+/// Paths in backquotes that pages name and that are not there. A path begins with a top-level folder. The past keeps
+/// its paths, and decision records have a rule of their own.
+pub fn stale_paths(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_present =
+        |file: &&File| file.is_page() && !file.is_history() && !file.path.starts_with("docs/decisions/");
+    for page in tree.files.iter().filter(is_present) {
+        for (line, path) in quoted_paths(&page.text).filter(|(_, path)| !tree.has(path)) {
+            findings.push(Finding::new(
+                &page.path,
+                line,
+                format!("`{path}` is gone: name what took its place"),
+            ));
+        }
+    }
+    findings
+}
+
+/// What stands in backquotes and looks like a path from the root, with its line. What a fuzzer makes is none.
+pub fn quoted_paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    const TOP: [&str; 8] =
+        ["crates/", "fabrics/", "tools/", "docs/", "fuzz/", "examples/", "scripts/", ".cargo/"];
+    text.lines().enumerate().flat_map(|(at, line)| {
+        let quoted = line.split('`').skip(1).step_by(2);
+        quoted
+            .filter(|text| {
+                TOP.iter().any(|top| text.starts_with(top)) && !text.contains([' ', '*', '{', '<'])
+            })
+            .filter(|text| !text.starts_with("fuzz/corpus") && !text.starts_with("fuzz/artifacts"))
+            .map(move |text| (at + 1, text))
+    })
+}
+
+/// Implementations of a seam that no row of the table of seams names, and rows without a suite.
+pub fn unlisted_seams(tree: &Tree) -> Vec<Finding> {
+    let map = &tree.file(MAP).text;
+    let rows: Vec<_> = map.lines().enumerate().filter(|(_, line)| line.starts_with('|')).collect();
+    let mut findings = Vec::new();
+    for seam in SEAMS {
+        let Some(&(at, row)) = rows.iter().find(|(_, row)| row.contains(&format!("`{seam}`"))) else {
+            findings.push(Finding::new(MAP, 1, format!("the table of seams has no row for `{seam}`")));
+            continue;
+        };
+        let suite = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        if quoted_paths(suite).next().is_none() {
+            findings.push(Finding::new(MAP, at + 1, format!("`{seam}` has no conformance suite in its row")));
+        }
+        for file in tree.files.iter().filter(|file| file.is_product() && implements(file, seam)) {
+            if !quoted_paths(row).any(|(_, path)| file.path.starts_with(path)) {
+                let what =
+                    format!("implements `{seam}`: name it in the table of seams, and run the suite over it");
+                findings.push(Finding::new(&file.path, 1, what));
+            }
+        }
+    }
+    findings
+}
+
+fn implements(file: &File, seam: &str) -> bool {
+    file.text.contains(seam)
+        && code_of(&file.text)
+            .lines()
+            .any(|line| line.starts_with("impl") && line.contains(&format!(" {seam} for ")))
+}
+
+/// Links of pages to files that are not there.
+pub fn broken_links(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_page()) {
+        for (at, line) in file.text.lines().enumerate() {
+            for link in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+                let target = link.split('#').next().unwrap_or_default();
+                if !target.is_empty() && !target.contains("://") && !tree.has(&joined(&file.path, target)) {
+                    findings.push(Finding::new(
+                        &file.path,
+                        at + 1,
+                        format!("the link to {target} leads nowhere"),
+                    ));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The path that a relative link of a page means.
+fn joined(page: &str, target: &str) -> String {
+    let mut parts: Vec<_> = page.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "| `Datagram` | `crates/a` | `docs/b.md` |\n[b](docs/b.md) [c](docs/c.md#x) [w](https://w)\n`crates/gone`\n";
+
+    fn tree() -> Tree {
+        let driver = "impl Datagram for A {\n}\n";
+        Tree::of(&[
+            (MAP, PAGE),
+            ("docs/b.md", "[up](../ARCHITECTURE.md)"),
+            ("crates/a/src/lib.rs", driver),
+            ("crates/z/src/lib.rs", driver),
+        ])
+    }
+
+    #[test]
+    fn a_crate_that_the_map_does_not_name_is_found() {
+        let found: Vec<_> = unmapped(&tree()).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("`crates/z`") && found[1].contains("`docs`"));
+    }
+
+    #[test]
+    fn an_implementation_outside_of_its_row_is_found() {
+        let found = unlisted_seams(&tree());
+        assert!(found.iter().any(|finding| finding.path == "crates/z/src/lib.rs"));
+        assert!(!found.iter().any(|finding| finding.path == "crates/a/src/lib.rs"));
+    }
+
+    #[test]
+    fn what_is_gone_is_found() {
+        assert_eq!(broken_links(&tree()).len(), 1);
+        let stale: Vec<_> = stale_paths(&tree()).into_iter().map(|finding| finding.line).collect();
+        assert_eq!(stale, [3]);
+    }
+}

@@ -1,0 +1,86 @@
+//! The checkout keeps the rules of the house.
+
+use std::sync::LazyLock;
+
+use farcall_tidy::{Allowed, Finding, Tree, items, pages, records, style, words};
+
+static TREE: LazyLock<Tree> = LazyLock::new(Tree::of_this_checkout);
+
+/// Fails with one line for each finding.
+fn none(mut findings: Vec<Finding>) {
+    findings.sort();
+    let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+    assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
+}
+
+/// Fails with what is not allowed for the file of a finding.
+fn none_but_allowed_by_file(rule: &str, findings: Vec<Finding>) {
+    none(Allowed::of_rule(&TREE, rule).judge(findings, |finding| finding.path.clone()));
+}
+
+/// Fails with what is not allowed for the crate of a finding.
+fn none_but_allowed_by_crate(rule: &str, findings: Vec<Finding>) {
+    none(
+        Allowed::of_rule(&TREE, rule).judge(findings, |finding| TREE.file(&finding.path).owner().to_owned()),
+    );
+}
+
+#[test]
+fn lines_have_at_most_110_columns() {
+    none_but_allowed_by_file("columns", style::long_lines(&TREE));
+}
+
+#[test]
+fn the_words_are_those_of_the_glossary() {
+    none_but_allowed_by_file("words", words::uses(&TREE, &words::banned(&TREE)));
+}
+
+#[test]
+fn every_crate_and_folder_is_in_the_map() {
+    none(pages::unmapped(&TREE));
+}
+
+#[test]
+fn what_pages_name_is_there() {
+    none([pages::stale_paths(&TREE), pages::broken_links(&TREE)].into_iter().flatten().collect());
+}
+
+#[test]
+fn every_implementation_of_a_seam_has_a_conformance_suite() {
+    none(pages::unlisted_seams(&TREE));
+}
+
+#[test]
+fn decision_records_are_about_code_that_exists() {
+    none(records::decisions(&TREE));
+}
+
+#[test]
+fn walks_lead_through_code_that_exists() {
+    none(records::walks(&TREE));
+}
+
+#[test]
+fn forced_attributes_do_not_become_more() {
+    none_but_allowed_by_crate("forced", style::forced_attributes(&TREE));
+}
+
+#[test]
+fn tiny_files_do_not_become_more() {
+    none_but_allowed_by_crate("tiny", style::tiny_files(&TREE));
+}
+
+#[test]
+fn public_items_are_used() {
+    none_but_allowed_by_file("dead", items::dead(&TREE));
+}
+
+#[test]
+fn nothing_is_a_stub_or_of_one_machine() {
+    none(style::forbidden(&TREE));
+}
+
+#[test]
+fn dead_code_is_not_hidden() {
+    none_but_allowed_by_file("hidden", style::hidden_dead_code(&TREE));
+}
