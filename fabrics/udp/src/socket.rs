@@ -64,8 +64,9 @@ impl Socket {
         Self::open_for(config, false)
     }
 
-    /// Opens another socket at the same address, which `config` must name. Others may not: the permission is
-    /// taken back at once, and until then holds only for sockets that ask to share.
+    /// Opens another socket at the same address, which `config` must name. Sockets of other users cannot: the
+    /// kernel compares users (`SO_REUSEPORT`). Those of this user that ask to share can for some microseconds,
+    /// until the permission is taken back.
     pub fn open_beside(&self, config: &UdpConfig) -> io::Result<Self> {
         share_address(&self.file, true)?;
         let beside = Self::open_for(config, true);
@@ -122,9 +123,9 @@ impl Socket {
     }
 }
 
-/// Whether another socket may be bound to the same address that allows it, too.
+/// Whether another socket of the same user may be bound to the same address that allows it, too.
 fn share_address(file: &OwnedFd, allow: bool) -> io::Result<()> {
-    set_option(file, libc::SOL_SOCKET, libc::SO_REUSEADDR, libc::c_int::from(allow))
+    set_option(file, libc::SOL_SOCKET, libc::SO_REUSEPORT, libc::c_int::from(allow))
 }
 
 /// Asks for more than the system's limit first, which a privileged process gets, then for what everybody

@@ -11,6 +11,10 @@ use super::receive::{Piece, Work};
 use super::server::ServerState;
 use super::upkeep::Control;
 
+/// How many slots a request may be ahead of those that are known. Beyond, it has to come again, when those in
+/// between have come.
+const SLOTS_AHEAD_MAX: usize = 256;
+
 impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
     /// Admits a packet about a call to us: to its slot, which an opening packet of a newer call takes over.
     /// `None` when the packet is to be dropped, and is counted.
@@ -28,6 +32,11 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         }
         let slot = usize::from(key.slot());
         if slot >= self.servers.len() {
+            // Callers take slots in order; only as many may be missing as packets overtake each other.
+            if !opens || slot > self.servers.len() + SLOTS_AHEAD_MAX {
+                counters.stale += 1;
+                return None;
+            }
             self.servers.resize_with(slot + 1, Default::default);
         }
         let server = &mut self.servers[slot];

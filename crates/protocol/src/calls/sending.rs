@@ -49,7 +49,7 @@ pub(super) struct Sending<B> {
     pub(super) repeat_priority: u8,
     /// For a long message: the higher, the later it began to wait.
     pub(super) age: u64,
-    /// Start and end of what is to be sent once more; all of it below `sent`.
+    /// Start and end of what is to be sent once more; all of it below `sent`, and no two of them meet.
     again: Vec<(u32, u32)>,
 }
 
@@ -148,10 +148,20 @@ impl<B: AsRef<[u8]>> Sending<B> {
         }
         let end = offset.saturating_add(length).min(self.length);
         self.grant(end, priority, cut);
-        let end = end.min(self.sent);
-        let planned = self.again.iter().any(|&(from, to)| from <= offset && end <= to);
-        if offset < end && !planned && self.again.len() < REPEATED_RANGES_MAX {
-            self.again.push((offset, end));
+        let (mut first, mut last) = (offset, end.min(self.sent));
+        if first >= last {
+            return;
+        }
+        // Ranges that meet become one, so that all together are never more than the message.
+        self.again.retain(|&(from, to)| {
+            let apart = to < first || last < from;
+            if !apart {
+                (first, last) = (first.min(from), last.max(to));
+            }
+            apart
+        });
+        if self.again.len() < REPEATED_RANGES_MAX {
+            self.again.push((first, last));
             self.repeat_priority = priority;
         }
     }
@@ -196,5 +206,49 @@ impl<B: AsRef<[u8]>> Sending<B> {
         let length = cut.fragment_bytes.min(self.length - offset);
         self.sent = offset + length;
         Some(Piece { offset, length, repeated: false })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUT: Cut = Cut { whole_bytes_max: 1000, fragment_bytes: 1000, unscheduled_bytes: u32::MAX };
+
+    /// A long message of which every piece was sent once.
+    fn sent(bytes: u32) -> Sending<Vec<u8>> {
+        let mut message = Sending { length: bytes, sent: bytes, ..Sending::default() };
+        message.granted = bytes;
+        message
+    }
+
+    #[test]
+    fn ranges_that_overlap_are_sent_once_whatever_their_order() {
+        let mut message = sent(100_000);
+        // The later the beginning, the earlier it is asked for, and each to the end.
+        for first in (0..REPEATED_RANGES_MAX as u32).rev() {
+            message.repeat(1000 * first, u32::MAX, 0, &CUT);
+        }
+        assert_eq!(message.remaining(), 100_000);
+        let pieces = core::iter::from_fn(|| message.next_piece(&CUT));
+        assert_eq!(pieces.map(|piece| piece.length).sum::<u32>(), 100_000);
+    }
+
+    #[test]
+    fn ranges_apart_stay_apart_and_one_between_joins_them() {
+        let mut message = sent(10_000);
+        message.repeat(0, 2000, 0, &CUT);
+        message.repeat(4000, 2000, 0, &CUT);
+        message.repeat(8000, 1000, 0, &CUT);
+        assert_eq!(message.again, [(0, 2000), (4000, 6000), (8000, 9000)]);
+        message.repeat(2000, 2000, 0, &CUT);
+        assert_eq!(message.again, [(8000, 9000), (0, 6000)]);
+    }
+
+    #[test]
+    fn what_remains_of_the_longest_message_fits_its_number() {
+        let mut message = sent(u32::MAX);
+        (0..REPEATED_RANGES_MAX as u32).for_each(|first| message.repeat(1000 * first, u32::MAX, 0, &CUT));
+        assert_eq!(message.remaining(), u32::MAX);
     }
 }

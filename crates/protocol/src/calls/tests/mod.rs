@@ -33,4 +33,5 @@ mod calls;
 mod lifecycle;
 mod loss;
 mod properties;
+mod strangers;
 pub(crate) mod world;
