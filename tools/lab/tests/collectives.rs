@@ -7,12 +7,12 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
 use farcall_lab::collective::launches::{self, Means, Place};
-use farcall_lab::collective::{Collective, Plan, Push, PushLimits, simulated, threads};
+use farcall_lab::collective::{Collective, Plan, PushLimits, PushPolicy, simulated, threads};
 
 const CHUNK_BYTES: usize = 5_000;
 
-fn plan(collective: Collective, ranks: u32, message_bytes: usize, push: Push) -> Plan {
-    let limits = PushLimits { push, chunk_bytes: CHUNK_BYTES, pending_max: 3, outstanding_max: 5 };
+fn plan(collective: Collective, ranks: u32, message_bytes: usize, policy: PushPolicy) -> Plan {
+    let limits = PushLimits { policy, chunk_bytes: CHUNK_BYTES, pending_max: 3, outstanding_max: 5, seed: 0 };
     Plan { collective, ranks, message_bytes, warmup: 1, operations: 3, limits, seed: 0x5eed, trace: false }
 }
 
@@ -24,7 +24,7 @@ fn profile() -> Profile {
 fn every_operation_ends_on_simulated_fabrics_with_messages_of_any_length() {
     let lengths = [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES];
     for collective in Collective::ALL {
-        for (&transport, push) in TransportKind::SIMULATED.iter().zip(Push::ALL) {
+        for (&transport, push) in TransportKind::SIMULATED.iter().zip(PushPolicy::ALL) {
             for length in lengths {
                 let plan = plan(collective, 13, length, push);
                 let run = simulated::run(&plan, profile(), transport, &Settings::default());
@@ -39,7 +39,7 @@ fn every_operation_ends_on_simulated_fabrics_with_messages_of_any_length() {
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_one_another() {
     for &transport in TransportKind::SIMULATED {
-        for push in Push::ALL {
+        for push in PushPolicy::ALL {
             let plan = plan(Collective::Shuffle, 12, 7_000, push);
             let trace = |seed| {
                 let plan = Plan { seed, ..plan.clone() };
@@ -55,7 +55,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 #[test]
 fn lost_packets_make_operations_longer_and_lose_nothing() {
     let mut lossy = profile();
-    let plan = plan(Collective::Shuffle, 24, 40_000, Push::Random);
+    let plan = plan(Collective::Shuffle, 24, 40_000, PushPolicy::Random);
     let whole =
         simulated::run(&plan, lossy.clone(), TransportKind::BASIC_SIM, &Settings::default()).expect("a run");
     // Ports that hold a packet or two only: all senders at once overrun them.
@@ -70,7 +70,7 @@ fn lost_packets_make_operations_longer_and_lose_nothing() {
 fn threads_shuffle_over_every_real_transport() {
     for &transport in TransportKind::ALL {
         for length in [0, 1, 2 * CHUNK_BYTES + 1] {
-            let plan = plan(Collective::Shuffle, 3, length, Push::PowerOfTwo);
+            let plan = plan(Collective::Shuffle, 3, length, PushPolicy::PowerOfTwo);
             let run = threads::run(&plan, transport, &Settings::default());
             assert_eq!(run.unwrap_or_else(|error| panic!("{transport}: {error}")).times.len(), 3);
         }
@@ -79,7 +79,7 @@ fn threads_shuffle_over_every_real_transport() {
 
 #[test]
 fn launches_share_the_operations_and_have_seeds_of_their_own() {
-    let plans = Push::ALL.map(|push| plan(Collective::Shuffle, 6, 1_000, push));
+    let plans = PushPolicy::ALL.map(|push| plan(Collective::Shuffle, 6, 1_000, push));
     let means =
         Means { transport: TransportKind::HOMA_SIM, settings: Settings::default(), assignments: Vec::new() };
     let of_plans =

@@ -119,8 +119,9 @@ impl Endpoint {
         }
     }
 
-    /// One turn without interest in events and without idling; returns how much there was to do.
-    pub(crate) fn poll_once(&self) -> usize {
+    /// One turn without interest in events and without idling; returns how much there was to do. Events are kept for the
+    /// next poll that takes them.
+    pub fn poll_once(&self) -> usize {
         self.core_for_turn().turn(Sinks::default())
     }
 

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::RANKS_MAX;
-use farcall_lab::collective::{Collective, Push};
+use farcall_lab::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
 use super::tracing::Tracing;
@@ -37,7 +37,7 @@ pub struct Shuffle {
     pub launches: u64,
     /// Which message sends its next chunk: deterministic, random or power-of-two; several are compared launch by launch
     #[arg(long, value_delimiter = ',', default_value = "deterministic")]
-    pub push: Vec<Push>,
+    pub push: Vec<PushPolicy>,
     /// Chunks of a node that its driver does not have entirely yet
     #[arg(long, default_value = "8", value_parser = whole_number::<1024>)]
     pub max_pending: u64,

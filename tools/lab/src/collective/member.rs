@@ -1,18 +1,19 @@
-//! One rank's part in operations.
+//! One rank's part in operations: when it begins, and what it reports of its end.
 //!
-//! A message goes out in chunks, one after another: the answer to a chunk permits the next. Two bounds hold over all
-//! messages: chunks that are not answered, and chunks that the driver does not have entirely yet. Chunks carry no
-//! header: who sent one is known from the session, operations do not overlap, and a request runs once, so that
-//! counting is enough.
+//! The operations themselves are a task, which the member polls once in each turn: [`Work`] on a group of all ranks.
 
-use std::sync::Arc;
+use core::cell::{Cell, RefCell};
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::rc::Rc;
 
 use farcall::{CallError, Clock, ConnectError, Endpoint, Event, Instant, Outcome, Peer};
 
+use super::Plan;
 use super::inbox::{FAILED, SharedInbox};
 use super::orders::{Finish, Order, Times};
-use super::schedule::Schedule;
-use super::sending::{Peers, PushLimits, Sending};
+use super::work::{Work, WorkError};
 
 /// Why a rank could not do its part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,13 +28,19 @@ pub enum MemberError {
         /// Why.
         error: ConnectError,
     },
-    /// A chunk was not delivered.
-    #[error("a chunk from rank {rank} was not delivered: {error}")]
-    Chunk {
+    /// An order was not delivered.
+    #[error("rank 0 could not give an order: {error}")]
+    Order {
+        /// Why.
+        error: CallError,
+    },
+    /// An operation failed.
+    #[error("an operation of rank {rank} failed: {error}")]
+    Work {
         /// This rank.
         rank: u32,
         /// Why.
-        error: CallError,
+        error: WorkError,
     },
     /// A peer has gone.
     #[error("rank {rank} lost rank {to}")]
@@ -45,58 +52,55 @@ pub enum MemberError {
     },
 }
 
-/// Tokens from here on are not the member's.
-pub(super) const FOREIGN_TOKENS: u64 = 1 << 32;
-
 /// Where a member stands. Idle → Armed → Running → Reporting → Idle.
 enum Stage {
     Idle,
     /// Until the start.
     Armed(Order),
     Running(Order),
-    /// Until it may tell of the end.
+    /// Until it may report the end.
     Reporting(Order, Finish),
 }
 
-/// One rank's part in operations: its endpoint, and what it sends and expects.
+/// What the member and its task say to each other.
+#[derive(Default)]
+struct Link {
+    /// Whether all ranks have met.
+    is_ready: Cell<bool>,
+    /// The task is to do an operation.
+    go: Cell<bool>,
+    /// The end of an operation.
+    done: RefCell<Option<Result<Instant, WorkError>>>,
+}
+
+/// One rank's part in operations: its endpoint, and the task that does them.
 pub struct Member {
     rank: u32,
-    endpoint: Endpoint,
+    // Before the endpoint, which it uses.
+    task: Pin<Box<dyn Future<Output = ()>>>,
+    endpoint: Rc<Endpoint>,
     clock: Clock,
-    peers: Peers,
     inbox: SharedInbox,
-    sending: Sending,
+    link: Rc<Link>,
     stage: Stage,
     late: bool,
-    /// When the last thing that was expected arrived; the start while nothing has.
-    last_arrival: Instant,
-    /// Which ranks' messages have arrived.
-    arrived: Vec<bool>,
     finished: Option<Finish>,
     failure: Option<MemberError>,
 }
 
 impl Member {
     /// A member that serves on `endpoint`. `copies` says whether chunks are copied where they arrive.
-    pub fn new(
-        rank: u32,
-        endpoint: Endpoint,
-        schedule: Arc<Schedule>,
-        limits: PushLimits,
-        copies: bool,
-        seed: u64,
-    ) -> Self {
+    pub fn new(rank: u32, endpoint: Endpoint, plan: &Plan, copies: bool) -> Self {
+        let (endpoint, link) = (Rc::new(endpoint), Rc::<Link>::default());
         Self {
             rank,
+            task: Box::pin(work(Rc::clone(&endpoint), Rc::clone(&link), rank, Rc::new(plan.clone()), copies)),
             clock: endpoint.clock(),
-            peers: Peers::new(schedule.ranks()),
-            inbox: SharedInbox::serve(&endpoint, &schedule, rank, limits.chunk_bytes, copies),
+            inbox: SharedInbox::serve(&endpoint),
             endpoint,
+            link,
             stage: Stage::Idle,
             late: false,
-            last_arrival: Instant::ZERO,
-            arrived: vec![false; schedule.ranks() as usize],
-            sending: Sending::new(rank, schedule, limits, seed),
             finished: None,
             failure: None,
         }
@@ -117,31 +121,26 @@ impl Member {
         self.inbox.lock().over
     }
 
-    /// One turn: receives, and pushes what may be pushed. Returns how much there was to do.
+    /// One turn: does what may be done now, and polls. Returns how much there was to do.
     pub fn turn(&mut self) -> usize {
         self.turn_with(|_, _| {})
     }
 
-    /// As `turn`; completions of calls that are not the member's go to `on_foreign`.
-    pub(super) fn turn_with(&mut self, mut on_foreign: impl FnMut(u64, &Outcome<'_>)) -> usize {
-        let (mut answered, mut failure) = (Vec::new(), None);
-        let (rank, idle) = (self.rank, matches!(self.stage, Stage::Idle));
-        let done = self.endpoint.poll(|_, event| match event {
-            Event::Completed { token, outcome } if token >= FOREIGN_TOKENS => on_foreign(token, outcome),
-            Event::Completed { token, outcome: Ok(_) } => answered.push(token as usize),
-            Event::Completed { outcome: Err(error), .. } => {
-                failure = Some(MemberError::Chunk { rank, error: error.clone() });
-            }
+    /// As `turn`; completions of calls that were posted go to `on_completed`.
+    pub(super) fn turn_with(&mut self, mut on_completed: impl FnMut(u64, &Outcome<'_>)) -> usize {
+        let done = self.advance();
+        let (mut lost, idle) = (None, matches!(self.stage, Stage::Idle));
+        let polled = self.endpoint.poll(|_, event| match event {
+            Event::Completed { token, outcome } => on_completed(token, outcome),
             // At the end ranks leave one after another.
             Event::PeerDown { peer, .. } if idle && peer.rank() > 0 => {}
-            Event::PeerDown { peer, .. } => failure = Some(MemberError::PeerLost { rank, to: peer.rank() }),
-            Event::Sent { .. } | Event::Received { .. } => unreachable!("members send no tagged messages"),
+            Event::PeerDown { peer, .. } => lost = Some(peer.rank()),
+            Event::Sent { .. } | Event::Received { .. } => unreachable!("members post calls only"),
         });
-        if let Some(failure) = failure {
-            self.fail(failure);
+        if let Some(to) = lost {
+            self.fail(MemberError::PeerLost { rank: self.rank, to });
         }
-        answered.into_iter().for_each(|message| self.sending.answered(message));
-        done + self.advance()
+        done + polled
     }
 
     /// When a turn must come though nothing arrives.
@@ -165,89 +164,63 @@ impl Member {
     }
 
     /// A session to a rank.
-    pub(super) fn peer(&mut self, to: u32) -> Result<Peer, MemberError> {
-        let (rank, peer) = (self.rank, self.peers.get(&self.endpoint, to));
-        peer.map_err(|error| MemberError::Connect { rank, to, error })
+    pub(super) fn peer(&self, to: u32) -> Result<Peer, MemberError> {
+        let rank = self.rank;
+        self.endpoint.peer(to).map_err(|error| MemberError::Connect { rank, to, error })
     }
 
-    /// Does what can be done now; returns how much that was.
+    /// Does what can be done now; returns how many steps that were.
     fn advance(&mut self) -> usize {
-        match core::mem::replace(&mut self.stage, Stage::Idle) {
-            Stage::Idle => {
-                let Some(order) = self.inbox.lock().order.take() else { return 0 };
-                self.late = self.clock.now() > order.times.start;
-                self.stage = Stage::Armed(order);
-                1
-            }
-            Stage::Armed(order) if self.clock.now() < order.times.start => self.stay(Stage::Armed(order)),
-            Stage::Armed(order) => {
-                self.begin(order);
-                1
-            }
-            Stage::Running(order) => {
-                self.stage = Stage::Running(order);
-                self.run()
-            }
-            Stage::Reporting(order, finish) if self.clock.now() < order.times.report => {
-                self.stay(Stage::Reporting(order, finish))
-            }
-            Stage::Reporting(order, finish) => {
-                self.report(order, finish);
-                1
-            }
-        }
-    }
-
-    /// Nothing to do before the stage's time has come.
-    fn stay(&mut self, stage: Stage) -> usize {
+        let stage = core::mem::replace(&mut self.stage, Stage::Idle);
+        let (stage, done) = self.next_stage(stage);
         self.stage = stage;
-        0
-    }
-
-    fn run(&mut self) -> usize {
-        let done = self.note_arrivals() + self.push();
-        if !self.sending.is_done() || self.inbox.lock().ranks_open > 0 {
+        if self.failure.is_some() {
             return done;
         }
-        if let Stage::Running(order) = core::mem::replace(&mut self.stage, Stage::Idle) {
-            self.inbox.lock().renew();
-            self.stage = Stage::Reporting(order, Finish { at: self.last_arrival, late: self.late });
-        }
-        done + 1
+        _ = self.task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        done + self.take_end()
     }
 
-    fn begin(&mut self, order: Order) {
-        self.last_arrival = order.times.start;
-        self.arrived.fill(false);
-        self.sending.begin();
-        self.stage = Stage::Running(order);
+    fn next_stage(&mut self, stage: Stage) -> (Stage, usize) {
+        let now = self.clock.now();
+        match stage {
+            Stage::Idle => {
+                let Some(order) = self.inbox.lock().order.take() else { return (Stage::Idle, 0) };
+                self.late = now > order.times.start;
+                (Stage::Armed(order), 1)
+            }
+            Stage::Armed(order) if now >= order.times.start => {
+                self.late |= !self.link.is_ready.get();
+                self.link.go.set(true);
+                (Stage::Running(order), 1)
+            }
+            Stage::Reporting(order, finish) if now >= order.times.report => {
+                match order.root {
+                    Some(root) => self.endpoint.reply(root, &finish.to_bytes()),
+                    None => self.finished = Some(finish),
+                }
+                (Stage::Idle, 1)
+            }
+            waiting => (waiting, 0),
+        }
     }
 
-    /// Takes note of messages that have arrived in full, and of what waited for them.
-    fn note_arrivals(&mut self) -> usize {
-        let arrived = core::mem::take(&mut self.inbox.lock().arrived);
-        for &from in &arrived {
-            self.arrived[from as usize] = true;
+    /// Takes note of the end of an operation, if it has come.
+    fn take_end(&mut self) -> usize {
+        let Some(end) = self.link.done.borrow_mut().take() else { return 0 };
+        let rank = self.rank;
+        match (core::mem::replace(&mut self.stage, Stage::Idle), end) {
+            (Stage::Running(order), Ok(at)) => {
+                let at = at.max(order.times.start);
+                self.stage = Stage::Reporting(order, Finish { at, late: self.late });
+            }
+            (stage, Err(error)) => {
+                self.stage = stage;
+                self.fail(MemberError::Work { rank, error });
+            }
+            (stage, Ok(_)) => self.stage = stage,
         }
-        if !arrived.is_empty() {
-            self.last_arrival = self.clock.now();
-            self.sending.release(|from| self.arrived[from as usize]);
-        }
-        arrived.len()
-    }
-
-    fn push(&mut self) -> usize {
-        self.sending.push(&self.endpoint, &mut self.peers).unwrap_or_else(|failure| {
-            self.fail(failure);
-            1
-        })
-    }
-
-    fn report(&mut self, order: Order, finish: Finish) {
-        match order.root {
-            Some(root) => self.endpoint.reply(root, &finish.to_bytes()),
-            None => self.finished = Some(finish),
-        }
+        1
     }
 
     /// Gives up: the root is told, and the reason kept.
@@ -261,5 +234,24 @@ impl Member {
         {
             self.endpoint.refuse(root, FAILED);
         }
+    }
+}
+
+/// Does the operations of a rank, each when it is told to.
+async fn work(endpoint: Rc<Endpoint>, link: Rc<Link>, rank: u32, plan: Rc<Plan>, copies: bool) {
+    let made = Work::new(&endpoint, rank, &plan, copies);
+    let met = match made {
+        Ok(mut work) => work.meet().await.map(|()| work),
+        Err(error) => Err(error),
+    };
+    let mut work = match met {
+        Ok(work) => work,
+        Err(error) => return link.done.borrow_mut().replace(Err(error)).map_or((), drop),
+    };
+    link.is_ready.set(true);
+    loop {
+        poll_fn(|_| if link.go.take() { Poll::Ready(()) } else { Poll::Pending }).await;
+        let end = work.operate().await;
+        link.done.borrow_mut().replace(end);
     }
 }

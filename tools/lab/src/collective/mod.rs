@@ -1,8 +1,7 @@
-//! Collective operations: the all-to-all shuffle, broadcasts, gathers, and what pairs of ranks reach.
+//! Measures collective operations: the all-to-all shuffle, broadcasts, gathers, and what pairs of ranks reach.
 //!
-//! An operation is a [`Schedule`]: which messages each rank sends, and which of those wait for messages that must have
-//! arrived first. Every rank runs the same [`Member`], which cuts messages into chunks and pushes them by calls; rank 0
-//! also runs the [`Root`], which starts operations at one instant everywhere and takes the time of the slowest rank.
+//! The operations are those of `farcall_collective`. Every rank runs the same [`Member`]; rank 0 also runs the [`Root`],
+//! which starts operations at one instant everywhere and takes the time of the slowest rank.
 //! The same code runs on hosts of a simulated fabric ([`simulated`]), and over real transports in threads ([`threads`])
 //! and in processes ([`processes`]).
 
@@ -12,33 +11,27 @@ mod member;
 mod orders;
 pub mod processes;
 mod published;
-mod push;
 mod root;
-mod schedule;
-mod sending;
 pub mod simulated;
 mod summary;
 pub mod threads;
+mod work;
 
 use farcall::Service;
+pub use farcall_collective::{PushLimits, PushPolicy};
 use serde::{Deserialize, Serialize};
 
 pub use member::{Member, MemberError};
 pub use published::Series;
-pub use push::Push;
 pub use root::{OperationTime, Root};
-pub use schedule::{Collective, Schedule};
-pub use sending::PushLimits;
 pub use summary::{Summary, throughput_gbps};
+pub use work::{Collective, WorkError};
 
 /// Starts an operation; answered when the rank is done with its part.
 const START: Service = Service(1);
 
-/// Carries a chunk.
-const CHUNK: Service = Service(2);
-
 /// Lets a rank go: there are no more operations.
-const END: Service = Service(3);
+const END: Service = Service(2);
 
 /// What is measured: operations of one kind, size and number of ranks, one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,7 +46,7 @@ pub struct Plan {
     pub warmup: u32,
     /// Operations that count.
     pub operations: u32,
-    /// How chunks are pushed.
+    /// How the chunks of shuffles are pushed, but for their seed; chunks of other operations are as long.
     pub limits: PushLimits,
     /// Decides the order of random pushes.
     pub seed: u64,

@@ -1,7 +1,6 @@
 //! Operations between processes of this machine, over real transports.
 
 use core::time::Duration;
-use std::sync::Arc;
 
 use farcall::bootstrap::Bootstrap;
 use farcall::parameters::Settings;
@@ -10,7 +9,7 @@ use farcall_limit::{CoresError, allowed_cores};
 use serde::{Deserialize, Serialize};
 
 use super::root::OPERATION_MAX;
-use super::{Member, OperationTime, Plan, Root, Schedule};
+use super::{Member, OperationTime, Plan, Root};
 use crate::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, pass, report_on, run_workers};
 use crate::program::Program;
 use crate::trace::HostTrace;
@@ -94,9 +93,8 @@ fn take_part(job: &Job) -> Report<ProcessesRun> {
     let node = Node::new(Bootstrap::from_env().map_err(sentence)?, settings);
     let endpoint = node.endpoint(&job.transport).map_err(sentence)?;
     node.barrier("endpoints", OVERHEAD_MAX).map_err(sentence)?;
-    let schedule = Arc::new(Schedule::new(plan.collective, plan.ranks, plan.message_bytes));
     endpoint.tracer().switch(plan.trace);
-    let member = Member::new(node.rank(), endpoint, schedule, plan.limits, true, plan.seed);
+    let member = Member::new(node.rank(), endpoint, plan, true);
     if node.rank() == 0 { lead(member, plan, &node) } else { serve(member, &node) }
 }
 

@@ -8,7 +8,7 @@ use core::time::Duration;
 use farcall::{CallError, Clock, Endpoint, Instant, Outcome};
 use serde::{Deserialize, Serialize};
 
-use super::member::{FOREIGN_TOKENS, Member, MemberError};
+use super::member::{Member, MemberError};
 use super::orders::{Finish, Times};
 use super::{END, Plan, START};
 
@@ -95,6 +95,11 @@ impl Root {
         self.member.endpoint()
     }
 
+    /// Its member, when there are no more operations.
+    pub(super) fn into_member(self) -> Member {
+        self.member
+    }
+
     /// The operations that count, or why there are no more of them.
     pub fn outcome(&self) -> Result<&[OperationTime], String> {
         match &self.failure {
@@ -113,7 +118,7 @@ impl Root {
         for rank in 1..self.plan.ranks {
             let peer = self.member.peer(rank)?;
             let answer = self.member.endpoint().call(peer, END, &[]).wait();
-            answer.map_err(|error| MemberError::Chunk { rank: 0, error })?;
+            answer.map_err(|error| MemberError::Order { error })?;
         }
         Ok(())
     }
@@ -134,7 +139,7 @@ impl Root {
         }
         let Self { member, current, failure, .. } = self;
         done += member.turn_with(|token, outcome| {
-            let rank = (token - FOREIGN_TOKENS) as u32;
+            let rank = token as u32;
             match (finish_of(outcome), current.as_mut()) {
                 (Ok(finish), Some(current)) => current.finished(finish),
                 (Ok(_), None) => {}
@@ -165,8 +170,7 @@ impl Root {
             let peer = self.member.peer(rank)?;
             let order = times.to_bytes();
             let call = self.member.endpoint().call(peer, START, &order).within(OPERATION_MAX);
-            let token = FOREIGN_TOKENS + u64::from(rank);
-            call.post(token).map_err(|error| MemberError::Chunk { rank: 0, error })?;
+            call.post(rank.into()).map_err(|error| MemberError::Order { error })?;
         }
         tracer.switch(self.plan.trace);
         self.member.order(times);

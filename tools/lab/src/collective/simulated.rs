@@ -2,14 +2,13 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Profile, Program};
 use farcall::{EndpointError, Instant, TransportKind};
 
-use super::{Member, OperationTime, Plan, Root, Schedule};
+use super::{Member, OperationTime, Plan, Root};
 use crate::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 use crate::trace::HostTrace;
 
@@ -74,11 +73,10 @@ fn start(
     transport: TransportKind,
     members: &Members,
 ) -> Result<Rc<RefCell<Root>>, SimulatedError> {
-    let schedule = Arc::new(Schedule::new(plan.collective, plan.ranks, plan.message_bytes));
     let root = Rc::new(RefCell::new(None));
     let failure = Rc::new(RefCell::new(None));
     for rank in 0..plan.ranks {
-        let (plan, schedule) = (plan.clone(), Arc::clone(&schedule));
+        let plan = plan.clone();
         let (root, failure, members) = (Rc::clone(&root), Rc::clone(&failure), Rc::clone(members));
         cluster.start(rank, move |node| {
             let endpoint = match node.endpoint(transport.name()) {
@@ -89,7 +87,7 @@ fn start(
                 }
             };
             endpoint.tracer().switch(plan.trace);
-            let member = Member::new(rank, endpoint, Arc::clone(&schedule), plan.limits, false, plan.seed);
+            let member = Member::new(rank, endpoint, &plan, false);
             if rank > 0 {
                 let member = Rc::new(RefCell::new(member));
                 members.borrow_mut().push(Rc::clone(&member));

@@ -11,7 +11,7 @@ use farcall_lab::bench::Bench;
 use farcall_lab::blocks::Distance;
 use farcall_lab::collective::launches::{self, Launch, LaunchError, Means, Place};
 use farcall_lab::collective::simulated::SimulatedError;
-use farcall_lab::collective::{Collective, Plan, Push, PushLimits, Series};
+use farcall_lab::collective::{Collective, Plan, PushLimits, PushPolicy, Series};
 use farcall_lab::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
@@ -137,7 +137,7 @@ fn cells(shuffle: &Shuffle) -> Result<Vec<(u32, Size)>, Failure> {
     Ok(cells)
 }
 
-fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, push: Push) -> Plan {
+fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, policy: PushPolicy) -> Plan {
     let others = (ranks as usize - 1).max(1);
     let message_bytes = match shuffle.growth {
         Growth::Fixed => size,
@@ -145,10 +145,11 @@ fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, push: Push) -> Plan {
         Growth::Strong => size / (others * ranks as usize),
     };
     let limits = PushLimits {
-        push,
+        policy,
         chunk_bytes: shuffle.chunk.0.max(1),
         pending_max: shuffle.max_pending as usize,
         outstanding_max: shuffle.max_outstanding_chunks as usize,
+        seed: shuffle.tuning.seed,
     };
     Plan {
         collective: shuffle.collective,

@@ -182,7 +182,8 @@ impl Table<'_> {
         let Summary { operations, min, mean, p50, p90, p99 } = line.summary;
         let plan = line.plan;
         let optional = |nanos: Option<u64>| nanos.map_or("-".to_owned(), |nanos| micros(nanos as f64));
-        let push = if self.compares() { format!(" {:<14}", plan.limits.push.name()) } else { String::new() };
+        let push =
+            if self.compares() { format!(" {:<14}", plan.limits.policy.name()) } else { String::new() };
         let interval = match line.interval_nanos {
             Some((low, high)) => format!("[{}, {}]", micros(low), micros(high)),
             None => "-".to_owned(),
@@ -245,7 +246,7 @@ impl Table<'_> {
         let mut more: Vec<(&str, Value)> = vec![
             ("nodes", plan.ranks.into()),
             ("message_bytes", plan.message_bytes.into()),
-            ("push", plan.limits.push.name().into()),
+            ("push", plan.limits.policy.name().into()),
             ("max_pending", plan.limits.pending_max.into()),
             ("chunk_bytes", plan.limits.chunk_bytes.into()),
             ("placement", self.where_ranks_are().into()),

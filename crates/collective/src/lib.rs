@@ -1,0 +1,29 @@
+//! Collective operations over farcall: barriers, broadcasts, gathers, all-gathers, all-reduces, all-to-alls and
+//! exchanges.
+//!
+//! A [`Group`] is what MPI and NCCL call a communicator: members in an order, on one endpoint each. Its operations work
+//! over every transport, also simulated ones, because they are made of tagged messages and calls. Each is a
+//! [`Collective`]: waited for, awaited, or looked at in a poll loop. Each has a deadline. When a member dies, all others
+//! get an error that names it.
+//!
+//! The algorithms have the names of the literature; [`Algorithms`] says which one is used for which size.
+#![forbid(unsafe_code)]
+
+mod algorithms;
+mod all_reduce;
+mod all_to_all;
+mod broadcast;
+mod error;
+mod exchange;
+mod gather;
+mod group;
+mod join;
+mod part;
+
+pub use algorithms::{
+    Algorithms, AllGather, AllReduce, AllToAll, Broadcast, BySize, Gather, PushLimits, PushPolicy,
+};
+pub use all_reduce::{Element, max, min, sum};
+pub use error::{CollectiveError, GroupError};
+pub use group::{Collective, GROUP_IDS, Group, GroupId, TIMEOUT_DEFAULT};
+pub use part::Part;
