@@ -1,7 +1,8 @@
 //! The algorithms, by their names in the literature, and the choice among them.
 //!
-//! All members of a group must make the same choice: it decides which messages are sent. It depends on what all of
-//! them know, the size of the group and the length of the buffers, and on [`Algorithms`], which is the same everywhere.
+//! All members of a group must make the same choice: it decides which messages are sent. It depends on what
+//! all of them know, the size of the group and the length of the buffers, and on [`Algorithms`], which is the
+//! same everywhere.
 
 use core::fmt;
 use core::str::FromStr;
@@ -23,14 +24,14 @@ pub struct Algorithms {
     pub all_reduce: BySize<AllReduce>,
     /// Of all-to-alls of equal parts, by the length of a part.
     pub all_to_all: BySize<AllToAll>,
-    /// Longer messages are cut into segments of this many bytes, which are sent one after another. At most the
-    /// transport's `message_bytes_max`.
+    /// Longer messages are cut into segments of this many bytes, which are sent one after another. At most
+    /// the transport's `message_bytes_max`.
     pub segment_bytes: usize,
 }
 
 impl Default for Algorithms {
-    /// The switching points of MPICH (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
-    /// Operations in MPICH", 2005), rounded to powers of two.
+    /// The switching points of MPICH (Thakur, Rabenseifner and Gropp, "Optimization of Collective
+    /// Communication Operations in MPICH", 2005), rounded to powers of two.
     fn default() -> Self {
         const KIB: usize = 1 << 10;
         Self {
@@ -81,13 +82,14 @@ impl<A: Copy> BySize<A> {
 pub enum Broadcast {
     /// A binomial tree: log2(n) rounds, in each of which every member that has the message sends it once.
     Binomial,
-    /// A tree in which every member passes the message on to `degree` others. With the size of the group it is flat.
+    /// A tree in which every member passes the message on to `degree` others. With the size of the group it
+    /// is flat.
     Tree {
         /// Children of a member, at least 1.
         degree: u32,
     },
-    /// A binomial scatter and a ring all-gather (van de Geijn): every member sends about twice the length of the
-    /// message, whatever the size of the group.
+    /// A binomial scatter and a ring all-gather (van de Geijn): every member sends about twice the length of
+    /// the message, whatever the size of the group.
     ScatterAllGather,
 }
 
@@ -108,8 +110,8 @@ pub enum Gather {
 pub enum AllGather {
     /// n − 1 rounds, in each of which every member passes on the part that it got in the last one.
     Ring,
-    /// log2(n) rounds, rounded up: in round k a member has the parts of 2^k members and sends them to the member 2^k
-    /// before it (Bruck et al., 1997).
+    /// log2(n) rounds, rounded up: in round k a member has the parts of 2^k members and sends them to the
+    /// member 2^k before it (Bruck et al., 1997).
     Bruck,
     /// log2(n) rounds of pairs that exchange all that they have. Groups whose size is no power of two take
     /// [`AllGather::Bruck`].
@@ -119,12 +121,13 @@ pub enum AllGather {
 /// How an all-reduce is done, and so in which order values are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllReduce {
-    /// log2(n) rounds of pairs that exchange and combine all values, the lower member's on the left: in the order of
-    /// the ranks, as a balanced tree. If n is no power of two, the first members combine in pairs before.
+    /// log2(n) rounds of pairs that exchange and combine all values, the lower member's on the left: in the
+    /// order of the ranks, as a balanced tree. If n is no power of two, the first members combine in pairs
+    /// before.
     RecursiveDoubling,
-    /// A ring reduce-scatter and a ring all-gather: every member sends about twice the length of the values. The values
-    /// are cut into n blocks; block b is combined from member b on upwards, around the ring, from left to right. The
-    /// operation must be commutative.
+    /// A ring reduce-scatter and a ring all-gather: every member sends about twice the length of the values.
+    /// The values are cut into n blocks; block b is combined from member b on upwards, around the ring, from
+    /// left to right. The operation must be commutative.
     Ring,
     /// A binomial reduction to member 0, in the order of the ranks, and a binomial broadcast.
     Binomial,
@@ -133,7 +136,8 @@ pub enum AllReduce {
 /// How an all-to-all of equal parts is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllToAll {
-    /// n − 1 rounds: in round k every member sends to the member k behind it and receives from the one k before it.
+    /// n − 1 rounds: in round k every member sends to the member k behind it and receives from the one k
+    /// before it.
     Pairwise,
     /// log2(n) rounds, rounded up, with n / 2 parts each (Bruck et al., 1997).
     Bruck,
@@ -141,8 +145,8 @@ pub enum AllToAll {
 
 /// How the chunks of an exchange are pushed: the shuffle of MilliSort (Li, Park and Ousterhout, NSDI 2021).
 ///
-/// A message is cut into chunks. A chunk is a call; its response permits the message's next chunk. Two bounds hold over
-/// all messages of a member.
+/// A message is cut into chunks. A chunk is a call; its response permits the message's next chunk. Two bounds
+/// hold over all messages of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushLimits {
     /// Which message is served next.

@@ -1,8 +1,8 @@
 //! All-reduces: the values of all members, combined, at all of them.
 //!
-//! The order in which values are combined is fixed by the algorithm and the size of the group ([`AllReduce`]), never by
-//! the order in which messages arrive. So the result is the same bit for bit at all members and in every run, also for
-//! floating-point numbers.
+//! The order in which values are combined is fixed by the algorithm and the size of the group
+//! ([`AllReduce`]), never by the order in which messages arrive. So the result is the same bit for bit at all
+//! members and in every run, also for floating-point numbers.
 
 use crate::algorithms::AllReduce;
 use crate::broadcast::{Binomial, pieces, two_parts};
@@ -56,11 +56,11 @@ pub fn max<T: PartialOrd>(one: T, other: T) -> T {
 }
 
 impl Group<'_> {
-    /// Combines the values of all members element by element with `combine`, and leaves the result in `values` at all of
-    /// them. All members give as many values and the same operation.
+    /// Combines the values of all members element by element with `combine`, and leaves the result in
+    /// `values` at all of them. All members give as many values and the same operation.
     ///
-    /// `combine` must be associative, up to rounding; [`AllReduce::Ring`], the choice for many values, also takes it to be
-    /// commutative. On an error the values are neither the old ones nor the result.
+    /// `combine` must be associative, up to rounding; [`AllReduce::Ring`], the choice for many values, also
+    /// takes it to be commutative. On an error the values are neither the old ones nor the result.
     ///
     /// ```
     /// # use farcall::Node;
@@ -127,7 +127,8 @@ struct Reduction<'g, 'e, F> {
 impl<F: Fn(&mut [u8], &[u8], Side)> Reduction<'_, '_, F> {
     async fn by_doubling(&self, values: &mut [u8]) -> Result<(), CollectiveError> {
         let (group, own) = (self.group, self.group.own());
-        // The power of two that is left when the first members have combined in pairs, of which the odd ones go on.
+        // The power of two that is left when the first members have combined in pairs, of which the odd ones
+        // go on.
         let count = 1 << group.size().ilog2();
         let pairs = group.size() - count;
         let mut got = vec![0; values.len()];

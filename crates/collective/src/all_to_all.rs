@@ -7,8 +7,8 @@ use crate::join::both;
 use crate::part::Part;
 
 impl<'e> Group<'e> {
-    /// Sends part m of `sent` to member m, and leaves the part that member m has for this one in part m of `received`.
-    /// All parts of all members are as long.
+    /// Sends part m of `sent` to member m, and leaves the part that member m has for this one in part m of
+    /// `received`. All parts of all members are as long.
     ///
     /// # Panics
     /// When `sent` and `received` differ in length, or cannot be cut into a part for each member.
@@ -48,8 +48,8 @@ impl<'e> Group<'e> {
         Ok(())
     }
 
-    /// Parts are kept by the distance that they have to travel. In round k those travel on by 2^k whose distance has
-    /// bit k; what arrives takes their places.
+    /// Parts are kept by the distance that they have to travel. In round k those travel on by 2^k whose
+    /// distance has bit k; what arrives takes their places.
     async fn bruck_all_to_all(
         &self,
         sent: &[u8],
@@ -82,10 +82,11 @@ impl<'e> Group<'e> {
         Ok(())
     }
 
-    /// Sends `sent[m]` to member m; the result has what each member has for this one, in the order of the members and in
-    /// the memory in which it was received. Lengths may differ, be 0, and need not be known to their receiver: what MPI
-    /// calls an all-to-all-v. Members exchange in pairs, as in [`AllToAll::Pairwise`]. For a shuffle that pushes chunks to
-    /// all at the same time see [`Group::exchange`].
+    /// Sends `sent[m]` to member m; the result has what each member has for this one, in the order of the
+    /// members and in the memory in which it was received. Lengths may differ, be 0, and need not be known to
+    /// their receiver: what MPI calls an all-to-all-v. Members exchange in pairs, as in
+    /// [`AllToAll::Pairwise`]. For a shuffle that pushes chunks to all at the same time see
+    /// [`Group::exchange`].
     ///
     /// # Panics
     /// When there is not one part for each member.

@@ -8,8 +8,8 @@ use crate::group::{Collective, Group, Kind};
 use crate::join::both;
 
 impl<'e> Group<'e> {
-    /// Waits until all members have come here: a dissemination barrier (Hensgen, Finkel and Manber, 1988) of log2(n)
-    /// rounds, rounded up.
+    /// Waits until all members have come here: a dissemination barrier (Hensgen, Finkel and Manber, 1988) of
+    /// log2(n) rounds, rounded up.
     ///
     /// ```
     /// # use farcall::Node;
@@ -91,8 +91,8 @@ impl<'e> Group<'e> {
         Ok(())
     }
 
-    /// The binomial tree again, but every member gets only what its subtree needs; then all members pass pieces around
-    /// the ring.
+    /// The binomial tree again, but every member gets only what its subtree needs; then all members pass
+    /// pieces around the ring.
     async fn scatter_all_gather(&self, root: u32, buffer: &mut [u8]) -> Result<(), CollectiveError> {
         let (size, bytes) = (self.size(), buffer.len());
         let tree = Binomial::new(self, root);
@@ -107,8 +107,9 @@ impl<'e> Group<'e> {
         self.pass_pieces_around(tree.place, piece, buffer).await
     }
 
-    /// The all-gather of the ring: in each round a member sends the piece that it got last to the one behind it, its own
-    /// first. Members are counted from any one of them; this one has the place and the piece `own`.
+    /// The all-gather of the ring: in each round a member sends the piece that it got last to the one behind
+    /// it, its own first. Members are counted from any one of them; this one has the place and the piece
+    /// `own`.
     pub(crate) async fn pass_pieces_around(
         &self,
         own: u32,

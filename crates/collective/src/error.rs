@@ -4,11 +4,12 @@ use farcall::{CallError, ConnectError, DownReason, ReceiveError, SendError};
 
 /// Why a collective operation failed. The member at fault is named by its rank in the group.
 ///
-/// The first error breaks the group at this member; it is reported to all others, and every later operation of the
-/// group fails with the same error. A group of the remaining members needs a new id.
+/// The first error breaks the group at this member; it is reported to all others, and every later operation
+/// of the group fails with the same error. A group of the remaining members needs a new id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectiveError {
-    /// The session to a member ended: its process died, was silent for longer than the limit, or closed its endpoint.
+    /// The session to a member ended: its process died, was silent for longer than the limit, or closed its
+    /// endpoint.
     #[error("member {member} is down: {reason}")]
     MemberDown {
         /// The member.

@@ -8,8 +8,9 @@ use crate::join::{all, both};
 use crate::part::Part;
 
 impl<'e> Group<'e> {
-    /// Collects the parts of all members at member `root`: there the result has them in the order of the members, and
-    /// it is empty everywhere else. Lengths may differ, and need not be known: what MPI calls a gather-v.
+    /// Collects the parts of all members at member `root`: there the result has them in the order of the
+    /// members, and it is empty everywhere else. Lengths may differ, and need not be known: what MPI calls a
+    /// gather-v.
     ///
     /// # Panics
     /// When there is no such member.
@@ -67,8 +68,8 @@ impl<'e> Group<'e> {
         Ok(by_member(tree.subtree(0).into_iter().map(|place| tree.member(place)), parts))
     }
 
-    /// Collects the parts of all members at all of them: `parts` has them one after another in the order of the members.
-    /// All parts are as long as `part`.
+    /// Collects the parts of all members at all of them: `parts` has them one after another in the order of
+    /// the members. All parts are as long as `part`.
     ///
     /// # Panics
     /// When `parts` has no room for one part of each member, or more.
@@ -111,8 +112,9 @@ impl<'e> Group<'e> {
         })
     }
 
-    /// As [`Group::all_gather`], for parts whose lengths differ, and need not be known: what MPI calls an all-gather-v.
-    /// The result has them in the order of the members, each in the memory in which it was received.
+    /// As [`Group::all_gather`], for parts whose lengths differ, and need not be known: what MPI calls an
+    /// all-gather-v. The result has them in the order of the members, each in the memory in which it was
+    /// received.
     ///
     /// ```
     /// # use farcall::Node;
@@ -155,8 +157,8 @@ impl<'e> Group<'e> {
         Ok(by_member((0..self.size()).map(|distance| self.before(distance)), parts))
     }
 
-    /// In round k a member has the parts of 2^k members, itself and those behind it, sends as many as the other one
-    /// lacks to the member 2^k before it, and gets those of the members further behind.
+    /// In round k a member has the parts of 2^k members, itself and those behind it, sends as many as the
+    /// other one lacks to the member 2^k before it, and gets those of the members further behind.
     async fn bruck_all_gather(&self, part: &[u8]) -> Result<Vec<Part<'e>>, CollectiveError> {
         let mut parts = vec![Part::of_bytes(part.to_vec())];
         let mut distance = 1;
@@ -171,7 +173,8 @@ impl<'e> Group<'e> {
         Ok(by_member((0..self.size()).map(|distance| self.behind(distance)), parts))
     }
 
-    /// In round k the members whose numbers differ in bit k exchange the parts of the 2^k members that each has.
+    /// In round k the members whose numbers differ in bit k exchange the parts of the 2^k members that each
+    /// has.
     async fn doubling_all_gather(&self, part: &[u8]) -> Result<Vec<Part<'e>>, CollectiveError> {
         let mut parts = vec![Part::of_bytes(part.to_vec())];
         while (parts.len() as u32) < self.size() {

@@ -1,8 +1,9 @@
 //! Groups: who takes part, how members reach each other, and how a failure gets to all of them.
 //!
-//! Everything that is awaited in an operation is awaited together with a receive for *aborts*, from any member. The
-//! member that fails sends one to all that it has sessions to, and these pass it on. A member waits only for members to
-//! which it has a session, so that an abort reaches all that wait, and none waits for its deadline.
+//! Everything that is awaited in an operation is awaited together with a receive for *aborts*, from any
+//! member. The member that fails sends one to all that it has sessions to, and these pass it on. A member
+//! waits only for members to which it has a session, so that an abort reaches all that wait, and none waits
+//! for its deadline.
 
 use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};
@@ -22,11 +23,11 @@ pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// The longest that a failure waits until the other members are told.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Names a group among those of its endpoints. Members use the same id for a group, and different ones for groups that
-/// exist at the same time or one after another: messages of a broken group may still arrive.
+/// Names a group among those of its endpoints. Members use the same id for a group, and different ones for
+/// groups that exist at the same time or one after another: messages of a broken group may still arrive.
 ///
-/// A group has eight tags from 0xffff_f000 on and two services from 1024 on. Programs leave those to groups, and do not
-/// receive with [`AnyTag`](farcall::AnyTag) on an endpoint that has groups.
+/// A group has eight tags from 0xffff_f000 on and two services from 1024 on. Programs leave those to groups,
+/// and do not receive with [`AnyTag`](farcall::AnyTag) on an endpoint that has groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GroupId(u16);
 
@@ -61,8 +62,8 @@ impl GroupId {
     }
 }
 
-/// What a message belongs to. With a tag for each kind of operation, members that call different ones wait for each other
-/// until their deadlines, and do not take one's messages for the other's.
+/// What a message belongs to. With a tag for each kind of operation, members that call different ones wait
+/// for each other until their deadlines, and do not take one's messages for the other's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Abort,
@@ -78,10 +79,10 @@ pub(crate) enum Kind {
 
 /// A member's view of a group of processes that do collective operations: what MPI calls a communicator.
 ///
-/// Members are numbered from 0 in the order of the ranks that the group was made of; these numbers are the *members* of
-/// all operations. All members call the same operations in the same order, with arguments that fit. The endpoint
-/// must be polled for an operation to progress: [`Collective::wait`] does that, and so does an
-/// [`Executor`](farcall::Executor).
+/// Members are numbered from 0 in the order of the ranks that the group was made of; these numbers are the
+/// *members* of all operations. All members call the same operations in the same order, with arguments that
+/// fit. The endpoint must be polled for an operation to progress: [`Collective::wait`] does that, and so does
+/// an [`Executor`](farcall::Executor).
 ///
 /// ```
 /// use farcall::Node;
@@ -268,8 +269,8 @@ impl<'e> Group<'e> {
         self.endpoint.receive(peer, self.data_tag()).start()?.await
     }
 
-    /// Runs an operation to its end, to its deadline or to the first abort, whichever comes first. Its failure is that
-    /// of the group.
+    /// Runs an operation to its end, to its deadline or to the first abort, whichever comes first. Its
+    /// failure is that of the group.
     pub(crate) async fn run<T>(
         &self,
         body: impl Future<Output = Result<T, CollectiveError>>,
@@ -301,7 +302,7 @@ impl<'e> Group<'e> {
         let aborts = self.endpoint.receive(AnySource, self.id.tag(Kind::Abort)).within(timeout).start();
         let mut aborts = aborts.map_err(|error| CollectiveError::of_receive(self.own, error))?;
         let mut body = pin!(body);
-        poll_fn(|task| match body.as_mut().poll(task) {
+        let result = poll_fn(|task| match body.as_mut().poll(task) {
             Poll::Ready(Ok(value)) => Poll::Ready(Ok(value)),
             // The cause is rather in the abort than in what followed from it.
             Poll::Ready(Err(error)) => Poll::Ready(Err(self.aborted(&mut aborts, task).unwrap_or(error))),
@@ -310,7 +311,15 @@ impl<'e> Group<'e> {
                 None => Poll::Pending,
             },
         })
-        .await
+        .await;
+        // An abort that came with the last message is for the next operation.
+        if result.is_ok()
+            && let Ok(abort) = aborts.cancel()
+        {
+            let aborts = self.fail(self.understood(&abort));
+            self.let_leave(aborts).await;
+        }
+        result
     }
 
     /// The error of an abort that came, or of the deadline.
@@ -347,8 +356,8 @@ impl<'e> Group<'e> {
         watch.map_err(|error| CollectiveError::of_receive(member, error))
     }
 
-    /// Breaks the group, and tells the members to which there are sessions: among them are all that wait for this one. They
-    /// tell others in turn.
+    /// Breaks the group, and tells the members to which there are sessions: among them are all that wait for
+    /// this one. They tell others in turn.
     fn fail(&self, error: CollectiveError) -> Vec<Sending<'e>> {
         let by = if let CollectiveError::Aborted { by, .. } = error { by } else { self.own };
         let mut abort = [0; 8];
@@ -402,7 +411,8 @@ impl core::fmt::Debug for Group<'_> {
     }
 }
 
-/// Breaks the group when an operation is dropped before its end: its messages would be taken for those of the next one.
+/// Breaks the group when an operation is dropped before its end: its messages would be taken for those of the
+/// next one.
 struct BrokenIfDropped<'g, 'e> {
     group: &'g Group<'e>,
     has_ended: bool,
@@ -422,12 +432,12 @@ impl Drop for BrokenIfDropped<'_, '_> {
     }
 }
 
-/// An operation of a group: a future, which can also be waited for or looked at now and then. It begins when it is
-/// first polled.
+/// An operation of a group: a future, which can also be waited for or looked at now and then. It begins when
+/// it is first polled.
 ///
-/// It ends when this member's part is done: a broadcast at its root when the messages are on their way, and not when all
-/// have them. As with any message of farcall, the last ones may leave with the endpoint's next poll; `wait` makes it.
-/// Dropping an operation after it has begun breaks the group.
+/// It ends when this member's part is done: a broadcast at its root when the messages are on their way, and
+/// not when all have them. As with any message of farcall, the last ones may leave with the endpoint's next
+/// poll; `wait` makes it. Dropping an operation after it has begun breaks the group.
 #[must_use = "an operation begins when it is waited for, awaited or polled"]
 pub struct Collective<'a, T> {
     endpoint: &'a Endpoint,
@@ -451,8 +461,8 @@ impl<T> Collective<'_, T> {
         result
     }
 
-    /// Does what can be done now; gives the result once, when there is one. For programs with a poll loop of their
-    /// own, which call it after each poll of the endpoint.
+    /// Does what can be done now; gives the result once, when there is one. For programs with a poll loop of
+    /// their own, which call it after each poll of the endpoint.
     pub fn poll_now(&mut self) -> Option<Result<T, CollectiveError>> {
         let mut task = Context::from_waker(core::task::Waker::noop());
         match self.future.as_mut().poll(&mut task) {

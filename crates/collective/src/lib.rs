@@ -1,10 +1,10 @@
-//! Collective operations over farcall: barriers, broadcasts, gathers, all-gathers, all-reduces, all-to-alls and
-//! exchanges.
+//! Collective operations over farcall: barriers, broadcasts, gathers, all-gathers, all-reduces, all-to-alls
+//! and exchanges.
 //!
-//! A [`Group`] is what MPI and NCCL call a communicator: members in an order, on one endpoint each. Its operations work
-//! over every transport, also simulated ones, because they are made of tagged messages and calls. Each is a
-//! [`Collective`]: waited for, awaited, or looked at in a poll loop. Each has a deadline. When a member dies, all others
-//! get an error that names it.
+//! A [`Group`] is what MPI and NCCL call a communicator: members in an order, on one endpoint each. Its
+//! operations work over every transport, also simulated ones, because they are made of tagged messages and
+//! calls. Each is a [`Collective`]: waited for, awaited, or looked at in a poll loop. Each has a deadline.
+//! When a member dies, all others get an error that names it.
 //!
 //! The algorithms have the names of the literature; [`Algorithms`] says which one is used for which size.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! What becomes of a group when a member dies, is late, or does not do what the others do: everybody gets an error, which
-//! names the member at fault, and nothing hangs.
+//! What becomes of a group when a member dies, is late, or does not do what the others do: everybody gets an
+//! error, which names the member at fault, and nothing hangs.
 
 mod common;
 

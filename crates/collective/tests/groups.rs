@@ -1,4 +1,5 @@
-//! Several groups on one endpoint, groups of some ranks in any order, and programs with a poll loop of their own.
+//! Several groups on one endpoint, groups of some ranks in any order, and programs with a poll loop of their
+//! own.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Every operation gives what its definition says: over real and simulated transports, for groups of all sizes up to
-//! nine, messages of no, one, odd and many bytes, and every algorithm.
+//! Every operation gives what its definition says: over real and simulated transports, for groups of all
+//! sizes up to nine, messages of no, one, odd and many bytes, and every algorithm.
 
 mod common;
 
@@ -11,7 +11,8 @@ use farcall_collective::{
 };
 use std::sync::{Arc, Mutex};
 
-/// Lengths of messages: with segments of [`SEGMENT_BYTES`] of no, one and several segments, also of full ones only.
+/// Lengths of messages: with segments of [`SEGMENT_BYTES`] of no, one and several segments, also of full ones
+/// only.
 const LENGTHS: [usize; 6] = [0, 1, 77, SEGMENT_BYTES, 2 * SEGMENT_BYTES, 5 * SEGMENT_BYTES + 3];
 const SEGMENT_BYTES: usize = 3000;
 

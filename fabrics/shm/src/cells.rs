@@ -1,8 +1,9 @@
 //! Cells: memory for one message each, which one process writes and another reads.
 //!
-//! A cell is a header word and the bytes of the message, in whole cache lines. The header has the number of the message,
-//! a tag and the length, and is stored last. All access is by atomic words: whatever a hostile process does to the
-//! memory, what is read here is some message, of a length that was checked. So the interface is safe.
+//! A cell is a header word and the bytes of the message, in whole cache lines. The header has the number of
+//! the message, a tag and the length, and is stored last. All access is by atomic words: whatever a hostile
+//! process does to the memory, what is read here is some message, of a length that was checked. So the
+//! interface is safe.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,7 +41,8 @@ const LINE_BYTES: usize = WORDS_PER_LINE * WORD_BYTES;
 const LENGTH_BITS: u32 = 24;
 const TAG_BITS: u32 = 8;
 
-/// Bytes of a cell for messages of up to `message_bytes` bytes: whole cache lines, of which a word is the header.
+/// Bytes of a cell for messages of up to `message_bytes` bytes: whole cache lines, of which a word is the
+/// header.
 pub const fn cell_bytes(message_bytes: usize) -> usize {
     (WORD_BYTES + message_bytes).next_multiple_of(LINE_BYTES)
 }
@@ -99,8 +101,8 @@ impl CellCopy {
     }
 }
 
-/// A message of at most [`SHORT_BYTES_MAX`] bytes. It is copied with the rest of its line, whatever its length: a loop
-/// that counts is a branch that processors guess wrong when lengths change.
+/// A message of at most [`SHORT_BYTES_MAX`] bytes. It is copied with the rest of its line, whatever its
+/// length: a loop that counts is a branch that processors guess wrong when lengths change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShortMessage {
     words: [[u8; WORD_BYTES]; LINE_WORDS],
@@ -140,7 +142,8 @@ pub struct Cells {
     _mapping: Arc<Mapping>,
 }
 
-// SAFETY: the pointer leads into memory that the mapping keeps, wherever it is used from; all access is by atomic words.
+// SAFETY: the pointer leads into memory that the mapping keeps, wherever it is used from; all access is by
+// atomic words.
 unsafe impl Send for Cells {}
 
 impl Cells {
@@ -165,9 +168,9 @@ impl Cells {
     #[inline]
     pub fn cell(&self, cell: usize) -> Cell<'_> {
         let start = self.start_of(cell);
-        // SAFETY: inside the mapping (all cells are, checked in `new`; this is one of them), which lives as long as `self`;
-        // aligned, because mappings start at a page and cells at a line; a cell has a line at least. All access to cells, from
-        // every process, is by atomic words.
+        // SAFETY: inside the mapping (all cells are, checked in `new`; this is one of them), which lives as
+        // long as `self`; aligned, because mappings start at a page and cells at a line; a cell has a line at
+        // least. All access to cells, from every process, is by atomic words.
         let (line, rest) = unsafe {
             let rest = start.add(WORDS_PER_LINE).as_ptr();
             let rest = core::slice::from_raw_parts(rest, self.cell_bytes / WORD_BYTES - WORDS_PER_LINE);
@@ -204,8 +207,9 @@ pub struct Cell<'a> {
 impl Cell<'_> {
     /// Writes message number `sequence` and makes it visible.
     ///
-    /// Always inlined: a short message that was just put together is then still in registers. In memory it would have
-    /// been written by shorter stores than it is read by, and reading it would wait until they are done.
+    /// Always inlined: a short message that was just put together is then still in registers. In memory it
+    /// would have been written by shorter stores than it is read by, and reading it would wait until they are
+    /// done.
     ///
     /// # Panics
     /// When the message is over the limit.
@@ -273,8 +277,8 @@ fn store(message: &[u8], to: &[AtomicU64]) {
 
 /// The last bytes of a message, fewer than a word, as the word that they begin.
 ///
-/// A single byte, as of an answer with a code, is read as one: a word that reaches back into bytes that were written with
-/// others would have to wait until they are.
+/// A single byte, as of an answer with a code, is read as one: a word that reaches back into bytes that were
+/// written with others would have to wait until they are.
 #[inline(always)]
 fn last_word(message: &[u8], rest: &[u8]) -> u64 {
     match (rest, message.last_chunk::<WORD_BYTES>()) {

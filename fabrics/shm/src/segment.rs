@@ -1,7 +1,8 @@
 //! Shared memory: sealed memfds and their mappings.
 //!
-//! A memfd has no name, so nothing is left behind when a process is killed. The creator seals its size, so that no
-//! peer can shrink it and make our accesses fault; whoever receives one checks the seal and the size before mapping.
+//! A memfd has no name, so nothing is left behind when a process is killed. The creator seals its size, so
+//! that no peer can shrink it and make our accesses fault; whoever receives one checks the seal and the size
+//! before mapping.
 
 use core::ptr::NonNull;
 use std::io;
@@ -59,7 +60,8 @@ pub struct Mapping {
     access: PeerAccess,
 }
 
-// SAFETY: a mapping is only an address range that stays valid until the drop; all access to it is unsafe by itself.
+// SAFETY: a mapping is only an address range that stays valid until the drop; all access to it is unsafe by
+// itself.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -92,8 +94,9 @@ impl Mapping {
         Ok(Self { start, bytes, access })
     }
 
-    /// Gives a mapping that can be written to the pages of its first `bytes` now. Who touches a page for the first time enters the
-    /// kernel for some microseconds; of a ring's first round that would be one message in fifty.
+    /// Gives a mapping that can be written to the pages of its first `bytes` now. Who touches a page for the
+    /// first time enters the kernel for some microseconds; of a ring's first round that would be one message
+    /// in fifty.
     pub fn populate(&self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         // Kernels before 5.14 do not know how, and where memory is short, whoever needs a page will find out.

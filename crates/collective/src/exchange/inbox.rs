@@ -1,8 +1,9 @@
 //! What the handlers of a group learn during polls, for its exchange to act upon.
 //!
-//! Chunks carry no header: the session names the sender, the service says whether it is the last chunk of its message,
-//! and a member has one message for another in an exchange. A member that is ahead may send the first chunk of the next
-//! exchange before this one is over; the response waits then, and with it the rest of the message.
+//! Chunks carry no header: the session names the sender, the service says whether it is the last chunk of its
+//! message, and a member has one message for another in an exchange. A member that is ahead may send the
+//! first chunk of the next exchange before this one is over; the response waits then, and with it the rest of
+//! the message.
 
 use core::task::Waker;
 use std::collections::HashMap;

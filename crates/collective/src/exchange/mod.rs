@@ -1,6 +1,6 @@
-//! Exchanges: messages between any pairs of members, pushed in chunks to many at the same time. With a message for
-//! every other member it is the all-to-all shuffle of MilliSort; with a few it is what MPI calls a neighbour
-//! all-to-all-v, the halo exchange of grid codes.
+//! Exchanges: messages between any pairs of members, pushed in chunks to many at the same time. With a
+//! message for every other member it is the all-to-all shuffle of MilliSort; with a few it is what MPI calls
+//! a neighbour all-to-all-v, the halo exchange of grid codes.
 
 mod inbox;
 mod push;
@@ -18,17 +18,17 @@ pub(crate) use inbox::SharedInbox;
 use push::Push;
 
 impl<'e> Group<'e> {
-    /// Sends each message of `messages` to its member, and receives one from each member of `sources`. All members take
-    /// part, also those without messages; who sends to whom must fit, and there is at most one message from a member to
-    /// another in an exchange. Lengths need not be known to receivers, and may be 0.
+    /// Sends each message of `messages` to its member, and receives one from each member of `sources`. All
+    /// members take part, also those without messages; who sends to whom must fit, and there is at most one
+    /// message from a member to another in an exchange. Lengths need not be known to receivers, and may be 0.
     ///
-    /// `sink` gets each chunk with the number of its sender, where it was received; chunks of one sender come in order.
-    /// It runs inside polls of the endpoint. The result is the time on the endpoint's clock at which the last chunk for
-    /// this member arrived, or at which it began if there were none. The operation ends when all its messages are
-    /// delivered, too.
+    /// `sink` gets each chunk with the number of its sender, where it was received; chunks of one sender come
+    /// in order. It runs inside polls of the endpoint. The result is the time on the endpoint's clock at
+    /// which the last chunk for this member arrived, or at which it began if there were none. The operation
+    /// ends when all its messages are delivered, too.
     ///
-    /// All messages are pushed at the same time, chunk by chunk, within `limits`. The first exchange of a group begins
-    /// with a barrier: chunks are calls, which nobody serves before the group exists.
+    /// All messages are pushed at the same time, chunk by chunk, within `limits`. The first exchange of a
+    /// group begins with a barrier: chunks are calls, which nobody serves before the group exists.
     ///
     /// # Panics
     /// When a member is not in the group, is this one, or is there twice; or when a limit is 0.
@@ -90,8 +90,9 @@ impl<'e> Group<'e> {
 struct Running<'g, 'e> {
     group: &'g Group<'e>,
     push: Push<'g, 'e>,
-    /// A member from which something is still expected, and what ends when it is down. Responses to our chunks tell of
-    /// others; this is for those that we have nothing to send to. One at a time is enough: the rest come to an end.
+    /// A member from which something is still expected, and what ends when it is down. Responses to our
+    /// chunks tell of others; this is for those that we have nothing to send to. One at a time is enough: the
+    /// rest come to an end.
     watch: Option<(u32, Receiving<'e>)>,
     last_arrival: Instant,
 }
@@ -111,6 +112,7 @@ impl Running<'_, '_> {
         }
         let waits_for_driver = self.push.push()?;
         if self.push.is_done() && news.awaited.is_none() {
+            self.unwatch()?;
             return Ok(Poll::Ready(self.last_arrival));
         }
         if waits_for_driver {
@@ -121,12 +123,18 @@ impl Running<'_, '_> {
         Ok(Poll::Pending)
     }
 
+    /// Ends the watch; an abort that came meanwhile must not be lost with it.
+    fn unwatch(&mut self) -> Result<(), CollectiveError> {
+        match self.watch.take().map(|(_, watch)| watch.cancel()) {
+            Some(Ok(abort)) => Err(self.group.understood(&abort)),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
     fn watch(&mut self, awaited: Option<u32>, task: &mut Context<'_>) -> Result<(), CollectiveError> {
-        let Some(awaited) = awaited else {
-            self.watch = None;
-            return Ok(());
-        };
+        let Some(awaited) = awaited else { return self.unwatch() };
         if self.watch.as_ref().is_none_or(|(member, _)| *member != awaited) {
+            self.unwatch()?;
             self.watch = Some((awaited, self.group.watch(awaited)?));
         }
         let Some((member, watch)) = &mut self.watch else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! What a member sends in an exchange: which chunk of which message comes next, and how many may be in flight.
+//! What a member sends in an exchange: which chunk of which message comes next, and how many may be in
+//! flight.
 
 use farcall::{CallError, Operation, Outgoing, Payload};
 use farcall_base::Random;
@@ -61,8 +62,8 @@ impl<'g, 'e> Push<'g, 'e> {
         self.unfinished == 0
     }
 
-    /// Sends chunks as far as the limits allow. Says whether it stopped only because the driver has not taken what it
-    /// has got: nothing says when it has.
+    /// Sends chunks as far as the limits allow. Says whether it stopped only because the driver has not taken
+    /// what it has got: nothing says when it has.
     pub fn push(&mut self) -> Result<bool, CollectiveError> {
         let endpoint = self.group.endpoint;
         self.pending.retain(|operation| !endpoint.is_transmitted(*operation));

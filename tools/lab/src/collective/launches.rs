@@ -1,8 +1,8 @@
 //! Several launches of a cluster, each new from the ground up, that operations are shared among.
 //!
-//! What differs between launches, such as where memory lies or which numbers are drawn, does not show within one. Ways
-//! to push chunks are compared launch by launch: with the same seed, and so on the same placement and with the same
-//! chances, one after the other.
+//! What differs between launches, such as where memory lies or which numbers are drawn, does not show within
+//! one. Ways to push chunks are compared launch by launch: with the same seed, and so on the same placement
+//! and with the same chances, one after the other.
 
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -69,8 +69,8 @@ pub enum LaunchError {
     Processes(#[from] ProcessesError),
 }
 
-/// Shares the operations of each plan among `launches` launches; returns the launches of each plan. The n-th launches
-/// of all plans have the same seed.
+/// Shares the operations of each plan among `launches` launches; returns the launches of each plan. The n-th
+/// launches of all plans have the same seed.
 pub fn run(
     plans: &[Plan],
     launches: u32,

@@ -1,6 +1,7 @@
 //! One rank's part in operations: when it begins, and what it reports of its end.
 //!
-//! The operations themselves are a task, which the member polls once in each turn: [`Work`] on a group of all ranks.
+//! The operations themselves are a task, which the member polls once in each turn: [`Work`] on a group of all
+//! ranks.
 
 use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};

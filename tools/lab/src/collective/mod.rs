@@ -1,9 +1,10 @@
-//! Measures collective operations: the all-to-all shuffle, broadcasts, gathers, and what pairs of ranks reach.
+//! Measures collective operations: the all-to-all shuffle, broadcasts, gathers, and what pairs of ranks
+//! reach.
 //!
-//! The operations are those of `farcall_collective`. Every rank runs the same [`Member`]; rank 0 also runs the [`Root`],
-//! which starts operations at one instant everywhere and takes the time of the slowest rank.
-//! The same code runs on hosts of a simulated fabric ([`simulated`]), and over real transports in threads ([`threads`])
-//! and in processes ([`processes`]).
+//! The operations are those of `farcall_collective`. Every rank runs the same [`Member`]; rank 0 also runs
+//! the [`Root`], which starts operations at one instant everywhere and takes the time of the slowest rank.
+//! The same code runs on hosts of a simulated fabric ([`simulated`]), and over real transports in threads
+//! ([`threads`]) and in processes ([`processes`]).
 
 mod inbox;
 pub mod launches;

@@ -2,8 +2,8 @@
 
 use farcall::{Deferred, Instant};
 
-/// When all ranks begin, and when they may tell of the end: not before the slowest is likely to be done, because what
-/// they tell would keep rank 0 from its own part.
+/// When all ranks begin, and when they may report the end: not before the slowest is likely to be done,
+/// because what they tell would keep rank 0 from its own part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) start: Instant,

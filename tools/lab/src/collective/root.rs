@@ -1,7 +1,8 @@
 //! Rank 0: starts operations everywhere at one instant, and takes the time of the slowest rank.
 //!
-//! The instant lies a little ahead, so that all ranks have learnt of it; the clocks of the ranks are one clock, of the
-//! machine or of the simulation. An operation of which some rank learnt too late does not count and is done again.
+//! The instant lies a little ahead, so that all ranks have learnt of it; the clocks of the ranks are one
+//! clock, of the machine or of the simulation. An operation of which some rank learnt too late does not count
+//! and is done again.
 
 use core::time::Duration;
 
@@ -19,7 +20,7 @@ const LEAD_PER_RANK: Duration = Duration::from_micros(2);
 /// The longest lead that is tried.
 const LEAD_MAX: Duration = Duration::from_secs(1);
 
-/// The latest that ranks tell of the end of a short operation.
+/// The latest that ranks report the end of a short operation.
 const REPORT_MAX: Duration = Duration::from_millis(10);
 
 /// The longest that an operation may last.
@@ -47,7 +48,7 @@ pub struct Root {
     failure: Option<String>,
 }
 
-/// The operation under way.
+/// The operation in flight.
 struct Current {
     start: Instant,
     slowest: Instant,
@@ -163,7 +164,8 @@ impl Root {
         let start = self.clock.now() + self.lead;
         let times = Times { start, report: start + self.slowest_operation * 3 / 2 };
         self.current = Some(Current { start, slowest: start, late: false, ranks_open: self.plan.ranks });
-        // Traces are of chunks: an order lasts as long as the operation. A call that is not seen to begin is in none.
+        // Traces are of chunks: an order lasts as long as the operation. A call that is not seen to begin is
+        // in none.
         let tracer = self.member.endpoint().tracer();
         tracer.switch(false);
         for rank in 1..self.plan.ranks {

@@ -41,7 +41,8 @@ impl Summary {
     }
 }
 
-/// What each rank moves in a time, in 10^9 bits a second: all bytes of an operation, those for itself included.
+/// What each rank moves in a time, in 10^9 bits a second: all bytes of an operation, those for itself
+/// included.
 pub fn throughput_gbps(plan: &Plan, nanos: f64) -> f64 {
     plan.collective.bytes_per_rank(plan.ranks, plan.message_bytes) as f64 * 8.0 / nanos
 }

@@ -96,8 +96,8 @@ impl Drop for Stopped<'_> {
 }
 
 impl Threads<'_> {
-    /// Runs a rank with its own endpoint, which stays until all ranks have stopped: the calls to a rank that has left
-    /// would lose their names.
+    /// Runs a rank with its own endpoint, which stays until all ranks have stopped: the calls to a rank that
+    /// has left would lose their names.
     fn run_rank(
         &self,
         rank: u32,

@@ -1,5 +1,5 @@
-//! The operations that are measured, and one rank's part in them: calls of the library of collective operations, or
-//! messages between pairs of ranks.
+//! The operations that are measured, and one rank's part in them: calls of the library of collective
+//! operations, or messages between pairs of ranks.
 
 use core::fmt;
 use core::str::FromStr;
@@ -67,8 +67,8 @@ impl Collective {
         }
     }
 
-    /// Bytes that a rank moves in one operation for its rate: those that it sends, with the message to itself where the
-    /// operation has one.
+    /// Bytes that a rank moves in one operation for its rate: those that it sends, with the message to itself
+    /// where the operation has one.
     pub fn bytes_per_rank(self, ranks: u32, message_bytes: usize) -> usize {
         match self {
             Self::Shuffle | Self::AllGather | Self::Gather => ranks as usize * message_bytes,
@@ -194,7 +194,8 @@ impl<'e> Work<'e> {
         Ok(self.group.exchange(messages, sources, limits, sink).await?)
     }
 
-    /// Sends the other rank of the pair its messages, receives them, or both. A rank without another one does nothing.
+    /// Sends the other rank of the pair its messages, receives them, or both. A rank without another one does
+    /// nothing.
     async fn stream(&self, sends: bool, receives: bool) -> Result<(), WorkError> {
         let (endpoint, partner) = (self.group.endpoint(), self.group.own() ^ 1);
         if partner >= self.group.size() {
