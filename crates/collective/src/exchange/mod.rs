@@ -91,7 +91,7 @@ struct Running<'g, 'e> {
     group: &'g Group<'e>,
     push: Push<'g, 'e>,
     /// A member from which something is still expected, and what ends when it is down. Responses to our
-    /// chunks tell of others; this is for those that we have nothing to send to. One at a time is enough: the
+    /// chunks report others; this is for those that we have nothing to send to. One at a time is enough: the
     /// rest come to an end.
     watch: Option<(u32, Receiving<'e>)>,
     last_arrival: Instant,
