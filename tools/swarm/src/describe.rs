@@ -18,8 +18,17 @@ impl fmt::Display for Scenario {
         for farewell in &self.farewells {
             writeln!(f, "at {:?} {} parts with {}", farewell.at, farewell.from, farewell.to)?;
         }
-        for (number, operation) in self.operations.iter().enumerate() {
+        let is_made = |(_, operation): &(usize, &Operation)| operation.start != Start::Never;
+        for (number, operation) in self.operations.iter().enumerate().filter(is_made) {
             writeln!(f, "call {number}: {operation}")?;
+        }
+        for (number, send) in self.mail.sends.iter().enumerate().filter(|(_, send)| !send.left_out) {
+            writeln!(f, "message {number}: {send:?}")?;
+        }
+        for (number, receive) in
+            self.mail.receives.iter().enumerate().filter(|(_, receive)| !receive.left_out)
+        {
+            writeln!(f, "receive {number}: {receive:?}")?;
         }
         Ok(())
     }
@@ -32,6 +41,7 @@ impl fmt::Display for TroubleKind {
                 let way = if *one_way { "" } else { ", nor the other way round" };
                 write!(f, "nothing from {from:?} reaches {to:?}{way}")
             }
+            Self::Loss { percent } => write!(f, "{percent} % of the packets are lost"),
             Self::Pause(hosts) => write!(f, "{hosts:?} stand still"),
             Self::Slow { hosts, factor } => write!(f, "{hosts:?} take {factor} times as long"),
             Self::Crash(hosts) => write!(f, "{hosts:?} are down"),
@@ -47,6 +57,7 @@ impl fmt::Display for Operation {
             Start::At(at) => write!(f, "at {at:?} ")?,
             Start::InHandler => write!(f, "in a handler ")?,
             Start::Probe => write!(f, "as a probe ")?,
+            Start::Never => write!(f, "left out ")?,
         }
         write!(
             f,

@@ -87,7 +87,7 @@ pub fn unheard(scenario: &Scenario, observer: u32, peer: u32, span: Span) -> Dur
             !of_lanes && (crosses(peer, observer) || !one_way && crosses(observer, peer))
         }
         TroubleKind::Pause(hosts) => !of_lanes && hosts.contains(&peer),
-        TroubleKind::Slow { .. } => false,
+        TroubleKind::Slow { .. } | TroubleKind::Loss { .. } => false,
     };
     let troubles = scenario.faults.troubles.iter().filter(mute);
     troubles.map(|trouble| span.overlap(trouble)).max().unwrap_or_default()
@@ -130,6 +130,7 @@ impl TroubleKind {
                 let crosses = |a: u32, b: u32| from.contains(&a) && to.contains(&b);
                 crosses(observer, peer) || crosses(peer, observer)
             }
+            Self::Loss { .. } => true,
             Self::Slow { hosts, .. } => hosts.contains(&peer) || hosts.contains(&observer),
             // Who stood still itself must first give the peer a chance to answer.
             Self::Pause(hosts) | Self::Crash(hosts) => hosts.contains(&peer),

@@ -13,8 +13,18 @@ pub struct FabricPlan {
     pub block_bytes: usize,
     /// How long after a crash lanes go down, in microseconds.
     pub detection_us: usize,
+    /// What is so little that it overflows.
+    pub is_short_of: Shortage,
     /// The longest payload that a lane's ring can take for certain.
     pub ring_bytes: usize,
+}
+
+/// Which queues are as short as they are ever drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shortage {
+    pub receive_buffer: bool,
+    pub send_queue: bool,
+    pub port_buffer: bool,
 }
 
 impl FabricPlan {
@@ -33,13 +43,14 @@ impl FabricPlan {
             topology(&mut draw, hosts as usize),
         ];
         overrides.extend(costs(&mut draw));
-        overrides.extend(queues(&mut draw, mtu_bytes));
+        let (queues, is_short_of) = queues(&mut draw, mtu_bytes);
+        overrides.extend(queues);
         if draw.percent(15) {
             overrides.push(
                 "receive_path={ gbps = 20, slowdown_per_source = 0.05, source_window_us = 10 }".to_owned(),
             );
         }
-        Self { overrides, mtu_bytes, block_bytes, detection_us, ring_bytes }
+        Self { overrides, mtu_bytes, block_bytes, detection_us, is_short_of, ring_bytes }
     }
 }
 
@@ -81,14 +92,24 @@ fn costs(draw: &mut Draw) -> Vec<String> {
 }
 
 /// Where packets wait, and from when on they are dropped.
-fn queues(draw: &mut Draw, mtu_bytes: usize) -> Vec<String> {
+fn queues(draw: &mut Draw, mtu_bytes: usize) -> (Vec<String>, Shortage) {
     let send_queue = draw.pick(&[1, 2, 8, 64]);
     let wire_bytes = mtu_bytes + 64;
-    vec![
+    let signal_period = draw.between(1, send_queue);
+    let receive_queue = draw.pick(&[64, 1024, 65_536]);
+    let receive_buffer = draw.pick(&[8 * wire_bytes, 1 << 20]);
+    let port_buffer = draw.pick(&[4 * wire_bytes, 32 * wire_bytes, 1 << 20]);
+    let overrides = vec![
         format!("nic.send_queue_packets={send_queue}"),
-        format!("nic.signal_period={}", draw.between(1, send_queue)),
-        format!("nic.receive_queue_packets={}", draw.pick(&[64, 1024, 65_536])),
-        format!("nic.receive_buffer_bytes={}", draw.pick(&[8 * wire_bytes, 1 << 20])),
-        format!("switch.port_buffer_bytes={}", draw.pick(&[4 * wire_bytes, 32 * wire_bytes, 1 << 20])),
-    ]
+        format!("nic.signal_period={signal_period}"),
+        format!("nic.receive_queue_packets={receive_queue}"),
+        format!("nic.receive_buffer_bytes={receive_buffer}"),
+        format!("switch.port_buffer_bytes={port_buffer}"),
+    ];
+    let is_short_of = Shortage {
+        receive_buffer: receive_buffer == 8 * wire_bytes,
+        send_queue: send_queue <= 2,
+        port_buffer: port_buffer == 4 * wire_bytes,
+    };
+    (overrides, is_short_of)
 }

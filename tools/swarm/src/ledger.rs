@@ -8,16 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use farcall::{CallError, CallRefused, DownReason, Instant};
 
 use crate::excuse::{self, Span, since_beginning};
+use crate::mail_book::MailBook;
 use crate::operations::{Operation, Serving, Start};
 use crate::payload::{self, Role};
 use crate::scenario::Scenario;
+use crate::trouble::{Trouble, TroubleKind};
 
 /// What handlers refuse with whose own call had no answer.
 pub const NO_FURTHER: u8 = 255;
 
 /// How much later than its deadline a call may complete on a host that neither stands still nor is slow: the packets and
 /// handlers that were in its queue before.
-const LATENESS_MAX: Duration = Duration::from_millis(2);
+pub const LATENESS_MAX: Duration = Duration::from_millis(2);
 
 /// How much earlier a call may time out: endpoints do not read the clock for each call.
 const EARLINESS_MAX: Duration = Duration::from_micros(1);
@@ -54,7 +56,9 @@ struct Down {
 
 /// What hosts have seen.
 pub struct Ledger {
-    scenario: Arc<Scenario>,
+    pub scenario: Arc<Scenario>,
+    /// The tagged messages.
+    pub mail: MailBook,
     entries: Vec<Entry>,
     downs: Vec<Down>,
     violations: Vec<String>,
@@ -70,8 +74,10 @@ impl SharedLedger {
     pub fn new(scenario: Arc<Scenario>) -> Self {
         let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, runs: 0 };
         let entries = vec![entry; scenario.operations.len()];
+        let mail = MailBook::new(&scenario.mail);
         Self(Arc::new(Mutex::new(Ledger {
             scenario,
+            mail,
             entries,
             downs: Vec::new(),
             violations: Vec::new(),
@@ -204,9 +210,17 @@ impl Ledger {
         }
     }
 
-    /// How many calls are under way.
+    /// How many calls, sends and receives are under way.
     pub fn open(&self) -> usize {
-        self.open
+        self.open + self.mail.open()
+    }
+
+    /// Whether no host has crashed, lost a peer or parted with one.
+    pub fn nobody_was_lost(&self) -> bool {
+        let crash = |trouble: &Trouble| matches!(trouble.kind, TroubleKind::Crash(_));
+        self.downs.is_empty()
+            && self.scenario.farewells.is_empty()
+            && !self.scenario.faults.troubles.iter().any(crash)
     }
 
     /// Whether a call was made.

@@ -1,6 +1,7 @@
 //! The program of a host: makes its calls when they are due, in every way that there is, and answers what its handlers
 //! left to it.
 
+use core::cell::Cell;
 use core::future::Future;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use std::task::Wake;
 use farcall::simulated::Program;
 use farcall::{CallError, CallRefused, Cancellation, Endpoint, Event, Instant, Operation as Handle, Peer};
 
+use crate::mailbox::{Mailbox, RECEIVE_TOKENS, SEND_TOKENS};
 use crate::operations::{Completion, Operation, Serving, Start};
 use crate::payload::Role;
 use crate::serve::{Desk, answer, message, service_of};
@@ -22,6 +24,9 @@ const POSTPONED_FOR: Duration = Duration::from_micros(40);
 
 /// How often a call is made that is one too many; then it is left out.
 const ATTEMPTS_MAX: u32 = 40;
+
+/// Turns in a row that may do nothing although something is due.
+const IDLE_TURNS_MAX: u32 = 20_000;
 
 /// The program.
 pub struct Node {
@@ -35,8 +40,13 @@ pub struct Node {
     /// Calls to be cancelled.
     cancels: Vec<(Instant, Handle)>,
     futures: Vec<Running>,
+    mailbox: Mailbox,
     /// Hosts that the handlers call.
     partners: Vec<u32>,
+    /// Turns in a row that did nothing although something was due.
+    idle_turns: Cell<u32>,
+    /// Whether the last turn did something.
+    did_something: bool,
     /// Whether the handlers' sessions must be looked at.
     partners_changed: bool,
 }
@@ -70,7 +80,7 @@ impl Node {
         let at = |operation: &Operation| match operation.start {
             Start::At(at) => Some(Instant::ZERO + at),
             Start::Probe => Some(Instant::ZERO + scenario.probes_at()),
-            Start::InHandler => None,
+            Start::InHandler | Start::Never => None,
         };
         // What a former life has not done stays undone.
         let planned = calls.filter_map(|(call, operation)| Some((at(operation)?, call, 0)));
@@ -83,7 +93,21 @@ impl Node {
         let partners = partners_of(rank, &scenario.operations);
         let partners_changed = !partners.is_empty();
         let (cancels, futures) = (Vec::new(), Vec::new());
-        Self { rank, endpoint, desk, due, farewells, cancels, futures, partners, partners_changed }
+        let mailbox = Mailbox::new(rank, Rc::clone(&endpoint), desk.clone());
+        Self {
+            rank,
+            endpoint,
+            desk,
+            due,
+            farewells,
+            cancels,
+            futures,
+            mailbox,
+            idle_turns: Cell::new(0),
+            did_something: true,
+            partners,
+            partners_changed,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -219,7 +243,16 @@ impl Node {
                 desk.ledger.lock().peer_down(rank, peer.rank(), &reason, desk.clock.now());
                 *changed = true;
             }
-            Event::Sent { .. } | Event::Received { .. } => unreachable!("scenarios have calls only"),
+            Event::Sent { token, outcome } => {
+                let (number, now) = ((token - SEND_TOKENS) as usize, desk.clock.now());
+                desk.ledger.lock().send_ends(number, outcome.as_ref().copied(), now);
+            }
+            Event::Received { token, outcome } => {
+                let number = (token - RECEIVE_TOKENS) as usize;
+                let result =
+                    outcome.as_ref().map(|message| (message.peer().rank(), message.tag().0, &message[..]));
+                desk.ledger.lock().receive_ends(number, result, desk.clock.now());
+            }
         })
     }
 
@@ -251,6 +284,27 @@ impl Node {
         self.desk.ledger.lock().end(running.call, Err(&CallError::Cancelled), now);
     }
 
+    /// Nobody holds more than the agreed limits admit: two sessions a peer, where both have connected at once.
+    fn check_holdings(&self) {
+        let (scenario, held) = (&self.desk.scenario, self.endpoint.holdings());
+        let calls_max = 2 * scenario.hosts as usize * scenario.tuning.calls_max;
+        if held.calls > calls_max || held.requests > calls_max || held.backlog > 2 * calls_max {
+            let what = format!("host {} holds {held:?}, more than {calls_max} calls", self.rank);
+            self.desk.ledger.lock().violation(self.now(), what);
+        }
+    }
+
+    /// Turns that do nothing although something is due do not go on for ever.
+    fn check_progress(&self, next: Option<Instant>) {
+        let is_idle = !self.did_something && next.is_some_and(|at| at <= self.now());
+        let turns = if is_idle { self.idle_turns.get() + 1 } else { 0 };
+        self.idle_turns.set(turns);
+        if turns == IDLE_TURNS_MAX {
+            let what = format!("host {} was turned {turns} times for nothing", self.rank);
+            self.desk.ledger.lock().violation(self.now(), what);
+        }
+    }
+
     /// Sees to it that handlers find sessions to those whom they call.
     fn renew_partners(&mut self) {
         if core::mem::take(&mut self.partners_changed) {
@@ -264,7 +318,13 @@ impl Program for Node {
     fn turn(&mut self) -> usize {
         self.renew_partners();
         let done = self.make_due_calls() + self.part() + self.cancel_due_calls() + self.answer_due_requests();
-        done + self.poll_endpoint() + self.run_futures()
+        let done = done + self.mailbox.turn();
+        let done = done + self.poll_endpoint() + self.run_futures() + self.mailbox.run_futures();
+        self.did_something = done > 0;
+        if self.did_something {
+            self.check_holdings();
+        }
+        done
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -274,8 +334,10 @@ impl Program for Node {
         let cancels = self.cancels.iter().map(|(at, _)| *at);
         let futures = self.futures.iter().map(|running| running.cancel_at);
         let own = cancels.chain(futures).chain(calls).chain(farewells).chain(self.desk.next_due());
-        let own = own.filter(|at| *at < Instant::NEVER);
-        own.chain(self.endpoint.next_deadline()).chain(woken.then_some(Instant::ZERO)).min()
+        let own = own.chain(self.mailbox.next_deadline()).filter(|at| *at < Instant::NEVER);
+        let next = own.chain(self.endpoint.next_deadline()).chain(woken.then_some(Instant::ZERO)).min();
+        self.check_progress(next);
+        next
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Start {
     InHandler,
     /// When all faults are over: it must succeed.
     Probe,
+    /// It is left out.
+    Never,
 }
 
 /// What the server does with a request.

@@ -33,6 +33,12 @@ pub struct Findings {
     pub lost: usize,
     /// Reports of lost peers, all of them with a cause.
     pub peers_lost: usize,
+    /// The kinds of faults of the scenario, as places in [`FAULT_KINDS`](crate::FAULT_KINDS).
+    pub fault_kinds: Vec<usize>,
+    /// Tagged messages that were sent, or should have been.
+    pub messages: usize,
+    /// Tagged messages that were received.
+    pub received: usize,
     /// What happened on the fabric.
     pub totals: Totals,
 }
@@ -132,6 +138,7 @@ impl Trial {
         }
         self.ledger.lock().check_none_open(Instant::NEVER, now);
         self.ledger.lock().check_probes(now);
+        self.ledger.lock().check_all_received(now);
     }
 
     /// Waits until nobody holds anything, as long as that may take.
@@ -189,6 +196,9 @@ impl Trial {
             refused: ledger.refusals(),
             lost: ledger.lost(),
             peers_lost: ledger.downs(),
+            fault_kinds: self.scenario.fault_kinds(),
+            messages: self.scenario.mail.sends.len(),
+            received: ledger.mail.received(),
             totals: self.cluster.fabric().totals(),
         }
     }

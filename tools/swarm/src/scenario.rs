@@ -8,6 +8,7 @@ use farcall::simulated::{Profile, ProfileError};
 
 use crate::draw::Draw;
 use crate::fabric::FabricPlan;
+use crate::mail::Mail;
 use crate::operations::{self, Farewell, Operation};
 use crate::trouble::Faults;
 use crate::tuning::Tuning;
@@ -29,6 +30,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// What they do.
     pub operations: Vec<Operation>,
+    /// The messages that they send and receive.
+    pub mail: Mail,
     /// Whom they part with meanwhile.
     pub farewells: Vec<Farewell>,
 }
@@ -44,8 +47,9 @@ impl Scenario {
         let faults = Faults::draw(seed, hosts, over_at, tuning.peer_timeout);
         let tuning = Tuning::draw(seed, transport, faults.damage());
         let operations = operations::draw(seed, hosts, over_at, &fabric, &tuning);
+        let mail = Mail::draw(seed, hosts, over_at, &fabric, &tuning);
         let farewells = operations::draw_farewells(seed, hosts, over_at);
-        Self { seed, transport, hosts, fabric, tuning, faults, operations, farewells }
+        Self { seed, transport, hosts, fabric, tuning, faults, operations, mail, farewells }
     }
 
     /// The fabric's profile.
@@ -66,6 +70,7 @@ impl Scenario {
     /// found out whom it lost meanwhile.
     pub fn probes_at(&self) -> Duration {
         let longest = self.operations.iter().map(|operation| operation.within).max().unwrap_or_default();
+        let longest = longest.max(self.mail.longest());
         self.faults.over_at + 2 * longest + 5 * self.tuning.peer_timeout
     }
 }

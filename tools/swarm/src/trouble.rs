@@ -23,6 +23,8 @@ pub struct Trouble {
 pub enum TroubleKind {
     /// What the first send does not reach the second, nor the other way round unless it is one-way.
     Partition { from: Vec<u32>, to: Vec<u32>, one_way: bool },
+    /// So many of a hundred packets are lost.
+    Loss { percent: u32 },
     /// Processors stand still.
     Pause(Vec<u32>),
     /// Processors take so many times as long.
@@ -35,6 +37,8 @@ pub enum TroubleKind {
 #[derive(Clone, Copy)]
 enum Kind {
     Partition,
+    Link,
+    Loss,
     Pause,
     Slow,
     Crash,
@@ -59,7 +63,9 @@ impl Faults {
         let mut troubles: Vec<Trouble> = Vec::new();
         let wanted = draw.pick(&[0, 0, 1, 1, 2, 3, 5]);
         for _ in 0..wanted {
-            let kind = draw.pick(&[Kind::Partition, Kind::Pause, Kind::Slow, Kind::Crash, Kind::Crash]);
+            let kinds =
+                [Kind::Partition, Kind::Link, Kind::Loss, Kind::Pause, Kind::Slow, Kind::Crash, Kind::Crash];
+            let kind = draw.pick(&kinds);
             let span = draw.time(peer_timeout / 20, peer_timeout * 3);
             let from = draw.time(Duration::ZERO, over_at.saturating_sub(span));
             let until = (from + span).min(over_at);
@@ -86,7 +92,7 @@ impl Faults {
     pub fn schedule(&self) -> Schedule {
         let mut schedule = Schedule { packets: self.packets, ..Schedule::default() };
         for trouble in &self.troubles {
-            let (begin, end) = trouble.kind.actions();
+            let (begin, end) = trouble.kind.actions(&self.packets);
             schedule = schedule.at(instant(trouble.from), begin).at(instant(trouble.until), end);
         }
         schedule.at(instant(self.over_at), Action::Packets(PacketFaults::default()))
@@ -97,9 +103,10 @@ impl Trouble {
     /// Whether the two cannot be told apart by the fabric, or together are no trouble of either kind.
     fn collides_with(&self, other: &Self) -> bool {
         let partitions = |trouble: &Self| matches!(trouble.kind, TroubleKind::Partition { .. });
+        let loses = |trouble: &Self| matches!(trouble.kind, TroubleKind::Loss { .. });
         let together = self.from <= other.until && other.from <= self.until;
         let same_host = self.kind.struck().iter().any(|host| other.kind.struck().contains(host));
-        together && (same_host || partitions(self) && partitions(other))
+        together && (same_host || partitions(self) && partitions(other) || loses(self) && loses(other))
     }
 }
 
@@ -107,14 +114,18 @@ impl TroubleKind {
     /// The hosts whose processors it strikes.
     pub fn struck(&self) -> &[u32] {
         match self {
-            Self::Partition { .. } => &[],
+            Self::Partition { .. } | Self::Loss { .. } => &[],
             Self::Pause(hosts) | Self::Crash(hosts) | Self::Slow { hosts, .. } => hosts,
         }
     }
 
-    fn actions(&self) -> (Action, Action) {
+    fn actions(&self, packets: &PacketFaults) -> (Action, Action) {
         match self.clone() {
             Self::Partition { from, to, one_way } => (Action::Partition { from, to, one_way }, Action::Heal),
+            Self::Loss { percent } => {
+                let drop = f64::from(percent) / 100.0;
+                (Action::Packets(PacketFaults { drop, ..*packets }), Action::Packets(*packets))
+            }
             Self::Pause(hosts) => (Action::Pause(hosts.clone()), Action::Resume(hosts)),
             Self::Crash(hosts) => (Action::Crash(hosts.clone()), Action::Restart(hosts)),
             Self::Slow { hosts, factor } => {
@@ -133,6 +144,13 @@ impl Kind {
                 let to = (0..hosts).filter(|host| !from.contains(host)).collect();
                 TroubleKind::Partition { from, to, one_way: draw.percent(50) }
             }
+            Self::Link => {
+                let ends = draw.some_hosts(hosts, 2);
+                let from = ends[0];
+                let to = *ends.get(1).unwrap_or(&((from + 1) % hosts));
+                TroubleKind::Partition { from: vec![from], to: vec![to], one_way: false }
+            }
+            Self::Loss => TroubleKind::Loss { percent: draw.pick(&[30, 60, 90]) },
             Self::Pause => TroubleKind::Pause(draw.some_hosts(hosts, few)),
             Self::Slow => {
                 TroubleKind::Slow { hosts: draw.some_hosts(hosts, few), factor: draw.pick(&[3, 20]) }

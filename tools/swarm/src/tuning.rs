@@ -14,6 +14,8 @@ pub struct Tuning {
     pub assignments: Vec<String>,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,
+    /// Calls of a session, each way.
+    pub calls_max: usize,
     /// The longest message.
     pub message_bytes_max: usize,
     /// Bytes of a message that are sent before the first grant, or inside the ring.
@@ -30,18 +32,21 @@ impl Tuning {
         let mut tuning = Self {
             assignments: Vec::new(),
             peer_timeout: draw.time(ms(2), ms(12)),
+            calls_max: 0,
             message_bytes_max: draw.pick(&[5000, 65_536, MESSAGE_BYTES_MAX - 1]),
             unscheduled_bytes: draw.pick(&[1024, 4096, 16_384, 65_536]),
             resend_interval: draw.pick(&[100, 250, 1000]).min(1000) * Duration::from_micros(1),
         };
         let mut set = |name: String, value: String| tuning.assignments.push(format!("{name}={value}"));
         set("endpoint.peer_timeout".into(), format!("{}us", tuning.peer_timeout.as_micros()));
+        set("endpoint.unexpected_bytes".into(), draw.pick(&["64K", "64K", "1M"]).into());
         let protocol = match transport {
             TransportKind::RING_SIM => "ring",
             TransportKind::HOMA_SIM => "homa",
             _ => "basic",
         };
-        set(format!("{protocol}.calls_max"), draw.pick(&[1, 2, 7, 64, 4096]).to_string());
+        tuning.calls_max = draw.pick(&[1, 2, 7, 64, 4096]);
+        set(format!("{protocol}.calls_max"), tuning.calls_max.to_string());
         set(format!("{protocol}.message_bytes_max"), tuning.message_bytes_max.to_string());
         if protocol == "ring" {
             tuning.unscheduled_bytes = draw.pick(&[0, 64, 1000, 8184, 20_000]);

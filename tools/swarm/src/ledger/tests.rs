@@ -19,7 +19,8 @@ fn ledger() -> (Ledger, usize) {
     let entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, runs: 0 };
     let entries = vec![entry; scenario.operations.len()];
     let scenario = Arc::new(scenario);
-    (Ledger { scenario, entries, downs: Vec::new(), violations: Vec::new(), open: 0 }, call)
+    let mail = MailBook::new(&scenario.mail);
+    (Ledger { scenario, mail, entries, downs: Vec::new(), violations: Vec::new(), open: 0 }, call)
 }
 
 const NOW: Instant = Instant::from_nanos(1000);
