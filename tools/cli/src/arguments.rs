@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use farcall::TransportKind;
 use farcall::parameters::Settings;
+use farcall_swarm::LeftOut;
 
 use crate::failure::Failure;
 use crate::output::Destination;
@@ -95,6 +96,12 @@ pub struct Swarm {
     /// Transports that each seed runs over, separated by commas [default: all simulated ones]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub transport: Vec<TransportKind>,
+    /// What to leave out of the one seed, as a shrunk scenario says
+    #[arg(long, value_name = "LIST")]
+    pub without: Option<LeftOut>,
+    /// Goes on to further seeds, as many at a time, until so many minutes are over
+    #[arg(long, value_name = "MINUTES")]
+    pub minutes: Option<u64>,
     #[command(flatten)]
     pub output: Output,
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use farcall::TransportKind;
-use farcall_swarm::{Case, Findings, Scenario, explore};
+use farcall_swarm::{Case, FAULT_KINDS, Findings, LeftOut, Minimal, Scenario, explore, judge, shrink};
 use serde_json::{Value, json};
 
 use crate::arguments::Swarm;
@@ -27,8 +27,11 @@ struct Sum {
 
 /// Runs every seed over every transport.
 pub fn run(swarm: &Swarm) -> Result<(), Failure> {
-    let cases = cases(swarm)?;
+    let mut cases = cases(swarm)?;
     let mut report = Report::open(swarm.output.json.as_ref())?;
+    if let Some(left_out) = &swarm.without {
+        return run_reduced(&cases, left_out, &mut report);
+    }
     if swarm.seeds == 1 {
         for case in &cases {
             report.line(Scenario::draw(case.seed, case.transport))?;
@@ -38,15 +41,51 @@ pub fn run(swarm: &Swarm) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut sum = Sum::default();
     let mut written = Ok(());
-    explore(&cases, std::thread::available_parallelism().map_or(1, usize::from), |case, findings| {
-        sum.add(case, &findings);
-        progress.step();
-        let told = progress.suspend(|| tell(case, &findings, swarm.seeds == 1, &mut report));
-        written = core::mem::replace(&mut written, Ok(())).and(told);
-    });
+    loop {
+        explore(&cases, std::thread::available_parallelism().map_or(1, usize::from), |case, findings| {
+            sum.add(case, &findings);
+            progress.step();
+            let told = progress.suspend(|| tell(case, &findings, swarm.seeds == 1, &mut report));
+            written = core::mem::replace(&mut written, Ok(())).and(told);
+        });
+        let is_over = swarm.minutes.is_none_or(|minutes| begun.elapsed().as_secs() >= 60 * minutes);
+        if is_over || written.is_err() {
+            break;
+        }
+        cases.iter_mut().for_each(|case| case.seed += swarm.seeds);
+        progress
+            .suspend(|| report.line(format_args!("{} runs, now from seed {} on", sum.runs, cases[0].seed)))?;
+    }
     written?;
     drop(progress);
+    if let Some((case, _)) = sum.failed {
+        tell_minimal(&shrink(case), &mut report)?;
+    }
     sum.show(begun.elapsed().as_secs_f64(), &mut report)
+}
+
+/// Runs what is left of each case.
+fn run_reduced(cases: &[Case], left_out: &LeftOut, report: &mut Report) -> Result<(), Failure> {
+    let mut is_broken = false;
+    for case in cases {
+        let mut scenario = Scenario::draw(case.seed, case.transport);
+        left_out.apply(&mut scenario);
+        let findings = judge(&scenario);
+        is_broken |= !findings.violations.is_empty();
+        tell_minimal(&Minimal { case: *case, left_out: left_out.clone(), findings }, report)?;
+    }
+    if is_broken { Err(Failure::Run("a rule is broken".into())) } else { Ok(()) }
+}
+
+/// Describes a scenario from which much is left out, and what comes of it.
+fn tell_minimal(minimal: &Minimal, report: &mut Report) -> Result<(), Failure> {
+    let mut scenario = Scenario::draw(minimal.case.seed, minimal.case.transport);
+    minimal.left_out.apply(&mut scenario);
+    report.line(format_args!("what is left of it:\n{scenario}"))?;
+    for violation in &minimal.findings.violations {
+        report.line(format_args!("  {violation}"))?;
+    }
+    report.line(format_args!("  again: {}", minimal.command()))
 }
 
 fn cases(swarm: &Swarm) -> Result<Vec<Case>, Failure> {
@@ -99,6 +138,9 @@ fn object(case: Case, findings: &Findings) -> Value {
         "refused": findings.refused,
         "lost": findings.lost,
         "peers_lost": findings.peers_lost,
+        "messages": findings.messages,
+        "received": findings.received,
+        "faults": findings.fault_kinds.iter().map(|place| FAULT_KINDS[*place].name).collect::<Vec<_>>(),
         "packets": findings.totals.packets_sent,
         "again": case.command(),
     })
