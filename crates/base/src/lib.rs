@@ -16,5 +16,5 @@ pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use entropy::Entropy;
 pub use identity::Identity;
 pub use instant::Instant;
-pub use random::Random;
+pub use random::{Random, seed_of_stream};
 pub use sip::SipKey;

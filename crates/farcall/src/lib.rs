@@ -25,7 +25,9 @@ pub use endpoint::{
 pub use executor::Executor;
 pub use farcall_base::Instant;
 pub use farcall_driver::trace::TraceRecord;
-pub use farcall_driver::{CounterReadError, Loan, LoanError, Snapshot, clock::Clock};
+pub use farcall_driver::{
+    CounterFile, CounterReadError, CounterSnapshot, GroupSnapshot, Loan, LoanError, Snapshot, clock::Clock,
+};
 pub use farcall_transport::trace;
 pub use farcall_transport::{
     CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,

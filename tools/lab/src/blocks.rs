@@ -7,8 +7,8 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::random::Random;
 use crate::regime::{Regime, Standing, regime_between};
+use farcall_base::Random;
 
 /// One block that counts.
 #[derive(Clone, Debug, PartialEq)]

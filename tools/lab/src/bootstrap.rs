@@ -4,7 +4,7 @@
 //! vary independently; calls within a block are not, so resampling calls would promise far too narrow an
 //! interval.
 
-use crate::random::Random;
+use farcall_base::Random;
 
 /// How many times the blocks are resampled: the 2.5 % tails then rest on fifty resamples each.
 const RESAMPLES: usize = 2_000;
@@ -40,7 +40,7 @@ fn interval_of(pairs: &[(f64, f64)], seed: u64) -> Option<(f64, f64)> {
     let mut ratios = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
         for place in &mut resample {
-            *place = pairs[random.below(pairs.len())];
+            *place = pairs[random.index(pairs.len())];
         }
         ratios.push(ratio_of(&mut resample)?);
     }
@@ -104,7 +104,7 @@ mod tests {
     fn the_interval_covers_the_truth_about_as_often_as_it_says() {
         let mut random = Random::new(42);
         let mut noisy =
-            |centre: f64| centre + (0..12).map(|_| random.below(1000) as f64 / 1000.0 - 0.5).sum::<f64>();
+            |centre: f64| centre + (0..12).map(|_| random.index(1000) as f64 / 1000.0 - 0.5).sum::<f64>();
         let covered = (0..200)
             .filter(|&seed| {
                 let pairs: Vec<_> = (0..15).map(|_| (noisy(110.0), noisy(100.0))).collect();

@@ -19,7 +19,6 @@ pub mod page;
 pub mod peers;
 pub mod program;
 pub mod published;
-pub mod random;
 pub mod record;
 pub mod regime;
 pub mod run;

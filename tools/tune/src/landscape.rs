@@ -6,7 +6,7 @@
 
 use core::f64::consts::TAU;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use crate::model::normal::draw;
 use crate::space::{Environments, NOT_IN_PLAY, Rows, Space};
@@ -74,7 +74,7 @@ impl Landscape {
         random.shuffle(&mut factors);
         let levels = |factor: usize| space.parameters[factor].levels.len();
         let active: Vec<(usize, usize)> =
-            factors.iter().take(shape.active).map(|&f| (f, random.below(levels(f)))).collect();
+            factors.iter().take(shape.active).map(|&f| (f, random.index(levels(f)))).collect();
         let pair = if factors.len() > 1 && shape.joint > 0.0 { Some((factors[0], factors[1])) } else { None };
         let cells = pair.map_or(0, |(one, other)| (levels(one) + 1) * (levels(other) + 1));
         let joint: Vec<f64> = (0..cells).map(|_| shape.joint * draw(&mut random)).collect();

@@ -95,11 +95,11 @@ impl Plan {
             StrategyName::Factorial => {
                 let runs_max = (self.budget / 2).max(2);
                 let design = Design::Factorial { runs_max };
-                let mut random = farcall_lab::random::Random::new(seed);
+                let mut random = farcall_base::Random::new(seed);
                 listed(design, design.environments(problem, &mut random).len())
             }
             StrategyName::Race => {
-                let mut random = farcall_lab::random::Random::new(seed);
+                let mut random = farcall_base::Random::new(seed);
                 // A field of which every member can run often enough to be told from the best.
                 let field =
                     Design::Random((self.budget / 12).clamp(2, 256)).environments(problem, &mut random);

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 use farcall_lab::regime::Regime;
 
 use crate::evidence::{Censored, Evidence, Outcome, Sample};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{Folder, SPACE, experiment, finish, rehearsed};
-use farcall_lab::random::Random;
+use farcall_base::Random;
 use farcall_tune::journal::{Journal, JournalError};
 use farcall_tune::landscape::Shape;
 use farcall_tune::objective::Rehearsal;
@@ -29,7 +29,7 @@ fn a_journal_cut_off_at_any_byte_leads_to_the_same_journal() {
     let whole = folder.journal();
     let first_line = whole.iter().position(|byte| *byte == b'\n').expect("there are lines") + 1;
     let mut random = Random::new(1);
-    let random_places = (0..25).map(|_| first_line + random.below(whole.len() - first_line));
+    let random_places = (0..25).map(|_| first_line + random.index(whole.len() - first_line));
     for place in [first_line, whole.len()].into_iter().chain(random_places) {
         fs::write(folder.0.join("journal.jsonl"), &whole[..place]).expect("it can be written");
         finish(&mut resume(&problem, &folder.0), &mut objective);

@@ -1,6 +1,6 @@
 //! `farcall stat`: the counters of a running process, read without its help.
 
-use farcall_driver::CounterFile;
+use farcall::CounterFile;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
 use serde_json::Map;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::slot_times::SlotUse;
 use super::{BenchKv, TABLE, VALUE_BYTES};
-use crate::random::Random;
+use farcall_base::Random;
 
 /// Requests of a client's pattern, which it repeats.
 const REQUESTS: usize = 10_000;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use farcall_driver::CounterFile;
+use farcall::CounterFile;
 
 /// The values of all counters of this process, each under its group's label and its own name.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use farcall::{Loan, LoanError, Outgoing, Peer, Service};
 use super::payload::Receiver;
 use super::store::StoreRequests;
 use super::{ECHO, Exchange, StoreWork, Workload};
-use crate::random::seed_of_stream;
+use farcall_base::seed_of_stream;
 
 /// The next request, and whether an answer is one.
 pub(super) enum Requests {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Exchange;
 use super::payload::Receiver;
-use crate::random::Random;
+use farcall_base::Random;
 
 /// The table that is worked on.
 const TABLE: &str = "perf";
@@ -106,7 +106,7 @@ impl StoreRequests {
     }
 
     fn random_key(&mut self) -> [u8; KEY_BYTES] {
-        key(self.random.below(self.work.objects as usize) as u64)
+        key(self.random.index(self.work.objects as usize) as u64)
     }
 
     #[inline]

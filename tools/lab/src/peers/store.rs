@@ -13,7 +13,7 @@ use farcall_limit::pin_to;
 use super::launch::{Server, bounded_on, free_port};
 use super::{Ask, PeerError, PeerFigure};
 use crate::histogram::LatencyHistogram;
-use crate::random::Random;
+use farcall_base::Random;
 
 /// Objects that are written at a time.
 const WRITTEN_AT_ONCE: usize = 100;
@@ -158,7 +158,7 @@ fn read_objects<S: Read + Write>(ask: Ask, mut stream: S, dialect: &Dialect) -> 
     let mut latencies = LatencyHistogram::new();
     let (begun, mut requests) = (Instant::now(), 0_u64);
     while begun.elapsed() < ask.lasting {
-        let batch = (0..ask.in_flight).flat_map(|_| (dialect.get)(&keys[random.below(keys.len())]));
+        let batch = (0..ask.in_flight).flat_map(|_| (dialect.get)(&keys[random.index(keys.len())]));
         let batch: Vec<u8> = batch.collect();
         let asked = Instant::now();
         exchange(&mut stream, &batch, &mut answer, each * ask.in_flight, dialect)?;

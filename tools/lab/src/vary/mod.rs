@@ -17,7 +17,7 @@ pub use factor::{FABRIC, Factor, FactorError, Level};
 pub use guard::{Guard, GuardVerdict};
 
 use crate::blocks::{Blocks, Plan};
-use crate::random::Random;
+use farcall_base::Random;
 
 /// The most blocks that are worth asking for.
 pub const BLOCKS_MAX: u64 = 1000;
@@ -48,7 +48,7 @@ impl Experiment {
         let mut blocks = Blocks::new();
         let plan = Plan { arms: design.runs().len(), blocks: self.blocks * TRIES_PER_BLOCK, seed: self.seed };
         for order in plan.orders() {
-            blocks.run(&order, &mut distance_nanos, |run| measure(run, seeds.seed()))?;
+            blocks.run(&order, &mut distance_nanos, |run| measure(run, seeds.bits()))?;
             let enough = |regime| blocks.of_arm(regime, 0).count() >= self.blocks;
             if blocks.main_regime().is_some_and(enough) {
                 break;

@@ -7,7 +7,7 @@
 use farcall::Instant;
 
 use super::mix::{Draw, SizeClass};
-use crate::random::Random;
+use farcall_base::Random;
 
 /// A message that is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +51,7 @@ impl Arrivals {
         Arrival {
             at: Instant::from_nanos(self.begun.as_nanos() + self.elapsed_nanos as u64),
             class: self.draw.class(&mut self.random),
-            receiver: self.random.below(self.receivers),
+            receiver: self.random.index(self.receivers),
         }
     }
 }

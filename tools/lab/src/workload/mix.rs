@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::random::Random;
+use farcall_base::Random;
 
 /// Parts into which a percent, and each of the two cuts above it, is cut.
 const PARTS: u64 = 10;
@@ -151,7 +151,7 @@ impl Draw {
     /// The number of a class.
     pub(super) fn class(&self, random: &mut Random) -> usize {
         let all = self.ends.last().copied().unwrap_or(0);
-        let at = random.below(all as usize) as u32;
+        let at = random.below(u64::from(all)) as u32;
         self.ends.partition_point(|&end| end <= at)
     }
 }

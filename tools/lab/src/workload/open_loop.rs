@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::{Arrival, Arrivals};
 use super::{CALL_WITHIN, MESSAGE, OUTSTANDING_MAX, Plan, SenderError};
-use crate::random::seed_of_stream;
+use farcall_base::seed_of_stream;
 
 /// What a sender has found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

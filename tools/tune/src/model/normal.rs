@@ -1,6 +1,6 @@
 //! The normal distribution.
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 /// The value below which a standard normal variable lies with this probability (Wichura's AS 241 to 7 digits,
 /// 1988).

@@ -1,6 +1,6 @@
 //! What a fit makes of samples whose truth is known.
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use super::normal::draw;
 use super::{Fit, Observation};
@@ -43,7 +43,7 @@ impl World {
         let mut random = Random::new(seed);
         let mut drift = 0.0;
         let mut sample = |number: usize| {
-            let environment = random.below(self.environments.len());
+            let environment = random.index(self.environments.len());
             if number.is_multiple_of(10) {
                 drift += draw(&mut random);
             }

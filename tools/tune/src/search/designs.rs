@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 use farcall_lab::vary::folded;
 
 use super::{Knowledge, Problem, Search, SearchError, divide};

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use super::{BLOCK_MAX, Knowledge, Proposer, Search, SearchError, divide};
 

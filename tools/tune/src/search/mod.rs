@@ -20,7 +20,7 @@ pub use proposer::{Proposer, RandomProposer};
 pub use racing::{Race, pareto_front};
 pub use tpe::TpeProposer;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use crate::evidence::Evidence;
 use crate::metric::Metric;

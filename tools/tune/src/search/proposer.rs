@@ -1,6 +1,6 @@
 //! The chooser of environments to screen: chance, a model, or a program outside.
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use super::{Knowledge, Problem, SearchError};
 use crate::space::NOT_IN_PLAY;
@@ -40,7 +40,7 @@ impl RandomProposer {
             levels.filter_map(|(level, met)| Some(met.get(usize::from(*level))? * met.len())).sum::<usize>()
         };
         let count = self.waiting.len().min(CANDIDATES);
-        let first = self.random.below(self.waiting.len().max(1));
+        let first = self.random.index(self.waiting.len().max(1));
         let places = (0..count).map(|step| (first + step) % self.waiting.len());
         let place = places.min_by_key(commonness)?;
         let chosen = self.waiting.swap_remove(place);

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use super::{Knowledge, Search, SearchError, divide};
 use crate::result::simultaneous;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use farcall_lab::random::Random;
+use farcall_base::Random;
 
 use super::{NOT_IN_PLAY, Row, Space};
 
@@ -58,7 +58,7 @@ fn blind(space: &Space, random: &mut Random) -> Option<Row> {
     let mut row = vec![NOT_IN_PLAY; space.parameters.len()];
     for &index in &space.order {
         if space.in_play(&row, index) {
-            row[index] = random.below(space.parameters[index].levels.len()) as u16;
+            row[index] = random.index(space.parameters[index].levels.len()) as u16;
         }
     }
     space.is_valid(&row).then_some(row)

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use farcall_driver::{CounterFile, CounterReadError, GroupSnapshot, Snapshot};
+use farcall::{CounterFile, CounterReadError, GroupSnapshot, Snapshot};
 
 /// What a process had counted at one time.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use core::fmt::Write;
 
-use farcall_driver::GroupSnapshot;
+use farcall::GroupSnapshot;
 
 use super::sample::Sample;
 
@@ -161,7 +161,7 @@ fn scaled(rate: f64) -> String {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use farcall_driver::{CounterSnapshot, Snapshot};
+    use farcall::{CounterSnapshot, Snapshot};
 
     use super::super::sample::Schedule;
     use super::*;
