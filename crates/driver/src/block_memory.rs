@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::buddy::{Buddy, Holder, block_bytes_for};
 use crate::loan::LoanRecord;
 use crate::resting::{Rested, Resting};
-use crate::spare_loans::SpareLoans;
 use crate::{BlockDescriptor, LaneFault, LaneId, Loan, LoanError, LoanHome, Returns};
 
 /// Memory that can be lent in parts.
@@ -36,7 +35,6 @@ pub unsafe trait LoanMemory: Send + Sync {
 pub struct BlockMemory<M> {
     buddy: Buddy,
     resting: Resting,
-    spares: SpareLoans,
     dropped: Arc<Dropped<M>>,
     /// The same as what loans keep.
     home: Arc<dyn LoanHome>,
@@ -60,7 +58,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         let buddy = Buddy::new(memory.bytes());
         let dropped = Arc::new(Dropped { memory: Arc::new(memory), loans: Returns::default() });
         let home = Arc::clone(&dropped) as _;
-        Self { buddy, resting, spares: SpareLoans::default(), dropped, home, record: None }
+        Self { buddy, resting, dropped, home, record: None }
     }
 
     /// The memory itself.
@@ -79,29 +77,20 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         if bytes > bytes_max {
             return Err(LoanError::TooLong { bytes, bytes_max });
         }
-        if let Some(loan) = self.spares.take(bytes) {
-            return Ok(loan);
-        }
-        let mut loan = self.loan_anew(bytes)?;
-        loan.truncate(bytes);
-        Ok(loan)
-    }
-
-    /// A loan of a whole block, of at least `bytes` bytes.
-    fn loan_anew(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         let block_bytes = block_bytes_for(bytes);
         let offset = self.block(block_bytes).ok_or(LoanError::Exhausted)?;
         let descriptor = BlockDescriptor { offset: offset as u64, length: block_bytes as u64 };
         // SAFETY: the allocator gives the range to nobody else before it is freed, which follows the loan's drop or the
         // return by the peer; the memory is initialised and stays (`LoanMemory`) while the home, which holds it, does.
         #[expect(unsafe_code, reason = "a loan is made of raw memory")]
-        let loan = unsafe {
+        let mut loan = unsafe {
             let bytes = self.memory().at(offset, block_bytes);
             match self.record.take() {
                 Some(record) => Loan::from_raw_in(record, bytes, descriptor),
                 None => Loan::from_raw(bytes, descriptor, Arc::clone(&self.home)),
             }
         };
+        loan.truncate(bytes);
         Ok(loan)
     }
 
@@ -123,7 +112,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         let resting = self.resting.next();
         resting
             .and_then(|block| self.lend_again(block, block_bytes))
-            .or_else(|| self.free_all_spare().buddy.allocate(block_bytes))
+            .or_else(|| self.free_all_rested().buddy.allocate(block_bytes))
     }
 
     /// Lends a block that rested, if it has that length; otherwise it is free, as are all others whose rest is over.
@@ -139,28 +128,15 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         None
     }
 
-    /// Whether a loan is of this memory.
-    pub fn owns(&self, loan: &Loan) -> bool {
-        loan.is_of(&self.home)
-    }
-
-    /// Takes a loan whose bytes were copied, for the next of about its length.
-    pub fn recycle(&mut self, loan: Loan) {
-        if self.owns(&loan) {
-            self.spares.keep(loan);
+    /// Passes a loan on to the peer of `lane`; one of other memory is given back.
+    pub fn lend(&mut self, loan: Loan, lane: LaneId) -> Result<BlockDescriptor, Loan> {
+        if !loan.is_of(&self.home) {
+            return Err(loan);
         }
-    }
-
-    /// Passes a loan on to the peer of `lane`.
-    ///
-    /// # Panics
-    /// When the loan is of other memory.
-    pub fn lend(&mut self, loan: Loan, lane: LaneId) -> BlockDescriptor {
-        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
         let (block, record) = loan.lend_on();
         self.record = Some(record);
         self.buddy.lend(block.offset as usize, lane.0);
-        block
+        Ok(block)
     }
 
     /// Takes a block that the peer of `lane` gave back.
@@ -180,11 +156,9 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         self.buddy.free_all(Holder::Peer(lane.0));
     }
 
-    /// Frees loans that are kept for the next ones, and all blocks that rest.
+    /// Frees all blocks that rest.
     #[cold]
-    fn free_all_spare(&mut self) -> &mut Self {
-        self.spares.clear();
-        self.free_dropped();
+    fn free_all_rested(&mut self) -> &mut Self {
         while let Some(block) = self.resting.next() {
             self.free_rested(block);
         }

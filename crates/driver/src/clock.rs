@@ -194,17 +194,19 @@ pub fn cycles_after_stores() -> u64 {
     read_cycles()
 }
 
+/// The counter behind clocks that are not simulated, as it is now.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "the cycle counter has no safe intrinsic")]
-pub(crate) fn read_cycles() -> u64 {
+pub fn read_cycles() -> u64 {
     // SAFETY: every x86-64 processor has the instruction; it only reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// The counter behind clocks that are not simulated, as it is now.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub(crate) fn read_cycles() -> u64 {
+pub fn read_cycles() -> u64 {
     monotonic_nanos()
 }
 

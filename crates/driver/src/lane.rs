@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 
 use farcall_base::Instant;
 
-use crate::{Block, BlockDescriptor, Loan, LoanError, Record, copy_through_caches};
+use crate::{Block, BlockDescriptor, Loan, LoanError, Record};
 use farcall_base::{Address, AddressError};
 
 /// Records start at multiples of this: a cache line.
@@ -46,7 +46,7 @@ pub enum RecordKind {
 /// What a lane driver can do. Fixed for the life of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneLimits {
-    /// Bytes in the ring that peers write into; a power of two.
+    /// Bytes in the ring that peers write into, of every lane; a power of two.
     pub ring_bytes: usize,
     /// The longest [`Loan`], in bytes.
     pub loan_bytes_max: usize,
@@ -59,9 +59,9 @@ pub trait LaneSender: Send {
     /// Bytes in the ring; a power of two.
     fn ring_bytes(&self) -> usize;
 
-    /// Says that a record of about `length` bytes is going to be published at `offset`, so that the driver can fetch what
-    /// the peer still has of that place while the record is being written. Costs little, promises nothing.
-    fn claim(&mut self, offset: usize, length: usize);
+    /// Begins a record of about `length` bytes at `offset`: what has to be done for its place can be done while it is being written.
+    /// Promises nothing.
+    fn begin(&mut self, offset: usize, length: usize);
 
     /// The memory of a record that is being written: `length` bytes at `offset`, of which the first
     /// [`RECORD_HEADER_BYTES`] are not part of the returned slice. Contents are unspecified until written, and the same
@@ -75,11 +75,7 @@ pub trait LaneSender: Send {
     /// Writes a long payload into the record at `offset`, at `at` of what [`LaneSender::record`] returns. What is written behind it
     /// has higher offsets, nothing of it is written again, and the record is published before another is begun. The driver need not
     /// keep it: only what is not written by this method is in the slice afterwards.
-    #[inline]
-    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
-        let length = RECORD_HEADER_BYTES + at + payload.len();
-        self.record(offset, length)[at..].copy_from_slice(payload);
-    }
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]);
 
     /// Makes the record of `length` bytes at `offset` visible to the peer, all at once, and at the latest with the next
     /// `ring_doorbell`.
@@ -87,97 +83,32 @@ pub trait LaneSender: Send {
     /// `next_offset` is where the following record will start (the next aligned offset after this one, or 0 after a
     /// wrap). Records must be published in the order of their positions, and the [`RUNWAY_BYTES`] from `next_offset`
     /// on must not be in use by the peer.
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize);
-
-    /// As [`LaneSender::publish`], for a record of many short messages: what it takes to write and to read them counts, and not how
-    /// soon they are there.
-    fn publish_messages(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.publish(offset, length, next_offset);
-    }
-
-    /// Writes a record of two words and so many bytes behind them, which are filled up to whole words, and publishes it: as
-    /// [`LaneSender::record`] and [`LaneSender::publish`], for a short record that is known as a whole.
-    #[inline]
-    fn publish_at_once(&mut self, offset: usize, words: [u64; 2], payload: &[u8], next_offset: usize) {
-        let length = whole_record_bytes(payload.len());
-        let record = self.record(offset, length);
-        let (first, rest) = record.split_at_mut(size_of_val(&words));
-        first.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
-        rest[..payload.len()].copy_from_slice(payload);
-        self.publish(offset, length, next_offset);
-    }
+    fn publish(&mut self, kind: RecordKind, offset: usize, length: usize, next_offset: usize);
 
     /// Makes sure that what was published is seen, also by a peer which went to sleep: one doorbell for all of it. `false`
     /// when the fabric had no room for all; ring again after a poll.
     fn ring_doorbell(&mut self) -> bool;
 
-    /// Does some of what can be done ahead for the next record, should it have `length` bytes; returns whether there is more to
-    /// do. For who has nothing else to do. That place, from the last `next_offset` on, and the [`RUNWAY_BYTES`] behind it
-    /// must not be in use by the peer any more.
-    fn prepare(&mut self, length: usize) -> bool {
-        let _ = length;
-        false
-    }
-
-    /// Copies a payload into a loan for the peer of this lane, to be lent with a record that comes next, and returns whether that was
-    /// past the caches.
+    /// Copies a payload into a loan for the peer of this lane, to be lent with a record that comes next.
     ///
     /// # Panics
     /// When the lengths differ.
-    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) -> bool {
-        let _ = kind;
-        copy_through_caches(loan, payload);
-        false
-    }
-
-    /// Whether a payload of `bytes` bytes is copied faster into a loan whose lines were written to before.
-    fn wants_lines_ahead(&self, bytes: usize) -> bool {
-        let _ = bytes;
-        false
-    }
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]);
 
     /// When the doorbell must be rung again although nothing else happens; `None` when it need not.
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
-}
-
-/// Bytes of a record that [`LaneSender::publish_at_once`] writes.
-#[inline(always)]
-pub const fn whole_record_bytes(payload_bytes: usize) -> usize {
-    RECORD_HEADER_BYTES + size_of::<[u64; 2]>() + payload_bytes.next_multiple_of(size_of::<u64>())
+    fn next_deadline(&self) -> Option<Instant>;
 }
 
 /// The reading end of a lane: the ring in this process's memory.
 pub trait LaneReceiver: Send {
-    /// Bytes in the ring; a power of two.
-    fn ring_bytes(&self) -> usize;
-
-    /// Whether [`LaneReceiver::peek`] at `offset` is worth its call: `false` only when it would find nothing now. For who looks
-    /// again and again, and mostly in vain.
-    #[inline]
-    fn may_have_record(&self, offset: usize) -> bool {
-        let _ = offset;
-        true
-    }
-
-    /// Starts to fetch what tells of a record at `offset`, where the next one is likely to be by now. Costs little, promises
-    /// nothing.
-    #[inline]
-    fn look_ahead(&self, offset: usize) {
-        let _ = offset;
-    }
+    /// Whether [`LaneReceiver::peek`] at `offset` is worth its call: `false` only when it would find nothing now. For a caller that
+    /// looks again and again, and mostly in vain.
+    fn may_have_record(&self, offset: usize) -> bool;
 
     /// The record at `offset`, when it has been published. It stays readable until the peer is told that its place is
-    /// free, which is the caller's business.
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault>;
-
-    /// As [`LaneReceiver::peek`], for who reads the record bit by bit, and these bytes of it now.
-    #[inline]
-    fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
-        let _ = bytes;
-        self.peek(offset)
-    }
+    /// free, which is the caller's business. The caller reads these `bytes` of it now, counted from behind the lane's header; others
+    /// it may read too.
+    fn peek(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault>;
 }
 
 /// A fabric that connects each pair of peers by a lane: a [`LaneSender`] and a [`LaneReceiver`] on either side.
@@ -186,9 +117,6 @@ pub trait LaneDriver: Send {
     type Sender: LaneSender;
     /// The reading end of its lanes.
     type Receiver: LaneReceiver;
-
-    /// The name in transport strings and messages, such as `shm`.
-    fn name(&self) -> &'static str;
 
     /// What this driver can do.
     fn limits(&self) -> LaneLimits;
@@ -217,19 +145,9 @@ pub trait LaneDriver: Send {
     /// Lends `bytes` bytes of memory that peers can read: write into it, then send it without a copy.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 
-    /// Takes a loan whose bytes were copied, for the next of about its length. One of another driver is dropped.
-    fn recycle(&mut self, loan: Loan) {
-        drop(loan);
-    }
-
     /// Passes a loan to the peer of `lane`; it stays lent until the peer's return arrives at `take_back`.
-    ///
-    /// # Panics
-    /// When the loan is another driver's.
-    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor;
-
-    /// Whether `loan` is one of this driver's, so that `lend` takes it.
-    fn owns(&self, loan: &Loan) -> bool;
+    /// Another driver's loan is given back.
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan>;
 
     /// Ends the lending of a block, because the peer of `lane` says so. A fault when it has no such block.
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault>;
@@ -238,11 +156,10 @@ pub trait LaneDriver: Send {
     /// after a poll. Dropping it makes it due for return.
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault>;
 
-    /// Starts to fetch the beginning of a block that the peer of `lane` lent and that will be borrowed soon. Costs little, promises
-    /// nothing: what is wrong with the block is found when it is borrowed.
-    fn start_fetching(&self, lane: LaneId, block: BlockDescriptor) {
-        let _ = (lane, block);
-    }
+    /// Does some of what can be done ahead for the next message through `sender`, should its record have `length` bytes; returns whether
+    /// there is more to do. For a caller that has nothing else to do. That record's place, from the last `next_offset` on, and the
+    /// [`RUNWAY_BYTES`] behind it must not be in use by the peer any more; with a length of 0, they may be.
+    fn prepare(&mut self, sender: &mut Self::Sender, length: usize) -> bool;
 
     /// The next block of `lane` that was dropped here and whose return the peer must be told.
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor>;

@@ -7,11 +7,9 @@
 mod block;
 mod block_memory;
 mod buddy;
-mod claim;
 pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-mod copier;
 mod copying;
 pub mod counters;
 mod datagram;
@@ -22,20 +20,18 @@ mod landed;
 mod lane;
 mod loan;
 mod peers;
+mod prefetch;
 mod record;
 mod resting;
 mod returns;
 mod spare_loans;
-mod stream_copier;
 pub mod trace;
 mod wait;
 
 pub use block::{Block, BlockDescriptor, BlockHome};
 pub use block_memory::{BlockMemory, LoanMemory};
 pub use buddy::BLOCK_BYTES_MIN;
-pub use claim::{FETCH_BYTES_MAX, claim_lines, prefetch_line, prefetch_lines};
-pub use copier::{Copier, LONG_COPY_BYTES};
-pub use copying::{copy_past_caches, copy_through_caches, copy_to_hot};
+pub use copying::copy_to_hot;
 pub use counters::{
     Counter, CounterDescription, CounterFile, CounterGroup, CounterReadError, CounterSnapshot, GroupSnapshot,
     Snapshot,
@@ -45,11 +41,11 @@ pub use descriptors::kept_from_children;
 pub use heap_loan::HeapLoans;
 pub use lane::{
     HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
-    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind, whole_record_bytes,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind,
 };
 pub use loan::{Loan, LoanError, LoanHome};
 pub use peers::{Peers, STRANGERS_MAX};
+pub use prefetch::{FETCH_BYTES_MAX, prefetch_lines};
 pub use record::{Record, Words};
 pub use returns::Returns;
-pub use stream_copier::StreamCopier;
 pub use wait::wait_readable;

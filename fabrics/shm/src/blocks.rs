@@ -3,19 +3,16 @@
 //! A process has one block memory for all peers, which they map read-only. A block that was lent comes home when the
 //! peer says so, or when the peer lets go of the connection, whichever is first.
 
-use core::ptr::{NonNull, slice_from_raw_parts};
+use core::ptr::NonNull;
 use std::sync::Arc;
 
-use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns, prefetch_lines};
+use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns};
 
 use crate::conductor::Link;
 use crate::segment::Mapping;
 
 /// Bytes that one read brings into the cache.
 const LINE_BYTES: usize = 64;
-
-/// So much of a block is fetched before it is read: then the core fetches ahead by itself.
-const FETCHED_BYTES_MAX: usize = 2048;
 
 // SAFETY: the mapping is shared memory of this process's own, writable, zero at first, and mapped as long as it lives;
 // peers map it read-only.
@@ -59,14 +56,6 @@ impl PeerBlocks {
         for at in (0..descriptor.length as usize).step_by(LINE_BYTES) {
             // SAFETY: inside the mapping (`find` checks it), which lives as long as `self`. What is read goes nowhere.
             unsafe { start.add(at).read_volatile() };
-        }
-    }
-
-    /// Starts to fetch the beginning of a block, if it is one.
-    pub fn start_fetching(&self, descriptor: BlockDescriptor) {
-        if let Ok(start) = self.find(descriptor) {
-            let bytes = (descriptor.length as usize).min(FETCHED_BYTES_MAX);
-            prefetch_lines(slice_from_raw_parts(start.as_ptr(), bytes));
         }
     }
 
@@ -114,7 +103,7 @@ mod tests {
     }
 
     fn lend(memory: &mut BlockMemory<Mapping>, bytes: usize) -> Result<BlockDescriptor, LoanError> {
-        memory.loan(bytes).map(|loan| memory.lend(loan, LANE))
+        memory.loan(bytes).map(|loan| memory.lend(loan, LANE).expect("it is of this memory"))
     }
 
     /// Lends so many blocks, a batch at a time, which comes back as a whole; gives where they begin.

@@ -191,7 +191,7 @@ impl Cells {
     #[inline]
     pub fn prefetch_for_write(&self, cell: usize) {
         let start = self.start_of(cell).as_ptr().cast::<u8>();
-        farcall_driver::claim_lines(core::ptr::slice_from_raw_parts(start, LINE_BYTES));
+        crate::copy::prefetch::prefetch_for_ownership(core::ptr::slice_from_raw_parts(start, LINE_BYTES));
     }
 }
 

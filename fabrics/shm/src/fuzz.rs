@@ -101,7 +101,7 @@ pub fn fuzz_ring(bytes: &[u8]) {
     file.write_all(&ring_content(bytes)).expect("it fits");
     let receiver = ShmReceiver::new(Arc::new(mapping), Weak::new());
     for offset in (0..RING_BYTES_MIN).step_by(RECORD_ALIGN) {
-        match receiver.peek(offset) {
+        match receiver.peek(offset, 0..RECORD_ALIGN) {
             Ok(None) | Err(LaneFault::Corrupt { .. }) => {}
             Ok(Some(record)) => {
                 assert!(RECORD_HEADER_BYTES + record.len() <= RING_BYTES_MIN - offset, "it leaves the ring");

@@ -15,6 +15,7 @@ use farcall_driver::{
 
 use crate::blocks::PeerBlocks;
 use crate::conductor::{Command, Conductor, Established, Notice, Terms};
+use crate::copy::spare::SpareBlock;
 use crate::doorbell::Doorbell;
 use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::place;
@@ -33,8 +34,8 @@ pub struct ShmConfig {
     pub block_bytes: usize,
     /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
     pub may_sleep: bool,
-    /// Whether what is long is copied past the caches; with `None`, where that is faster.
-    pub past_caches: Option<bool>,
+    /// Whether what is long is copied by non-temporal stores; with `None`, where that is faster.
+    pub nontemporal: Option<bool>,
 }
 
 /// Shared-memory lanes to other processes of this machine and user.
@@ -44,6 +45,7 @@ pub struct ShmLanes {
     conductor: Conductor,
     blocks: BlockMemory<Mapping>,
     lanes: BTreeMap<LaneId, LaneState>,
+    spare: SpareBlock,
 }
 
 /// What the driver keeps of a lane that is up.
@@ -73,7 +75,7 @@ impl ShmLanes {
             doorbell: Doorbell::new()?,
         };
         let conductor = Conductor::start(terms, listener)?;
-        Ok(Self { config, address, conductor, blocks, lanes: BTreeMap::new() })
+        Ok(Self { config, address, conductor, blocks, lanes: BTreeMap::new(), spare: SpareBlock::default() })
     }
 
     fn doorbell(&self) -> &Doorbell {
@@ -103,7 +105,8 @@ impl ShmLanes {
 
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
         let Established { peer, ring, link } = established;
-        let sender = ShmSender::new(peer.ring, peer.doorbell, self.config.past_caches);
+        let sender =
+            ShmSender::new(peer.ring, peer.doorbell, self.config.nontemporal, self.spare.wanted_bytes());
         let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
         let receiver = ShmReceiver::new(Arc::clone(&ring), Arc::downgrade(&peer_blocks));
         self.lanes
@@ -115,10 +118,6 @@ impl ShmLanes {
 impl LaneDriver for ShmLanes {
     type Sender = ShmSender;
     type Receiver = ShmReceiver;
-
-    fn name(&self) -> &'static str {
-        "shm"
-    }
 
     fn limits(&self) -> LaneLimits {
         LaneLimits {
@@ -159,20 +158,19 @@ impl LaneDriver for ShmLanes {
         self.conductor.command(Command::Close(lane));
     }
 
+    /// The spare block is given up before memory is refused.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.blocks.loan(bytes)
+        if let Some(loan) = self.spare.take(bytes) {
+            return Ok(loan);
+        }
+        match self.blocks.loan(bytes) {
+            Err(LoanError::Exhausted) if self.spare.give_up() => self.blocks.loan(bytes),
+            result => result,
+        }
     }
 
-    fn recycle(&mut self, loan: Loan) {
-        self.blocks.recycle(loan);
-    }
-
-    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         self.blocks.lend(loan, lane)
-    }
-
-    fn owns(&self, loan: &Loan) -> bool {
-        self.blocks.owns(loan)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -186,10 +184,8 @@ impl LaneDriver for ShmLanes {
         Ok(Some(home.borrow(block)?))
     }
 
-    fn start_fetching(&self, lane: LaneId, block: BlockDescriptor) {
-        if let Some(state) = self.lanes.get(&lane) {
-            state.peer_blocks.start_fetching(block);
-        }
+    fn prepare(&mut self, sender: &mut ShmSender, length: usize) -> bool {
+        (length > 0 && sender.prepare(length)) || self.spare.prepare(&mut self.blocks)
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

@@ -6,17 +6,20 @@
 
 use core::ops::Range;
 use core::ptr::slice_from_raw_parts;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
+use farcall_base::Instant;
 use farcall_driver::{
-    Copier, FETCH_BYTES_MAX, LaneFault, LaneReceiver, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES,
-    Record, RecordKind, StreamCopier, claim_lines, prefetch_line, prefetch_lines,
+    FETCH_BYTES_MAX, LaneFault, LaneReceiver, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES, Record,
+    RecordKind, prefetch_lines,
 };
 
 use crate::blocks::PeerBlocks;
+use crate::copy::prefetch::prefetch_for_ownership;
 use crate::copy::progress::{self, Follower, PROGRESS_BYTES_MIN, Progress};
+use crate::copy::{PayloadCopier, StreamCopier};
 use crate::doorbell;
 use crate::flags::{Runway, Words, published};
 use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory};
@@ -34,11 +37,13 @@ pub struct ShmSender {
     /// How much of the record is in its place already, its first line left out; 0 when nothing is.
     written_bytes: usize,
     /// For payloads, in blocks and in records.
-    copier: Copier,
+    copier: PayloadCopier,
     /// For records of many short messages.
     message_copier: StreamCopier,
     /// Whether the last record was one of these, as the next may be.
     is_stream: bool,
+    /// How long a block is that the driver should make ready for the next payload; 0 when none.
+    wanted_bytes: Arc<AtomicUsize>,
     /// Whether a peer that waits for a long payload is told how far its copy is.
     tells_progress: bool,
     /// The peer's wake-up descriptor, if it may sleep at all.
@@ -49,13 +54,14 @@ impl ShmSender {
     pub(crate) fn new(
         mapping: Arc<Mapping>,
         doorbell: Option<Arc<OwnedFd>>,
-        past_caches: Option<bool>,
+        nontemporal: Option<bool>,
+        wanted_bytes: Arc<AtomicUsize>,
     ) -> Self {
         let ring = RingMemory::new(mapping);
         let runway = Runway::new(ring.bytes());
         let draft = vec![0; ring.bytes()].into_boxed_slice();
-        let copier = Copier::new(past_caches);
-        let message_copier = StreamCopier::new(past_caches);
+        let copier = PayloadCopier::new(nontemporal);
+        let message_copier = StreamCopier::new(nontemporal);
         Self {
             ring,
             runway,
@@ -64,6 +70,7 @@ impl ShmSender {
             copier,
             message_copier,
             is_stream: false,
+            wanted_bytes,
             tells_progress: progress::pays_here(),
             doorbell,
         }
@@ -79,20 +86,26 @@ impl ShmSender {
         self.ring.write_first_line(offset, &self.draft);
     }
 
-    /// Copies a payload for which the peer waits, and tells it of each part but the last, which comes with the record. Returns
-    /// whether any went past the caches: the last may be too short for that.
-    fn copy_by_parts(&mut self, loan: &mut Loan, payload: &[u8]) -> bool {
+    /// Makes a part of the next record's place ready, should it have `length` bytes; whether there is more to do. Not while a part of a
+    /// record is in its place: it is in what would be cleared.
+    pub(crate) fn prepare(&mut self, length: usize) -> bool {
+        self.written_bytes == 0
+            && self.copier.wants_lines_ahead(length)
+            && self.runway.lengthen(&self.ring, length)
+    }
+
+    /// Copies a payload for which the peer waits, and tells it of each part but the last, which comes with the record.
+    fn copy_by_parts(&mut self, loan: &mut Loan, payload: &[u8]) {
         let part_bytes = progress::part_bytes(payload.len());
         let offset = loan.descriptor().offset;
-        let (mut written, mut past_caches) = (0, false);
+        let mut written = 0;
         for (to, from) in loan.chunks_mut(part_bytes).zip(payload.chunks(part_bytes)) {
-            past_caches |= self.copier.copy(to, from);
+            self.copier.copy(to, from);
             written += from.len();
             if written < payload.len() {
                 self.runway.tell(&self.ring, Progress::new(offset, written));
             }
         }
-        past_caches
     }
 }
 
@@ -103,14 +116,14 @@ impl LaneSender for ShmSender {
 
     /// Asks for the record's lines, which the peer has read in the ring's last round and still holds.
     #[inline(always)]
-    fn claim(&mut self, offset: usize, length: usize) {
+    fn begin(&mut self, offset: usize, length: usize) {
         let start = self.ring.at(offset);
-        let goes_past_caches = match self.is_stream {
-            true => self.message_copier.goes_past_caches(length),
-            false => self.copier.goes_past_caches(length),
+        let is_nontemporal = match self.is_stream {
+            true => self.message_copier.is_nontemporal(length),
+            false => self.copier.is_nontemporal(length),
         };
-        let bytes_max = if goes_past_caches { RECORD_ALIGN } else { FETCH_BYTES_MAX };
-        claim_lines(slice_from_raw_parts(start, length.min(bytes_max)));
+        let bytes_max = if is_nontemporal { RECORD_ALIGN } else { FETCH_BYTES_MAX };
+        prefetch_for_ownership(slice_from_raw_parts(start, length.min(bytes_max)));
     }
 
     #[inline(always)]
@@ -136,50 +149,28 @@ impl LaneSender for ShmSender {
     }
 
     #[inline(always)]
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.is_stream = false;
+    fn publish(&mut self, kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
+        self.is_stream = kind == RecordKind::Stream;
         if self.written_bytes > 0 {
             self.finish(offset, length);
+        } else if self.is_stream {
+            self.ring.copy_in(offset, &self.draft, length, |to, from| self.message_copier.copy(to, from));
         } else {
-            self.ring.copy_in(offset, &self.draft, length, |to, from| _ = self.copier.copy(to, from));
+            self.ring.copy_in(offset, &self.draft, length, |to, from| self.copier.copy(to, from));
         }
         self.runway.publish(&self.ring, offset, length, next_offset);
     }
 
-    fn publish_messages(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.is_stream = true;
-        if self.written_bytes > 0 {
-            self.finish(offset, length);
-            return self.runway.publish(&self.ring, offset, length, next_offset);
-        }
-        self.ring.copy_in(offset, &self.draft, length, |to, from| self.message_copier.copy(to, from));
-        self.runway.publish(&self.ring, offset, length, next_offset);
-    }
-
-    #[inline(always)]
-    fn publish_at_once(&mut self, offset: usize, words: [u64; 2], payload: &[u8], next_offset: usize) {
-        let length = self.ring.write(offset, words, payload);
-        self.runway.publish(&self.ring, offset, length, next_offset);
-    }
-
-    /// Not while a part of a record is in its place: it is in what would be cleared.
-    fn prepare(&mut self, length: usize) -> bool {
-        self.written_bytes == 0
-            && self.copier.wants_lines_ahead(length)
-            && self.runway.lengthen(&self.ring, length)
-    }
-
-    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) -> bool {
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
         assert_eq!(loan.len(), payload.len(), "a loan for all of the payload");
         if self.tells_progress && kind == RecordKind::Conversation && payload.len() >= PROGRESS_BYTES_MIN {
-            self.copy_by_parts(loan, payload)
+            self.copy_by_parts(loan, payload);
         } else {
-            self.copier.copy(loan, payload)
+            self.copier.copy(loan, payload);
         }
-    }
-
-    fn wants_lines_ahead(&self, bytes: usize) -> bool {
-        self.copier.wants_lines_ahead(bytes)
+        // Another as long may come.
+        let wanted_bytes = if self.copier.wants_lines_ahead(payload.len()) { payload.len() } else { 0 };
+        self.wanted_bytes.store(wanted_bytes, Ordering::Relaxed);
     }
 
     #[inline]
@@ -188,6 +179,10 @@ impl LaneSender for ShmSender {
             wake_sleeper(self.ring.mapping(), doorbell);
         }
         true
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
     }
 }
 
@@ -228,10 +223,6 @@ impl ShmReceiver {
 }
 
 impl LaneReceiver for ShmReceiver {
-    fn ring_bytes(&self) -> usize {
-        self.ring.bytes()
-    }
-
     #[inline(always)]
     fn may_have_record(&self, offset: usize) -> bool {
         let flag = self.ring.load(offset, Ordering::Relaxed);
@@ -239,34 +230,17 @@ impl LaneReceiver for ShmReceiver {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, offset: usize) {
-        prefetch_line(self.ring.at(offset));
-    }
-
-    #[inline]
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
-        let record = self.record(offset)?;
-        if let Some(bytes) = record {
-            prefetch(bytes);
-        }
-        Ok(record.map(Record::new))
-    }
-
-    #[inline]
-    fn peek_again(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
+    fn peek(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some(record) = self.record(offset)? else { return Ok(None) };
-        // What is read now was fetched before, and what comes so far behind it was not.
-        let end = record.len().min(bytes.end + FETCH_BYTES_MAX);
-        prefetch_lines(record.get(bytes.start + FETCH_BYTES_MAX..end).unwrap_or_default());
+        // From the start, the lines behind the first, which is here. Further on, what is read now was fetched before, and what
+        // comes so far behind it was not.
+        let ahead = match bytes.start {
+            0 => FIRST_LINE_BYTES..FETCH_BYTES_MAX,
+            start => start + FETCH_BYTES_MAX..bytes.end + FETCH_BYTES_MAX,
+        };
+        prefetch_lines(record.get(ahead.start..ahead.end.min(record.len())).unwrap_or_default());
         Ok(Some(Record::new(record)))
     }
-}
-
-/// Starts to fetch the lines of a record after its first.
-#[inline]
-pub fn prefetch(record: &[u8]) {
-    let behind = record.get(FIRST_LINE_BYTES..record.len().min(FETCH_BYTES_MAX));
-    prefetch_lines(behind.unwrap_or_default());
 }
 
 #[cold]

@@ -3,13 +3,14 @@
 //! The peer keeps looking at the first line of the next record. So that line is written last, with little time between its parts
 //! and the flag: each part that came by itself would have to win the line back from the peer's cache.
 
-use core::ptr::{NonNull, slice_from_raw_parts};
+use core::ptr::NonNull;
 use core::slice::from_raw_parts_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use farcall_driver::{Copier, RECORD_ALIGN, RECORD_HEADER_BYTES, claim_lines, whole_record_bytes};
+use farcall_driver::{RECORD_ALIGN, RECORD_HEADER_BYTES};
 
+use crate::copy::PayloadCopier;
 use crate::flags::Words;
 use crate::segment::Mapping;
 
@@ -18,9 +19,6 @@ pub const CONTROL_BYTES: usize = 4096;
 
 /// Bytes of a record in its first line.
 pub const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
-
-/// Bytes of a payload behind two words that are in a record's first line.
-const FIRST_PAYLOAD_BYTES: usize = FIRST_LINE_BYTES - size_of::<[u64; 2]>();
 
 /// Records up to this are copied through the caches in any case.
 const SHORT_RECORD_BYTES: usize = 512;
@@ -87,7 +85,7 @@ impl RingMemory {
     }
 
     /// Copies a part of a record that is not published, from the byte `at` behind its flag on, which is not in the first line.
-    pub fn copy_part(&mut self, offset: usize, at: usize, part: &[u8], copier: &mut Copier) {
+    pub fn copy_part(&mut self, offset: usize, at: usize, part: &[u8], copier: &mut PayloadCopier) {
         self.check_record(offset, RECORD_HEADER_BYTES + at + part.len());
         assert!(at >= FIRST_LINE_BYTES, "the first line is written as a whole");
         // SAFETY: the record is inside the mapping up to the end of the part (checked above); for the rest, as in `copy_in`.
@@ -142,29 +140,6 @@ impl RingMemory {
             let place = self.word(offset + RECORD_HEADER_BYTES + at * size_of::<u64>());
             place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
-    }
-
-    /// Writes a record of two words and a payload in its place, whose lines are claimed for that. As in [`RingMemory::copy_in`],
-    /// the first line comes last.
-    #[inline(always)]
-    pub fn write(&mut self, offset: usize, words: [u64; 2], payload: &[u8]) -> usize {
-        let length = whole_record_bytes(payload.len());
-        self.check_record(offset, length);
-        // SAFETY: the record is inside the mapping (checked above), and so are all of its lines, because offsets and the
-        // ring's size are whole lines; the payload goes no further than `length`. For the rest, as in `copy_in`.
-        unsafe {
-            let start = self.start.add(offset).as_ptr();
-            claim_lines(slice_from_raw_parts(start, length));
-            let place = start.add(RECORD_HEADER_BYTES + size_of_val(&words));
-            let first = payload.len().min(FIRST_PAYLOAD_BYTES);
-            if payload.len() > first {
-                let rest = &payload[first..];
-                core::ptr::copy_nonoverlapping(rest.as_ptr(), place.add(first), rest.len());
-            }
-            start.add(RECORD_HEADER_BYTES).cast::<[u64; 2]>().write(words.map(u64::to_le));
-            core::ptr::copy_nonoverlapping(payload.as_ptr(), place, first);
-        }
-        length
     }
 }
 

@@ -13,7 +13,7 @@ use farcall_shm::{ShmConfig, ShmLanes};
 const TARGET: &str = "FARCALL_TEST_TARGET";
 
 fn lanes() -> ShmLanes {
-    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true, past_caches: None })
+    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true, nontemporal: None })
         .expect("shared memory")
 }
 
@@ -95,7 +95,7 @@ fn a_killed_lane_peer_is_noticed_and_leaves_nothing() {
     let ends = lanes.take(lane).expect("a lane that is up");
     let lent = loans(&mut lanes);
     let count = lent.len();
-    lent.into_iter().for_each(|loan| _ = lanes.lend(lane, loan));
+    lent.into_iter().for_each(|loan| _ = lanes.lend(lane, loan).expect("its own loan"));
     assert!(count > 0 && loans(&mut lanes).is_empty(), "everything is lent to the victim");
     assert!(is_bound(&name), "the victim listens");
 

@@ -18,7 +18,7 @@ fn lanes() -> ShmLanes {
         ring_bytes: RING_BYTES,
         block_bytes: 1 << 16,
         may_sleep: true,
-        past_caches: None,
+        nontemporal: None,
     })
     .expect("memory")
 }
@@ -131,12 +131,12 @@ fn wrong_flags_and_lengths_in_a_ring_are_corrupt() {
     let corrupt = |result| matches!(result, Err(LaneFault::Corrupt { .. }));
     for flag in [1, u64::MAX, 64, MARK, MARK | 7, MARK | 4097, MARK | 0xffff_ffff, MARK ^ 1 << 63 | 64] {
         write_word(&ring, 0, flag);
-        assert!(corrupt(receiver.peek(0)), "flag {flag:#x}");
+        assert!(corrupt(receiver.peek(0, 0..64)), "flag {flag:#x}");
     }
     write_word(&ring, 4032, MARK | 72);
-    assert!(corrupt(receiver.peek(4032)), "a record across the end");
+    assert!(corrupt(receiver.peek(4032, 0..64)), "a record across the end");
     write_word(&ring, 4032, MARK | 64);
-    assert_eq!(receiver.peek(4032).expect("a record").map(|record| record.len()), Some(56));
+    assert_eq!(receiver.peek(4032, 0..64).expect("a record").map(|record| record.len()), Some(56));
     assert_unharmed(driver);
 }
 
@@ -148,10 +148,10 @@ fn progress_of_blocks_that_are_not_there_is_no_record() {
     for block_and_lines in [0, 1, 64, 65, 1 << 30, (1 << 30) - 1, (1 << 58) - 1] {
         write_word(&ring, 0, PROGRESS | block_and_lines);
         assert!(!receiver.may_have_record(0), "{block_and_lines:#x}");
-        assert!(receiver.peek(0).expect("no fault").is_none(), "{block_and_lines:#x}");
+        assert!(receiver.peek(0, 0..64).expect("no fault").is_none(), "{block_and_lines:#x}");
     }
     write_word(&ring, 0, MARK | 64);
-    assert!(receiver.may_have_record(0) && receiver.peek(0).expect("no fault").is_some());
+    assert!(receiver.may_have_record(0) && receiver.peek(0, 0..64).expect("no fault").is_some());
     assert_unharmed(driver);
 }
 

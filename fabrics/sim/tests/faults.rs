@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use common::{Probe, fabric};
 use farcall_base::Instant;
-use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver, LaneSender};
+use farcall_driver::{Datagram, LaneDriver, LaneEvent, LaneFault, LaneReceiver, LaneSender, RecordKind};
 use farcall_sim::{Action, Fabric, PacketFaults, Picos, Schedule, SimLaneReceiver, SimLaneSender, SimLanes};
 
 fn act(fabric: &Fabric, action: Action) {
@@ -134,13 +134,13 @@ impl Lane {
     /// Sends a record of eight bytes.
     fn publish(&mut self, number: u64) {
         self.sender.record(self.offset, 16).copy_from_slice(&number.to_le_bytes());
-        self.sender.publish(self.offset, 16, self.offset + 64);
+        self.sender.publish(RecordKind::Conversation, self.offset, 16, self.offset + 64);
         self.offset += 64;
     }
 
     /// The numbers of the records that have arrived.
     fn arrived(&self) -> Vec<u64> {
-        let record = |place: usize| self.receiver.peek(place * 64).expect("a correct peer");
+        let record = |place: usize| self.receiver.peek(place * 64, 0..64).expect("a correct peer");
         (0..).map_while(|place| record(place)?.word(0)).collect()
     }
 }
@@ -228,7 +228,7 @@ fn a_block_travels_ahead_of_the_record_that_names_it() {
         let begun = lane.near.host().clock().now();
         if block_bytes > 0 {
             let loan = lane.near.loan(block_bytes).expect("memory");
-            lane.near.lend(farcall_driver::LaneId(1), loan);
+            lane.near.lend(farcall_driver::LaneId(1), loan).expect("its own loan");
         }
         lane.publish(1);
         while lane.arrived().is_empty() {

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use farcall_driver::{
-    Datagram, Destination, LaneDriver, LaneEvent, LaneId, LaneReceiver, LaneSender, Packet,
+    Datagram, Destination, LaneDriver, LaneEvent, LaneId, LaneReceiver, LaneSender, Packet, RecordKind,
 };
 use farcall_verbs::{
     VerbsDatagram, VerbsDatagramConfig, VerbsLaneConfig, VerbsLanes, VerbsReceiver, VerbsSender,
@@ -50,12 +50,13 @@ fn lane_messages(lane: &mut Lane, doorbells: usize, records: usize) {
         for _ in 0..records {
             let next = (offset + STRIDE_BYTES) % ring_bytes;
             lane.sender.record(offset, RECORD_BYTES).copy_from_slice(&MESSAGE);
-            lane.sender.publish(offset, RECORD_BYTES, next);
+            lane.sender.publish(RecordKind::Conversation, offset, RECORD_BYTES, next);
             offset = next;
         }
         assert!(lane.sender.ring_doorbell());
         for _ in 0..records {
-            let record = lane.receiver.peek(lane.offset).expect("a correct peer").expect("it is there");
+            let record =
+                lane.receiver.peek(lane.offset, 0..64).expect("a correct peer").expect("it is there");
             black_box(record.word(0));
             lane.offset = (lane.offset + STRIDE_BYTES) % ring_bytes;
         }
@@ -65,7 +66,7 @@ fn lane_messages(lane: &mut Lane, doorbells: usize, records: usize) {
 #[inline(never)]
 fn lane_looks(lane: &Lane) {
     for _ in 0..MESSAGES {
-        assert!(lane.receiver.peek(lane.offset).expect("a correct peer").is_none());
+        assert!(lane.receiver.peek(lane.offset, 0..64).expect("a correct peer").is_none());
     }
 }
 

@@ -90,7 +90,7 @@ fn a_peer_that_reaches_for_memory_with_a_wrong_key_loses_its_lane_only() {
     let (mut at_a, at_b) = connect(&mut a, &mut b, &past_a_liar(&address, KEY_AT));
     at_a.send(1);
     let seen_at_a = until("the writer learns of it", || {
-        let _nothing_comes = at_a.receiver.peek(0);
+        let _nothing_comes = at_a.receiver.peek(0, 0..64);
         a.poll_event()
     });
     let LaneEvent::Down { fault, .. } = seen_at_a else { panic!("{seen_at_a:?}") };

@@ -118,10 +118,6 @@ impl LaneDriver for MemoryLanes {
     type Sender = MemorySender;
     type Receiver = MemoryReceiver;
 
-    fn name(&self) -> &'static str {
-        "memory"
-    }
-
     fn limits(&self) -> LaneLimits {
         LaneLimits { ring_bytes: self.hub.state().ring_bytes, loan_bytes_max: LOAN_BYTES, blocks_in_place: true }
     }
@@ -168,15 +164,11 @@ impl LaneDriver for MemoryLanes {
         self.loans.loan(bytes)
     }
 
-    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+    /// No test passes the loans of one node to another.
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         let descriptor = loan.descriptor();
         self.with_wire(lane, |wire| wire.lent.add(loan)).expect("transports lend over lanes that are up");
-        descriptor
-    }
-
-    /// No test passes the loans of one node to another.
-    fn owns(&self, _loan: &Loan) -> bool {
-        true
+        Ok(descriptor)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -194,6 +186,10 @@ impl LaneDriver for MemoryLanes {
             }
         };
         Ok(Some(copied_block(bytes, block, wire.due.clone())))
+    }
+
+    fn prepare(&mut self, _sender: &mut Self::Sender, _length: usize) -> bool {
+        false
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

@@ -91,14 +91,18 @@ impl LaneSender for MemorySender {
         self.draft.len()
     }
 
-    fn claim(&mut self, _offset: usize, _length: usize) {}
+    fn begin(&mut self, _offset: usize, _length: usize) {}
 
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         assert!(offset.is_multiple_of(RECORD_ALIGN), "records are aligned");
         &mut self.draft[offset..offset + length][RECORD_HEADER_BYTES..]
     }
 
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.record(offset, RECORD_HEADER_BYTES + at + payload.len())[at..].copy_from_slice(payload);
+    }
+
+    fn publish(&mut self, _kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
         let mut ring = memory(&self.ring);
         for distance in (0..RUNWAY_BYTES).step_by(RECORD_ALIGN) {
             ring.clear(next_offset + distance);
@@ -108,6 +112,14 @@ impl LaneSender for MemorySender {
 
     fn ring_doorbell(&mut self) -> bool {
         true
+    }
+
+    fn copy_payload(&mut self, _kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
+        loan.copy_from_slice(payload);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
     }
 }
 
@@ -126,11 +138,11 @@ impl MemoryReceiver {
 }
 
 impl LaneReceiver for MemoryReceiver {
-    fn ring_bytes(&self) -> usize {
-        memory(&self.ring).bytes.len()
+    fn may_have_record(&self, _offset: usize) -> bool {
+        true
     }
 
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+    fn peek(&self, offset: usize, _bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         assert!(offset.is_multiple_of(RECORD_ALIGN), "records are aligned");
         let Some(bytes) = memory(&self.ring).record(offset)? else { return Ok(None) };
         let number = self.count.replace(self.count.get() + 1);

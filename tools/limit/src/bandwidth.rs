@@ -27,7 +27,7 @@ const CHUNKS_BYTES: [usize; 4] = [4096, 8192, 16384, 65536];
 const SLOTS: [usize; 4] = [2, 4, 16, 64];
 
 /// How many are enough where no lines stay in caches.
-const SLOTS_PAST_CACHES: usize = 4;
+const SLOTS_NONTEMPORAL: usize = 4;
 
 /// So much shared memory is worth a trial, too: more than a core's own caches hold, so that what was written
 /// longest ago lies in one that both cores reach.
@@ -90,7 +90,7 @@ pub fn best_bandwidth_plan(
         let many = (LONG_RING_BYTES / chunk_bytes).next_power_of_two();
         let numbers = SLOTS.into_iter().chain((many > SLOTS[SLOTS.len() - 1]).then_some(many));
         let plain = numbers.map(|slots| plan(slots, Writes::Plain));
-        for plan in plain.chain([plan(SLOTS_PAST_CACHES, Writes::PastCaches)]) {
+        for plan in plain.chain([plan(SLOTS_NONTEMPORAL, Writes::NonTemporal)]) {
             if plan.slots > SLOTS[0] && chunk_bytes * plan.slots > RING_BYTES_MAX {
                 continue;
             }
@@ -155,7 +155,7 @@ mod tests {
         for (message_bytes, chunk_bytes) in [(64, 64), (10_240, 4096), (1 << 20, 1 << 20), (100_000, 65_536)]
         {
             for copies in [Copies::One, Copies::Two] {
-                for writes in [Writes::Plain, Writes::PastCaches] {
+                for writes in [Writes::Plain, Writes::NonTemporal] {
                     let plan = BandwidthPlan { message_bytes, copies, chunk_bytes, slots: 4, writes };
                     let bandwidth = stream(cores, plan, SHORT).expect("the loops run");
                     assert!(bandwidth.messages >= 1 && bandwidth.bytes_per_second > 0.0);

@@ -9,6 +9,7 @@
 //! mapped shared, as two processes would have to map it.
 
 mod bandwidth;
+mod copying;
 mod cores;
 mod crowding;
 mod distance;

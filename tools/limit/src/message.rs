@@ -27,7 +27,7 @@ const CHUNKS_BYTES: [usize; 6] = [1024, 2048, 4096, 8192, 16384, 32768];
 const SLOTS: [usize; 4] = [4, 8, 16, 64];
 
 /// How many are enough where no lines stay in caches.
-const SLOTS_PAST_CACHES: usize = 4;
+const SLOTS_NONTEMPORAL: usize = 4;
 
 /// How long each way is tried before one is chosen.
 const TRIAL: Effort = Effort { warmup: Duration::from_millis(1), measure: Duration::from_millis(4) };
@@ -78,11 +78,11 @@ pub fn best_message_plan(
     let whole = MessagePlan::whole(request_bytes, response_bytes);
     let mut plans = vec![whole, whole.in_turns(Writes::FetchedAhead), whole.in_turns(Writes::StoredAhead)];
     if whole.chunk_bytes > WHOLE_BYTES_MAX {
-        plans.push(whole.in_turns(Writes::PastCaches));
+        plans.push(whole.in_turns(Writes::NonTemporal));
         for chunk_bytes in CHUNKS_BYTES.into_iter().filter(|&chunk_bytes| chunk_bytes < whole.chunk_bytes) {
             let cut = MessagePlan { chunk_bytes, ..whole };
             plans.extend(SLOTS.map(|slots| MessagePlan { slots, ..cut }));
-            plans.push(MessagePlan { slots: SLOTS_PAST_CACHES, writes: Writes::PastCaches, ..cut });
+            plans.push(MessagePlan { slots: SLOTS_NONTEMPORAL, writes: Writes::NonTemporal, ..cut });
         }
     }
     let mut best = (f64::INFINITY, whole);
@@ -144,7 +144,7 @@ mod tests {
         {
             for (chunk_bytes, slots, writes) in [
                 (4096, 4, Writes::Plain),
-                (4096, 4, Writes::PastCaches),
+                (4096, 4, Writes::NonTemporal),
                 (1 << 21, 1, Writes::Plain),
                 (1 << 21, 2, Writes::FetchedAhead),
                 (1 << 21, 2, Writes::StoredAhead),

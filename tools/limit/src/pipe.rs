@@ -13,6 +13,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::LimitError;
+use crate::copying::{copy_cached, copy_nontemporal};
 use crate::memory::{LINE_BYTES, LINE_PAIR_BYTES, SharedMemory};
 
 /// The flag that ends the channel.
@@ -45,7 +46,7 @@ pub enum Writes {
     /// It stores to those of the next slot, while it has nothing else to do. That slot must be free.
     StoredAhead,
     /// By non-temporal stores, to memory.
-    PastCaches,
+    NonTemporal,
 }
 
 /// The memory of one direction.
@@ -135,7 +136,7 @@ impl Sender<'_> {
             rest = later;
         }
         match self.pipe.shape.writes {
-            Writes::Plain | Writes::PastCaches => {}
+            Writes::Plain | Writes::NonTemporal => {}
             Writes::FetchedAhead => self.fetch_next(message.len().min(chunk_bytes)),
             // SAFETY: there are no credits, so that by the caller's promise all messages before this one were
             // received.
@@ -170,10 +171,10 @@ impl Sender<'_> {
     unsafe fn copy(&self, from: &[u8], to: *mut u8) {
         // SAFETY: the caller vouches for it, and all of the memory was initialised when it was mapped.
         let to = unsafe { core::slice::from_raw_parts_mut(to, from.len()) };
-        if self.pipe.shape.writes == Writes::PastCaches {
-            farcall_driver::copy_past_caches(to, from);
+        if self.pipe.shape.writes == Writes::NonTemporal {
+            copy_nontemporal(to, from);
         } else {
-            farcall_driver::copy_through_caches(to, from);
+            copy_cached(to, from);
         }
     }
 
@@ -314,7 +315,7 @@ mod tests {
     #[test]
     fn lines_are_won_back_only_where_messages_were_received() {
         let shape = |writes| PipeShape { chunk_bytes: 1000, slots: 2, credits: false, writes };
-        for writes in [Writes::FetchedAhead, Writes::StoredAhead, Writes::PastCaches] {
+        for writes in [Writes::FetchedAhead, Writes::StoredAhead, Writes::NonTemporal] {
             let mut pipes = [(); 2].map(|()| Pipe::new(shape(writes)).expect("memory can be mapped"));
             let [there, back] = &mut pipes;
             let ((mut ask, mut asked), (mut answer, mut answered)) = (there.ends(), back.ends());

@@ -86,10 +86,6 @@ pub(crate) use delegate_datagram;
 /// the field `inner`.
 macro_rules! delegate_lane_driver {
     () => {
-        fn name(&self) -> &'static str {
-            self.inner.name()
-        }
-
         fn limits(&self) -> $crate::LaneLimits {
             self.inner.limits()
         }
@@ -119,16 +115,12 @@ macro_rules! delegate_lane_driver {
             self.inner.loan(bytes)
         }
 
-        fn recycle(&mut self, loan: $crate::Loan) {
-            self.inner.recycle(loan);
-        }
-
-        fn lend(&mut self, lane: $crate::LaneId, loan: $crate::Loan) -> $crate::BlockDescriptor {
+        fn lend(
+            &mut self,
+            lane: $crate::LaneId,
+            loan: $crate::Loan,
+        ) -> Result<$crate::BlockDescriptor, $crate::Loan> {
             self.inner.lend(lane, loan)
-        }
-
-        fn owns(&self, loan: &$crate::Loan) -> bool {
-            self.inner.owns(loan)
         }
 
         fn take_back(
@@ -145,11 +137,6 @@ macro_rules! delegate_lane_driver {
             block: $crate::BlockDescriptor,
         ) -> Result<Option<$crate::Block>, $crate::LaneFault> {
             self.inner.borrow(lane, block)
-        }
-
-        #[inline]
-        fn start_fetching(&self, lane: $crate::LaneId, block: $crate::BlockDescriptor) {
-            self.inner.start_fetching(lane, block);
         }
 
         fn due_return(&mut self, lane: $crate::LaneId) -> Option<$crate::BlockDescriptor> {

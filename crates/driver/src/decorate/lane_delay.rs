@@ -52,6 +52,11 @@ impl<L: LaneDriver> LaneDriver for LaneDelay<L> {
         self.inner.poll_event()
     }
 
+    /// No record's place: those that are published before it may still be waiting.
+    fn prepare(&mut self, sender: &mut Self::Sender, _length: usize) -> bool {
+        self.inner.prepare(&mut sender.inner, 0)
+    }
+
     fn take(&mut self, lane: LaneId) -> Option<(Self::Sender, Self::Receiver)> {
         let (sender, receiver) = self.inner.take(lane)?;
         let sender = DelayingSender {
@@ -80,6 +85,7 @@ pub struct DelayingSender<S: LaneSender> {
 
 struct Waiting {
     leaves_at: Instant,
+    kind: RecordKind,
     offset: usize,
     length: usize,
     next_offset: usize,
@@ -88,14 +94,14 @@ struct Waiting {
 impl<S: LaneSender> DelayingSender<S> {
     /// Publishes what is to leave by `now`.
     fn release(&mut self, now: Instant) {
-        while let Some(&Waiting { leaves_at, offset, length, next_offset }) = self.waiting.front()
+        while let Some(&Waiting { leaves_at, kind, offset, length, next_offset }) = self.waiting.front()
             && leaves_at <= now
         {
             self.waiting.pop_front();
             let bytes = length - RECORD_HEADER_BYTES;
-            self.inner.claim(offset, length);
+            self.inner.begin(offset, length);
             self.inner.record(offset, length).copy_from_slice(&self.mirror[offset..offset + bytes]);
-            self.inner.publish(offset, length, next_offset);
+            self.inner.publish(kind, offset, length, next_offset);
         }
     }
 }
@@ -116,26 +122,26 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
     }
 
     /// Not now: records that are published before this one may still be waiting.
-    fn claim(&mut self, _offset: usize, _length: usize) {}
+    fn begin(&mut self, _offset: usize, _length: usize) {}
 
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         &mut self.mirror[offset..offset + length - RECORD_HEADER_BYTES]
     }
 
-    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) -> bool {
-        self.inner.copy_payload(kind, loan, payload)
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.mirror[offset + at..][..payload.len()].copy_from_slice(payload);
     }
 
-    fn wants_lines_ahead(&self, bytes: usize) -> bool {
-        self.inner.wants_lines_ahead(bytes)
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
+        self.inner.copy_payload(kind, loan, payload);
     }
 
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+    fn publish(&mut self, kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
         let delay =
             if self.random.chance(self.config.delay) { self.config.delay_time } else { Duration::ZERO };
         let behind = self.waiting.back().map_or(Instant::ZERO, |record| record.leaves_at);
         let leaves_at = behind.max(self.clock.now() + delay);
-        self.waiting.push_back(Waiting { leaves_at, offset, length, next_offset });
+        self.waiting.push_back(Waiting { leaves_at, kind, offset, length, next_offset });
     }
 
     fn ring_doorbell(&mut self) -> bool {
@@ -167,7 +173,7 @@ mod tests {
         let (_, mut sender, _receiver) = connected(&mut driver);
         for number in 0..20 {
             sender.record(number * 64, 64).fill(number as u8);
-            sender.publish(number * 64, 64, number * 64 + 64);
+            sender.publish(RecordKind::Stream, number * 64, 64, number * 64 + 64);
         }
         let all = sender.ring_doorbell();
         let first = published.lock().expect("no panic").len();
@@ -190,7 +196,7 @@ mod tests {
         let (_, mut sender, _receiver) = connected(&mut driver);
         for offset in [0, 64] {
             sender.record(offset, 64).fill(1);
-            sender.publish(offset, 64, offset + 64);
+            sender.publish(RecordKind::Stream, offset, 64, offset + 64);
         }
         assert!(!sender.ring_doorbell() && published.lock().expect("no panic").is_empty());
         drop(sender);

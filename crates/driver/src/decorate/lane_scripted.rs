@@ -1,6 +1,7 @@
 //! A lane driver that plays a part, for the decorators' own tests: a connection is up as soon as it is asked for, and
 //! the ring from the peer holds one record at offset 0 and a damaged one at 128. It has no memory to lend.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -8,9 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use crate::{
     Block, BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneLimits, LaneReceiver, LaneSender,
-    Loan, LoanError, RECORD_HEADER_BYTES, Record,
+    Loan, LoanError, RECORD_HEADER_BYTES, Record, RecordKind,
 };
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Instant};
 
 const RING_BYTES: usize = 4096;
 
@@ -51,15 +52,27 @@ impl LaneSender for ScriptedSender {
         RING_BYTES
     }
 
-    fn claim(&mut self, _offset: usize, _length: usize) {}
+    fn begin(&mut self, _offset: usize, _length: usize) {}
 
     fn record(&mut self, _offset: usize, length: usize) -> &mut [u8] {
         self.record.resize(length - RECORD_HEADER_BYTES, 0);
         &mut self.record
     }
 
-    fn publish(&mut self, offset: usize, _length: usize, _next_offset: usize) {
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.record(offset, RECORD_HEADER_BYTES + at + payload.len())[at..].copy_from_slice(payload);
+    }
+
+    fn publish(&mut self, _kind: RecordKind, offset: usize, _length: usize, _next_offset: usize) {
         self.published.lock().expect("no panic").push(offset);
+    }
+
+    fn copy_payload(&mut self, _kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
+        loan.copy_from_slice(payload);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
     }
 
     fn ring_doorbell(&mut self) -> bool {
@@ -71,11 +84,11 @@ impl LaneSender for ScriptedSender {
 pub struct ScriptedReceiver;
 
 impl LaneReceiver for ScriptedReceiver {
-    fn ring_bytes(&self) -> usize {
-        RING_BYTES
+    fn may_have_record(&self, _offset: usize) -> bool {
+        true
     }
 
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+    fn peek(&self, offset: usize, _bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         match offset {
             0 => {
                 // SAFETY: the static's 24 bytes, which live for ever and never change.
@@ -92,10 +105,6 @@ impl LaneReceiver for ScriptedReceiver {
 impl LaneDriver for Scripted {
     type Sender = ScriptedSender;
     type Receiver = ScriptedReceiver;
-
-    fn name(&self) -> &'static str {
-        "scripted"
-    }
 
     fn limits(&self) -> LaneLimits {
         LaneLimits { ring_bytes: RING_BYTES, loan_bytes_max: 0, blocks_in_place: false }
@@ -131,12 +140,8 @@ impl LaneDriver for Scripted {
         Err(LoanError::Exhausted)
     }
 
-    fn lend(&mut self, _lane: LaneId, _loan: Loan) -> BlockDescriptor {
-        panic!("the loan is another driver's")
-    }
-
-    fn owns(&self, _loan: &Loan) -> bool {
-        false
+    fn lend(&mut self, _lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
+        Err(loan)
     }
 
     fn take_back(&mut self, _lane: LaneId, _block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -145,6 +150,10 @@ impl LaneDriver for Scripted {
 
     fn borrow(&mut self, _lane: LaneId, _block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         Err(LaneFault::Corrupt { what: "nothing was lent" })
+    }
+
+    fn prepare(&mut self, _sender: &mut Self::Sender, _length: usize) -> bool {
+        false
     }
 
     fn due_return(&mut self, _lane: LaneId) -> Option<BlockDescriptor> {

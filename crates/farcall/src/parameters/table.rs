@@ -53,7 +53,7 @@ parameters! {
     "The `shm` driver: memory shared by the processes of one machine."
     shm: ShmSettings {
         block_bytes: usize = "64M", Domain::size(64 * K, 16 * G), Endpoint, "Memory from which one endpoint lends large payloads to its peers.";
-        past_caches: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether long payloads, and many short messages at a time, are copied into shared memory past the processor's caches: payloads are faster so where the peer's core is far and slower where it is near, messages on some processors; auto tries both ways now and then, for each peer.";
+        nontemporal: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether long payloads, and many short messages at a time, are copied into shared memory by non-temporal stores: payloads are faster so where the peer's core is far and slower where it is near, messages on some processors; auto tries both now and then, for each peer.";
     }
     "The `basic` transport: unscheduled bytes first, grants for the rest."
     basic: BasicSettings {

@@ -48,7 +48,7 @@ pub fn shm_config(settings: &Settings) -> ShmConfig {
         ring_bytes: settings.ring.ring_bytes.unwrap_or(SHM_RING_BYTES),
         block_bytes: settings.shm.block_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
-        past_caches: settings.shm.past_caches,
+        nontemporal: settings.shm.nontemporal,
     }
 }
 

@@ -5,8 +5,8 @@
 //! which was looked for while the peer had the turn. Only the next: what else is made goes into records as ever, or many small
 //! ones would never become a long one again.
 
-use farcall_driver::{LaneSender, RECORD_ALIGN, RUNWAY_BYTES, whole_record_bytes};
-use farcall_protocol::ring::{BatchHeader, WORD_BYTES};
+use farcall_driver::{LaneSender, RECORD_ALIGN, RUNWAY_BYTES, RecordKind};
+use farcall_protocol::ring::{BatchHeader, WORD_BYTES, padded};
 
 use super::RingCounters;
 use super::records::RECORD_OVERHEAD;
@@ -43,12 +43,17 @@ impl<S: LaneSender> Session<S> {
         if !self.batch.is_kept || payload.len() > PAYLOAD_BYTES_MAX {
             return false;
         }
-        let bytes = whole_record_bytes(payload.len());
+        let bytes = RECORD_OVERHEAD + WORD_BYTES + padded(payload.len());
         let offset = self.batch.offset;
         let batch = BatchHeader { released_lines: self.consumer.take_credit(), entries: 1, wrap: false };
         let next_offset = self.producer.advance(bytes as u64);
         let sender = self.sender.as_mut().expect("sessions with a place for a record are up");
-        sender.publish_at_once(offset, [batch.to_word(), header], payload, next_offset);
+        sender.begin(offset, bytes);
+        let record = sender.record(offset, bytes);
+        let (words, place) = record.split_at_mut(2 * WORD_BYTES);
+        words.copy_from_slice([batch.to_word(), header].map(u64::to_le_bytes).as_flattened());
+        place[..payload.len()].copy_from_slice(payload);
+        sender.publish(RecordKind::Conversation, offset, bytes, next_offset);
         // The peer need not wait for the rest.
         (self.batch.is_kept, self.batch.last) = (false, bytes);
         counters.records_sent.increment();

@@ -1,6 +1,6 @@
 //! The record of a session that is being filled: from where it is opened in the ring to where the peer may read it.
 
-use farcall_driver::{LaneSender, RECORD_ALIGN, RUNWAY_BYTES};
+use farcall_driver::{LaneSender, RECORD_ALIGN, RUNWAY_BYTES, RecordKind};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, WORD_BYTES, padded};
 
 use super::RingCounters;
@@ -122,7 +122,7 @@ impl<S: LaneSender> Session<S> {
         // Who only sends claims what records to come will need, too. In a conversation each line claimed is time between a
         // message and its answer: so many as this record needs, if it is as long as the last.
         let expected = if self.finds == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
-        self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
+        self.sender.as_mut().expect("sessions with room are up").begin(offset, expected);
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
         }
@@ -188,18 +188,16 @@ impl<S: LaneSender> Session<S> {
         let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
         sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
         let next_offset = self.producer.advance(used as u64);
-        if messages >= MANY_MESSAGES && messages * SHORT_MESSAGE_BYTES >= used {
-            sender.publish_messages(offset, used, next_offset);
-        } else {
-            sender.publish(offset, used, next_offset);
-        }
+        let are_many = messages >= MANY_MESSAGES && messages * SHORT_MESSAGE_BYTES >= used;
+        let kind = if are_many { RecordKind::Stream } else { RecordKind::Conversation };
+        sender.publish(kind, offset, used, next_offset);
         if let Some(now) = now {
             // The peer need not wait for it.
             self.mark_transmitted(offset, used, entries, tracer, now);
         }
         // With the flag behind it, it is longer than the longest runway.
         if used > RUNWAY_BYTES - RECORD_ALIGN {
-            ahead.expect_record(slot_of(self.id), used);
+            ahead.expect(slot_of(self.id), used);
         }
         counters.records_sent.increment();
         counters.messages_sent.add(messages as u64);

@@ -105,7 +105,7 @@ impl<'r> Claim<'r> {
         let is_its = session.stage == Stage::Up && session.mail.source == left.source;
         let Some(reading) = session.reading.filter(|_| is_its) else { return Ok(None) };
         let bytes = reading.at..reading.at + WORD_BYTES + left.bytes;
-        let record = reader.receiver.peek_again(session.consumer.offset(), bytes).map_err(reason_of)?;
+        let record = reader.receiver.peek(session.consumer.offset(), bytes).map_err(reason_of)?;
         let Some(record) = record else { return Ok(None) };
         // Its header was read when it was left, and is not again: a peer could have written another one meanwhile. Nothing has been
         // read behind it since, or what is left would have been noted anew.

@@ -1,6 +1,6 @@
 //! Long payloads from the caller's memory: copied into a block.
 //!
-//! Where the block comes from is in `ahead.rs`; which way the bytes take is the driver's business.
+//! Which way the bytes take is the driver's business.
 
 use farcall_driver::{LaneDriver, LaneSender, Loan, LoanError, RecordKind};
 
@@ -25,8 +25,8 @@ impl<D: LaneDriver> Ring<D> {
             session.unanswered_calls.get() + session.unanswered_requests <= 1 && session.lent_blocks <= 1;
         let kind = if is_awaited { RecordKind::Conversation } else { RecordKind::Stream };
         let sender = session.sender.as_mut().expect("sessions with room are up");
-        let past_caches = sender.copy_payload(kind, loan, payload);
-        self.counters.past_caches.add(past_caches.into());
+        sender.copy_payload(kind, loan, payload);
+        self.ahead.expect(slot, 0);
     }
 
     /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
@@ -39,8 +39,8 @@ impl<D: LaneDriver> Ring<D> {
             self.learn_of_room(slot);
         }
         self.let_peer_catch_up(slot, bytes);
-        match self.block_for_copy(slot, bytes) {
-            Err(LoanError::Exhausted) if self.learn_of_room(slot) => self.block_for_copy(slot, bytes),
+        match self.driver.loan(bytes) {
+            Err(LoanError::Exhausted) if self.learn_of_room(slot) => self.driver.loan(bytes),
             result => result,
         }
     }

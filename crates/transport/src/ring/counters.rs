@@ -11,7 +11,6 @@ farcall_driver::declare_counters! {
         credit_records_sent: "records" => "Records that only returned credits",
         wrap_records_sent: "records" => "Records that only skipped to the start of a ring",
         blocks_sent: "blocks" => "Payloads sent as blocks",
-        past_caches: "blocks" => "Payloads that were copied into blocks past the caches",
         blocks_received: "blocks" => "Payloads received as blocks",
         ring_full: "times" => "Messages that had to wait for room in a ring, for block memory or for the peer's window",
         backlog: "messages" => "Messages that wait for room now",

@@ -1,6 +1,6 @@
 //! The entries of a record, to whom they are for: what came together as a whole, the others singly.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{BlockDescriptor, LaneDriver, Record};
 use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES};
 
@@ -17,10 +17,6 @@ use crate::{DownReason, Incoming, Payload, Sink};
 /// A sender of messages of this length may wait for each block: it is told of those that were read before the next is.
 const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
 
-/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so many has mostly
-/// published more. The line where it is would have to be won back by one that has not.
-const CALLS_WORTH_A_LOOK_AHEAD: usize = 8;
-
 impl<D: LaneDriver> Ring<D> {
     /// Hands what came together with this entry to the sink, as much as it takes; says where the next entry is, and how many there
     /// were.
@@ -29,7 +25,6 @@ impl<D: LaneDriver> Ring<D> {
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
-        record: Record<'_>,
         entry: EntryHeader,
         unread: Entries<'_>,
         sink: &mut dyn Sink,
@@ -40,10 +35,6 @@ impl<D: LaneDriver> Ring<D> {
                 self.hand_on_messages(slot, messages, sink)
             }
             EntryKind::Request | EntryKind::Response => {
-                if unread.left() >= CALLS_WORTH_A_LOOK_AHEAD {
-                    let bytes = (RECORD_HEADER_BYTES + record.len()).next_multiple_of(RECORD_ALIGN);
-                    reader.receiver.look_ahead(self.sessions[slot].consumer.offset() + bytes);
-                }
                 Ok(self.hand_on_calls(slot, entry, unread, &reader.unanswered, sink))
             }
             _ => Ok((unread.offset(), 0)),

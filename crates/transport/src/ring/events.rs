@@ -1,6 +1,6 @@
 //! Sessions that come up, and sessions that end.
 
-use farcall_driver::{LaneDriver, LaneEvent, LaneId, LaneReceiver};
+use farcall_driver::{LaneDriver, LaneEvent, LaneId};
 use farcall_protocol::ring::Hello;
 
 use super::Ring;
@@ -97,7 +97,7 @@ impl<D: LaneDriver> Ring<D> {
         if readers.len() <= slot {
             readers.resize_with(slot + 1, || None);
         }
-        let ring_bytes = receiver.ring_bytes();
+        let ring_bytes = self.driver.limits().ring_bytes;
         let unanswered = self.sessions[slot].unanswered_calls.clone();
         readers[slot] = Some(Box::new(Reader { receiver, unanswered }));
         self.begin_session(slot, sender, ring_bytes, peer);

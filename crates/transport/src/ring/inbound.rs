@@ -63,7 +63,7 @@ impl<D: LaneDriver> Ring<D> {
         if let Some(reading) = self.sessions[slot].reading {
             self.sessions[slot].finds += 1;
             let bytes = reading.at..reading.at + READ_AHEAD_BYTES;
-            return match self.record_again(slot, reader, bytes) {
+            return match self.record_at(slot, reader, bytes) {
                 Some(record) => self.receive_left(slot, reader, record, reading, patience, sink),
                 None => 0,
             };
@@ -89,22 +89,19 @@ impl<D: LaneDriver> Ring<D> {
         slot: usize,
         reader: &'r Reader<D::Receiver>,
     ) -> Option<Record<'r>> {
-        reader.receiver.peek(self.sessions[slot].consumer.offset()).unwrap_or_else(|fault| {
-            self.doom(slot, reason_of(fault));
-            None
-        })
+        self.record_at(slot, reader, 0..READ_AHEAD_BYTES)
     }
 
-    /// The record in which reading was left, for who reads these bytes of it now.
+    /// The record that is next to be read, or in which reading was left, for a caller that reads these bytes of it now.
     #[inline(always)]
-    fn record_again<'r>(
+    fn record_at<'r>(
         &mut self,
         slot: usize,
         reader: &'r Reader<D::Receiver>,
         bytes: Range<usize>,
     ) -> Option<Record<'r>> {
         let offset = self.sessions[slot].consumer.offset();
-        reader.receiver.peek_again(offset, bytes).unwrap_or_else(|fault| {
+        reader.receiver.peek(offset, bytes).unwrap_or_else(|fault| {
             self.doom(slot, reason_of(fault));
             None
         })
@@ -226,7 +223,7 @@ impl<D: LaneDriver> Ring<D> {
                 self.mark_received(slot, entry, found, entries_read == first);
             } else {
                 let unread = Entries::new(record, at, entries - entries_read);
-                let (end, taken) = self.hand_on_together(slot, reader, record, entry, unread, sink)?;
+                let (end, taken) = self.hand_on_together(slot, reader, entry, unread, sink)?;
                 if taken > 0 {
                     (at, entries_read) = (end, entries_read + taken);
                     if entry.kind == EntryKind::Message {
@@ -237,9 +234,6 @@ impl<D: LaneDriver> Ring<D> {
                     }
                     continue;
                 }
-            }
-            if entry.kind.is_of_block() && self.driver.limits().blocks_in_place {
-                self.fetch_next_block(slot, reader, record, at, entries - entries_read);
             }
             last = Last::Entry(entry.kind);
             let flow = self.deliver_entry(slot, entry, record, at + WORD_BYTES, patience, sink)?;

@@ -20,7 +20,6 @@ mod flow;
 mod inbound;
 mod left;
 mod messages;
-mod next_block;
 mod outbound;
 mod outbox;
 mod records;

@@ -131,7 +131,7 @@ impl<D: LaneDriver> Outbox for Ring<D> {
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.block(bytes)
+        self.driver.loan(bytes)
     }
 }
 

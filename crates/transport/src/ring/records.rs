@@ -3,7 +3,7 @@
 //! A record is opened at the first message for a peer and published at the next flush or when it is full, so that
 //! what a turn of the poll loop produces for one peer costs few publications and one doorbell.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, RECORD_HEADER_BYTES};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, RECORD_HEADER_BYTES, RecordKind};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
 use super::Ring;
@@ -161,7 +161,7 @@ impl<D: LaneDriver> Ring<D> {
         let sender = session.sender.as_mut().expect("sessions with room are up");
         let header = BatchHeader { released_lines: session.consumer.take_credit(), entries: 0, wrap: true };
         sender.record(offset, RECORD_OVERHEAD)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
-        sender.publish(offset, RECORD_OVERHEAD, 0);
+        sender.publish(RecordKind::Conversation, offset, RECORD_OVERHEAD, 0);
         session.producer.advance_to_start();
         self.counters.records_sent.increment();
         self.counters.wrap_records_sent.increment();

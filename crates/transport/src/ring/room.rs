@@ -14,6 +14,9 @@ use super::session::reason_of;
 use super::tagged::overrun;
 use crate::DownReason;
 
+/// Bytes of a record that only tells of room, in most cases; what is read at first.
+const ROOM_BYTES: usize = 64;
+
 impl<D: LaneDriver> Ring<D> {
     /// Reads what the peer has published last, as far as it only tells of room; false when there was nothing of that. While a
     /// record of this peer is being read, its receiver is not here, and nothing is learned.
@@ -37,7 +40,7 @@ impl<D: LaneDriver> Ring<D> {
             if !receiver.may_have_record(offset) {
                 break;
             }
-            match receiver.peek(offset).map_err(reason_of)? {
+            match receiver.peek(offset, 0..ROOM_BYTES).map_err(reason_of)? {
                 Some(record) if only_tells_of_room(record)? => self.take_room_of(slot, record)?,
                 _ => break,
             }

@@ -1,8 +1,10 @@
 //! The two ends of a simulated lane.
 
+use core::ops::Range;
 use std::sync::Arc;
 
-use farcall_driver::{LaneFault, LaneReceiver, LaneSender, RECORD_HEADER_BYTES, Record};
+use farcall_base::Instant;
+use farcall_driver::{LaneFault, LaneReceiver, LaneSender, Loan, RECORD_HEADER_BYTES, Record, RecordKind};
 
 use super::ring::Ring;
 use crate::host::Host;
@@ -28,8 +30,7 @@ impl LaneSender for SimLaneSender {
         self.ring.bytes()
     }
 
-    /// There is nothing to fetch.
-    fn claim(&mut self, offset: usize, length: usize) {
+    fn begin(&mut self, offset: usize, length: usize) {
         assert!(self.ring.has_place(offset, length), "a record outside the ring");
     }
 
@@ -42,7 +43,11 @@ impl LaneSender for SimLaneSender {
         &mut self.draft[..payload_bytes]
     }
 
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.record(offset, RECORD_HEADER_BYTES + at + payload.len())[at..].copy_from_slice(payload);
+    }
+
+    fn publish(&mut self, _kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
         assert!(
             self.ring.has_place(offset, length) && self.ring.has_place(next_offset, RECORD_HEADER_BYTES),
             "a record outside the ring"
@@ -57,6 +62,14 @@ impl LaneSender for SimLaneSender {
     /// Simulated hosts are woken by what arrives.
     fn ring_doorbell(&mut self) -> bool {
         true
+    }
+
+    fn copy_payload(&mut self, _kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
+        loan.copy_from_slice(payload);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
     }
 }
 
@@ -73,12 +86,12 @@ impl SimLaneReceiver {
 }
 
 impl LaneReceiver for SimLaneReceiver {
-    fn ring_bytes(&self) -> usize {
-        self.ring.bytes()
+    fn may_have_record(&self, _offset: usize) -> bool {
+        true
     }
 
     #[inline]
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+    fn peek(&self, offset: usize, _bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some((record, fresh)) = self.ring.peek(offset)? else { return Ok(None) };
         if fresh {
             self.host.fabric().lock().charge_record(self.host.id(), record.len());

@@ -20,7 +20,7 @@ use farcall_driver::{
 pub use ends::{SimLaneReceiver, SimLaneSender};
 pub use ring::Ring;
 
-use crate::host::{Host, NAME, host_at};
+use crate::host::{Host, host_at};
 use crate::time::Picos;
 
 /// Lanes over a simulated fabric. What it sends and receives costs its host the time that the profile says.
@@ -69,10 +69,6 @@ impl SimLanes {
 impl LaneDriver for SimLanes {
     type Sender = SimLaneSender;
     type Receiver = SimLaneReceiver;
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
 
     fn limits(&self) -> LaneLimits {
         self.limits
@@ -138,20 +134,14 @@ impl LaneDriver for SimLanes {
         self.loans.loan(bytes)
     }
 
-    fn recycle(&mut self, loan: Loan) {
-        self.loans.recycle(loan);
-    }
-
-    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
-        assert!(self.owns(&loan), "a loan is lent by the driver that gave it");
-        if !self.is_current() {
-            return BlockDescriptor { offset: 0, length: loan.len() as u64 };
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
+        if !self.loans.owns(&loan) {
+            return Err(loan);
         }
-        self.host.fabric().lock().lend(self.host.id(), lane, loan)
-    }
-
-    fn owns(&self, loan: &Loan) -> bool {
-        self.loans.owns(loan)
+        if !self.is_current() {
+            return Ok(BlockDescriptor { offset: 0, length: loan.len() as u64 });
+        }
+        Ok(self.host.fabric().lock().lend(self.host.id(), lane, loan))
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -165,6 +155,10 @@ impl LaneDriver for SimLanes {
         let loan = self.host.fabric().lock().lent(self.host.id(), lane, block);
         let loan = loan.ok_or(LaneFault::Corrupt { what: "it named a block that it did not lend" })?;
         Ok(Some(Block::of_loan(loan, block, Arc::clone(returns))))
+    }
+
+    fn prepare(&mut self, _sender: &mut Self::Sender, _length: usize) -> bool {
+        false
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

@@ -1,12 +1,13 @@
 //! Drivers on a fabric that moves on whenever they are used.
 
+use core::ops::Range;
 use core::time::Duration;
 use std::os::fd::RawFd;
 
-use farcall_base::{Address, AddressError};
+use farcall_base::{Address, AddressError, Instant};
 use farcall_driver::{
     Block, BlockDescriptor, Datagram, DatagramLimits, Destination, LaneDriver, LaneEvent, LaneFault, LaneId,
-    LaneLimits, LaneReceiver, LaneSender, Loan, LoanError, Packet, Record, SendError,
+    LaneLimits, LaneReceiver, LaneSender, Loan, LoanError, Packet, Record, RecordKind, SendError,
 };
 use farcall_sim::Fabric;
 
@@ -96,10 +97,6 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
     type Sender = ByHand<L::Sender>;
     type Receiver = ByHand<L::Receiver>;
 
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
     fn limits(&self) -> LaneLimits {
         self.inner.limits()
     }
@@ -134,12 +131,8 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
         self.inner.loan(bytes)
     }
 
-    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         self.effect(|inner| inner.lend(lane, loan))
-    }
-
-    fn owns(&self, loan: &Loan) -> bool {
-        self.inner.owns(loan)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -148,6 +141,10 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
 
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         self.inner.borrow(lane, block)
+    }
+
+    fn prepare(&mut self, sender: &mut Self::Sender, length: usize) -> bool {
+        self.inner.prepare(&mut sender.inner, length)
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {
@@ -172,16 +169,28 @@ impl<S: LaneSender> LaneSender for ByHand<S> {
         self.inner.ring_bytes()
     }
 
-    fn claim(&mut self, offset: usize, length: usize) {
-        self.inner.claim(offset, length);
+    fn begin(&mut self, offset: usize, length: usize) {
+        self.inner.begin(offset, length);
     }
 
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
         self.inner.record(offset, length)
     }
 
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
-        self.effect(|inner| inner.publish(offset, length, next_offset));
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.inner.write_payload(offset, at, payload);
+    }
+
+    fn publish(&mut self, kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
+        self.effect(|inner| inner.publish(kind, offset, length, next_offset));
+    }
+
+    fn copy_payload(&mut self, kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
+        self.inner.copy_payload(kind, loan, payload);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.inner.next_deadline()
     }
 
     fn ring_doorbell(&mut self) -> bool {
@@ -190,11 +199,11 @@ impl<S: LaneSender> LaneSender for ByHand<S> {
 }
 
 impl<R: LaneReceiver> LaneReceiver for ByHand<R> {
-    fn ring_bytes(&self) -> usize {
-        self.inner.ring_bytes()
+    fn may_have_record(&self, offset: usize) -> bool {
+        self.inner.may_have_record(offset)
     }
 
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
-        self.inner.peek(offset)
+    fn peek(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
+        self.inner.peek(offset, bytes)
     }
 }

@@ -11,16 +11,12 @@ use farcall_driver::{
 };
 
 use super::conductor::Command;
-use super::place::{NAME, parse};
+use super::place::parse;
 use super::{VerbsLanes, VerbsReceiver, VerbsSender};
 
 impl LaneDriver for VerbsLanes {
     type Sender = VerbsSender;
     type Receiver = VerbsReceiver;
-
-    fn name(&self) -> &'static str {
-        NAME
-    }
 
     fn limits(&self) -> LaneLimits {
         LaneLimits {
@@ -67,16 +63,8 @@ impl LaneDriver for VerbsLanes {
         self.blocks.loan(bytes)
     }
 
-    fn recycle(&mut self, loan: Loan) {
-        self.blocks.recycle(loan);
-    }
-
-    fn lend(&mut self, lane: LaneId, loan: Loan) -> BlockDescriptor {
+    fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         self.blocks.lend(loan, lane)
-    }
-
-    fn owns(&self, loan: &Loan) -> bool {
-        self.blocks.owns(loan)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -86,6 +74,10 @@ impl LaneDriver for VerbsLanes {
     fn borrow(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<Option<Block>, LaneFault> {
         let state = self.lanes.get_mut(&lane).ok_or(LaneFault::Closed)?;
         state.arrivals.borrow(block, &state.link, &mut self.landing, &self.counters)
+    }
+
+    fn prepare(&mut self, _sender: &mut Self::Sender, _length: usize) -> bool {
+        false
     }
 
     fn due_return(&mut self, lane: LaneId) -> Option<BlockDescriptor> {

@@ -2,6 +2,7 @@
 //! wrote them.
 
 use core::cell::{Cell, UnsafeCell};
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{Ordering, compiler_fence};
 use std::sync::Arc;
@@ -132,18 +133,13 @@ impl VerbsReceiver {
 }
 
 impl LaneReceiver for VerbsReceiver {
-    #[inline]
-    fn ring_bytes(&self) -> usize {
-        self.ring_bytes
-    }
-
     #[inline(always)]
     fn may_have_record(&self, offset: usize) -> bool {
         offset / RECORD_ALIGN != self.end_line.get() || self.is_corrupt.get() || self.look()
     }
 
     #[inline(always)]
-    fn peek(&self, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+    fn peek(&self, offset: usize, _bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         assert!(
             offset < self.ring_bytes && offset.is_multiple_of(RECORD_ALIGN),
             "an offset outside the ring"

@@ -11,7 +11,8 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-use farcall_driver::{LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES};
+use farcall_base::Instant;
+use farcall_driver::{LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordKind};
 
 use super::announcements::ANNOUNCEMENT_BYTES;
 use super::link::{Announcing, Link, WRITES_MAX};
@@ -199,7 +200,7 @@ impl LaneSender for VerbsSender {
 
     /// The mirror is this process's own memory: there is nothing to fetch.
     #[inline(always)]
-    fn claim(&mut self, _offset: usize, _length: usize) {}
+    fn begin(&mut self, _offset: usize, _length: usize) {}
 
     #[inline(always)]
     fn record(&mut self, offset: usize, length: usize) -> &mut [u8] {
@@ -214,8 +215,13 @@ impl LaneSender for VerbsSender {
         }
     }
 
+    #[inline]
+    fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
+        self.record(offset, RECORD_HEADER_BYTES + at + payload.len())[at..].copy_from_slice(payload);
+    }
+
     #[inline(always)]
-    fn publish(&mut self, offset: usize, length: usize, next_offset: usize) {
+    fn publish(&mut self, _kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
         self.check(offset, length);
         // SAFETY: inside the staging memory, as in `record`, and aligned, since records are.
         unsafe { self.staging.add(offset).cast::<u64>().write((MARK << 32 | length as u64).to_le()) };
@@ -238,5 +244,13 @@ impl LaneSender for VerbsSender {
         }
         self.post();
         true
+    }
+
+    fn copy_payload(&mut self, _kind: RecordKind, loan: &mut Loan, payload: &[u8]) {
+        loan.copy_from_slice(payload);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use farcall_base::Address;
 use farcall_driver::conformance::until;
-use farcall_driver::{LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
+use farcall_driver::{LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender, RecordKind};
 use farcall_verbs::{
     ConnectBy, DeviceChoice, VerbsLaneConfig, VerbsLanes, VerbsReceiver, VerbsSender, devices,
 };
@@ -46,16 +46,16 @@ impl End {
     pub fn send(&mut self, number: u64) -> bool {
         let next = (self.write_at + LINE_BYTES) % self.sender.ring_bytes();
         self.sender.record(self.write_at, RECORD_BYTES).copy_from_slice(&number.to_le_bytes());
-        self.sender.publish(self.write_at, RECORD_BYTES, next);
+        self.sender.publish(RecordKind::Conversation, self.write_at, RECORD_BYTES, next);
         self.write_at = next;
         self.sender.ring_doorbell()
     }
 
     /// The next record, if it is there.
     pub fn receive(&mut self) -> Result<Option<u64>, LaneFault> {
-        let number = self.receiver.peek(self.read_at)?.and_then(|record| record.word(0));
+        let number = self.receiver.peek(self.read_at, 0..64)?.and_then(|record| record.word(0));
         if number.is_some() {
-            self.read_at = (self.read_at + LINE_BYTES) % self.receiver.ring_bytes();
+            self.read_at = (self.read_at + LINE_BYTES) % self.sender.ring_bytes();
         }
         Ok(number)
     }

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::records::peek;
 use super::records::{read, write};
 use super::{WITHIN, connect, next_down, next_event, pair};
 use crate::conformance::{made, until};
-use crate::{HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender};
+use crate::{HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault, LaneId, LaneSender};
 use farcall_base::{Address, AddressError};
 
 /// The hello reaches who is called, the welcome who calls.
@@ -36,8 +37,8 @@ pub fn a_wrong_address_is_refused<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>)
     let [mut driver] = made(make);
     for bytes in [&b""[..], b"?", b"udp4\x7f\0\0\x01\x1b\x58"] {
         let address = Address::new(bytes).expect("short enough");
-        let refusal = AddressError::WrongKind { driver: driver.name() };
-        assert_eq!(driver.connect(&address, b"", WITHIN), Err(refusal), "{address:?}");
+        let refusal = driver.connect(&address, b"", WITHIN);
+        assert!(matches!(refusal, Err(AddressError::WrongKind { .. })), "{address:?}: {refusal:?}");
     }
 }
 
@@ -122,9 +123,9 @@ pub fn ends_of_a_closed_lane_do_no_harm<L: LaneDriver>(make: impl Fn(usize) -> V
     drop(a);
     write(&mut at_a.sender, 64, b"into the void", 128);
     at_a.sender.ring_doorbell();
-    assert!(matches!(at_a.receiver.peek(0), Ok(None)));
+    assert!(matches!(peek(&at_a.receiver, 0), Ok(None)));
     // The peer's end of the ring is readable for as long as it is held.
-    let _nothing_or_the_record = at_b.receiver.peek(0);
+    let _nothing_or_the_record = peek(&at_b.receiver, 0);
 }
 
 /// The ends of a lane belong to who takes them first.

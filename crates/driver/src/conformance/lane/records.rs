@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::pair;
 use crate::conformance::until;
 use crate::{
-    LaneDriver, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, whole_record_bytes,
+    LaneDriver, LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
+    RecordKind,
 };
 use farcall_base::Random;
 
@@ -15,16 +16,29 @@ const THREADED_RECORDS: u64 = 100_000;
 
 /// Writes and publishes a record, and rings for it until it has left.
 pub(super) fn write(sender: &mut impl LaneSender, offset: usize, payload: &[u8], next_offset: usize) {
+    write_as(RecordKind::Conversation, sender, offset, payload, next_offset);
+}
+
+fn write_as(
+    kind: RecordKind,
+    sender: &mut impl LaneSender,
+    offset: usize,
+    payload: &[u8],
+    next_offset: usize,
+) {
     let length = draft(sender, offset, payload);
-    sender.publish(offset, length, next_offset);
+    sender.publish(kind, offset, length, next_offset);
     until_it_left(sender);
 }
 
-/// As [`write`], as if it were many short messages.
-fn write_messages(sender: &mut impl LaneSender, offset: usize, payload: &[u8], next_offset: usize) {
-    let length = draft(sender, offset, payload);
-    sender.publish_messages(offset, length, next_offset);
-    until_it_left(sender);
+/// What a record is part of, by its number: either, in turn.
+fn kind_of(number: usize) -> RecordKind {
+    if number.is_multiple_of(2) { RecordKind::Conversation } else { RecordKind::Stream }
+}
+
+/// The record at `offset`, whatever of it is read.
+pub(super) fn peek(receiver: &impl LaneReceiver, offset: usize) -> Result<Option<Record<'_>>, LaneFault> {
+    receiver.peek(offset, 0..usize::from(u16::MAX))
 }
 
 /// Writes a record, and says how long it is.
@@ -45,12 +59,12 @@ pub(super) fn read(receiver: &impl LaneReceiver, offset: usize) -> Vec<u8> {
     // A record that is there is never denied.
     until("a record may be there", || receiver.may_have_record(offset).then_some(()));
     until("a record arrives", || {
-        let record = receiver.peek(offset).expect("a correct peer")?;
+        let record = peek(receiver, offset).expect("a correct peer")?;
         assert!(receiver.may_have_record(offset), "it was there a moment ago");
         let bytes = record.slice(0, record.len()).expect("the whole record").to_vec();
         // Bit by bit it is the same, whatever of it is read, up to more than there is.
         for part in [0..bytes.len(), bytes.len()..bytes.len(), bytes.len() / 2..usize::from(u16::MAX)] {
-            let again = receiver.peek_again(offset, part).expect("a correct peer").expect("still there");
+            let again = receiver.peek(offset, part).expect("a correct peer").expect("still there");
             assert_eq!(again.slice(0, again.len()), Some(&bytes[..]));
         }
         Some(bytes)
@@ -76,27 +90,22 @@ impl Positions {
 
 /// Sends payloads of these lengths in lock step, and checks what arrives.
 fn pass_in_lock_step<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>, lengths: impl Fn(usize) -> Vec<usize>) {
-    let (_a, _b, mut at_a, at_b) = pair(make);
+    let (mut a, b, mut at_a, at_b) = pair(make);
     let ring_bytes = at_a.sender.ring_bytes();
-    assert_eq!(at_b.receiver.ring_bytes(), ring_bytes, "both ends speak of the same ring");
+    assert_eq!(b.limits().ring_bytes, ring_bytes, "both ends speak of the same ring");
     let mut positions = Positions { ring_bytes, offset: 0 };
     let lengths = lengths(ring_bytes);
     for (number, pair) in lengths.windows(2).enumerate() {
         let (offset, next) = positions.next(pair[0], pair[1]);
         let payload: Vec<u8> = (0..pair[0]).map(|at| (at * 7 + number) as u8).collect();
         assert!(
-            matches!(at_b.receiver.peek(offset), Ok(None)),
+            matches!(peek(&at_b.receiver, offset), Ok(None)),
             "record {number} is there before it was sent"
         );
         // For a shorter, longer or just such a record.
-        while number % 3 > 0 && at_a.sender.prepare(lengths[number / 3 % lengths.len()] + RECORD_HEADER_BYTES)
-        {
-        }
-        if number % 2 == 0 {
-            write(&mut at_a.sender, offset, &payload, next);
-        } else {
-            write_messages(&mut at_a.sender, offset, &payload, next);
-        }
+        let expected = lengths[number / 3 % lengths.len()] + RECORD_HEADER_BYTES;
+        while number % 3 > 0 && a.prepare(&mut at_a.sender, expected) {}
+        write_as(kind_of(number), &mut at_a.sender, offset, &payload, next);
         assert!(read(&at_b.receiver, offset) == payload, "record {number} of {} bytes at {offset}", pair[0]);
     }
 }
@@ -104,15 +113,15 @@ fn pass_in_lock_step<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>, lengths: imp
 /// What is written is invisible until it is published.
 pub fn nothing_is_there_before_publication<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     let (_a, _b, mut at_a, at_b) = pair(make);
-    assert!(matches!(at_b.receiver.peek(0), Ok(None)));
+    assert!(matches!(peek(&at_b.receiver, 0), Ok(None)));
     at_a.sender.record(0, 128).fill(0xff);
     for _ in 0..1000 {
-        assert!(matches!(at_b.receiver.peek(0), Ok(None)), "unpublished bytes are visible");
+        assert!(matches!(peek(&at_b.receiver, 0), Ok(None)), "unpublished bytes are visible");
     }
-    at_a.sender.publish(0, 128, 128);
+    at_a.sender.publish(RecordKind::Conversation, 0, 128, 128);
     until("the record leaves", || at_a.sender.ring_doorbell().then_some(()));
     assert_eq!(read(&at_b.receiver, 0), [0xff; 128 - RECORD_HEADER_BYTES]);
-    assert!(matches!(at_b.receiver.peek(128), Ok(None)), "only what was published is visible");
+    assert!(matches!(peek(&at_b.receiver, 128), Ok(None)), "only what was published is visible");
 }
 
 /// Every length around the alignment passes, empty records and very long ones too.
@@ -124,30 +133,10 @@ pub fn records_of_all_lengths_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>
     });
 }
 
-/// A record that is written as a whole is like any other, and so is the next.
-pub fn records_written_as_a_whole_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
-    let (_a, _b, mut at_a, at_b) = pair(make);
-    let mut positions = Positions { ring_bytes: at_a.sender.ring_bytes(), offset: 0 };
-    let record_bytes = |bytes: usize| whole_record_bytes(bytes) - RECORD_HEADER_BYTES;
-    for number in 0..2000_usize {
-        let bytes = number * 7 % 450;
-        let (offset, next) = positions.next(record_bytes(bytes), record_bytes((number + 1) * 7 % 450));
-        let words = [number as u64, !0 - number as u64];
-        let payload: Vec<u8> = (0..bytes).map(|at| (at * 3 + number) as u8).collect();
-        at_a.sender.publish_at_once(offset, words, &payload, next);
-        until_it_left(&mut at_a.sender);
-        let record = read(&at_b.receiver, offset);
-        assert_eq!(record.len(), record_bytes(bytes), "whole words");
-        assert_eq!(record[..16], *words.map(u64::to_le_bytes).as_flattened());
-        assert!(record[16..][..bytes] == payload, "record {number} of {bytes} bytes at {offset}");
-        assert!(matches!(at_b.receiver.peek(next), Ok(None)), "there is nothing behind record {number}");
-    }
-}
-
 /// A record may be written piece by piece, with long payloads between what else is in it. Enough of them for a driver that finds out
 /// which way is faster.
 pub fn records_with_payloads_between_words_pass<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
-    let (_a, _b, mut at_a, at_b) = pair(make);
+    let (mut a, _b, mut at_a, at_b) = pair(make);
     let ring_bytes = at_a.sender.ring_bytes();
     let longest = (ring_bytes / 2 - RUNWAY_BYTES - RECORD_HEADER_BYTES) / 8 * 8;
     let mut positions = Positions { ring_bytes, offset: 0 };
@@ -170,18 +159,14 @@ pub fn records_with_payloads_between_words_pass<L: LaneDriver>(make: impl Fn(usi
             let payload: Vec<u8> = (0..length).map(|byte| (byte * 5 + part + number) as u8).collect();
             at_a.sender.write_payload(offset, at + 8, &payload);
             // Whoever has nothing else to do may look ahead while a record is open.
-            at_a.sender.prepare(RECORD_HEADER_BYTES + bytes);
+            a.prepare(&mut at_a.sender, RECORD_HEADER_BYTES + bytes);
             expected.extend([&word[..], &payload].concat());
             expected.resize(expected.len().next_multiple_of(8), 0);
         }
         // All of it, which the last payload need not fill.
         let length = RECORD_HEADER_BYTES + bytes;
         at_a.sender.record(offset, length);
-        if number % 3 == 0 {
-            at_a.sender.publish_messages(offset, length, next);
-        } else {
-            at_a.sender.publish(offset, length, next);
-        }
+        at_a.sender.publish(kind_of(number), offset, length, next);
         until_it_left(&mut at_a.sender);
         let mut record = read(&at_b.receiver, offset);
         // What fills payloads up to whole words is nobody's.
@@ -217,7 +202,7 @@ pub fn a_record_can_be_looked_at_again<L: LaneDriver>(make: impl Fn(usize) -> Ve
             (b"second".to_vec(), b"first".to_vec())
         );
     }
-    let record = at_b.receiver.peek(0).expect("a correct peer").expect("still there");
+    let record = peek(&at_b.receiver, 0).expect("a correct peer").expect("still there");
     assert_eq!((record.len(), record.is_empty(), record.word(0)), (5, false, None));
 }
 
@@ -225,7 +210,7 @@ pub fn a_record_can_be_looked_at_again<L: LaneDriver>(make: impl Fn(usize) -> Ve
 pub fn both_directions_are_apart<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     let (_a, _b, mut at_a, mut at_b) = pair(make);
     write(&mut at_a.sender, 0, b"there", 64);
-    assert!(matches!(at_a.receiver.peek(0), Ok(None)), "a record came back to its sender");
+    assert!(matches!(peek(&at_a.receiver, 0), Ok(None)), "a record came back to its sender");
     write(&mut at_b.sender, 0, b"and back", 64);
     assert_eq!((read(&at_b.receiver, 0), read(&at_a.receiver, 0)), (b"there".to_vec(), b"and back".to_vec()));
 }
@@ -237,13 +222,13 @@ pub fn batches_arrive_in_order<L: LaneDriver>(make: impl Fn(usize) -> Vec<L>) {
     for number in 0..records {
         let record = at_a.sender.record(number * 64, RECORD_HEADER_BYTES + 8);
         record.copy_from_slice(&(number as u64).to_le_bytes());
-        at_a.sender.publish(number * 64, RECORD_HEADER_BYTES + 8, (number + 1) * 64);
+        at_a.sender.publish(RecordKind::Stream, number * 64, RECORD_HEADER_BYTES + 8, (number + 1) * 64);
     }
     until("the batch leaves", || at_a.sender.ring_doorbell().then_some(()));
     for number in 0..records {
         assert_eq!(read(&at_b.receiver, number * 64), (number as u64).to_le_bytes());
     }
-    assert!(matches!(at_b.receiver.peek(records * 64), Ok(None)), "there is one record too many");
+    assert!(matches!(peek(&at_b.receiver, records * 64), Ok(None)), "there is one record too many");
 }
 
 /// Two threads that only share the ring and a count of what was read: no record is lost, torn or early.
@@ -269,7 +254,7 @@ pub fn records_pass_between_threads<L: LaneDriver>(make: impl Fn(usize) -> Vec<L
         let mut positions = Positions { ring_bytes, offset: 0 };
         for number in 0..THREADED_RECORDS {
             let (offset, _) = positions.next(payload_bytes(number), payload_bytes(number + 1));
-            let record = until("a record arrives", || receiver.peek(offset).expect("a correct peer"));
+            let record = until("a record arrives", || peek(receiver, offset).expect("a correct peer"));
             assert_eq!(record.len(), payload_bytes(number), "the length of record {number}");
             let mut words = (0..record.len()).step_by(8).map(|at| record.word(at));
             assert!(words.all(|word| word == Some(number)), "record {number} is torn");
@@ -288,15 +273,9 @@ pub fn records_outside_the_ring_are_refused<L: LaneDriver>(make: impl Fn(usize) 
     for (offset, length) in outside {
         let attempt = catch_unwind(AssertUnwindSafe(|| {
             at_a.sender.record(offset, length).fill(0xff);
-            at_a.sender.publish(offset, length, 0);
+            at_a.sender.publish(RecordKind::Conversation, offset, length, 0);
         }));
         assert!(attempt.is_err(), "{length} bytes at {offset} were published");
-    }
-    for offset in [1, 32, ring_bytes, ring_bytes - 64] {
-        let attempt = catch_unwind(AssertUnwindSafe(|| {
-            at_a.sender.publish_at_once(offset, [0; 2], &[0xff; 48], 0);
-        }));
-        assert!(attempt.is_err(), "a whole record at {offset} was published");
     }
     write(&mut at_a.sender, 0, b"inside", 64);
     assert_eq!(read(&at_b.receiver, 0), b"inside");
