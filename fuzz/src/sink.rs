@@ -2,7 +2,7 @@
 
 use farcall_base::Identity;
 use farcall_transport::{
-    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, Owned, RequestBatch, RequestId, Response,
+    CallId, DownReason, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, RequestBatch, RequestId, Response,
     ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission, Submitted,
 };
 
@@ -110,11 +110,16 @@ impl Sink for TargetSink {
         }
     }
 
-    fn received(&mut self, _: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
-        self.check_is_up(session);
-        assert!(!messages.is_empty(), "a batch of nothing");
-        for message in messages {
-            assert!(message.payload.as_slice().len() <= self.message_bytes_max, "a message longer than agreed");
+    /// Messages with even tags are taken one by one, and each other one together with those behind it.
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        self.check_is_up(messages.session());
+        let check = |message: &Matched<'_>| {
+            let bytes = message.payload.as_slice().len();
+            assert!(bytes <= self.message_bytes_max, "a message longer than agreed");
+            message.tag.0.is_multiple_of(2)
+        };
+        while let Some(odd) = messages.take_while(check) {
+            messages.take_behind(odd).iter().for_each(|message| _ = check(message));
         }
     }
 
@@ -163,8 +168,8 @@ impl Sink for HonestSink {
         }
     }
 
-    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
-        panic!("the honest peer posts no receives, but these have messages: {messages:?}");
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        panic!("the honest peer posts no receives, but there are messages of {:?}", messages.session());
     }
 
     fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {

@@ -13,7 +13,7 @@ use farcall_driver::clock::Clock;
 use farcall_driver::{CounterFile, Datagram};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
-    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, PacketConfig, PacketTransport,
+    CallId, DownReason, MatchedBatch, MessageBatch, MessageId, Outbox, PacketConfig, PacketTransport,
     RequestBatch, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submitted, Transport,
 };
 use farcall_udp::{UdpConfig, UdpDriver};
@@ -59,7 +59,7 @@ impl Sink for Echo {
         }
     }
 
-    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, _: &[Matched<'_>]) {}
+    fn received(&mut self, _: &mut MatchedBatch<'_, '_>) {}
 
     fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {}
 

@@ -20,7 +20,9 @@ pub mod trace;
 mod unclaimed;
 mod waiting;
 
-pub use batch::{Matched, Message, MessageBatch, RequestBatch, Response, ResponseBatch};
+pub use batch::{
+    Matched, MatchedBatch, Message, MessageBatch, RequestBatch, Response, ResponseBatch, Together,
+};
 pub use farcall_protocol::matching::{Source, Tag};
 pub use kept::{Copied, Kept, Short};
 #[cfg(feature = "conformance")]

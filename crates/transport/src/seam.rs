@@ -23,7 +23,7 @@ use farcall_protocol::matching::Tag;
 
 use crate::trace::CallTracer;
 use crate::{
-    Arrived, DownReason, Matched, MessageBatch, MessageId, Origin, Owned, Posted, RequestBatch,
+    Arrived, DownReason, MatchedBatch, MessageBatch, MessageId, Origin, Owned, Posted, RequestBatch,
     ResponseBatch, SendOutcome, Status, Submitted,
 };
 
@@ -153,9 +153,8 @@ pub trait Sink {
     /// Responses to our calls came over one session. The receiver must check that it has such calls there.
     fn responses(&mut self, outbox: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>);
 
-    /// Receives that were posted have their messages, which came over one session and in this order. None of the
-    /// receives waits any longer.
-    fn received(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]);
+    /// Receives that were posted have their messages. The batch is matched while it is taken, so that it has the outbox.
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>);
 
     /// Messages came that no receive waits for. Only after [`Outbox::hand_on_unexpected`]. A sink that posts a receive
     /// leaves the rest, because the next message may be what it has asked for.

@@ -13,7 +13,7 @@ use farcall_driver::decorate::{Fault, FaultConfig};
 use farcall_driver::{CounterFile, Datagram, DatagramLimits, Destination, Packet, SendError};
 use farcall_protocol::basic::BasicPolicy;
 use farcall_transport::{
-    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, Owned, PacketConfig, PacketTransport,
+    CallId, DownReason, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, PacketConfig, PacketTransport,
     RequestBatch, RequestId, Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status,
     Submission, Submitted, Tag, Transport,
 };
@@ -87,8 +87,8 @@ impl Sink for Log {
         }
     }
 
-    fn received(&mut self, _outbox: &mut dyn Outbox, _session: SessionId, messages: &[Matched<'_>]) {
-        panic!("no receive was posted, but these have messages: {messages:?}");
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        panic!("no receive was posted, but there are messages of {:?}", messages.session());
     }
 
     fn messages(&mut self, _outbox: &mut dyn Outbox, _messages: &mut MessageBatch<'_>) {

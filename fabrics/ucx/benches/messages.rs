@@ -10,8 +10,8 @@ use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::CounterFile;
 use farcall_protocol::matching::Source;
 use farcall_transport::{
-    Arrived, DownReason, LibraryConfig, LibraryTransport, Matched, MessageBatch, MessageId, Origin, Outbox,
-    Posted, RequestBatch, ResponseBatch, SendOutcome, SessionId, Sink, Submitted, Tag, Transport,
+    Arrived, DownReason, LibraryConfig, LibraryTransport, MatchedBatch, MessageBatch, MessageId, Origin,
+    Outbox, Posted, RequestBatch, ResponseBatch, SendOutcome, SessionId, Sink, Submitted, Tag, Transport,
 };
 use farcall_ucx::raw::{RawCompletion, RawUcx};
 use farcall_ucx::{Ucx, UcxConfig};
@@ -46,9 +46,12 @@ impl Sink for Count {
 
     fn responses(&mut self, _: &mut dyn Outbox, _: &mut ResponseBatch<'_, '_>) {}
 
-    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
-        self.received += messages.len();
-        self.bytes += messages.iter().map(|message| message.payload.as_slice().len()).sum::<usize>();
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        messages.take_while(|message| {
+            self.received += 1;
+            self.bytes += message.payload.as_slice().len();
+            true
+        });
     }
 
     fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {}

@@ -2,8 +2,8 @@
 
 use farcall_base::Identity;
 use farcall_transport::{
-    CallId, DownReason, Incoming, Matched, MessageBatch, MessageId, Outbox, RequestBatch, ResponseBatch,
-    SendOutcome, SessionId, Sink, Status, Tag,
+    CallId, DownReason, Incoming, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, RequestBatch,
+    ResponseBatch, SendOutcome, SessionId, Sink, Status, Tag,
 };
 
 use super::context::Context;
@@ -47,25 +47,22 @@ impl Sink for Turn<'_, '_> {
     }
 
     #[inline]
-    fn received(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
-        let peer = self.state.sessions.peer_of(session);
-        let mut rest = messages;
-        while let Some((first, others)) = rest.split_first() {
-            let for_futures = self.state.operations.leave_short(rest, peer);
-            if for_futures > 0 {
-                self.state.counters.received.add(for_futures as u64);
-                rest = &rest[for_futures..];
-                continue;
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        let peer = self.state.sessions.peer_of(messages.session());
+        loop {
+            let before = messages.taken();
+            let operations = &mut self.state.operations;
+            let other = messages.take_while(|message| operations.leave_short(message, peer));
+            let for_futures = messages.taken() - before - usize::from(other.is_some());
+            operations.receives_ended(for_futures);
+            self.state.counters.received.add(for_futures as u64);
+            let Some(other) = other else { return };
+            if self.state.operations.has_callback(CallId(other.receive.0)) {
+                let together = messages.take_behind(other);
+                self.end_together(messages.outbox(), peer, &together);
+            } else {
+                self.end_receive(messages.outbox(), peer, &other);
             }
-            let for_callbacks = self.state.operations.end_receive_callbacks(rest);
-            if for_callbacks > 0 {
-                let (now, later) = rest.split_at(for_callbacks);
-                self.run_callbacks(outbox, peer, now);
-                rest = later;
-                continue;
-            }
-            self.end_receive(outbox, peer, first);
-            rest = others;
         }
     }
 
@@ -110,6 +107,22 @@ impl Sink for Turn<'_, '_> {
 }
 
 impl Turn<'_, '_> {
+    /// Ends the receives of messages that most likely are for callbacks.
+    fn end_together(&mut self, outbox: &mut dyn Outbox, peer: Peer, messages: &[Matched<'_>]) {
+        let mut rest = messages;
+        while let Some((first, others)) = rest.split_first() {
+            let ended = self.state.operations.end_receive_callbacks(rest);
+            if ended > 0 {
+                let (now, later) = rest.split_at(ended);
+                self.run_callbacks(outbox, peer, now);
+                rest = later;
+            } else {
+                self.end_receive(outbox, peer, first);
+                rest = others;
+            }
+        }
+    }
+
     /// Runs the callbacks that have just become ready, which are for these messages.
     fn run_callbacks(&mut self, outbox: &mut dyn Outbox, peer: Peer, messages: &[Matched<'_>]) {
         self.state.counters.received.add(messages.len() as u64);

@@ -8,9 +8,9 @@ use farcall_driver::{Loan, LoanError};
 use farcall_sim::Host;
 use farcall_transport::trace::{CallTracer, event};
 use farcall_transport::{
-    CallId, Deliver, DownReason, Holdings, Matched, MessageBatch, MessageId, Origin, Outbox, Owned, Posted,
-    RequestBatch, RequestId, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission,
-    Submitted, Tag, Transport, TransportLimits,
+    CallId, Deliver, DownReason, Holdings, MatchedBatch, MessageBatch, MessageId, Origin, Outbox, Owned,
+    Posted, RequestBatch, RequestId, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status,
+    Submission, Submitted, Tag, Transport, TransportLimits,
 };
 
 /// A transport that charges its host for each request, response and message that it hands on.
@@ -168,10 +168,10 @@ impl Sink for ChargedSink<'_> {
         self.charge_others(responses.taken());
     }
 
-    fn received(&mut self, outbox: &mut dyn Outbox, session: SessionId, messages: &[Matched<'_>]) {
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
         self.host.spend_handler();
-        self.inner.received(outbox, session, messages);
-        self.charge_others(messages.len());
+        self.inner.received(messages);
+        self.charge_others(messages.taken());
     }
 
     fn messages(&mut self, outbox: &mut dyn Outbox, messages: &mut MessageBatch<'_>) {

@@ -1,13 +1,11 @@
-//! Tagged messages that came together: those that receives have, and those that no receive waits for.
+//! Messages of a record, and those that no receive waits for.
 
-use arrayvec::ArrayVec;
 use farcall_driver::{FETCH_BYTES_MAX, Words};
-use farcall_protocol::matching::{Source, Tag, payload_lines};
+use farcall_protocol::matching::{Tag, payload_lines};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader};
 
 use super::entries::{Entries, Unread};
-use crate::mail::Mail;
-use crate::{Incoming, MessageId, SessionId, Short};
+use crate::{Incoming, SessionId};
 
 /// A message that no receive waits for.
 #[derive(Clone, Copy, Debug)]
@@ -15,17 +13,6 @@ pub struct Message<'a> {
     /// Its tag.
     pub tag: Tag,
     /// Its bytes.
-    pub payload: Incoming<'a>,
-}
-
-/// A message, and the receive that has it.
-#[derive(Clone, Copy, Debug)]
-pub struct Matched<'a> {
-    /// The receive.
-    pub receive: MessageId,
-    /// The tag of the message.
-    pub tag: Tag,
-    /// The bytes of the message.
     pub payload: Incoming<'a>,
 }
 
@@ -39,12 +26,6 @@ enum Messages<'a> {
     Entries(MessageEntries<'a>),
     Single(Option<Message<'a>>),
 }
-
-/// Messages that were matched together.
-pub(crate) type Together<'a> = ArrayVec<Matched<'a>, MATCHED_MAX>;
-
-/// The most messages that are matched together.
-pub(crate) const MATCHED_MAX: usize = 16;
 
 /// What was taken out of a record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,86 +43,48 @@ pub(crate) struct MessageEntries<'a> {
     payload_lines: u32,
     /// The most bytes of a message.
     bytes_max: usize,
+    /// Whether what comes behind a message is worth fetching ahead.
+    fetches: bool,
 }
 
-/// What changes when messages are taken: a loop keeps it in registers.
+/// What a loop that takes messages keeps in registers.
 #[derive(Clone, Copy)]
-struct UnreadMessages<'a> {
+pub(super) struct UnreadMessages<'a> {
     unread: Unread<'a>,
     payload_lines: u32,
+    bytes_max: usize,
 }
 
 impl<'a> UnreadMessages<'a> {
     /// The next message, and what comes behind it.
     #[inline(always)]
-    fn peek(&self, bytes_max: usize) -> Option<(Tag, &'a [u8], Words<'a>)> {
-        let (tag, payload, rest) = self.unread.peek(|word| EntryHeader::tagged_message(word, bytes_max))?;
+    pub fn peek(&self) -> Option<(Tag, &'a [u8], Words<'a>)> {
+        let (tag, payload, rest) =
+            self.unread.peek(|word| EntryHeader::tagged_message(word, self.bytes_max))?;
         Some((Tag(tag), payload, rest))
     }
 
     /// The message that was looked at is taken.
     #[inline(always)]
-    fn advance(&mut self, payload: &[u8], rest: Words<'a>) {
+    pub fn advance(&mut self, payload: &[u8], rest: Words<'a>) {
         self.unread.advance(rest);
         self.payload_lines += payload_lines(payload.len());
-    }
-
-    /// Takes the next message, if `receive_for` has a receive for it.
-    #[inline(always)]
-    fn take_matched(
-        &mut self,
-        bytes_max: usize,
-        receive_for: impl FnOnce(Tag) -> Option<MessageId>,
-    ) -> Option<Matched<'a>> {
-        let (tag, payload, rest) = self.peek(bytes_max)?;
-        let receive = receive_for(tag)?;
-        self.advance(payload, rest);
-        Some(Matched { receive, tag, payload: Incoming::Borrowed(payload) })
     }
 }
 
 impl<'a> MessageEntries<'a> {
     /// Those of these entries that are messages, of at most so many bytes each.
     #[inline(always)]
-    pub fn new(entries: Entries<'a>, bytes_max: usize) -> Self {
-        Self { entries, payload_lines: 0, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX) }
+    pub fn new(entries: Entries<'a>, bytes_max: usize, fetches: bool) -> Self {
+        Self { entries, payload_lines: 0, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX), fetches }
     }
 
-    /// Matches the next messages with the receives that wait for them, as many as there is room for: short ones together, a
-    /// longer one alone.
-    ///
-    /// A function by itself, which has its registers for this.
-    #[inline(never)]
-    pub fn take_matched(&mut self, mail: &mut Mail, source: Source, together: &mut Together<'a>) {
-        let mut unread = self.unread();
-        let short_bytes_max = self.bytes_max.min(Short::BYTES_MAX);
-        let is_short = unread.peek(short_bytes_max).is_some();
-        if is_short && let Some(mut receives) = mail.exact_receives(source) {
-            while !together.is_full()
-                && let Some(matched) =
-                    unread.take_matched(short_bytes_max, |tag| receives.take(tag).map(MessageId))
-            {
-                together.push(matched);
-            }
-            receives.were_taken(together.len() as u32);
-        } else if let Some(matched) =
-            unread.take_matched(self.bytes_max, |tag| mail.take_receive(source, tag))
-        {
-            together.push(matched);
-        }
-        self.read_up_to(unread);
-    }
-
-    /// Starts to fetch the next message, most likely one of so many bytes, while something is done with those that were taken.
+    /// Starts to fetch the next message, most likely one of this many bytes, while something is done with those that were taken.
     #[inline(always)]
     pub fn fetch_next(&self, bytes: usize) {
-        self.entries.unread.fetch(bytes.min(FETCH_BYTES_MAX));
-    }
-
-    /// Whether nothing comes behind the messages that were taken.
-    #[inline]
-    pub fn is_at_end(&self) -> bool {
-        self.entries.left() == 0
+        if self.fetches {
+            self.entries.unread.fetch(bytes.min(FETCH_BYTES_MAX));
+        }
     }
 
     /// Where the next entry is, and what was taken.
@@ -153,13 +96,14 @@ impl<'a> MessageEntries<'a> {
     }
 
     #[inline(always)]
-    fn unread(&self) -> UnreadMessages<'a> {
-        UnreadMessages { unread: self.entries.unread, payload_lines: self.payload_lines }
+    pub(super) fn unread(&self) -> UnreadMessages<'a> {
+        let &Self { entries: Entries { unread, .. }, payload_lines, bytes_max, .. } = self;
+        UnreadMessages { unread, payload_lines, bytes_max }
     }
 
     /// What is not in `rest` was taken.
     #[inline(always)]
-    fn read_up_to(&mut self, rest: UnreadMessages<'a>) {
+    pub(super) fn read_up_to(&mut self, rest: UnreadMessages<'a>) {
         self.entries.unread = rest.unread;
         self.payload_lines = rest.payload_lines;
     }
@@ -192,7 +136,7 @@ impl<'a> MessageBatch<'a> {
             Messages::Single(single) => _ = single.take().map(take),
             Messages::Entries(entries) => loop {
                 let mut unread = entries.unread();
-                let Some((tag, payload, rest)) = unread.peek(entries.bytes_max) else { break };
+                let Some((tag, payload, rest)) = unread.peek() else { break };
                 unread.advance(payload, rest);
                 entries.read_up_to(unread);
                 if !take(Message { tag, payload: Incoming::Borrowed(payload) }) {

@@ -6,13 +6,16 @@
 
 mod calls;
 mod entries;
+mod matched;
 mod messages;
 mod unanswered;
 
 pub use calls::{RequestBatch, Response, ResponseBatch};
 pub(crate) use entries::Entries;
-pub(crate) use messages::{MATCHED_MAX, MessageEntries, Taken, Together};
-pub use messages::{Matched, Message, MessageBatch};
+pub(crate) use matched::{MatchSource, MessagePacket};
+pub use matched::{Matched, MatchedBatch, Together};
+pub use messages::{Message, MessageBatch};
+pub(crate) use messages::{MessageEntries, Taken};
 pub(crate) use unanswered::Unanswered;
 
 #[cfg(test)]

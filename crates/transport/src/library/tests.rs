@@ -12,8 +12,9 @@ use farcall_protocol::wire::{CallKey, Flags, HEADER_BYTES, Head, WireSession, pu
 use super::post::{Counter, Letter, Post};
 use super::{LibraryConfig, LibraryTransport};
 use crate::{
-    CallId, DownReason, Matched, Message, MessageBatch, MessageId, Outbox, Refused, RequestBatch, RequestId,
-    Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submitted, Transport,
+    CallId, DownReason, Matched, MatchedBatch, Message, MessageBatch, MessageId, Outbox, Refused,
+    RequestBatch, RequestId, Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status,
+    Submitted, Transport,
 };
 
 /// What one side was told; answers every request with its payload.
@@ -46,10 +47,11 @@ impl Sink for Log {
         }
     }
 
-    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
-        for Matched { receive, tag, payload } in messages {
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        messages.take_while(|Matched { receive, tag, payload }| {
             self.received.push((*receive, tag.0, payload.as_slice().to_vec()));
-        }
+            true
+        });
     }
 
     fn messages(&mut self, _: &mut dyn Outbox, messages: &mut MessageBatch<'_>) {

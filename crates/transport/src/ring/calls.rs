@@ -48,6 +48,7 @@ impl<D: LaneDriver> Ring<D> {
         let mut batch = RequestBatch::new(entries, bytes_max, id, service);
         sink.requests(self, &mut batch);
         let (at, taken) = batch.end();
+        self.counters.request_batches.add(u64::from(taken > 1));
         self.sessions[slot].unanswered_requests -= entries.left() - usize::from(taken);
         (at, taken)
     }
@@ -63,7 +64,9 @@ impl<D: LaneDriver> Ring<D> {
         let Session { id, message_bytes_max, .. } = self.sessions[slot];
         let mut batch = ResponseBatch::new(entries, message_bytes_max, id, unanswered);
         sink.responses(self, &mut batch);
-        batch.end()
+        let (at, taken) = batch.end();
+        self.counters.response_batches.add(u64::from(taken > 1));
+        (at, taken)
     }
 
     /// Hands a request or a response to the sink that the session has counted, with the payload that is in its record.

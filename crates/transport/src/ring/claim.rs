@@ -124,6 +124,7 @@ impl<'r> Claim<'r> {
     ) -> Result<(), DownReason> {
         let Self { record, left, reading, .. } = self;
         counters.messages_received.increment();
+        counters.received_in_place.increment();
         let (at, entries_read) = (reading.at + WORD_BYTES + padded(left.bytes), reading.entries_read + 1);
         if entries_read < reading.entries {
             session.reading = Some(Reading { at, entries_read, ..reading });

@@ -31,7 +31,9 @@ impl<D: LaneDriver> Ring<D> {
     ) -> Result<(usize, u16), DownReason> {
         match entry.kind {
             EntryKind::Message => {
-                let messages = MessageEntries::new(unread, self.sessions[slot].message_bytes_max);
+                let session = &self.sessions[slot];
+                let (bytes_max, fetches) = (session.message_bytes_max, session.is_far_behind());
+                let messages = MessageEntries::new(unread, bytes_max, fetches);
                 self.hand_on_messages(slot, messages, sink)
             }
             EntryKind::Request | EntryKind::Response => {

@@ -13,7 +13,7 @@ use super::session::{Reader, Reading};
 use super::tagged::overrun;
 use crate::batch::Taken;
 use crate::patience::Patience;
-use crate::{DownReason, Incoming, Matched, Sink};
+use crate::{DownReason, Incoming, Matched, MatchedBatch, Sink};
 
 /// When so many messages were expected, more of them most likely are, in this poll and in the next, and those are for a burst.
 const MESSAGES_MAX: u16 = 4;
@@ -95,7 +95,8 @@ impl<D: LaneDriver> Ring<D> {
                 progress = Progress::UpToNextPoll;
                 break;
             };
-            sink.received(self, id, &[Matched { receive, tag, payload: Incoming::Borrowed(payload) }]);
+            let matched = Matched { receive, tag, payload: Incoming::Borrowed(payload) };
+            sink.received(&mut MatchedBatch::single(self, id, matched));
             taken.messages += 1;
             taken.lines += lines(length);
             at += WORD_BYTES + padded(length);

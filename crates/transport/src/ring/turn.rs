@@ -11,7 +11,7 @@ use super::Ring;
 use super::session::Session;
 use super::tagged::overrun;
 use crate::batch::Taken;
-use crate::{DownReason, Incoming, Matched, SessionId, Sink};
+use crate::{DownReason, Incoming, Matched, MatchedBatch, SessionId, Sink};
 
 impl<D: LaneDriver> Ring<D> {
     /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
@@ -88,7 +88,8 @@ impl<D: LaneDriver> Ring<D> {
         session.producer.credit(released_lines)?;
         let (id, tag) = (session.id, Tag(tag));
         let Some(receive) = self.mail.take_receive(session.mail.source, tag) else { return Ok(false) };
-        sink.received(self, id, &[Matched { receive, tag, payload: Incoming::Borrowed(payload) }]);
+        let matched = Matched { receive, tag, payload: Incoming::Borrowed(payload) };
+        sink.received(&mut MatchedBatch::single(self, id, matched));
         self.counters.messages_received.increment();
         self.sessions[slot].mail.pass(Taken { messages: 1, lines: lines(length) }).map_err(overrun)?;
         self.close_record_of_peer(slot, record)?;

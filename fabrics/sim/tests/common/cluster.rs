@@ -12,7 +12,7 @@ use farcall_driver::clock::Clock;
 use farcall_protocol::basic::BasicPolicy;
 use farcall_sim::{Fabric, Host, Outcome, Profile, Program, Schedule, Simulation};
 use farcall_transport::{
-    CallId, DownReason, Matched, MessageBatch, MessageId, Outbox, PacketConfig, PacketTransport,
+    CallId, DownReason, MatchedBatch, MessageBatch, MessageId, Outbox, PacketConfig, PacketTransport,
     RequestBatch, Response, ResponseBatch, Ring, RingConfig, SendOutcome, Service, SessionId, Sink, Status,
     Submitted, Transport,
 };
@@ -238,8 +238,8 @@ impl Sink for State {
         }
     }
 
-    fn received(&mut self, _: &mut dyn Outbox, _: SessionId, messages: &[Matched<'_>]) {
-        panic!("no receive was posted, but these have messages: {messages:?}");
+    fn received(&mut self, messages: &mut MatchedBatch<'_, '_>) {
+        panic!("no receive was posted, but there are messages of {:?}", messages.session());
     }
 
     fn messages(&mut self, _: &mut dyn Outbox, _: &mut MessageBatch<'_>) {

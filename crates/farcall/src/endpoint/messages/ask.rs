@@ -40,7 +40,7 @@ impl Context<'_> {
     pub(super) fn ask(
         &mut self,
         id: CallId,
-        wanted: &Wanted,
+        wanted: Wanted,
         in_place_bytes_max: usize,
         mut deliver: impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
     ) -> Asked {
@@ -56,7 +56,7 @@ impl Context<'_> {
     fn ask_elsewhere(
         &mut self,
         id: CallId,
-        wanted: &Wanted,
+        wanted: Wanted,
         in_place_bytes_max: usize,
         deliver: &mut impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
     ) -> Asked {
@@ -89,16 +89,17 @@ impl Context<'_> {
 
     /// Why a receive can have no message.
     #[cold]
-    pub(super) fn why_down(&self, wanted: &Wanted) -> ReceiveError {
+    pub(super) fn why_down(&self, wanted: Wanted) -> ReceiveError {
         let reason = wanted.from.and_then(|peer| self.state.sessions.reason_of(peer.session)).cloned();
         ReceiveError::PeerDown(reason.unwrap_or(DownReason::Closed))
     }
 
     /// Asks for a message for a future.
     #[inline(always)]
-    pub(super) fn ask_for_future(&mut self, wanted: &Wanted) -> Result<CallId, ReceiveError> {
+    pub(super) fn ask_for_future(&mut self, wanted: Wanted) -> Result<CallId, ReceiveError> {
         let (id, room) = (self.next_receive()?, wanted.room);
-        let deliver = |_: &mut dyn Outbox, state: &mut State, label, arrived: Arrived<'_>| match arrived {
+        let deliver = move |_: &mut dyn Outbox, state: &mut State, label, arrived: Arrived<'_>| match arrived
+        {
             Arrived::InPlace(message) => _ = state.add_received(label, message),
             Arrived::Kept(_) => leave(state, room, outcome_of(label, room, arrived)),
         };

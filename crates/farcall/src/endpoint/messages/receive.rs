@@ -57,7 +57,7 @@ impl<'e> ReceiveMessage<'e> {
     #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
-        let id = endpoint.core().context().ask_for_future(&wanted)?;
+        let id = endpoint.core().context().ask_for_future(wanted)?;
         Ok(Receiving { endpoint, handle: OpHandle::of(id) })
     }
 
@@ -68,7 +68,7 @@ impl<'e> ReceiveMessage<'e> {
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
         let Self { endpoint, wanted } = self;
-        then(&mut endpoint.core().context(), &wanted, || ReceiveCallback::new(callback))
+        then(&mut endpoint.core().context(), wanted, || ReceiveCallback::new(callback))
     }
 
     /// As [`ReceiveMessage::then`], but if the message is there already, `callback` gets it before this returns, and there is no
@@ -86,7 +86,7 @@ impl<'e> ReceiveMessage<'e> {
     ) -> Result<Option<Operation>, ReceiveError> {
         let Self { endpoint, wanted } = self;
         let core = &mut *endpoint.core();
-        let operation = now_or_then(&mut core.context(), &wanted, callback)?;
+        let operation = now_or_then(&mut core.context(), wanted, callback)?;
         if operation.is_none() {
             core.go_on_with_panic();
         }
@@ -96,7 +96,7 @@ impl<'e> ReceiveMessage<'e> {
     /// Asks for the message; it becomes an event with this token, in a later poll or [`Endpoint::reap`].
     #[inline]
     pub fn post(self, token: u64) -> Result<Operation, ReceiveError> {
-        post(&mut self.endpoint.core().context(), &self.wanted, token)
+        post(&mut self.endpoint.core().context(), self.wanted, token)
     }
 }
 
@@ -136,13 +136,13 @@ impl ContextReceive<'_, '_> {
         callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
     ) -> Result<Operation, ReceiveError> {
         let Self { context, wanted } = self;
-        then(context, &wanted, || ReceiveCallback::new(callback))
+        then(context, wanted, || ReceiveCallback::new(callback))
     }
 
     /// Asks for the message; it becomes an event with this token, in a later poll or later in this one.
     #[inline]
     pub fn post(self, token: u64) -> Result<Operation, ReceiveError> {
-        post(self.context, &self.wanted, token)
+        post(self.context, self.wanted, token)
     }
 }
 
@@ -150,12 +150,12 @@ impl ContextReceive<'_, '_> {
 #[inline(always)]
 fn then(
     context: &mut Context<'_>,
-    wanted: &Wanted,
+    wanted: Wanted,
     callback: impl FnOnce() -> ReceiveCallback,
 ) -> Result<Operation, ReceiveError> {
     let (id, room) = (context.next_receive()?, wanted.room);
     let short_bytes_max = (room as usize).min(Short::BYTES_MAX);
-    let asked = context.ask(id, wanted, short_bytes_max, |_, state, label, arrived| {
+    let asked = context.ask(id, wanted, short_bytes_max, move |_, state, label, arrived| {
         state.messages.ended.put_next(label, room, arrived);
     });
     let state = &mut *context.state;
@@ -178,7 +178,7 @@ fn then(
 #[inline(always)]
 fn now_or_then(
     context: &mut Context<'_>,
-    wanted: &Wanted,
+    wanted: Wanted,
     callback: impl FnOnce(&mut Context<'_>, &ReceiveOutcome<'_>) + Send + 'static,
 ) -> Result<Option<Operation>, ReceiveError> {
     let (id, room) = (context.next_receive()?, wanted.room);
@@ -224,9 +224,9 @@ fn give(
 }
 
 #[inline]
-fn post(context: &mut Context<'_>, wanted: &Wanted, token: u64) -> Result<Operation, ReceiveError> {
+fn post(context: &mut Context<'_>, wanted: Wanted, token: u64) -> Result<Operation, ReceiveError> {
     let (id, room) = (context.next_receive()?, wanted.room);
-    let asked = context.ask(id, wanted, room as usize, |_, state, label, arrived| {
+    let asked = context.ask(id, wanted, room as usize, move |_, state, label, arrived| {
         let outcome = outcome_of(label, room, arrived);
         state.stored_events.push_back(StoredEvent::Received { token, outcome });
     });

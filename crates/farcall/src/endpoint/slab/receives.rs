@@ -66,6 +66,13 @@ impl Slab {
         self.receive_callbacks[usize::from(index)].put(callback);
     }
 
+    /// Whether a callback waits for the end of a receive.
+    #[inline]
+    pub fn has_callback(&self, receive: CallId) -> bool {
+        let slot = self.slots.get(usize::from(receive.0 as u16));
+        slot.is_some_and(|slot| slot.stage == Stage::PendingReceiveCallback && slot.id == receive)
+    }
+
     /// A receive ended when it began, which needs no slot and was never in flight: it had the [`Slab::next_id`], and no
     /// other has it again.
     #[inline(always)]

@@ -102,23 +102,24 @@ impl Slab {
         self.attachments[index] = result;
     }
 
-    /// Ends the receives of these messages, up to one that is not for a future that was never polled, takes fewer bytes, or
-    /// whose message is not short; says how many.
+    /// Ends a receive with its message, if that is short and a future waits for it that was never polled. False when that is not
+    /// so; then nothing has changed. [`Slab::receives_ended`] says later how many were ended.
     #[inline(always)]
-    pub fn leave_short(&mut self, messages: &[Matched<'_>], peer: Peer) -> usize {
-        let mut left = 0;
-        for &Matched { receive, tag, payload } in messages {
-            let (id, payload) = (CallId(receive.0), payload.as_slice());
-            let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { break };
-            let Some(short) = Short::new(payload) else { break };
-            slot.short = short;
-            slot.stage = Stage::DoneShort;
-            slot.label = Label::new(peer, tag);
-            self.done.set(id, true);
-            left += 1;
-        }
-        self.note_ends(Kind::Receive, left);
-        left
+    pub fn leave_short(&mut self, message: &Matched<'_>, peer: Peer) -> bool {
+        let (id, payload) = (CallId(message.receive.0), message.payload.as_slice());
+        let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
+        let Some(short) = Short::new(payload) else { return false };
+        slot.short = short;
+        slot.stage = Stage::DoneShort;
+        slot.label = Label::new(peer, message.tag);
+        self.done.set(id, true);
+        true
+    }
+
+    /// This many receives were ended by [`Slab::leave_short`].
+    #[inline]
+    pub fn receives_ended(&mut self, receives: usize) {
+        self.note_ends(Kind::Receive, receives);
     }
 
     /// Ends a receive of a future that was never polled with a message of any length, which is copied into one of `spares`.

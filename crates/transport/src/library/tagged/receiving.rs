@@ -14,8 +14,8 @@ use crate::mail::{Claimed, Verdict};
 use crate::patience::Patience;
 use crate::trace::event;
 use crate::{
-    Arrived, Deliver, Envelope, Incoming, Kept, Matched, Message, MessageBatch, MessageId, Origin, Posted,
-    Sink,
+    Arrived, Deliver, Envelope, Incoming, Kept, Matched, MatchedBatch, Message, MessageBatch, MessageId,
+    Origin, Posted, Sink,
 };
 
 impl<L: Library> LibraryTransport<L> {
@@ -241,7 +241,8 @@ impl<L: Library> LibraryTransport<L> {
             Verdict::Kept => self.counters.unexpected.increment(),
             Verdict::Receive(receive) => {
                 self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-                sink.received(self, envelope.session, &[Matched { receive, tag, payload: *payload }]);
+                let matched = Matched { receive, tag, payload: *payload };
+                sink.received(&mut MatchedBatch::single(self, envelope.session, matched));
                 self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
             }
             Verdict::HandOn => self.hand_on(number, envelope, payload, sink),

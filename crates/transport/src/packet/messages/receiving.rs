@@ -12,8 +12,8 @@ use crate::packet::mailbox::{Early, Held, Withheld};
 use crate::packet::outbound::to_protocol;
 use crate::trace::event;
 use crate::{
-    Arrived, Deliver, Envelope, Incoming, Kept, Matched, Message, MessageBatch, MessageId, Origin, Posted,
-    SessionId, Sink,
+    Arrived, Deliver, Envelope, Incoming, Kept, Matched, MatchedBatch, Message, MessageBatch, MessageId,
+    Origin, Posted, SessionId, Sink,
 };
 
 impl<D: Datagram, P: Policy> PacketTransport<D, P> {
@@ -91,7 +91,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
             self.acknowledge(session, request);
             self.tracer.mark(event::MESSAGE_MATCHED, number, session);
             let matched = Matched { receive: MessageId(receive), tag, payload: *payload };
-            sink.received(self, session, &[matched]);
+            sink.received(&mut MatchedBatch::single(self, session, matched));
             return self.tracer.mark(event::MESSAGE_COMPLETED, number, session);
         }
         if self.mail.hands_on {

@@ -9,14 +9,14 @@ use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES};
 
 use super::overrun;
-use crate::batch::{MessageEntries, Taken, Together};
-use crate::mail::{Claimed, Verdict};
+use crate::batch::{MatchSource, MessageEntries};
+use crate::mail::{Claimed, Mail, Verdict};
 use crate::ring::Ring;
 use crate::ring::session::Stage;
 use crate::trace::event;
 use crate::{
-    Arrived, Deliver, DownReason, Envelope, Incoming, Matched, Message, MessageBatch, MessageId, Origin,
-    Posted, SessionId, Sink,
+    Arrived, Deliver, DownReason, Envelope, Incoming, Matched, MatchedBatch, Message, MessageBatch,
+    MessageId, Origin, Posted, SessionId, Sink,
 };
 
 impl<D: LaneDriver> Ring<D> {
@@ -73,7 +73,8 @@ impl<D: LaneDriver> Ring<D> {
             Verdict::Kept => self.counters.unexpected.increment(),
             Verdict::Receive(receive) => {
                 self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
-                sink.received(self, envelope.session, &[Matched { receive, tag, payload: *payload }]);
+                let matched = Matched { receive, tag, payload: *payload };
+                sink.received(&mut MatchedBatch::single(self, envelope.session, matched));
                 self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
             }
             Verdict::HandOn => self.hand_on(number, envelope, payload, sink),
@@ -94,43 +95,21 @@ impl<D: LaneDriver> Ring<D> {
         let (at, taken) = if self.mail.only_hands_on() {
             let mut batch = MessageBatch::new(self.sessions[slot].id, entries);
             sink.messages(self, &mut batch);
-            batch.end()
+            let (at, taken) = batch.end();
+            self.counters.message_batches.add(u64::from(taken.messages > 1));
+            (at, taken)
         } else {
-            self.hand_on_matched(slot, entries, sink)
+            let (id, source) = (self.sessions[slot].id, self.sessions[slot].mail.source);
+            let mut batch = MatchedBatch::of_entries(self, id, source, entries);
+            sink.received(&mut batch);
+            let (at, taken) = batch.entries_end();
+            self.counters.matched_batches.add(u64::from(taken.messages > 1));
+            (at, taken)
         };
         // None of them was kept, so that it is early enough to look at the window now.
         self.sessions[slot].mail.pass(taken).map_err(overrun)?;
         self.counters.messages_received.add(u64::from(taken.messages));
         Ok((at, taken.messages))
-    }
-
-    /// Hands messages of a record to the receives that wait for them. Says where the next entry is, and what was taken. A function
-    /// by itself, which has its registers for this.
-    #[inline(never)]
-    fn hand_on_matched(
-        &mut self,
-        slot: usize,
-        mut entries: MessageEntries<'_>,
-        sink: &mut dyn Sink,
-    ) -> (usize, Taken) {
-        let session = &self.sessions[slot];
-        let (id, source, fetches) = (session.id, session.mail.source, session.is_far_behind());
-        let mut together = Together::new();
-        while self.mail.expects_messages() {
-            entries.take_matched(&mut self.mail, source, &mut together);
-            if fetches && let [Matched { payload, .. }] = together[..] {
-                entries.fetch_next(payload.as_slice().len());
-            }
-            if together.is_empty() {
-                break;
-            }
-            sink.received(self, id, &together);
-            if entries.is_at_end() {
-                break;
-            }
-            together.clear();
-        }
-        entries.end()
     }
 
     /// Hands the messages that waited to a sink that takes all.
@@ -177,5 +156,12 @@ impl<D: LaneDriver> Ring<D> {
         let consumed = self.sessions[slot].mail.receive_window.take_credit();
         let header = EntryHeader { kind: EntryKind::MessageCredit, call: consumed, selector: 0, length: 0 };
         self.append(slot, header, &[]);
+    }
+}
+
+impl<D: LaneDriver> MatchSource for Ring<D> {
+    #[inline]
+    fn mail(&mut self) -> &mut Mail {
+        &mut self.mail
     }
 }
