@@ -1,5 +1,6 @@
 //! How a send begins: to one peer or to several, with one end.
 
+use core::cell::RefMut;
 use core::time::Duration;
 
 use farcall_transport::{
@@ -7,7 +8,9 @@ use farcall_transport::{
 };
 
 use super::outcome::SendError;
+use crate::endpoint::Endpoint;
 use crate::endpoint::context::Context;
+use crate::endpoint::core::Core;
 use crate::endpoint::sessions::Peer;
 use crate::endpoint::slab::{Completion, OPERATIONS_MAX};
 use crate::endpoint::state::State;
@@ -51,21 +54,68 @@ pub fn begin(
     tag: Tag,
     payload: Outgoing<'_>,
 ) -> Result<Begun, SendError> {
+    match payload.into_slice() {
+        Ok(bytes) => begin_slice(context, to, tag, bytes),
+        Err(owned) => begin_owned(context, to, tag, owned),
+    }
+}
+
+/// As [`begin`], for the caller that has yet to borrow the endpoint. By then nothing is left of a borrowed payload that would
+/// have to be dropped, and thus be in memory.
+#[inline(always)]
+pub fn begin_at<'e>(
+    endpoint: &'e Endpoint,
+    to: Destinations<'_>,
+    tag: Tag,
+    payload: Outgoing<'_>,
+) -> (RefMut<'e, Core>, Result<Begun, SendError>) {
+    match payload.into_slice() {
+        Ok(bytes) => {
+            let mut core = endpoint.core();
+            let begun = begin_slice(&mut core.context(), to, tag, bytes);
+            (core, begun)
+        }
+        Err(owned) => {
+            let mut core = endpoint.core();
+            let begun = begin_owned(&mut core.context(), to, tag, owned);
+            (core, begun)
+        }
+    }
+}
+
+#[inline(always)]
+fn begin_slice(
+    context: &mut Context<'_>,
+    to: Destinations<'_>,
+    tag: Tag,
+    bytes: &[u8],
+) -> Result<Begun, SendError> {
     let Context { outbox, state } = context;
     let Some(id) = state.operations.next_id() else { return Err(too_many()) };
     let id = MessageId(id.0);
-    let Destinations::One(peer) = to else { return begin_many(*outbox, state, to, id, tag, payload) };
-    match payload.into_slice() {
-        Ok(bytes) => match outbox.send(peer.session, id, tag, bytes) {
-            Submitted::Sent => Ok(Begun::Done),
-            submitted => begun(state, peer, submitted, bytes.len()),
-        },
-        Err(owned) => {
-            let (session, bytes) = (peer.session, owned.len());
-            let submitted = outbox.submit_owned(Submission::Message { session, send: id, tag }, owned);
-            begun(state, peer, submitted, bytes)
-        }
+    let Destinations::One(peer) = to else {
+        return begin_many(*outbox, state, to, id, tag, Outgoing::Slice(bytes));
+    };
+    match outbox.send(peer.session, id, tag, bytes) {
+        Submitted::Sent => Ok(Begun::Done),
+        submitted => begun(state, peer, submitted, bytes.len()),
     }
+}
+
+#[inline(never)]
+fn begin_owned(
+    context: &mut Context<'_>,
+    to: Destinations<'_>,
+    tag: Tag,
+    owned: Owned,
+) -> Result<Begun, SendError> {
+    let Context { outbox, state } = context;
+    let Some(id) = state.operations.next_id() else { return Err(too_many()) };
+    let id = MessageId(id.0);
+    let Destinations::One(peer) = to else { return begin_many(*outbox, state, to, id, tag, owned.into()) };
+    let (session, bytes) = (peer.session, owned.len());
+    let submitted = outbox.submit_owned(Submission::Message { session, send: id, tag }, owned);
+    begun(state, peer, submitted, bytes)
 }
 
 /// How far a send of so many bytes to one peer came.

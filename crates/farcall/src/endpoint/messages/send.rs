@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use farcall_transport::{Outgoing, Tag};
 
-use super::begin::{Begun, Destinations, begin};
+use super::begin::{Begun, Destinations, begin, begin_at};
 use super::outcome::SendError;
 use super::sending::{Sending, SendingOrRefused};
 use crate::endpoint::Endpoint;
@@ -13,6 +13,7 @@ use crate::endpoint::callback::SendCallback;
 use crate::endpoint::context::{Context, Operation};
 use crate::endpoint::slab::Completion;
 use crate::endpoint::slab::OpHandle;
+use crate::endpoint::state::State;
 
 /// A message that is about to be sent. Nothing is sent before one of `wait`, `start`, `then`, `now_or_then`, `post` or `.await`.
 ///
@@ -48,8 +49,8 @@ impl<'e> SendMessage<'e, '_> {
     #[inline(always)]
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        let core = &mut *endpoint.core();
-        let handle = match begin(&mut core.context(), to, tag, payload)? {
+        let (mut core, begun) = begin_at(endpoint, to, tag, payload);
+        let handle = match begun? {
             Begun::Done => OpHandle::NONE,
             Begun::Pending(parts) => {
                 OpHandle::of(parts.follow(&mut core.state, timeout, Completion::Future(None)))
@@ -66,7 +67,8 @@ impl<'e> SendMessage<'e, '_> {
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        then(&mut endpoint.core().context(), to, tag, payload, timeout, callback)
+        let (mut core, begun) = begin_at(endpoint, to, tag, payload);
+        then(&mut core.state, begun?, timeout, callback)
     }
 
     /// As [`SendMessage::then`], but if the message leaves at once, `callback` runs before this returns.
@@ -82,9 +84,9 @@ impl<'e> SendMessage<'e, '_> {
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
-        let core = &mut *endpoint.core();
+        let (mut core, begun) = begin_at(endpoint, to, tag, payload);
         let context = &mut core.context();
-        match begin(context, to, tag, payload)? {
+        match begun? {
             Begun::Done => {
                 callback(context, Ok(()));
                 Ok(None)
@@ -136,7 +138,8 @@ impl ContextSend<'_, '_, '_> {
         callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
     ) -> Result<Option<Operation>, SendError> {
         let Self { context, to, tag, payload, timeout } = self;
-        then(context, to, tag, payload, timeout, callback)
+        let begun = begin(context, to, tag, payload)?;
+        then(context.state, begun, timeout, callback)
     }
 
     /// Sends the message; nobody is told of its end.
@@ -155,20 +158,19 @@ impl ContextSend<'_, '_, '_> {
     }
 }
 
+/// Says how a send completes that has begun.
 #[inline(always)]
 fn then(
-    context: &mut Context<'_>,
-    to: Destinations<'_>,
-    tag: Tag,
-    payload: Outgoing<'_>,
+    state: &mut State,
+    begun: Begun,
     timeout: Option<Duration>,
     callback: impl FnOnce(&mut Context<'_>, Result<(), SendError>) + Send + 'static,
 ) -> Result<Option<Operation>, SendError> {
-    Ok(match begin(context, to, tag, payload)? {
-        Begun::Done => context.state.ended_at_once(|| SendCallback::new(callback)),
+    Ok(match begun {
+        Begun::Done => state.ended_at_once(|| SendCallback::new(callback)),
         Begun::Pending(parts) => {
             let completion = Completion::Sent(SendCallback::new(callback));
-            Some(Operation(parts.follow(context.state, timeout, completion)))
+            Some(Operation(parts.follow(state, timeout, completion)))
         }
     })
 }
