@@ -6,27 +6,15 @@
 //! A handler can send through the [`Ring`] while a record is read to it: the reading end of that record's lane is taken out
 //! meanwhile.
 
-mod ahead;
-mod answers;
-mod batch;
-mod calls;
-mod claim;
-mod copies;
+mod blocks;
 mod counters;
-mod delivery;
-mod entries;
-mod events;
-mod flow;
-mod inbound;
-mod left;
-mod messages;
-mod outbound;
-mod outbox;
-mod records;
-mod room;
+mod credit;
+mod deferred;
+mod deliver;
+mod receive;
+mod record;
+mod send;
 mod session;
-mod tagged;
-mod turn;
 
 use core::time::Duration;
 use std::os::fd::RawFd;
@@ -37,13 +25,15 @@ use farcall_driver::{CounterFile, LaneDriver, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, WORD_BYTES, record_bytes_max};
 
+use blocks::Ahead;
 pub use counters::RingCounters;
-pub use outbound::Ring;
-use records::{BATCH_BYTES_MAX, RECORD_OVERHEAD};
-use session::{SESSIONS_MAX, Session};
+use record::{BATCH_BYTES_MAX, RECORD_OVERHEAD};
+use session::{Reader, SESSIONS_MAX, Session};
 
+use crate::mail::Mail;
 use crate::patience::Patience;
 use crate::trace::CallTracer;
+use crate::unclaimed::Unclaimed;
 use crate::{DownReason, Holdings, SessionId, Sink, Transport, TransportLimits};
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see [`lines_max`].
@@ -77,6 +67,35 @@ impl RingConfig {
     }
 }
 
+/// Calls over the lanes of one driver.
+pub struct Ring<D: LaneDriver> {
+    /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
+    sessions: Vec<Session<D::Sender>>,
+    /// The reading ends, by session slot. One whose record is being read is not here: as a pointer, because each is taken out and put
+    /// back for every record.
+    readers: Vec<Option<Box<Reader<D::Receiver>>>>,
+    driver: D,
+    hello: Hello,
+    config: RingConfig,
+    counters: RingCounters,
+    /// The slots of sessions with an open record.
+    dirty: Vec<u16>,
+    /// Sessions to be ended at the end of the poll.
+    doomed: Vec<(usize, DownReason)>,
+    /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
+    needy: usize,
+    /// Bytes in the blocks that were taken in since the last look at a peer began.
+    block_bytes_read: u64,
+    ahead: Ahead,
+    mail: Mail,
+    /// The session that a receive was posted for last, which is there: most receives are for the same. Nothing when a message was left
+    /// since, which the next receive may be for.
+    receives_from: Option<SessionId>,
+    /// What the last record was left for, and the slot of its session.
+    unclaimed: Unclaimed<u16>,
+    tracer: CallTracer,
+}
+
 impl<D: LaneDriver> Ring<D> {
     /// A transport over `driver` that introduces itself as `identity` and counts under `label`.
     pub fn new(
@@ -101,6 +120,26 @@ impl<D: LaneDriver> Ring<D> {
         };
         driver.set_welcome(&hello.encode());
         Self::over(driver, hello, config, RingCounters::new(counters, label))
+    }
+
+    fn over(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
+        Self {
+            sessions: Vec::new(),
+            readers: Vec::new(),
+            driver,
+            hello,
+            config,
+            counters,
+            dirty: Vec::new(),
+            doomed: Vec::new(),
+            needy: 0,
+            block_bytes_read: 0,
+            ahead: Ahead::default(),
+            mail: Mail::new(hello.identity.incarnation),
+            receives_from: None,
+            unclaimed: Unclaimed::default(),
+            tracer: CallTracer::default(),
+        }
     }
 }
 

@@ -1,16 +1,23 @@
-//! One peer of a ring transport.
+//! One peer of a ring: its session, from the lane that is opened for it to the end that the sink is told of.
+//!
+//! A session is vacant, opening or up. What is private to one is here; what sessions share is in [`Ring`].
 
 use std::collections::VecDeque;
 
-use farcall_driver::{BlockDescriptor, LaneFault, LaneId, RECORD_HEADER_BYTES, Record};
-use farcall_protocol::matching::Tag;
-use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Producer, Violation, WORD_BYTES};
+use farcall_driver::{
+    BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender, RECORD_HEADER_BYTES,
+    RUNWAY_BYTES, Record,
+};
+use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
+use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Hello, Producer, Violation, WORD_BYTES};
 
-use super::batch::Batch;
+use super::Ring;
+use super::record::Batch;
 use crate::batch::Unanswered;
 use crate::mail::Correspondent;
+use crate::patience::Patience;
 use crate::waiting::WaitingPayload;
-use crate::{DownReason, SessionId};
+use crate::{DownReason, SessionId, Sink};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
@@ -238,5 +245,232 @@ pub fn reason_of(fault: LaneFault) -> DownReason {
 impl From<Violation> for DownReason {
     fn from(violation: Violation) -> Self {
         Self::Violation { what: violation.0 }
+    }
+}
+
+impl<D: LaneDriver> Ring<D> {
+    /// A slot for the session of a new lane; `None` when all are taken.
+    pub(super) fn open_session(&mut self, lane: LaneId) -> Option<usize> {
+        let vacant = self.sessions.iter().position(|session| session.stage == Stage::Vacant);
+        let slot = vacant.unwrap_or(self.sessions.len());
+        if slot == SESSIONS_MAX {
+            return None;
+        }
+        if slot == self.sessions.len() {
+            self.sessions.push(Session::vacant(slot));
+        }
+        let session = &mut self.sessions[slot];
+        session.lane = lane;
+        session.stage = Stage::Opening;
+        session.calls_max = self.config.calls_max;
+        session.message_bytes_max = self.config.message_bytes_max;
+        Some(slot)
+    }
+
+    /// The lane is there: from now on messages flow, within the limits of both sides.
+    pub(super) fn begin_session(
+        &mut self,
+        slot: usize,
+        sender: D::Sender,
+        receive_ring_bytes: usize,
+        peer: &Hello,
+    ) {
+        let (message_bytes_max, calls_max) = self.hello.limits_with(peer);
+        let session = &mut self.sessions[slot];
+        let ring_bytes = sender.ring_bytes() as u64;
+        let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
+        let (of_calls, of_messages) = self.config.inline_bytes_in(sender.ring_bytes());
+        session.inline_bytes = of_calls.min(message_bytes_max);
+        // A message that is longer than the window would wait for ever; as a block it counts as an empty one.
+        let window = matching::message_bytes_max(peer.unexpected_lines);
+        session.message_inline_bytes = of_messages.min(message_bytes_max).min(window);
+        session.producer = Producer::new(ring_bytes, RUNWAY_BYTES as u64);
+        session.consumer = Consumer::new(receive_ring_bytes as u64);
+        session.message_bytes_max = message_bytes_max;
+        session.calls_max = calls_max as usize;
+        session.mail.source = Source::new(peer.identity.rank, peer.identity.endpoint);
+        session.mail.send_window = SendWindow::new(peer.unexpected_lines);
+        session.mail.receive_window = ReceiveWindow::new(self.hello.unexpected_lines);
+        session.sender = Some(sender);
+        session.stage = Stage::Up;
+        let (bytes_max, calls_max) = (session.message_bytes_max, session.calls_max);
+        let calls = session.backlog.iter().map(|waiting| waiting.payload.len());
+        let sends = session.mail.sends.iter().map(|waiting| waiting.payload.len());
+        if calls.chain(sends).any(|bytes| bytes > bytes_max) {
+            let why = format!("a message that waited for it is over its limit of {bytes_max} bytes");
+            self.doom(slot, DownReason::Refused { why });
+        } else if session.unanswered_calls.get() > calls_max {
+            let why = format!("more calls waited for it than its limit of {calls_max}");
+            self.doom(slot, DownReason::Refused { why });
+        }
+    }
+
+    /// Closes the lane of a session that is about to be forgotten.
+    pub(super) fn close_lane(&mut self, slot: usize) {
+        let session = &mut self.sessions[slot];
+        session.sender = None;
+        self.driver.close(session.lane);
+    }
+
+    pub(super) fn forget_session(&mut self, slot: usize) {
+        let last = self.sessions[slot].id;
+        self.sessions[slot] = Session::vacant_again(slot, last);
+        self.receives_from = None;
+        self.dirty.retain(|&dirty| usize::from(dirty) != slot);
+        self.doomed.retain(|doomed| doomed.0 != slot);
+    }
+
+    pub(super) fn slot_of(&self, session: SessionId) -> Option<usize> {
+        let slot = slot_of(session);
+        // Nobody has been told the number of a vacant slot yet.
+        (self.sessions.get(slot)?.id == session).then_some(slot)
+    }
+
+    pub(super) fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {
+        self.sessions.iter().position(|session| session.stage != Stage::Vacant && session.lane == lane)
+    }
+
+    /// Marks a session for its end; the reason given first counts.
+    pub(super) fn doom(&mut self, slot: usize, reason: DownReason) {
+        if !self.is_doomed(slot) {
+            // What was to leave next does not.
+            self.tracer.share(None);
+            self.counters.violations.add(u64::from(matches!(reason, DownReason::Violation { .. })));
+            self.doomed.push((slot, reason));
+        }
+    }
+
+    pub(super) fn is_doomed(&self, slot: usize) -> bool {
+        self.doomed.iter().any(|doomed| doomed.0 == slot)
+    }
+
+    #[inline]
+    pub(super) fn any_doomed(&self) -> bool {
+        !self.doomed.is_empty()
+    }
+
+    pub(super) fn next_doomed(&mut self) -> Option<(usize, DownReason)> {
+        self.doomed.pop()
+    }
+}
+
+/// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
+/// holds, and a bound on what a peer can do that only says so.
+const LAST_LOOKS_MAX: usize = 4096;
+
+impl<D: LaneDriver> Ring<D> {
+    /// Learns which sessions came up and which ended.
+    #[inline(always)]
+    pub(super) fn take_events(&mut self, sink: &mut dyn Sink) {
+        if let Some(first) = self.driver.poll_event() {
+            self.take_first_and_others(first, sink);
+        }
+    }
+
+    #[cold]
+    fn take_first_and_others(&mut self, first: LaneEvent, sink: &mut dyn Sink) {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            self.take_event(event, sink);
+            next = self.driver.poll_event();
+        }
+    }
+
+    fn take_event(&mut self, event: LaneEvent, sink: &mut dyn Sink) {
+        match event {
+            LaneEvent::Connected { lane, welcome } => {
+                if let Some(slot) = self.slot_of_lane(lane) {
+                    self.connected(slot, &welcome, sink);
+                }
+            }
+            LaneEvent::Accepted { lane, hello } => self.accepted(lane, &hello, sink),
+            LaneEvent::Down { lane, fault } => {
+                if let Some(slot) = self.slot_of_lane(lane) {
+                    self.read_last_records(slot, sink);
+                    self.session_down(slot, &reason_of(fault), sink);
+                }
+            }
+        }
+    }
+
+    /// Reads what a peer published before it went: answers that it has given are given.
+    fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
+        if self.readers.len() <= slot {
+            return;
+        }
+        for _ in 0..LAST_LOOKS_MAX {
+            if self.is_doomed(slot) || self.receive(slot, Patience::Never, sink) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// A session that we asked for. When its lane is down already, that event follows and says why.
+    fn connected(&mut self, slot: usize, welcome: &[u8], sink: &mut dyn Sink) {
+        let lane = self.sessions[slot].lane;
+        match Hello::decode(welcome) {
+            Ok(peer) => {
+                if let Some(ends) = self.driver.take(lane) {
+                    self.session_up(slot, ends, &peer, sink);
+                }
+            }
+            Err(error) => {
+                self.driver.close(lane);
+                self.session_down(slot, &DownReason::Refused { why: error.to_string() }, sink);
+            }
+        }
+    }
+
+    /// A session that a peer asked for. Nobody is told of one that never comes up.
+    fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
+        let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.driver.take(lane)) else {
+            return self.driver.close(lane);
+        };
+        match self.open_session(lane) {
+            Some(slot) => self.session_up(slot, ends, &peer, sink),
+            None => self.driver.close(lane),
+        }
+    }
+
+    fn session_up(
+        &mut self,
+        slot: usize,
+        (sender, receiver): (D::Sender, D::Receiver),
+        peer: &Hello,
+        sink: &mut dyn Sink,
+    ) {
+        let readers = &mut self.readers;
+        if readers.len() <= slot {
+            readers.resize_with(slot + 1, || None);
+        }
+        let ring_bytes = receiver.ring_bytes();
+        let unanswered = self.sessions[slot].unanswered_calls.clone();
+        readers[slot] = Some(Box::new(Reader { receiver, unanswered }));
+        self.begin_session(slot, sender, ring_bytes, peer);
+        let session = self.sessions[slot].id;
+        sink.session_up(self, session, peer.identity);
+        if !self.is_doomed(slot) {
+            self.send_backlog(slot);
+        }
+    }
+
+    fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
+        let session = self.sessions[slot].id;
+        if let Some(reader) = self.readers.get_mut(slot) {
+            *reader = None;
+        }
+        self.part(slot, reason);
+        self.forget_session(slot);
+        self.report_sends(sink);
+        sink.session_down(self, session, reason);
+    }
+
+    /// Ends the sessions whose peers broke the rules, or that were closed here.
+    #[cold]
+    pub(super) fn end_doomed_sessions(&mut self, sink: &mut dyn Sink) {
+        while let Some((slot, reason)) = self.next_doomed() {
+            self.close_lane(slot);
+            self.session_down(slot, &reason, sink);
+        }
     }
 }

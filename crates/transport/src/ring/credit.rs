@@ -8,10 +8,9 @@ use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
 use super::Ring;
-use super::delivery::descriptor;
-use super::inbound::CUT_SHORT;
+use super::deliver::{descriptor, overrun};
+use super::receive::CUT_SHORT;
 use super::session::reason_of;
-use super::tagged::overrun;
 use crate::DownReason;
 
 /// Bytes of a record that only tells of room, in most cases; what is read at first.

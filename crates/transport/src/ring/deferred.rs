@@ -6,8 +6,8 @@ use farcall_protocol::ring::{ENTRY_LENGTH_MAX, EntryHeader, WORD_BYTES, padded};
 
 use super::Ring;
 use super::counters::RingCounters;
+use super::deliver::overrun;
 use super::session::{Reader, Reading, Session, Stage, reason_of};
-use super::tagged::overrun;
 use crate::batch::Taken;
 use crate::unclaimed::{Left, Unclaimed};
 use crate::{Arrived, Deliver, DownReason};
