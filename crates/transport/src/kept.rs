@@ -8,17 +8,18 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::{Incoming, Payload, Spare, Spares};
 
-/// What is shorter or longer is copied as the C library does. Down to 4 KiB, futures between near cores would take a fifth less time, but
-/// between far ones a twelfth more: their sender is the slower side, and a receiver that comes close to it takes its lines away. What is
-/// longer does not lie in the nearest cache, together with its copy.
+/// What is shorter or longer is copied as the C library does. Down to 4 KiB, futures between near cores would
+/// take a fifth less time, but between far ones a twelfth more: their sender is the slower side, and a
+/// receiver that comes close to it takes its lines away. What is longer does not lie in the nearest cache,
+/// together with its copy.
 const HOT_COPY_BYTES: RangeInclusive<usize> = 8 << 10..=24 << 10;
 
 const LENGTH_SHIFT: u32 = u64::BITS - 8;
 
 /// The bytes of a short payload themselves.
 ///
-/// They are held as two words, which travel in registers while futures and messages are moved about. Bytes, or an array, would be
-/// written in one form and read in another each time, for which a processor stalls.
+/// They are held as two words, which travel in registers while futures and messages are moved about. Bytes,
+/// or an array, would be written in one form and read in another each time, for which a processor stalls.
 #[derive(Clone, Copy, Debug, Default, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Short {
@@ -60,8 +61,8 @@ impl Deref for Short {
 
 /// A copy of a payload that is too long to be a [`Short`].
 ///
-/// It is a single word: a vector is three, which would be stored and loaded again, with stalls, at each of the moves from the
-/// poll that makes the copy to the spares that get its memory back.
+/// It is a single word: a vector is three, which would be stored and loaded again, with stalls, at each of
+/// the moves from the poll that makes the copy to the spares that get its memory back.
 #[derive(Debug, Default)]
 pub struct Copied(
     /// Nothing until something was copied.

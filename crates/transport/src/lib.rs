@@ -1,14 +1,14 @@
 //! Transports: remote calls and tagged messages over a driver.
 //!
-//! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes both out
-//! of the messages of other people's libraries. All implement the one seam of this crate, [`Transport`].
+//! `ring` runs the ring protocol over lanes; `packet` runs packet protocols over datagrams; `library` makes
+//! both out of the messages of external libraries. All implement the one seam of this crate, [`Transport`].
 
 mod batch;
-mod heirless;
 mod kept;
 mod library;
 mod mail;
 mod message;
+mod orphaned;
 mod outcome;
 mod packet;
 mod patience;

@@ -1,8 +1,9 @@
-//! Tagged messages as rings and libraries have them: matched here, and sent within the window of their receiver.
+//! Tagged messages as rings and libraries have them: matched here, and sent within the window of their
+//! receiver.
 //!
-//! A [`Mail`] is the receiving half of one transport, a [`Correspondent`] what there is for each session. Neither knows
-//! how messages travel: a transport asks what is to become of a message and does it, because only the transport can hand
-//! its outbox to the sink.
+//! A [`Mail`] is the receiving half of one transport, a [`Correspondent`] what there is for each session.
+//! Neither knows how messages travel: a transport asks what is to become of a message and does it, because
+//! only the transport can hand its outbox to the sink.
 
 use std::collections::VecDeque;
 
@@ -11,13 +12,14 @@ use farcall_protocol::matching::{
 };
 
 use crate::batch::Taken;
-use crate::heirless::Heirless;
+use crate::orphaned::Orphaned;
 use crate::waiting::WaitingPayload;
 use crate::{
     DownReason, Envelope, Incoming, Kept, MessageId, Origin, Posted, SendOutcome, SessionId, Spares,
 };
 
-/// The receives and unexpected messages of one transport, and the ends of sends that the sink does not know yet.
+/// The receives and unexpected messages of one transport, and the ends of sends that the sink does not know
+/// yet.
 pub struct Mail {
     matching: Matching<Unexpected>,
     /// Whether messages that nobody expects go to the sink.
@@ -25,7 +27,7 @@ pub struct Mail {
     pub ended_sends: Vec<(MessageId, SendOutcome)>,
     /// Memory of sends that waited, for the next that do.
     pub spares: Spares,
-    heirless: Heirless,
+    orphaned: Orphaned,
 }
 
 /// A message that nobody expected.
@@ -70,8 +72,8 @@ pub struct Correspondent {
     pub sends: VecDeque<WaitingSend>,
     pub send_window: SendWindow,
     pub receive_window: ReceiveWindow,
-    /// Messages that have left and that have come, by which both ends name them alike: always counted, because tracing begins at
-    /// different times at the two.
+    /// Messages that have left and that have come, by which both ends name them alike: always counted,
+    /// because tracing begins at different times at the two.
     pub sent: u32,
     pub received: u32,
 }
@@ -126,7 +128,7 @@ impl Mail {
             hands_on: false,
             ended_sends: Vec::new(),
             spares: Spares::default(),
-            heirless: Heirless::default(),
+            orphaned: Orphaned::default(),
         }
     }
 
@@ -137,7 +139,8 @@ impl Mail {
         self.ended_sends.push((send, Ok(())));
     }
 
-    /// The ends that were in this memory have been reported; if no others came meanwhile, the next come into it.
+    /// The ends that were in this memory have been reported; if no others came meanwhile, the next come into
+    /// it.
     #[inline]
     pub fn reuse(&mut self, ended: Vec<(MessageId, SendOutcome)>) {
         if self.ended_sends.is_empty() {
@@ -175,8 +178,8 @@ impl Mail {
         self.matching.arrive(source, tag).map(MessageId)
     }
 
-    /// To find the receives for messages of a source that came together; `None` where any waits that leaves the source or the tag
-    /// open.
+    /// To find the receives for messages of a source that came together; `None` where any waits that leaves
+    /// the source or the tag open.
     #[inline(always)]
     pub fn exact_receives(&mut self, source: Source) -> Option<ExactReceives<'_>> {
         self.matching.exact_receives(source)
@@ -217,8 +220,8 @@ impl Mail {
         self.matching.keep(source, tag, Unexpected { session, payload: Kept::from(payload), lines, number });
     }
 
-    /// Posts a receive; `is_down` says that the session that it names has ended. A message that is claimed counts as
-    /// consumed from now on: the window of its session must be told.
+    /// Posts a receive; `is_down` says that the session that it names has ended. A message that is claimed
+    /// counts as consumed from now on: the window of its session must be told.
     #[inline]
     pub fn post(
         &mut self,
@@ -238,7 +241,8 @@ impl Mail {
         }
     }
 
-    /// As [`Mail::post`] where no message waits and there is a place for it; false otherwise, and then nothing has happened.
+    /// As [`Mail::post`] where no message waits and there is a place for it; false otherwise, and then
+    /// nothing has happened.
     #[inline(always)]
     pub fn post_at_once(&mut self, receive: MessageId, source: Source, tag: Tag) -> bool {
         self.matching.post_at_once(receive.0, source, tag)
@@ -256,11 +260,12 @@ impl Mail {
         Some(Claimed::new(expected.tag, expected.message))
     }
 
-    /// A session is over: the sends that wait for it end, and what it sent before can still be received, within bounds.
+    /// A session is over: the sends that wait for it end, and what it sent before can still be received,
+    /// within bounds.
     pub fn part(&mut self, from: &mut Correspondent, session: SessionId, reason: &DownReason) {
         let sends = core::mem::take(&mut from.sends);
         self.ended_sends.extend(sends.into_iter().map(|waiting| (waiting.send, Err(reason.clone()))));
-        self.heirless.add(&mut self.matching, from.source, session, |message| message.session);
+        self.orphaned.add(&mut self.matching, from.source, session, |message| message.session);
     }
 }
 

@@ -4,15 +4,16 @@ use farcall_protocol::matching::{Source, Tag};
 
 use crate::{DownReason, Kept, SessionId};
 
-/// The caller's name for a send or a receive; comes back with its end. Different from that of every send and receive
-/// that has not ended, in its low 16 bits too.
+/// The caller's name for a send or a receive; comes back with its end. Different from that of every send and
+/// receive that has not ended, in its low 16 bits too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub u32);
 
 /// From whom a receive wants its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The endpoint. Its messages count whichever session they take: there are two when both sides have connected.
+    /// The endpoint. Its messages count whichever session they take: there are two when both sides have
+    /// connected.
     pub source: Source,
     /// A session to it. When that has ended no message is waited for.
     pub session: SessionId,
@@ -46,11 +47,13 @@ pub enum SendRefused {
 /// What became of a receive that was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It waits in the posted-receive queue; [`Sink::received`](crate::Sink::received) follows unless it is cancelled.
+    /// It waits in the posted-receive queue; [`Sink::received`](crate::Sink::received) follows unless it is
+    /// cancelled.
     Waiting,
     /// Its message was here and was given to the caller. Nothing else is reported.
     Delivered,
-    /// It asked for messages of a session that has ended, and none of them are left. Nothing else is reported.
+    /// It asked for messages of a session that has ended, and none of them are left. Nothing else is
+    /// reported.
     Down,
 }
 

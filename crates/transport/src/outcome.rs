@@ -11,7 +11,7 @@ pub enum Status {
     Ok,
     /// Nobody serves that service at the peer.
     UnknownService,
-    /// The handler let go of the request without an answer.
+    /// The handler drop the request without an answer.
     Abandoned,
     /// The handler's answer was longer than the session's limit.
     AnswerTooLong,
@@ -51,10 +51,11 @@ impl Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Submitted {
-    /// Its bytes were copied or handed over, and it leaves with the next poll. Of a message nothing else is reported.
+    /// Its bytes were copied or handed over, and it leaves with the next poll. Of a message nothing else is
+    /// reported.
     Sent,
-    /// It waits for room, for the session or for an acknowledgement. Of a message [`Sink::sent`](crate::Sink::sent)
-    /// follows.
+    /// It waits for room, for the session or for an acknowledgement. Of a message
+    /// [`Sink::sent`](crate::Sink::sent) follows.
     Queued,
     /// Nothing was sent, and nothing will complete.
     Refused(Refused),

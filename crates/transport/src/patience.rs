@@ -2,17 +2,17 @@
 
 use crate::mail::Verdict;
 
-/// Whether a message that nobody expects may be left where it lies until the next poll: its receive may be about to be
-/// posted, and what is given to that from where it lies is not copied twice. It holds up what comes behind it, so that
-/// waiting has to pay: no two polls in a row wait for messages that nobody wants.
+/// Whether a message that nobody expects may be left where it lies until the next poll: its receive may be
+/// about to be posted, and what is given to that from where it lies is not copied twice. It holds up what
+/// comes behind it, so that waiting has to pay: no two polls in a row wait for messages that nobody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// It has to be taken out.
     Never,
     /// It may be left.
     Once,
-    /// The next message is the one that the last poll left. Others may be left when somebody expects it by now, and none
-    /// in this poll when nobody does.
+    /// The next message is the one that the last poll left. Others may be left when somebody expects it by
+    /// now, and none in this poll when nobody does.
     Waited,
 }
 

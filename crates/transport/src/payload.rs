@@ -12,8 +12,8 @@ pub enum Outgoing<'a> {
     Slice(&'a [u8]),
     /// Memory of the transport's own driver, sent without a copy where the driver can.
     Loan(Loan),
-    /// Memory that its holders share, such as a payload that is passed on to several peers. Packets are made of it in
-    /// place; rings get a copy.
+    /// Memory that its holders share, such as a payload that is passed on to several peers. Packets are made
+    /// of it in place; rings get a copy.
     Shared(Payload),
 }
 
@@ -51,8 +51,8 @@ impl From<Owned> for Outgoing<'_> {
 }
 
 impl<'a> Outgoing<'a> {
-    /// Bytes that are only borrowed, or else memory that is given away. Of borrowed bytes nothing is left that would have to be
-    /// dropped, which the compiler does not see by itself.
+    /// Bytes that are only borrowed, or else memory that is given away. Of borrowed bytes nothing is left
+    /// that would have to be dropped, which the compiler does not see by itself.
     #[inline(always)]
     pub fn into_slice(self) -> Result<&'a [u8], Owned> {
         match self {
@@ -120,8 +120,8 @@ impl From<Loan> for Outgoing<'_> {
 
 /// A payload that arrived, in whatever memory it arrived in.
 ///
-/// It owns nothing, so that nothing has to be dropped, and is two words. Still it is handed on by reference where it passes through
-/// layers: on the path of small messages even copies of two words would be felt.
+/// It owns nothing, so that nothing has to be dropped, and is two words. Still it is handed on by reference
+/// where it passes through layers: on the path of small messages even copies of two words would be felt.
 #[derive(Clone, Copy, Debug)]
 pub enum Incoming<'a> {
     /// In the driver's memory, valid while the sink looks at it.
@@ -159,8 +159,8 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// The bytes as a vector, without a copy: when they are bytes of this process and nobody else holds them. So memory
-    /// that was given to a send comes back when the send is complete.
+    /// The bytes as a vector, without a copy: when they are bytes of this process and nobody else holds them.
+    /// So memory that was given to a send comes back when the send is complete.
     pub fn into_vec(self) -> Result<Vec<u8>, Self> {
         match self {
             Self::Bytes(bytes) => Arc::try_unwrap(bytes).map_err(Self::Bytes),

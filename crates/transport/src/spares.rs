@@ -5,12 +5,12 @@ pub const SHORT_BYTES_MAX: usize = 64 << 10;
 /// The most memory that is kept in short buffers, and in long ones, in bytes.
 const KEPT_BYTES_MAX: [usize; 2] = [16 << 20, 32 << 20];
 
-/// The most buffers that are kept of each kind: more than a poll brings, and so few that what each costs beside its bytes is
-/// little.
+/// The most buffers that are kept of each kind: more than a poll brings, and so few that what each costs
+/// beside its bytes is little.
 const KEPT_BUFFERS_MAX: usize = 4096;
 
-/// Buffers to use again. Short messages never get those of long ones, which would wander off with them: a composed message
-/// takes its buffer along and leaves its sender another one.
+/// Buffers to use again. Short messages never get those of long ones, which would wander off with them: a
+/// composed message takes its buffer along and leaves its sender another one.
 #[derive(Debug)]
 pub struct Spares<B = Vec<u8>>([Kept<B>; 2]);
 
@@ -45,7 +45,8 @@ impl<B> Default for Spares<B> {
 struct Kept<B> {
     buffers: Vec<B>,
     bytes: usize,
-    /// Whether one was kept since the last was taken: it is the next to be taken, and was in use a moment ago.
+    /// Whether one was kept since the last was taken: it is the next to be taken, and was in use a moment
+    /// ago.
     is_next_hot: bool,
 }
 
@@ -56,7 +57,7 @@ impl<B> Default for Kept<B> {
 }
 
 impl<B: Spare> Spares<B> {
-    /// An empty buffer for a message of so many bytes.
+    /// An empty buffer for a message of this many bytes.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> B {
         let kept = &mut self.0[class(bytes)];
@@ -66,7 +67,7 @@ impl<B: Spare> Spares<B> {
         buffer
     }
 
-    /// Keeps a buffer, or lets go of it when there are enough. What was in it is gone.
+    /// Keeps a buffer, or drops it when there are enough. What was in it is gone.
     #[inline]
     pub fn keep(&mut self, mut buffer: B) {
         let bytes = buffer.capacity();
@@ -81,7 +82,8 @@ impl<B: Spare> Spares<B> {
         }
     }
 
-    /// Whether the buffer that is next to be taken for so many bytes was in use a moment ago, and so is in a near cache.
+    /// Whether the buffer that is next to be taken for this many bytes was in use a moment ago, and so is in
+    /// a near cache.
     #[inline]
     pub fn is_next_hot(&self, bytes: usize) -> bool {
         self.0[class(bytes)].is_next_hot

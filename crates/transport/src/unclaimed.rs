@@ -1,13 +1,13 @@
-//! A message that was left where it lies, for who asks for it next.
+//! A message that was left where it lies, for the caller that asks for it next.
 //!
-//! Who has one receive under way at a time takes a message a poll out of what a faster sender has filled, and a poll for each costs
-//! more than the message. So a receive is given the message itself that would be next for it: nothing may wait that could have a
-//! claim to it, and nothing that came before.
+//! Who has one receive in flight at a time takes a message a poll out of what a faster sender has filled, and
+//! a poll for each costs more than the message. So a receive is given the message itself that would be next
+//! for it: nothing may wait that could have a claim to it, and nothing that came before.
 
 use farcall_protocol::matching::{Source, Tag};
 
-/// When so many polls in a row found one message that was expected and others behind it, who receives has one receive under way,
-/// and more than one only by chance before. Several take less time in a poll.
+/// When this many polls in a row found one message that was expected and others behind it, who receives has
+/// one receive in flight, and more than one only by chance before. Several take less time in a poll.
 const SINGLE_MESSAGES_MIN: u32 = 4;
 
 /// The message that the last poll left, if it is worth a claim; with the place where it lies.
@@ -41,7 +41,8 @@ impl<P: Copy> Unclaimed<P> {
         self.next = if self.single_messages >= SINGLE_MESSAGES_MIN { next() } else { None };
     }
 
-    /// What was left has been claimed, and this is what comes behind it: with a claim for each, one receive is under way at a time.
+    /// What was left has been claimed, and this is what comes behind it: with a claim for each, one receive
+    /// is in flight at a time.
     #[inline]
     pub fn follow(&mut self, next: Option<Left<P>>) {
         self.next = next;

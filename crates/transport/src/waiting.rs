@@ -2,9 +2,9 @@
 //!
 //! **What waits for room in a ring holds no block**, neither of our own memory nor of a peer's: its bytes are
 //! copied ([`WaitingPayload::without_block`]). Messages of a session leave in their order, so the first that
-//! waits may need a block that those behind it would hold; and two ends that pass on what the other lent would
-//! each hold the block that the other waits for. So block memory is held by users, and by peers until these have
-//! read it, which waits for nothing of ours.
+//! waits may need a block that those behind it would hold; and two ends that pass on what the other lent
+//! would each hold the block that the other waits for. So block memory is held by users, and by peers until
+//! these have read it, which waits for nothing of ours.
 
 use farcall_driver::Loan;
 
@@ -26,8 +26,8 @@ impl WaitingPayload {
         }
     }
 
-    /// As [`From`], in a spare buffer if bytes have to be copied. Where a thousand messages wait, to allocate for each costs as
-    /// much as to copy it.
+    /// As [`From`], in a spare buffer if bytes have to be copied. Where a thousand messages wait, to allocate
+    /// for each costs as much as to copy it.
     pub fn in_spare(payload: Outgoing<'_>, spares: &mut Spares) -> Self {
         match payload {
             Outgoing::Slice(bytes) => {
@@ -39,8 +39,8 @@ impl WaitingPayload {
         }
     }
 
-    /// As [`WaitingPayload::in_spare`], for what waits in a ring: the bytes of a loan or of a peer's block are
-    /// copied too.
+    /// As [`WaitingPayload::in_spare`], for what waits in a ring: the bytes of a loan or of a peer's block
+    /// are copied too.
     pub fn without_block(payload: Outgoing<'_>, spares: &mut Spares) -> Self {
         match payload {
             Outgoing::Shared(Payload::Bytes(_)) => payload.into(),

@@ -100,7 +100,7 @@ impl<'a> RequestBatch<'a> {
         Self { session: request.session, service, requests }
     }
 
-    /// Those of these entries that are requests for a service, of at most so many bytes each.
+    /// Those of these entries that are requests for a service, of at most this many bytes each.
     #[inline(always)]
     pub(crate) fn new(entries: Entries<'a>, bytes_max: usize, session: SessionId, service: Service) -> Self {
         let series = Series::new(entries, HeaderSeries::requests(service.0), bytes_max);
@@ -176,7 +176,8 @@ impl<'a, 'u> ResponseBatch<'a, 'u> {
         Self { session, responses: Responses::Single(Some(response)) }
     }
 
-    /// Those of these entries that are answers, of at most so many bytes each, to calls that are unanswered.
+    /// Those of these entries that are answers, of at most this many bytes each, to calls that are
+    /// unanswered.
     #[inline(always)]
     pub(crate) fn new(
         entries: Entries<'a>,
@@ -194,7 +195,8 @@ impl<'a, 'u> ResponseBatch<'a, 'u> {
         self.session
     }
 
-    /// Takes responses, as long as `end` ends the calls that they are to, which it says; gives the one that it did not end.
+    /// Takes responses, as long as `end` ends the calls that they are to, which it says; gives the one that
+    /// it did not end.
     ///
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]

@@ -10,8 +10,8 @@ pub struct Entries<'a> {
     pub unread: Unread<'a>,
 }
 
-/// Those that were not taken: all that changes when one is. A loop keeps it in registers, where a copy of more would be read by loads that
-/// are wider than the stores it was written by.
+/// Those that were not taken: all that changes when one is. A loop keeps it in registers, where a copy of
+/// more would be read by loads that are wider than the stores it was written by.
 #[derive(Clone, Copy)]
 pub struct Unread<'a> {
     rest: Words<'a>,
@@ -20,8 +20,9 @@ pub struct Unread<'a> {
 }
 
 impl<'a> Unread<'a> {
-    /// What `read` finds in the header of the next entry, its payload, and what comes behind it. Entries end at any that `read` does
-    /// not know, and that does not fit into the record: what is wrong with it is for others to find out.
+    /// What `read` finds in the header of the next entry, its payload, and what comes behind it. Entries end
+    /// at any that `read` does not know, and that does not fit into the record: what is wrong with it is for
+    /// others to find out.
     #[inline(always)]
     pub fn peek<H>(&self, read: impl FnOnce(u64) -> Option<(H, usize)>) -> Option<(H, &'a [u8], Words<'a>)> {
         if self.left == 0 {
@@ -33,7 +34,7 @@ impl<'a> Unread<'a> {
         Some((header, payload, rest))
     }
 
-    /// Starts to fetch so many bytes, or what there is.
+    /// Starts to fetch this many bytes, or what there is.
     #[inline(always)]
     pub fn fetch(&self, bytes: usize) {
         self.rest.prefetch(bytes);

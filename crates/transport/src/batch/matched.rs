@@ -1,7 +1,8 @@
 //! Messages that receives have.
 //!
-//! They are matched while they are taken: for a future, one loop finds the receive of a message and ends it. A sink that
-//! needs the outbox for what it does, as for callbacks, has the messages behind the first matched before it begins.
+//! They are matched while they are taken: for a future, one loop finds the receive of a message and ends it.
+//! A sink that needs the outbox for what it does, as for callbacks, has the messages behind the first matched
+//! before it begins.
 
 use arrayvec::ArrayVec;
 use farcall_driver::Words;
@@ -29,8 +30,8 @@ pub type Together<'a> = ArrayVec<Matched<'a>, MATCHED_MAX>;
 /// The most messages that are matched together.
 const MATCHED_MAX: usize = 16;
 
-/// Messages of one session, in the order in which they were sent, each with the receive that has it, up to one that no
-/// receive waits for.
+/// Messages of one session, in the order in which they were sent, each with the receive that has it, up to
+/// one that no receive waits for.
 pub struct MatchedBatch<'t, 'a> {
     session: SessionId,
     messages: Messages<'t, 'a>,
@@ -56,7 +57,8 @@ pub(crate) struct MessagePacket<'a> {
     pub lines_max: u32,
 }
 
-/// Messages that can be looked at one after the other. What changes is copied by a loop, which keeps it in registers.
+/// Messages that can be looked at one after the other. What changes is copied by a loop, which keeps it in
+/// registers.
 trait Unread<'a> {
     type Rest;
 
@@ -142,8 +144,8 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
         }
     }
 
-    /// Takes messages, as long as `end` ends the receives that have them, which it says; gives the one that it did not end. Its
-    /// receive waits no longer.
+    /// Takes messages, as long as `end` ends the receives that have them, which it says; gives the one that
+    /// it did not end. Its receive waits no longer.
     ///
     /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]

@@ -73,13 +73,14 @@ impl<'a> UnreadMessages<'a> {
 }
 
 impl<'a> MessageEntries<'a> {
-    /// Those of these entries that are messages, of at most so many bytes each.
+    /// Those of these entries that are messages, of at most this many bytes each.
     #[inline(always)]
     pub fn new(entries: Entries<'a>, bytes_max: usize, fetches: bool) -> Self {
         Self { entries, payload_lines: 0, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX), fetches }
     }
 
-    /// Starts to fetch the next message, most likely one of this many bytes, while something is done with those that were taken.
+    /// Starts to fetch the next message, most likely one of this many bytes, while something is done with
+    /// those that were taken.
     #[inline(always)]
     pub fn fetch_next(&self, bytes: usize) {
         if self.fetches {

@@ -1,8 +1,9 @@
 //! What came together, on its way to the sink: requests, responses or messages of one session.
 //!
-//! Whoever takes a whole batch looks up what its parts have in common once, and not for each of them. A batch is entries
-//! of one kind that follow each other in a record, which a loop takes out of the ring one by one and keeps what it needs
-//! for that in registers; or it is a single request, response or message, from wherever.
+//! Whoever takes a whole batch looks up what its parts have in common once, and not for each of them. A batch
+//! is entries of one kind that follow each other in a record, which a loop takes out of the ring one by one
+//! and keeps what it needs for that in registers; or it is a single request, response or message, from
+//! wherever.
 
 mod calls;
 mod entries;

@@ -32,7 +32,8 @@ impl Memory {
     }
 }
 
-/// The calls of the requests for a service that are taken, where their payload is what it should be, and where the batch ended.
+/// The calls of the requests for a service that are taken, where their payload is what it should be, and
+/// where the batch ended.
 fn requests(entries: Entries<'_>, bytes_max: usize, service: u16) -> (Vec<u64>, (usize, u16)) {
     let mut batch = RequestBatch::new(entries, bytes_max, SESSION, Service(service));
     let mut calls = Vec::new();

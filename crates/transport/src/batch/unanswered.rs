@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many of our calls have no response yet. Shared, because calls are made while a burst of responses is taken.
+/// How many of our calls have no response yet. Shared, because calls are made while a burst of responses is
+/// taken.
 #[derive(Clone, Default)]
 pub(crate) struct Unanswered(Arc<AtomicUsize>);
 
@@ -24,7 +25,8 @@ impl Unanswered {
         self.set(self.get() + calls);
     }
 
-    /// So many of them were taken back before they left. Fewer may be there, if the peer has answered what it was never asked.
+    /// So many of them were taken back before they left. Fewer may be there, if the peer has answered what it
+    /// was never asked.
     #[inline]
     pub fn take_back(&self, calls: usize) {
         self.set(self.get().saturating_sub(calls));

@@ -1,4 +1,5 @@
-//! Messages that are given to who asks for them, without a poll: out of the batch that the last poll left.
+//! Messages that are given to the receive that asks for them, without a poll: out of the batch that the last
+//! poll left.
 
 use farcall_protocol::matching::{Source, Tag, lines, lines_max};
 use farcall_protocol::session::SessionId;
@@ -23,14 +24,15 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    /// Whether a message was left that a receive for this one would get, before any other receive and any other message.
+    /// Whether a message was left that a receive for this one would get, before any other receive and any
+    /// other message.
     #[inline]
     pub(super) fn has_left(&self, from: Source, tag: Tag, bytes_max: usize) -> bool {
         self.unclaimed.find(from, tag, bytes_max).is_some() && self.mail.is_idle() && !self.tracer.is_on()
     }
 
-    /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies and has at most so
-    /// many bytes; says whether it did.
+    /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies
+    /// and has at most so many bytes; says whether it did.
     pub(super) fn deliver_deferred(
         &mut self,
         from: Source,

@@ -1,7 +1,8 @@
 //! What every library must do, as test functions that any implementation can be put through.
 //!
-//! [`library_conformance!`](crate::library_conformance) turns all of them into tests of one implementation, given by a
-//! function that makes two instances which can reach each other. A case works both from one thread.
+//! [`library_conformance!`](crate::library_conformance) turns all of them into tests of one implementation,
+//! given by a function that makes two instances which can reach each other. A case works both from one
+//! thread.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use super::{ARRIVAL_HEAD_BYTES_MAX, Arrival, Library, compose};
 use crate::spares::SHORT_BYTES_MAX;
 use crate::{Incoming, Outgoing, Payload};
 
-/// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging test.
+/// How long a case waits for what must happen before it fails. Nothing measures this: it only ends a hanging
+/// test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Lengths around every border between the ways that libraries send messages, up to 1 MiB.
@@ -91,7 +93,7 @@ pub fn messages_of_all_lengths_arrive_whole<L: Library>(make: impl Fn() -> [L; 2
     }
 }
 
-/// Short messages arrive in the order in which they were sent, however many are under way.
+/// Short messages arrive in the order in which they were sent, however many are in flight.
 pub fn short_messages_keep_their_order<L: Library>(make: impl Fn() -> [L; 2]) {
     let mut two = Two::new(make);
     for number in 0..5000_u32 {
@@ -103,7 +105,8 @@ pub fn short_messages_keep_their_order<L: Library>(make: impl Fn() -> [L; 2]) {
     }
 }
 
-/// Messages that are given away composed arrive like others and in order with them, and leave empty memory behind.
+/// Messages that are given away composed arrive like others and in order with them, and leave empty memory
+/// behind.
 pub fn composed_messages_arrive_in_order_among_others<L: Library>(make: impl Fn() -> [L; 2]) {
     let mut two = Two::new(make);
     let mut message = Vec::new();
@@ -177,7 +180,8 @@ pub fn payloads_can_be_kept<L: Library>(make: impl Fn() -> [L; 2]) {
     }
 }
 
-/// An address has one number until it is forgotten, and leads there again afterwards. One of another library is refused.
+/// An address has one number until it is forgotten, and leads there again afterwards. One of another library
+/// is refused.
 pub fn addresses_are_resolved_again_after_they_were_forgotten<L: Library>(make: impl Fn() -> [L; 2]) {
     let mut two = Two::new(make);
     let address = two.libraries[1].address();
@@ -239,7 +243,7 @@ pub fn a_peer_that_stands_still_holds_up_nobody_else<L: Library>(make: impl Fn()
     (0..5).for_each(|_| reaches_other(&mut sender));
 }
 
-/// Instances may end while messages of theirs, or to them, are under way.
+/// Instances may end while messages of theirs, or to them, are in flight.
 pub fn an_end_in_the_middle_harms_nobody<L: Library>(make: impl Fn() -> [L; 2]) {
     for turns in 0..6 {
         for survivor in [0, 1] {
@@ -270,8 +274,8 @@ pub fn an_end_in_the_middle_harms_nobody<L: Library>(make: impl Fn() -> [L; 2]) 
     }
 }
 
-/// Turns the cases into tests of one implementation: a name, and a function that makes two instances that reach each
-/// other, or says why there are none.
+/// Turns the cases into tests of one implementation: a name, and a function that makes two instances that
+/// reach each other, or says why there are none.
 #[macro_export]
 macro_rules! library_conformance {
     ($name:ident, $make:expr) => {

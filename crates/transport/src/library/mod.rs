@@ -1,12 +1,14 @@
 //! The `library` transports: calls and tagged messages made of the messages of somebody else's library.
 //!
-//! A library (`ucx`, `mpi`, `ofi`) brings what carries whole messages reliably and in order; see [`Library`]. What it
-//! does not bring is the same for all and is here: sessions with their handshake, limits and signs of life, which are
-//! those of packets (`farcall_protocol::session`), and the calls in them. A call is a message, its answer another;
-//! nothing is ever sent again, because libraries lose nothing, and a request runs at most once for the same reason.
+//! A library (`ucx`, `mpi`, `ofi`) brings what carries whole messages reliably and in order; see [`Library`].
+//! What it does not bring is the same for all and is here: sessions with their handshake, limits and signs of
+//! life, which are those of packets (`farcall_protocol::session`), and the calls in them. A call is a
+//! message, its answer another; nothing is ever sent again, because libraries lose nothing, and a request
+//! runs at most once for the same reason.
 //!
-//! Peers die in two ways: the library notices, or nothing is heard from them for the limit of silence. The second works
-//! over every library, also over those that cannot notice anything. `docs/protocol/library.md` has the bytes.
+//! Peers die in two ways: the library notices, or nothing is heard from them for the limit of silence. The
+//! second works over every library, also over those that cannot notice anything. `docs/protocol/library.md`
+//! has the bytes.
 
 mod channel;
 mod claim;
@@ -55,8 +57,8 @@ const NOBODY: PeerAddress = PeerAddress(u32::MAX);
 /// The most messages that one poll hands to the sink, so that the library gets its turns.
 const ARRIVALS_PER_POLL: usize = 64;
 
-/// The polls after which the library gets its turn although there is something left to be dealt with. To look for more before
-/// that would take lines from the caches of peers that are about to write there.
+/// The polls after which the library gets its turn although there is something left to be dealt with. To look
+/// for more before that would take lines from the caches of peers that are about to write there.
 const POLLS_PER_PROGRESS: u32 = 8;
 
 /// How a library transport is set up.
@@ -95,7 +97,8 @@ pub struct LibraryTransport<L: Library> {
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(ProtocolSession, String)>,
     mail: Mail,
-    /// As a pointer, because it is taken out and put back for each message of it where few are expected at a time.
+    /// As a pointer, because it is taken out and put back for each message of it where few are expected at a
+    /// time.
     held: Option<Box<Held<L::Arrival>>>,
     /// What it was left for.
     unclaimed: Unclaimed<()>,
@@ -113,8 +116,8 @@ pub struct LibraryTransport<L: Library> {
 }
 
 impl<L: Library> LibraryTransport<L> {
-    /// A transport over `library` that introduces itself as `identity` and counts under `label`. What peers must
-    /// not foretell comes from `entropy`.
+    /// A transport over `library` that introduces itself as `identity` and counts under `label`. What peers
+    /// must not foretell comes from `entropy`.
     pub fn new(
         library: L,
         identity: Identity,

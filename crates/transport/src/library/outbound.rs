@@ -33,7 +33,7 @@ impl<L: Library> LibraryTransport<L> {
         self.channels.get_mut(index)?.as_mut()
     }
 
-    /// What is under way in all sessions.
+    /// What is in flight in all sessions.
     pub(super) fn in_flight(&self) -> Holdings {
         let mut held = Holdings::default();
         for channel in self.channels.iter().flatten() {
@@ -215,7 +215,8 @@ impl<L: Library> Outbox for LibraryTransport<L> {
     }
 }
 
-/// The channel of a session that is not over, for the caller that uses other parts of the transport beside it.
+/// The channel of a session that is not over, for the caller that uses other parts of the transport beside
+/// it.
 #[inline]
 pub(super) fn live(channels: &mut [Option<Channel>], id: SessionId) -> Option<&mut Channel> {
     channels.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)

@@ -71,7 +71,7 @@ impl Post {
 pub struct Counter {
     post: Post,
     own: usize,
-    /// How often an address was resolved anew.
+    /// How often an address was resolved again.
     renewals: u32,
 }
 

@@ -1,8 +1,8 @@
 //! What a message-passing library must be able to do.
 //!
-//! UCX, MPI and libfabric differ in everything but this: they carry whole messages of any length between processes,
-//! lose none, and keep the order of those between two of them. What calls need beyond that (sessions, limits, signs of
-//! life, cancellation) is the business of the layer above and the same for all.
+//! UCX, MPI and libfabric differ in everything but this: they carry whole messages of any length between
+//! processes, lose none, and keep the order of those between two of them. What calls need beyond that
+//! (sessions, limits, signs of life, cancellation) is the business of the layer above and the same for all.
 
 use std::os::fd::RawFd;
 
@@ -18,8 +18,8 @@ pub const ARRIVAL_HEAD_BYTES_MAX: usize = 64;
 /// The most bytes in front of the payload of a composed message.
 pub const COMPOSED_FRONT_BYTES_MAX: usize = 1 + ARRIVAL_HEAD_BYTES_MAX;
 
-/// Begins a composed message, one whose head and payload lie together: the length of the head in one byte, the head, and
-/// what the caller appends as payload. What was in `message` is gone.
+/// Begins a composed message, one whose head and payload lie together: the length of the head in one byte,
+/// the head, and what the caller appends as payload. What was in `message` is gone.
 ///
 /// # Panics
 /// With a head longer than [`ARRIVAL_HEAD_BYTES_MAX`].
@@ -46,7 +46,8 @@ pub trait Arrival {
     /// The head, as it was sent.
     fn head(&self) -> &[u8];
 
-    /// The payload: in place if the library keeps it in memory of its own, otherwise in memory that can be kept.
+    /// The payload: in place if the library keeps it in memory of its own, otherwise in memory that can be
+    /// kept.
     fn payload(&self) -> Incoming<'_>;
 }
 
@@ -63,8 +64,8 @@ pub trait Library: Send {
     /// The longest payload, in bytes.
     fn payload_bytes_max(&self) -> usize;
 
-    /// The longest composed message, in bytes, that the library sends at once, by copying it and without asking its receiver. Short
-    /// messages gather up to that.
+    /// The longest composed message, in bytes, that the library sends at once, by copying it and without
+    /// asking its receiver. Short messages gather up to that.
     fn short_bytes_max(&self) -> usize {
         SHORT_BYTES_MAX
     }
@@ -75,35 +76,39 @@ pub trait Library: Send {
     /// The number to send to for an address: the same one for the same address until it is forgotten.
     fn resolve(&mut self, to: &Address) -> Result<Destination, AddressError>;
 
-    /// The number to send to for an address from now on, because what led there may be over for the other side: a new one
-    /// wherever the end of the former would be the end of both.
+    /// The number to send to for an address from now on, because what led there may be over for the other
+    /// side: a new one wherever the end of the former would be the end of both.
     fn resolve_anew(&mut self, to: &Address) -> Result<Destination, AddressError> {
         self.resolve(to)
     }
 
-    /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another one later.
+    /// Lets go of what leads to a destination, once what was sent there has left. Its number may name another
+    /// one later.
     fn forget(&mut self, to: Destination);
 
-    /// Sends a message. What the library cannot take at once waits in it. After a failure the message is dropped and the
-    /// destination is reported as lost.
+    /// Sends a message. What the library cannot take at once waits in it. After a failure the message is
+    /// dropped and the destination is reported as lost.
     fn send(&mut self, to: Destination, head: &[u8], payload: Outgoing<'_>);
 
-    /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps a short one that was used before. A
-    /// library that can send from memory which is given to it takes the message itself instead of a copy.
+    /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps a short one that
+    /// was used before. A library that can send from memory which is given to it takes the message itself
+    /// instead of a copy.
     fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
         let (head, payload) = split_composed(message).expect("it was composed");
         self.send(to, head, Outgoing::Slice(payload));
         message.clear();
     }
 
-    /// Whether composed messages to a destination wait in the library for room. Short messages gather meanwhile: to hand over
-    /// more would only make that longer, and what comes together costs less at both ends.
+    /// Whether composed messages to a destination wait in the library for room. Short messages gather
+    /// meanwhile: to hand over more would only make that longer, and what comes together costs less at both
+    /// ends.
     #[inline]
     fn is_backed_up(&self, _to: Destination) -> bool {
         false
     }
 
-    /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was to do.
+    /// Lets the library work: sends what waits, completes what has left, receives. Returns how much there was
+    /// to do.
     fn progress(&mut self) -> usize;
 
     /// The next message that has arrived.
@@ -115,15 +120,16 @@ pub trait Library: Send {
     /// The next destination that the library has found dead. Nothing sent there arrives any more.
     fn next_loss(&mut self) -> Option<Destination>;
 
-    /// Nothing was heard from a destination for the limit of silence; it is forgotten afterwards. What is on its way there need
-    /// not be waited for, nor the process, by libraries that wait for all of them when they end.
+    /// Nothing was heard from a destination for the limit of silence; it is forgotten afterwards. What is on
+    /// its way there need not be waited for, nor the process, by libraries that wait for all of them when
+    /// they end.
     fn presume_dead(&mut self, _to: Destination) {}
 
     /// When [`Library::progress`] must run next although nothing arrives, after `now`.
     fn next_deadline(&self, now: Instant) -> Option<Instant>;
 
-    /// Announces that the caller is going to block on the `wait_descriptors`; it lets the library work once more before
-    /// it does. A library that cannot wake anybody asks for short naps with its deadline instead.
+    /// Announces that the caller is going to block on the `wait_descriptors`; it lets the library work once
+    /// more before it does. A library that cannot wake anybody asks for short naps with its deadline instead.
     fn prepare_wait(&mut self);
 
     /// Ends what `prepare_wait` announced.

@@ -1,7 +1,8 @@
-//! Sessions over a library: how they are opened, come up and end, what they say, and which destinations they lead to.
+//! Sessions over a library: how they are opened, come up and end, what they say, and which destinations they
+//! lead to.
 //!
-//! A library knows destinations and no sessions. Several sessions may lead to one destination, one after the other, and it is forgotten when
-//! none does any more.
+//! A library knows destinations and no sessions. Several sessions may lead to one destination, one after the
+//! other, and it is forgotten when none does any more.
 
 use farcall_base::Instant;
 use farcall_driver::Destination;
@@ -149,7 +150,8 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    /// Forgets the destinations that no session leads to, if a session has ended or `may_have_expired` without a word.
+    /// Forgets the destinations that no session leads to, if a session has ended or `may_have_expired`
+    /// without a word.
     pub(super) fn forget_unused_destinations(&mut self, may_have_expired: bool) {
         if !core::mem::take(&mut self.any_ended) && !may_have_expired {
             return;

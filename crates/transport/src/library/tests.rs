@@ -130,7 +130,7 @@ impl World {
         world
     }
 
-    /// Both sides poll until nothing is under way.
+    /// Both sides poll until nothing is in flight.
     fn turn(&mut self) {
         for _ in 0..8 {
             self.caller.transport.poll(self.now, &mut self.caller.log);

@@ -20,14 +20,15 @@ pub struct PacketConfig {
     pub sessions_max: u16,
     /// The most sessions that others have asked for and not confirmed yet.
     pub half_open_max: u16,
-    /// With so many of those, who asks for another one must first prove its address.
+    /// With so many of those, the requester for another one must first prove its address.
     pub cookies_from: u16,
     /// How many ranks there are: peers with others are refused.
     pub ranks: u32,
-    /// How much of a message is sent before its receiver grants more, in bytes: what is under way in a round trip.
+    /// How much of a message is sent before its receiver grants more, in bytes: what is in flight in a round
+    /// trip.
     pub unscheduled_bytes: u32,
-    /// Whether every packet carries a checksum; it does when either side wants it. `None` wants one unless the driver's
-    /// fabric checks packets itself.
+    /// Whether every packet carries a checksum; it does when either side wants it. `None` wants one unless
+    /// the driver's fabric checks packets itself.
     pub checksum: Option<bool>,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,

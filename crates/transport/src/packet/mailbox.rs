@@ -1,4 +1,5 @@
-//! What a packet transport keeps of messages: those that nobody expected, and for each session what is under way or waits.
+//! What a packet transport keeps of messages: those that nobody expected, and for each session what is in
+//! flight or waits.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,8 +7,8 @@ use farcall_base::Identity;
 use farcall_protocol::matching::{Matching, Sequencer, Source, Tag, WINDOW_LINE_BYTES};
 use farcall_protocol::wire::CallKey;
 
-use crate::heirless::Heirless;
 use crate::mail::WaitingSend;
+use crate::orphaned::Orphaned;
 use crate::{Kept, MessageId, SessionId};
 
 /// All messages of a packet transport.
@@ -17,9 +18,9 @@ pub struct Mailbox {
     pub channels: HashMap<SessionId, Channel>,
     /// What a peer's unexpected messages may count.
     pub window_lines: u32,
-    heirless: Heirless,
-    /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that would send
-    /// them.
+    orphaned: Orphaned,
+    /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that
+    /// would send them.
     pub starved: Vec<SessionId>,
     pub scratch: Vec<u8>,
     /// How many messages left.
@@ -73,7 +74,7 @@ impl Mailbox {
             hands_on: false,
             channels: HashMap::new(),
             window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
-            heirless: Heirless::default(),
+            orphaned: Orphaned::default(),
             starved: Vec::new(),
             scratch: Vec::new(),
             sent: 0,
@@ -105,12 +106,14 @@ impl Mailbox {
         self.channels.entry(session).or_default().source = Source::new(peer.rank, peer.endpoint);
     }
 
-    /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within bounds.
+    /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within
+    /// bounds.
     pub fn session_down(&mut self, session: SessionId) -> Vec<MessageId> {
         self.starved.retain(|starved| *starved != session);
-        // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it, too.
+        // One that never came up counts as well: whoever remembers whom ended sessions led to remembers it,
+        // too.
         let channel = self.channels.remove(&session).unwrap_or_default();
-        self.heirless.add(&mut self.matching, channel.source, session, |message| message.session);
+        self.orphaned.add(&mut self.matching, channel.source, session, |message| message.session);
         let under_way = channel.under_way.into_iter().map(|(send, _)| send);
         under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
     }

@@ -1,10 +1,11 @@
 //! The `packet` transport: remote calls and tagged messages in packets, over any datagram driver.
 //!
-//! One poll takes in a burst of packets, hands the messages that they complete to the sink in place, lets the timers
-//! run, and transmits what came of it. The protocols' rules are in `farcall_protocol::calls`, and what differs between
-//! them in their policies; here they meet a driver.
+//! One poll takes in a burst of packets, hands the messages that they complete to the sink in place, lets the
+//! timers run, and transmits what came of it. The protocols' rules are in `farcall_protocol::calls`, and what
+//! differs between them in their policies; here they meet a driver.
 //!
-//! A handler can send through the [`PacketTransport`] while it reads a packet, which is taken out of its burst meanwhile.
+//! A handler can send through the [`PacketTransport`] while it reads a packet, which is taken out of its
+//! burst meanwhile.
 
 mod config;
 mod counters;
@@ -33,10 +34,11 @@ use transmit::Transmitter;
 use crate::trace::CallTracer;
 use crate::{Holdings, SessionId, Sink, Transport, TransportLimits};
 
-/// After so many polls in a row that received something peers are judged although more may have arrived.
+/// After this many polls in a row that received something peers are judged although more may have arrived.
 const BUSY_POLLS_MAX: u32 = 1024;
 
-/// After so many polls in a row that received something the counters are brought up to date although there is more to do.
+/// After this many polls in a row that received something the counters are brought up to date although there
+/// is more to do.
 const UNCOUNTED_POLLS_MAX: u32 = 16;
 
 /// Calls over one datagram driver, by the protocol that `P` makes.
@@ -57,8 +59,8 @@ pub struct PacketTransport<D: Datagram, P: Policy> {
 }
 
 impl<D: Datagram, P: Policy> PacketTransport<D, P> {
-    /// A transport over `driver` that introduces itself as `identity` and counts under `label`. What peers must
-    /// not foretell comes from `entropy`.
+    /// A transport over `driver` that introduces itself as `identity` and counts under `label`. What peers
+    /// must not foretell comes from `entropy`.
     pub fn new(
         driver: D,
         policy: P,
@@ -97,8 +99,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.calls.round_trip(to_protocol(session))
     }
 
-    /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or too many in a
-    /// row had something.
+    /// What happened so far. For other processes it is brought up to date when a poll has nothing to do, or
+    /// too many in a row had something.
     pub fn counters(&self) -> &PacketCounters {
         self.counters.follow(&self.calls, self.mail.sent);
         &self.counters
@@ -109,8 +111,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         self.calls.is_idle()
     }
 
-    /// A process that stood still finds the signs of life of its peers behind other packets: peers are judged when all is
-    /// read, or when there is no end to it.
+    /// A process that stood still finds the signs of life of its peers behind other packets: peers are judged
+    /// when all is read, or when there is no end to it.
     #[inline]
     fn handle_timeout(&mut self, received: usize, now: Instant) {
         self.busy_polls = if received == 0 { 0 } else { self.busy_polls + 1 };

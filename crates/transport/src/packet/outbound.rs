@@ -70,8 +70,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
     }
 
-    /// Marks the messages that the packets of a burst are of. Packets say which session they are for by its index, which
-    /// the low bits of its number are.
+    /// Marks the messages that the packets of a burst are of. Packets say which session they are for by its
+    /// index, which the low bits of its number are.
     pub(super) fn mark_received(&self, burst: &[Packet], found: u64) {
         for packet in burst {
             let Ok(header) = Header::parse(packet) else { continue };

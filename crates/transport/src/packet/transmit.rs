@@ -1,7 +1,8 @@
 //! Handing the protocol's packets to a driver, as many as it takes.
 //!
-//! The protocol makes a packet only when its turn comes, so what finds no room waits there, as a reference to the call
-//! and not as a packet. The one exception is a packet that the driver declined although it had promised room.
+//! The protocol makes a packet only when its turn comes, so what finds no room waits there, as a reference to
+//! the call and not as a packet. The one exception is a packet that the driver declined although it had
+//! promised room.
 
 use farcall_base::Instant;
 use farcall_driver::{Datagram, Destination};

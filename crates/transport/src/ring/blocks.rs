@@ -1,10 +1,10 @@
-//! Long payloads: the blocks that they are copied into, and what is made ready for the next while there is nothing else to
-//! do.
+//! Long payloads: the blocks that they are copied into, and what is made ready for the next while there is
+//! nothing else to do.
 //!
-//! The lines that will be written next are in the cache of the peer, which read them last. To regain exclusive ownership
-//! of them takes as long as to copy a payload; but a sender of long messages mostly waits in between. What is done in one
-//! poll is bounded, because polls must stay short. It is done by stores: prefetches for ownership do little on some
-//! processors.
+//! The lines that will be written next are in the cache of the peer, which read them last. To regain
+//! exclusive ownership of them takes as long as to copy a payload; but a sender of long messages mostly waits
+//! in between. What is done in one poll is bounded, because polls must stay short. It is done by stores:
+//! prefetches for ownership do little on some processors.
 //!
 //! Which way the bytes of a copy take is the driver's business.
 
@@ -24,8 +24,8 @@ const LENT_UNSEEN_BYTES_MAX: usize = 256 << 10;
 /// What is lent to a peer that reads more slowly than we write, before we wait for it a moment.
 const LENT_AHEAD_BYTES_MAX: usize = 1 << 20;
 
-/// That moment, in looks for what came back: ten microseconds or some more, as long as the processor's pause is. In these a peer
-/// that reads gives back a block.
+/// That moment, in looks for what came back: ten microseconds or some more, as long as the processor's pause
+/// is. In these a peer that reads gives back a block.
 const LOOKS_MAX: usize = 512;
 
 impl<D: LaneDriver> Ring<D> {
@@ -41,8 +41,9 @@ impl<D: LaneDriver> Ring<D> {
         self.counters.past_caches.add(past_caches.into());
     }
 
-    /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given back: what was read
-    /// last is still in a cache, and fresh memory in none. To look costs a line that the peer may be about to write.
+    /// A block for a payload. Now and then, and when there is none, it is looked for what the peer has given
+    /// back: what was read last is still in a cache, and fresh memory in none. To look costs a line that the
+    /// peer may be about to write.
     pub(super) fn block_for(&mut self, slot: usize, bytes: usize) -> Result<Loan, LoanError> {
         let session = &mut self.sessions[slot];
         session.lent_unseen_bytes += bytes;
@@ -57,8 +58,8 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    /// Waits a moment for a peer that has more to read than caches hold, if it reads at all: the further a sender is ahead, the
-    /// colder is what both touch, and the slower the peer.
+    /// Waits a moment for a peer that has more to read than caches hold, if it reads at all: the further a
+    /// sender is ahead, the colder is what both touch, and the slower the peer.
     fn let_peer_catch_up(&mut self, slot: usize, bytes: usize) {
         // While a record of the peer is being read, nothing can be learned of it.
         if self.readers.get(slot).is_none_or(Option::is_none) {
@@ -82,7 +83,7 @@ impl<D: LaneDriver> Ring<D> {
 /// Longer blocks are not kept ready: they would not stay in the caches.
 const SPARE_BYTES_MAX: usize = 2 << 20;
 
-/// What is won back of a block in one turn: no more lines than a core can have under way at once.
+/// What is regained of a block in one turn: no more lines than a core can have in flight at once.
 const TURN_BYTES: usize = 16 * LINE_BYTES;
 
 /// Bytes in a cache line.
@@ -91,7 +92,8 @@ const LINE_BYTES: usize = 64;
 /// What is expected to be written next.
 #[derive(Debug, Default)]
 pub struct Ahead {
-    /// Whether [`Ring::prepare_ahead`] has something to do. The only word of this that short messages look at.
+    /// Whether [`Ring::prepare_ahead`] has something to do. The only word of this that short messages look
+    /// at.
     pub is_due: bool,
     record: NextRecord,
     spare: Spare,
@@ -105,7 +107,7 @@ struct NextRecord {
     bytes: usize,
 }
 
-/// The block for the next long payload, and how much of it has been won back.
+/// The block for the next long payload, and how much of it has been regained.
 #[derive(Debug, Default)]
 struct Spare {
     loan: Option<Loan>,
@@ -168,8 +170,8 @@ impl<D: LaneDriver> Ring<D> {
         self.ahead.is_due = self.prepare_next_record() || self.prepare_spare();
     }
 
-    /// Returns whether there was something to do. The record is forgotten when its place is not free: it is long, and who sends
-    /// so much has no time to prepare.
+    /// Returns whether there was something to do. The record is forgotten when its place is not free: it is
+    /// long, and who sends so much has no time to prepare.
     fn prepare_next_record(&mut self) -> bool {
         let NextRecord { slot, bytes } = &mut self.ahead.record;
         if *bytes == 0 {
@@ -207,8 +209,8 @@ impl<D: LaneDriver> Ring<D> {
 }
 
 impl<D: LaneDriver> Ring<D> {
-    /// Starts to fetch the block that comes behind that of the entry at `at`, of `left` that the record has from there on: the next
-    /// entry's, or that of the first of the next record.
+    /// Starts to fetch the block that comes behind that of the entry at `at`, of `left` that the record has
+    /// from there on: the next entry's, or that of the first of the next record.
     #[inline(never)]
     pub(super) fn fetch_next_block(
         &self,

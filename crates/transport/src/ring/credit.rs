@@ -1,8 +1,8 @@
 //! Learning of room between two polls.
 //!
-//! Who sends more in a turn than there was room for at its beginning would have to let the rest wait, which costs a copy of each
-//! message and more, though the peer may have read everything meanwhile. So what the peer says of room is read as soon as it is
-//! missed, up to the first record with anything else in it.
+//! Who sends more in a turn than there was room for at its beginning would have to let the rest wait, which
+//! costs a copy of each message and more, though the peer may have read everything meanwhile. So what the
+//! peer says of room is read as soon as it is missed, up to the first record with anything else in it.
 
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
@@ -17,17 +17,18 @@ use crate::DownReason;
 const ROOM_BYTES: usize = 64;
 
 impl<D: LaneDriver> Ring<D> {
-    /// Reads what the peer has published last, as far as it only tells of room; false when there was nothing of that. While a
-    /// record of this peer is being read, its receiver is not here, and nothing is learned.
+    /// Reads what the peer has published last, as far as it only reports room; false when there was nothing
+    /// of that. While a record of this peer is being read, its receiver is not here, and nothing is learned.
     ///
-    /// It ends: the peer has to be told, too, that its records were read before it can publish more than a ring of them.
+    /// It ends: the peer has to be told, too, that its records were read before it can publish more than a
+    /// ring of them.
     #[inline(never)]
     pub(super) fn learn_of_room(&mut self, slot: usize) -> bool {
         let Some(reader) = self.readers.get_mut(slot).and_then(Option::take) else { return false };
         let learned = self.take_room(slot, &reader.receiver);
         self.readers[slot] = Some(reader);
         learned.unwrap_or_else(|reason| {
-            self.doom(slot, reason);
+            self.close_later(slot, reason);
             false
         })
     }
@@ -55,14 +56,14 @@ impl<D: LaneDriver> Ring<D> {
         let mut at = WORD_BYTES;
         for _ in 0..entries {
             let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
-            self.use_again(slot, entry, record, at + WORD_BYTES)?;
+            self.apply_returned(slot, entry, record, at + WORD_BYTES)?;
             at += WORD_BYTES + padded(entry.length as usize);
         }
         self.close_record_of_peer(slot, record)
     }
 
-    /// Takes an entry that tells of room.
-    pub(super) fn use_again(
+    /// Takes an entry that reports room.
+    pub(super) fn apply_returned(
         &mut self,
         slot: usize,
         entry: EntryHeader,

@@ -1,4 +1,5 @@
-//! Messages that are given to who asks for them, without a poll: out of the record that the last poll left.
+//! Messages that are given to the receive that asks for them, without a poll: out of the record that the last
+//! poll left.
 
 use farcall_driver::{LaneDriver, LaneReceiver, Record};
 use farcall_protocol::matching::{Source, Tag, lines};
@@ -23,14 +24,15 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    /// The message that a receive for this one would get, before any other receive and any other message, if it was left.
+    /// The message that a receive for this one would get, before any other receive and any other message, if
+    /// it was left.
     fn find_left(&self, from: Source, tag: Tag, bytes_max: usize) -> Option<Left<u16>> {
         let left = self.unclaimed.find(from, tag, bytes_max)?;
         (self.mail.is_idle() && !self.tracer.is_on()).then_some(*left)
     }
 
-    /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies and has at most so
-    /// many bytes; says whether it did.
+    /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies
+    /// and has at most so many bytes; says whether it did.
     pub(super) fn deliver_deferred(
         &mut self,
         from: Source,
@@ -71,7 +73,7 @@ impl<D: LaneDriver> Ring<D> {
             Ok(false) => return false,
             Ok(true) => {}
             Err(reason) => {
-                self.doom(slot, reason);
+                self.close_later(slot, reason);
                 return false;
             }
         }
@@ -107,8 +109,8 @@ impl<'r> Claim<'r> {
         let bytes = reading.at..reading.at + WORD_BYTES + left.bytes;
         let record = reader.receiver.peek(session.consumer.offset(), bytes).map_err(reason_of)?;
         let Some(record) = record else { return Ok(None) };
-        // Its header was read when it was left, and is not again: a peer could have written another one meanwhile. Nothing has been
-        // read behind it since, or what is left would have been noted anew.
+        // Its header was read when it was left, and is not again: a peer could have written another one
+        // meanwhile. Nothing has been read behind it since, or what is left would have been noted again.
         let Some(message) = record.slice(reading.at + WORD_BYTES, left.bytes) else { return Ok(None) };
         session.mail.pass(Taken { messages: 1, lines: lines(left.bytes) }).map_err(overrun)?;
         Ok(Some(Self { record, message, left, reading }))

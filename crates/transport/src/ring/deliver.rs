@@ -1,9 +1,9 @@
-//! The entries of a record, to the sink: requests, responses and messages that follow each other in a batch, what is for
-//! the transport itself singly.
+//! The entries of a record, to the sink: requests, responses and messages that follow each other in a batch,
+//! what is for the transport itself singly.
 //!
-//! A message that no receive waits for is deferred: it stays in the ring until the next poll, because the receiver may be
-//! about to post receives, and what is given to them from the ring is not copied twice. After that it is kept, so that it
-//! holds up nothing else for longer than a poll.
+//! A message that no receive waits for is deferred: it stays in the ring until the next poll, because the
+//! receiver may be about to post receives, and what is given to them from the ring is not copied twice. After
+//! that it is kept, so that it holds up nothing else for longer than a poll.
 
 use farcall_driver::{BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
 use farcall_protocol::matching::{Overrun, Tag, lines};
@@ -22,16 +22,17 @@ use crate::{
     Sink, Status,
 };
 
-/// A sender of messages of this length may wait for each block: it is told of those that were read before the next is.
+/// A sender of messages of this length may wait for each block: it is notified of those that were read before
+/// the next is.
 const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
 
-/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so many has mostly
-/// published more. The line where it is would have to be won back by one that has not.
+/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so
+/// many has mostly published more. The line where it is would have to be regained by one that has not.
 const CALLS_WORTH_A_LOOK_AHEAD: usize = 8;
 
 impl<D: LaneDriver> Ring<D> {
-    /// Hands what came together with this entry to the sink, as much as it takes; says where the next entry is, and how many there
-    /// were.
+    /// Hands what came together with this entry to the sink, as much as it takes; says where the next entry
+    /// is, and how many there were.
     #[inline(always)]
     pub(super) fn hand_on_together(
         &mut self,
@@ -82,7 +83,8 @@ impl<D: LaneDriver> Ring<D> {
                 let id = self.sessions[slot].take_call(entry)?;
                 self.tracer.mark(event::DISPATCHED, entry.call, id);
                 self.hand_on_call(id, entry, &Incoming::Owned(&block), sink)?;
-                // Reading so much took long; the answer leaves before the next, and takes with it what was read.
+                // Reading so much took long; the answer leaves before the next, and takes with it what was
+                // read.
                 drop(block);
                 self.send_block_returns(slot);
                 self.publish(slot);
@@ -92,7 +94,9 @@ impl<D: LaneDriver> Ring<D> {
                 let id = self.sessions[slot].take_call(entry)?;
                 self.hand_on_call(id, entry, &Incoming::Owned(&block), sink)?;
             }
-            EntryKind::BlockReturn | EntryKind::MessageCredit => self.use_again(slot, entry, record, at)?,
+            EntryKind::BlockReturn | EntryKind::MessageCredit => {
+                self.apply_returned(slot, entry, record, at)?
+            }
             EntryKind::Message => {
                 if payload.len() > self.sessions[slot].message_bytes_max {
                     return Err(TOO_LONG.into());
@@ -119,7 +123,8 @@ impl<D: LaneDriver> Ring<D> {
         Ok(Flow::Continue)
     }
 
-    /// All entries of a record are there when the first is; the others' turn comes after what is done with those before.
+    /// All entries of a record are there when the first is; the others' turn comes after what is done with
+    /// those before.
     #[cold]
     pub(super) fn mark_received(&self, slot: usize, entry: EntryHeader, found: u64, is_first: bool) {
         let (tracer, session) = (&self.tracer, &self.sessions[slot]);
@@ -164,7 +169,7 @@ impl<D: LaneDriver> Ring<D> {
         };
         self.block_bytes_read += bytes;
         session.borrowed_blocks += 1;
-        self.note_need();
+        self.mark_blocked();
         self.counters.blocks_received.increment();
         Ok(Some(block.into()))
     }
@@ -180,8 +185,8 @@ pub fn descriptor(entry: EntryHeader, record: Record<'_>, at: usize) -> Result<B
 }
 
 impl<D: LaneDriver> Ring<D> {
-    /// Hands requests for one service, or answers, to the sink that begin with this entry, as many as follow each other and as it
-    /// takes, untraced; says where the next entry is, and how many there were.
+    /// Hands requests for one service, or answers, to the sink that begin with this entry, as many as follow
+    /// each other and as it takes, untraced; says where the next entry is, and how many there were.
     #[inline(always)]
     pub(super) fn hand_on_calls(
         &mut self,
@@ -236,7 +241,8 @@ impl<D: LaneDriver> Ring<D> {
         (at, taken)
     }
 
-    /// Hands a request or a response to the sink that the session has counted, with the payload that is in its record.
+    /// Hands a request or a response to the sink that the session has counted, with the payload that is in
+    /// its record.
     #[inline(always)]
     pub(super) fn hand_on_inline(
         &mut self,
@@ -364,8 +370,9 @@ impl<D: LaneDriver> Ring<D> {
         Ok(verdict)
     }
 
-    /// Hands messages of a record to the receives that wait for them, until one comes that no receive waits for, or to a sink
-    /// that takes all; says where the next entry is, and how many there were. They are not traced.
+    /// Hands messages of a record to the receives that wait for them, until one comes that no receive waits
+    /// for, or to a sink that takes all; says where the next entry is, and how many there were. They are not
+    /// traced.
     #[inline(always)]
     pub(super) fn hand_on_messages(
         &mut self,
@@ -432,7 +439,7 @@ impl<D: LaneDriver> Ring<D> {
     #[inline(never)]
     fn return_message_credit(&mut self, slot: usize) {
         if self.sessions[slot].stage != Stage::Up || !self.make_room(slot, WORD_BYTES) {
-            return self.note_need();
+            return self.mark_blocked();
         }
         let consumed = self.sessions[slot].mail.receive_window.take_credit();
         let header = EntryHeader { kind: EntryKind::MessageCredit, call: consumed, selector: 0, length: 0 };

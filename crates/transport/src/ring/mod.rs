@@ -1,10 +1,11 @@
 //! The `ring` transport: remote calls and tagged messages through byte rings in the peers' memory.
 //!
-//! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink produced:
-//! one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here they meet a driver.
+//! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink
+//! produced: one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here
+//! they meet a driver.
 //!
-//! A handler can send through the [`Ring`] while a record is read to it: the reading end of that record's lane is taken out
-//! meanwhile.
+//! A handler can send through the [`Ring`] while a record is read to it: the reading end of that record's
+//! lane is taken out meanwhile.
 
 mod blocks;
 mod counters;
@@ -36,15 +37,16 @@ use crate::trace::CallTracer;
 use crate::unclaimed::Unclaimed;
 use crate::{DownReason, Holdings, SessionId, Sink, Transport, TransportLimits};
 
-/// The least limit that admits all messages that are no longer than the longest call in a record: see [`lines_max`].
+/// The least limit that admits all messages that are no longer than the longest call in a record: see
+/// [`lines_max`].
 const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
 const _: () = assert!(lines_max(UNEXPECTED_LINES_MIN) >= lines(ENTRY_LENGTH_MAX));
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingConfig {
-    /// Payloads up to this many bytes travel inside the ring, longer ones as blocks; those of calls up to [`ENTRY_LENGTH_MAX`] at
-    /// most. What a small ring cannot take is cut to what it can.
+    /// Payloads up to this many bytes travel inside the ring, longer ones as blocks; those of calls up to
+    /// [`ENTRY_LENGTH_MAX`] at most. What a small ring cannot take is cut to what it can.
     pub inline_bytes: usize,
     /// Bytes after which a record is published even though more could follow.
     pub batch_bytes: usize,
@@ -59,7 +61,8 @@ pub struct RingConfig {
 }
 
 impl RingConfig {
-    /// How long the payloads of calls, and those of messages, may be that travel inside a ring of so many bytes.
+    /// How long the payloads of calls, and those of messages, may be that travel inside a ring of this many
+    /// bytes.
     pub fn inline_bytes_in(&self, ring_bytes: usize) -> (usize, usize) {
         let entry_bytes_max = record_bytes_max(ring_bytes as u64) as usize - RECORD_OVERHEAD;
         let of_messages = self.inline_bytes.min(entry_bytes_max - WORD_BYTES);
@@ -71,8 +74,8 @@ impl RingConfig {
 pub struct Ring<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
     sessions: Vec<Session<D::Sender>>,
-    /// The reading ends, by session slot. One whose record is being read is not here: as a pointer, because each is taken out and put
-    /// back for every record.
+    /// The reading ends, by session slot. One whose record is being read is not here: as a pointer, because
+    /// each is taken out and put back for every record.
     readers: Vec<Option<Box<Reader<D::Receiver>>>>,
     driver: D,
     hello: Hello,
@@ -81,15 +84,15 @@ pub struct Ring<D: LaneDriver> {
     /// The slots of sessions with an open record.
     dirty: Vec<u16>,
     /// Sessions to be ended at the end of the poll.
-    doomed: Vec<(usize, DownReason)>,
+    closing: Vec<(usize, DownReason)>,
     /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
-    needy: usize,
+    blocked: usize,
     /// Bytes in the blocks that were taken in since the last look at a peer began.
     block_bytes_read: u64,
     ahead: Ahead,
     mail: Mail,
-    /// The session that a receive was posted for last, which is there: most receives are for the same. Nothing when a message was left
-    /// since, which the next receive may be for.
+    /// The session that a receive was posted for last, which is there: most receives are for the same.
+    /// Nothing when a message was left since, which the next receive may be for.
     receives_from: Option<SessionId>,
     /// What the last record was left for, and the slot of its session.
     unclaimed: Unclaimed<u16>,
@@ -131,8 +134,8 @@ impl<D: LaneDriver> Ring<D> {
             config,
             counters,
             dirty: Vec::new(),
-            doomed: Vec::new(),
-            needy: 0,
+            closing: Vec::new(),
+            blocked: 0,
             block_bytes_read: 0,
             ahead: Ahead::default(),
             mail: Mail::new(hello.identity.incarnation),
@@ -174,7 +177,7 @@ impl<D: LaneDriver> Transport for Ring<D> {
 
     fn close(&mut self, session: SessionId, _now: Instant) {
         if let Some(slot) = self.slot_of(session) {
-            self.doom(slot, DownReason::Closed);
+            self.close_later(slot, DownReason::Closed);
         }
     }
 
@@ -189,8 +192,8 @@ impl<D: LaneDriver> Transport for Ring<D> {
         if received == 0 && self.ahead.is_due {
             self.prepare_ahead();
         }
-        if self.any_doomed() {
-            self.end_doomed_sessions(sink);
+        if self.any_closing() {
+            self.end_closing_sessions(sink);
         }
         self.publish_all();
         self.report_sends(sink);
@@ -207,8 +210,8 @@ impl<D: LaneDriver> Transport for Ring<D> {
         self.tracer = tracer;
     }
 
-    /// Lanes are reliable: nothing is ever sent again. A message that was left for another poll is looked at again, and a
-    /// lane may ask to be rung again.
+    /// Lanes are reliable: nothing is ever sent again. A message that was left for another poll is looked at
+    /// again, and a lane may ask to be rung again.
     fn next_deadline(&self) -> Option<Instant> {
         let deadline = |session: &Session<D::Sender>| match session.reading {
             Some(_) => Some(Instant::ZERO),

@@ -1,8 +1,8 @@
 //! Receiving: records out of rings, in a loop that says what comes next.
 //!
-//! Everything is read in place. What decides about bounds is read once and checked; a peer that breaks a rule loses its
-//! session and nothing else. Records with a single entry, and those that the last poll left in the middle, take ways of
-//! their own, on which nothing has to be kept for entries to come.
+//! Everything is read in place. What decides about bounds is read once and checked; a peer that breaks a rule
+//! loses its session and nothing else. Records with a single entry, and those that the last poll left in the
+//! middle, take ways of their own, on which nothing has to be kept for entries to come.
 
 use core::ops::Range;
 
@@ -20,35 +20,36 @@ use crate::mail::Verdict;
 use crate::patience::Patience;
 use crate::{DownReason, Incoming, Matched, MatchedBatch, SessionId, Sink};
 
-/// The most records that one poll reads from one peer, so that no peer can keep the others waiting: so many with a single message,
-/// and so many of all kinds behind them.
+/// The most records that one poll reads from one peer, so that no peer can keep the others waiting: so many
+/// with a single message, and so many of all kinds behind them.
 const RECORDS_PER_POLL: usize = 16;
 
 /// Bytes that a poll may read of a record that was left; it is no rule, only what is fetched ahead.
 const READ_AHEAD_BYTES: usize = 1 << 10;
 
-/// After so many bytes in blocks a poll reads no more from a peer.
+/// After this many bytes in blocks a poll reads no more from a peer.
 const BLOCK_BYTES_PER_POLL: u64 = 1 << 20;
 
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");
 pub const TOO_LONG: Violation = Violation("a message over the agreed limit");
 
 impl<D: LaneDriver> Ring<D> {
-    /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects may be left
-    /// for the next poll, with [`Patience::Once`].
+    /// Hands records that a peer has published to the sink; returns how many. A message that nobody expects
+    /// may be left for the next poll, with [`Patience::Once`].
     ///
-    /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind it: the
-    /// line there would first have to come from the peer's cache, while an answer is ready to leave. When the last poll found
-    /// something too, or there are several, messages are taken for a stream, as long as somebody waits for another. So are
-    /// records that only tell of room, as long as something waits for it: a sender that took one of these a poll might never
-    /// learn of all that it has. And so are requests in blocks, whose answers have left already.
+    /// A record with a single entry is taken for a turn in a conversation, and nothing is looked for behind
+    /// it: the line there would first have to come from the peer's cache, while an answer is ready to leave.
+    /// When the last poll found something too, or there are several, messages are taken for a stream, as long
+    /// as somebody waits for another. So are records that only report room, as long as something waits for
+    /// it: a sender that took one of these a poll might never learn of all that it has. And so are requests
+    /// in blocks, whose answers have left already.
     #[inline(always)]
     pub(super) fn receive(&mut self, slot: usize, patience: Patience, sink: &mut dyn Sink) -> usize {
         let session = &mut self.sessions[slot];
         let offset = session.consumer.offset();
         let has_record = |reader: &mut Box<Reader<D::Receiver>>| reader.receiver.may_have_record(offset);
         let Some(reader) = self.readers[slot].take_if(has_record) else {
-            session.finds = 0;
+            session.consecutive_hits = 0;
             return 0;
         };
         let records = self.receive_from(slot, &reader, patience, sink);
@@ -65,7 +66,7 @@ impl<D: LaneDriver> Ring<D> {
         sink: &mut dyn Sink,
     ) -> usize {
         if let Some(reading) = self.sessions[slot].reading {
-            self.sessions[slot].finds += 1;
+            self.sessions[slot].consecutive_hits += 1;
             let bytes = reading.at..reading.at + READ_AHEAD_BYTES;
             return match self.record_at(slot, reader, bytes) {
                 Some(record) => self.receive_left(slot, reader, record, reading, patience, sink),
@@ -74,7 +75,7 @@ impl<D: LaneDriver> Ring<D> {
         }
         let Some(record) = self.next_record(slot, reader) else { return 0 };
         let session = &mut self.sessions[slot];
-        session.finds += 1;
+        session.consecutive_hits += 1;
         let Some(released_lines) = record.word(0).and_then(BatchHeader::of_single_entry) else {
             // Many follow: what they lead to goes together.
             session.batch.is_kept = false;
@@ -96,7 +97,8 @@ impl<D: LaneDriver> Ring<D> {
         self.record_at(slot, reader, 0..READ_AHEAD_BYTES)
     }
 
-    /// The record that is next to be read, or in which reading was left, for a caller that reads these bytes of it now.
+    /// The record that is next to be read, or in which reading was left, for a caller that reads these bytes
+    /// of it now.
     #[inline(always)]
     fn record_at<'r>(
         &mut self,
@@ -106,12 +108,13 @@ impl<D: LaneDriver> Ring<D> {
     ) -> Option<Record<'r>> {
         let offset = self.sessions[slot].consumer.offset();
         reader.receiver.peek(offset, bytes).unwrap_or_else(|fault| {
-            self.doom(slot, reason_of(fault));
+            self.close_later(slot, reason_of(fault));
             None
         })
     }
 
-    /// Hands records to the sink that have one message each, as long as they follow each other, and then what else follows.
+    /// Hands records to the sink that have one message each, as long as they follow each other, and then what
+    /// else follows.
     #[inline(never)]
     fn receive_single_messages(
         &mut self,
@@ -127,7 +130,7 @@ impl<D: LaneDriver> Ring<D> {
                 Ok(true) => {}
                 Ok(false) => return records + self.receive_records(slot, reader, record, patience, sink),
                 Err(reason) => {
-                    self.doom(slot, reason);
+                    self.close_later(slot, reason);
                     return records + 1;
                 }
             }
@@ -146,7 +149,8 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    /// Hands this record to the sink, and those behind it; with [`Patience::Waited`] from where the last poll left it.
+    /// Hands this record to the sink, and those behind it; with [`Patience::Waited`] from where the last poll
+    /// left it.
     #[inline(never)]
     pub(super) fn receive_records(
         &mut self,
@@ -182,7 +186,7 @@ impl<D: LaneDriver> Ring<D> {
                 Ok(Flow::Stop) => return records + 1,
                 Ok(Flow::Continue) => records += 1,
                 Err(reason) => {
-                    self.doom(slot, reason);
+                    self.close_later(slot, reason);
                     return records + 1;
                 }
             }
@@ -278,8 +282,8 @@ impl<D: LaneDriver> Ring<D> {
 }
 
 impl<D: LaneDriver> Ring<D> {
-    /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it is anything
-    /// else; then nothing has happened.
+    /// Hands a record to the sink whose only entry is a request or a response with its payload. False when it
+    /// is anything else; then nothing has happened.
     #[inline(always)]
     pub(super) fn take_turn(
         &mut self,
@@ -301,7 +305,7 @@ impl<D: LaneDriver> Ring<D> {
         }
         let delivered = taken.and_then(|id| self.deliver_turn(slot, id, entry, payload, record.len(), sink));
         if let Err(reason) = delivered {
-            self.doom(slot, reason);
+            self.close_later(slot, reason);
         }
         true
     }
@@ -317,8 +321,8 @@ impl<D: LaneDriver> Ring<D> {
         sink: &mut dyn Sink,
     ) -> Result<(), DownReason> {
         self.hand_on_inline(id, entry, payload, sink)?;
-        // What is left to do here and in the rest of the poll need not lie between a message and its answer. The doorbell is
-        // rung at the end, for all.
+        // What is left to do here and in the rest of the poll need not lie between a message and its answer.
+        // The doorbell is rung at the end, for all.
         let session = &mut self.sessions[slot];
         session.publish(&self.tracer, &self.counters, &mut self.ahead);
         self.counters.records_received.increment();
@@ -330,8 +334,8 @@ impl<D: LaneDriver> Ring<D> {
         Ok(())
     }
 
-    /// Hands a record to the sink, untraced, whose only entry is a message with its payload that a receive waits for. False
-    /// when it is anything else; then it can be taken in any other way.
+    /// Hands a record to the sink, untraced, whose only entry is a message with its payload that a receive
+    /// waits for. False when it is anything else; then it can be taken in any other way.
     #[inline(always)]
     pub(super) fn take_message(
         &mut self,
@@ -370,7 +374,8 @@ impl<S> Session<S> {
     }
 }
 
-/// When so many messages were expected, more of them most likely are, in this poll and in the next, and those are for a burst.
+/// When so many messages were expected, more of them most likely are, in this poll and in the next, and those
+/// are for a burst.
 const MESSAGES_MAX: u16 = 4;
 
 /// How far a record was read that had been left.
@@ -409,7 +414,7 @@ impl<D: LaneDriver> Ring<D> {
             Ok(Progress::Some) => return self.receive_records(slot, reader, record, patience, sink),
             Ok(Progress::UpToNextPoll | Progress::All) => {}
             Err(reason) => {
-                self.doom(slot, reason);
+                self.close_later(slot, reason);
                 return 1;
             }
         }
@@ -476,7 +481,7 @@ impl<D: LaneDriver> Ring<D> {
     }
 }
 
-/// A peer that was found to have published something in so many polls in a row is ahead of its reader.
+/// A peer that was found to have published something in this many polls in a row is ahead of its reader.
 const FINDS_OF_ONE_AHEAD: u64 = 16;
 
 /// Whether to look for more behind an entry or a record.
@@ -509,7 +514,7 @@ impl<D: LaneDriver> Ring<D> {
             (0, _) => session.waits_for_room(),
             (1, Last::Entry(kind)) if kind.tells_of_room() => session.waits_for_room(),
             (1, Last::Entry(EntryKind::RequestBlock)) => true,
-            (1, _) => session.finds > 1 && self.mail.expects_messages(),
+            (1, _) => session.consecutive_hits > 1 && self.mail.expects_messages(),
             // What comes next would only be looked at to be left.
             (_, Last::Expected) => self.mail.expects_messages(),
             _ => true,
@@ -519,10 +524,10 @@ impl<D: LaneDriver> Ring<D> {
 }
 
 impl<S> Session<S> {
-    /// Whether the peer is so far ahead that what is fetched is nowhere near to what it writes. Close behind it, a core that fetches
-    /// on by itself takes lines away that are being written.
+    /// Whether the peer is so far ahead that what is fetched is nowhere near to what it writes. Close behind
+    /// it, a core that fetches on by itself takes lines away that are being written.
     #[inline(always)]
     pub fn is_far_behind(&self) -> bool {
-        self.finds >= FINDS_OF_ONE_AHEAD
+        self.consecutive_hits >= FINDS_OF_ONE_AHEAD
     }
 }

@@ -1,13 +1,13 @@
-//! Records: opened in the ring at the first entry for a peer, filled, and published at the next flush or when full, so
-//! that what a poll produces for one peer costs few publications and one doorbell.
+//! Records: opened in the ring at the first entry for a peer, filled, and published at the next flush or when
+//! full, so that what a poll produces for one peer costs few publications and one doorbell.
 //!
-//! Most payloads are a word or two. Written in place, without the call of a function that copies, they leave their
-//! callers nothing to come back to, so that these keep no registers.
+//! Most payloads are a word or two. Written in place, without the call of a function that copies, they leave
+//! their callers nothing to come back to, so that these keep no registers.
 //!
-//! In a conversation each record holds one message, and its peer has nothing else to do but to wait for it. The next
-//! message after such a record was found is not put together first: it is written to a place in the ring that was looked
-//! for while the peer had the turn ([`Session::keep_place`]). Only the next: what else is made goes into records as ever,
-//! or small records would keep the batches small.
+//! In a conversation each record holds one message, and its peer has nothing else to do but to wait for it.
+//! The next message after such a record was found is not put together first: it is written to a place in the
+//! ring that was looked for while the peer had the turn ([`Session::keep_place`]). Only the next: what else
+//! is made goes into records as ever, or small records would keep the batches small.
 
 use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES,
@@ -30,15 +30,15 @@ impl<D: LaneDriver> Ring<D> {
     /// Publishes all open records, after what waits has been given its chance.
     #[inline(always)]
     pub(super) fn publish_all(&mut self) {
-        if self.needy > 0 || !self.dirty.is_empty() {
+        if self.blocked > 0 || !self.dirty.is_empty() {
             self.publish_dirty();
         }
     }
 
     #[inline(never)]
     fn publish_dirty(&mut self) {
-        if self.needy > 0 {
-            self.serve_the_needy();
+        if self.blocked > 0 {
+            self.retry_blocked();
         }
         let mut index = 0;
         while let Some(&slot) = self.dirty.get(index) {
@@ -94,8 +94,8 @@ impl<D: LaneDriver> Ring<D> {
         debug_assert!(has_room, "`make_room` was asked");
     }
 
-    /// Writes a message with its payload into a record, unless it is too long, others wait, or there is no room. Always
-    /// inlined, so that the header becomes a word where its kind is known.
+    /// Writes a message with its payload into a record, unless it is too long, others wait, or there is no
+    /// room. Always inlined, so that the header becomes a word where its kind is known.
     #[inline(always)]
     pub(super) fn append_at_once(&mut self, slot: usize, message: Message, payload: &[u8]) -> bool {
         let session = &mut self.sessions[slot];
@@ -145,7 +145,8 @@ impl<D: LaneDriver> Ring<D> {
         self.open_record(slot, entry_bytes, bytes)
     }
 
-    /// Opens a record of up to `bytes_max` bytes, of which the first entry has so many, after the open one is published.
+    /// Opens a record of up to `bytes_max` bytes, of which the first entry has so many, after the open one is
+    /// published.
     #[inline(never)]
     fn open_record(&mut self, slot: usize, entry_bytes: usize, bytes_max: usize) -> bool {
         self.publish(slot);
@@ -208,15 +209,15 @@ pub struct Batch {
     pub is_kept: bool,
 }
 
-/// Records grow to so many bytes while a turn fills one after the other. From about half of that on, they are copied into the
-/// ring in a way that does not fetch the lines that the peer has read.
+/// Records grow to this many bytes while a turn fills one after the other. From about half of that on, they
+/// are copied into the ring in a way that does not fetch the lines that the peer has read.
 const GROWN_BYTES_MAX: usize = 16 << 10;
 
-/// How many calls are under way is remembered for about so many records.
+/// How many calls are in flight is remembered for about so many records.
 const RECENT_RECORDS: usize = 16;
 
-/// How many requests a record has where so many calls are under way: a third, so that one is made and one answered while the
-/// third is on its way; but half, where a third would be fewer than are worth a record.
+/// How many requests a record has where so many calls are in flight: a third, so that one is made and one
+/// answered while the third is on its way; but half, where a third would be fewer than are worth a record.
 fn requests_of_record(calls: usize) -> usize {
     (calls / 3).max(REQUESTS_WORTH_A_RECORD).min(calls / 2)
 }
@@ -227,7 +228,7 @@ const REQUESTS_WORTH_A_RECORD: usize = 8;
 /// So many messages in a record are a stream, for which it does not matter when each is there.
 const MANY_MESSAGES: usize = 16;
 
-/// Messages of so many bytes, headers included, take longer to write and to read than to fetch.
+/// Messages of this many bytes, headers included, take longer to write and to read than to fetch.
 const SHORT_MESSAGE_BYTES: usize = 128;
 
 impl Batch {
@@ -237,16 +238,16 @@ impl Batch {
         self.used > 0
     }
 
-    /// How many bytes the next record may have, if the first after a flush has `bytes`. Each that is published costs
-    /// transfers of its first line, which the peer looks at, to and fro, and a long one is copied faster; short ones let the
-    /// peer begin early. So they begin short and grow.
+    /// How many bytes the next record may have, if the first after a flush has `bytes`. Each that is
+    /// published costs transfers of its first line, which the peer looks at, to and fro, and a long one is
+    /// copied faster; short ones let the peer begin early. So they begin short and grow.
     #[inline]
     pub fn next_bytes(&self, bytes: usize) -> usize {
         bytes.max(self.grown)
     }
 
-    /// There is something for which the open record, if there is one, has no room. One that was cut short by the end of the ring, or
-    /// was opened for a credit, takes nothing back.
+    /// There is something for which the open record, if there is one, has no room. One that was cut short by
+    /// the end of the ring, or was opened for a credit, takes nothing back.
     #[inline]
     pub fn note_filled(&mut self) {
         if self.is_open() {
@@ -268,10 +269,12 @@ impl<S: LaneSender> Session<S> {
         !self.batch.is_open() && self.consumer.credit_is_due()
     }
 
-    /// How many bytes a record may have whose first entry is this one, if the first of a turn may have `batch_bytes`.
+    /// How many bytes a record may have whose first entry is this one, if the first of a turn may have
+    /// `batch_bytes`.
     ///
-    /// Of requests it has room for a part of those that are under way, or were not long ago: with all of them in one record, the
-    /// caller would have nothing to do while they are answered, and the peer nothing while the next are made.
+    /// Of requests it has room for a part of those that are in flight, or were not long ago: with all of them
+    /// in one record, the caller would have nothing to do while they are answered, and the peer nothing while
+    /// the next are made.
     #[inline(always)]
     pub fn record_bytes(&mut self, header: u64, entry_bytes: usize, batch_bytes: usize) -> usize {
         let bytes = self.batch.next_bytes(batch_bytes);
@@ -284,7 +287,7 @@ impl<S: LaneSender> Session<S> {
         }
     }
 
-    /// Remembers how many calls are under way, and forgets slowly how many there were.
+    /// Remembers how many calls are in flight, and forgets slowly how many there were.
     #[inline(always)]
     pub fn note_calls(&mut self) {
         let recent = self.recent_calls;
@@ -294,9 +297,10 @@ impl<S: LaneSender> Session<S> {
     /// Opens a record, and lists the session for the next flush.
     #[inline(always)]
     pub fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
-        // Who only sends claims what records to come will need, too. In a conversation each line claimed is time between a
-        // message and its answer: so many as this record needs, if it is as long as the last.
-        let expected = if self.finds == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
+        // Who only sends claims what records to come will need, too. In a conversation each line claimed is
+        // time between a message and its answer: so many as this record needs, if it is as long as the last.
+        let expected =
+            if self.consecutive_hits == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
         self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
@@ -314,7 +318,8 @@ impl<S: LaneSender> Session<S> {
         };
     }
 
-    /// Opens a record of up to `bytes` bytes in which an entry of so many is the first, where nothing is in the way of it.
+    /// Opens a record of up to `bytes` bytes in which an entry of so many is the first, where nothing is in
+    /// the way of it.
     #[inline(always)]
     pub fn open_at_once(&mut self, entry_bytes: usize, bytes: usize, dirty: &mut Vec<u16>) -> bool {
         let room = bytes.max(RECORD_OVERHEAD + entry_bytes);
@@ -329,8 +334,8 @@ impl<S: LaneSender> Session<S> {
         true
     }
 
-    /// Writes an entry into a record that is opened for it, where nothing is in the way of that, and without the call of a function
-    /// that copies: false also when the payload is too long for that.
+    /// Writes an entry into a record that is opened for it, where nothing is in the way of that, and without
+    /// the call of a function that copies: false also when the payload is too long for that.
     #[inline(always)]
     pub fn append_brief_to_new(
         &mut self,
@@ -347,7 +352,8 @@ impl<S: LaneSender> Session<S> {
     /// Publishes the open record, if there is one.
     #[inline(always)]
     pub fn publish(&mut self, tracer: &CallTracer, counters: &RingCounters, ahead: &mut Ahead) {
-        // Each by itself: entries were counted a moment ago, and a load of all at once would wait for those stores.
+        // Each by itself: entries were counted a moment ago, and a load of all at once would wait for those
+        // stores.
         let Batch { offset, used, entries, .. } = self.batch;
         if used == 0 {
             return;
@@ -412,7 +418,8 @@ const LONG_BYTES_MIN: usize = 512;
 pub const BRIEF_BYTES: usize = 2 * WORD_BYTES;
 
 impl<S: LaneSender> Session<S> {
-    /// Whether a call or an answer with this payload goes into records, and none waits that must go before it.
+    /// Whether a call or an answer with this payload goes into records, and none waits that must go before
+    /// it.
     #[inline(always)]
     pub fn may_append(&self, payload: &[u8]) -> bool {
         payload.len() <= self.inline_bytes && self.backlog.is_empty()
@@ -424,7 +431,8 @@ impl<S: LaneSender> Session<S> {
         self.append_as::<false>(header, payload)
     }
 
-    /// As [`Session::append`], without the call of a function that copies; false also when the payload is too long for that.
+    /// As [`Session::append`], without the call of a function that copies; false also when the payload is too
+    /// long for that.
     #[inline(always)]
     pub fn append_brief(&mut self, header: u64, payload: &[u8]) -> bool {
         payload.len() <= BRIEF_BYTES && self.append_as::<true>(header, payload)
@@ -457,7 +465,8 @@ impl<S: LaneSender> Session<S> {
     }
 }
 
-/// Copies up to [`BRIEF_BYTES`] to a place of as many whole words: two pieces that are the same, or overlap, or meet.
+/// Copies up to [`BRIEF_BYTES`] to a place of as many whole words: two pieces that are the same, or overlap,
+/// or meet.
 #[inline(always)]
 fn copy_brief(place: &mut [u8], payload: &[u8]) {
     match payload.len() {
@@ -499,8 +508,8 @@ impl<S: LaneSender> Session<S> {
         }
     }
 
-    /// Publishes a message in the place that is kept; false when none is, or the payload is too long for it. What must go before
-    /// it has left: nothing waits, and no record is open while a place is kept.
+    /// Publishes a message in the place that is kept; false when none is, or the payload is too long for it.
+    /// What must go before it has left: nothing waits, and no record is open while a place is kept.
     #[inline(always)]
     pub fn send_at_once(
         &mut self,

@@ -1,8 +1,8 @@
-//! The verbs that the seam promises, and what becomes of a payload: inside a record when it is short, as a block when it
-//! is long, and into a queue when there is no room.
+//! The verbs that the seam promises, and what becomes of a payload: inside a record when it is short, as a
+//! block when it is long, and into a queue when there is no room.
 //!
-//! Each verb has one way, with one branch in front: a short payload, an open record with room for it, and nothing that
-//! must leave before.
+//! Each verb has one way, with one branch in front: a short payload, an open record with room for it, and
+//! nothing that must leave before.
 
 use farcall_driver::{LaneDriver, Loan, LoanError};
 use farcall_protocol::matching::{Tag, lines};
@@ -58,8 +58,8 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         if !session.mail.may_send(counted) || payload.len() > session.message_inline_bytes {
             return self.send_otherwise(slot, send, tag, Outgoing::Slice(payload));
         }
-        // This way makes no call, so that there are no registers to be kept; and a length that is known to be small is put into the
-        // header in fewer steps.
+        // This way makes no call, so that there are no registers to be kept; and a length that is known to be
+        // small is put into the header in fewer steps.
         if payload.len() <= BRIEF_BYTES && !self.tracer.is_on() {
             let header = Message::tagged(tag).inline_header(payload.len()).to_word();
             if session.append_brief(header, payload) {
@@ -180,8 +180,8 @@ impl<D: LaneDriver> Ring<D> {
         self.submit(slot, message, payload)
     }
 
-    /// Writes an answer into a record, or lets it wait for room. With no more than what both functions get in registers, it is
-    /// jumped to.
+    /// Writes an answer into a record, or lets it wait for room. With no more than what both functions get in
+    /// registers, it is jumped to.
     #[inline(never)]
     fn reply_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) {
         let is_sent = self.sessions[slot].send_at_once(header, payload, &mut self.dirty, &self.counters)
@@ -225,8 +225,8 @@ fn response(request: RequestId, status: Status) -> Message {
 
 impl<D: LaneDriver> Ring<D> {
     /// Notes that flushing must look after some session's backlog or blocks.
-    pub(super) fn note_need(&mut self) {
-        self.needy = self.needy.max(1);
+    pub(super) fn mark_blocked(&mut self) {
+        self.blocked = self.blocked.max(1);
     }
 
     /// Sends what waits, oldest first, until the room ends again.
@@ -251,21 +251,22 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     #[inline(never)]
-    pub(super) fn serve_the_needy(&mut self) {
+    pub(super) fn retry_blocked(&mut self) {
         for slot in 0..self.sessions.len() {
             self.send_block_returns(slot);
             self.send_backlog(slot);
             self.return_message_credit_if_due(slot);
             self.send_waiting(slot);
-            // What was learned of room between two polls was read, too, and may have been of no use to what waits.
+            // What was learned of room between two polls was read, too, and may have been of no use to what
+            // waits.
             self.return_credit_if_due(slot);
         }
-        let is_needy = |session: &&Session<_>| {
+        let is_blocked = |session: &&Session<_>| {
             session.waits_for_room()
                 || session.borrowed_blocks > 0
                 || session.mail.receive_window.credit_is_due()
         };
-        self.needy = self.sessions.iter().filter(is_needy).count();
+        self.blocked = self.sessions.iter().filter(is_blocked).count();
         self.counters.backlog.set(self.sessions.iter().map(|session| session.backlog.len() as u64).sum());
     }
 
@@ -285,8 +286,8 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    /// Sends a message now or puts it into the backlog. Always inlined, because the parts of the message would otherwise be
-    /// moved through memory.
+    /// Sends a message now or puts it into the backlog. Always inlined, because the parts of the message
+    /// would otherwise be moved through memory.
     #[inline(always)]
     pub(super) fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
         if let Outgoing::Slice(bytes) = payload
@@ -306,15 +307,17 @@ impl<D: LaneDriver> Ring<D> {
         let Some(payload) = refused else { return Submitted::Sent };
         let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
         let session = &mut self.sessions[slot];
-        // A peer that does not read its answers must not make us keep more of them than it may have open calls.
+        // A peer that does not read its answers must not make us keep more of them than it may have open
+        // calls.
         session.unanswered_requests += usize::from(message.direction == Direction::Response);
         session.backlog.push_back(Waiting { message, payload });
         self.counters.ring_full.increment();
-        self.note_need();
+        self.mark_blocked();
         Submitted::Queued
     }
 
-    /// Puts a message into the open record; gives the payload back when there is no room, in a loan if it was copied.
+    /// Puts a message into the open record; gives the payload back when there is no room, in a loan if it was
+    /// copied.
     pub(super) fn transmit<'p>(
         &mut self,
         slot: usize,
@@ -354,8 +357,8 @@ impl<D: LaneDriver> Ring<D> {
         let bytes = payload.as_slice();
         let Ok(mut loan) = self.block_for(slot, bytes.len()) else { return Err(payload) };
         self.fill(slot, &mut loan, bytes);
-        // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to wait until all that
-        // was copied has left this core.
+        // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to
+        // wait until all that was copied has left this core.
         self.transmit_loan(slot, message, loan);
         Ok(())
     }
@@ -428,7 +431,7 @@ impl<D: LaneDriver> Ring<D> {
         let waiting = WaitingSend { send, tag, payload, submitted };
         self.sessions[slot].mail.sends.push_back(waiting);
         self.counters.ring_full.increment();
-        self.note_need();
+        self.mark_blocked();
         Submitted::Queued
     }
 

@@ -1,4 +1,5 @@
-//! One peer of a ring: its session, from the lane that is opened for it to the end that the sink is told of.
+//! One peer of a ring: its session, from the lane that is opened for it to the end that the sink is notified
+//! of.
 //!
 //! A session is vacant, opening or up. What is private to one is here; what sessions share is in [`Ring`].
 
@@ -109,7 +110,8 @@ pub struct Reading {
     pub read_last: u16,
 }
 
-/// The reading side of a session. Taken out of the transport while a record is read, so that the sink can have the rest.
+/// The reading side of a session. Taken out of the transport while a record is read, so that the sink can
+/// have the rest.
 pub struct Reader<R> {
     pub receiver: R,
     /// As in the sending side.
@@ -130,7 +132,7 @@ pub struct Session<S> {
     /// Tagged messages wait in a queue of their own, so that a full window does not hold up calls.
     pub mail: Correspondent,
     /// Polls in a row that found a record.
-    pub finds: u64,
+    pub consecutive_hits: u64,
     /// The record that was left in the middle.
     pub reading: Option<Reading>,
     /// Our calls that have no response yet.
@@ -151,7 +153,8 @@ pub struct Session<S> {
     pub returning: Option<BlockDescriptor>,
     pub calls_max: usize,
     pub message_bytes_max: usize,
-    /// Payloads of calls up to this travel inside the ring; no more than `message_bytes_max`, and none before the session is up.
+    /// Payloads of calls up to this travel inside the ring; no more than `message_bytes_max`, and none before
+    /// the session is up.
     pub inline_bytes: usize,
     /// The same of tagged messages.
     pub message_inline_bytes: usize,
@@ -191,7 +194,7 @@ impl<S> Session<S> {
             batch: Batch::default(),
             backlog: VecDeque::new(),
             mail: Correspondent::default(),
-            finds: 0,
+            consecutive_hits: 0,
             reading: None,
             unanswered_calls: Unanswered::default(),
             recent_calls: 0,
@@ -298,10 +301,10 @@ impl<D: LaneDriver> Ring<D> {
         let sends = session.mail.sends.iter().map(|waiting| waiting.payload.len());
         if calls.chain(sends).any(|bytes| bytes > bytes_max) {
             let why = format!("a message that waited for it is over its limit of {bytes_max} bytes");
-            self.doom(slot, DownReason::Refused { why });
+            self.close_later(slot, DownReason::Refused { why });
         } else if session.unanswered_calls.get() > calls_max {
             let why = format!("more calls waited for it than its limit of {calls_max}");
-            self.doom(slot, DownReason::Refused { why });
+            self.close_later(slot, DownReason::Refused { why });
         }
     }
 
@@ -317,7 +320,7 @@ impl<D: LaneDriver> Ring<D> {
         self.sessions[slot] = Session::vacant_again(slot, last);
         self.receives_from = None;
         self.dirty.retain(|&dirty| usize::from(dirty) != slot);
-        self.doomed.retain(|doomed| doomed.0 != slot);
+        self.closing.retain(|closing| closing.0 != slot);
     }
 
     pub(super) fn slot_of(&self, session: SessionId) -> Option<usize> {
@@ -331,31 +334,31 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     /// Marks a session for its end; the reason given first counts.
-    pub(super) fn doom(&mut self, slot: usize, reason: DownReason) {
-        if !self.is_doomed(slot) {
+    pub(super) fn close_later(&mut self, slot: usize, reason: DownReason) {
+        if !self.is_closing(slot) {
             // What was to leave next does not.
             self.tracer.share(None);
             self.counters.violations.add(u64::from(matches!(reason, DownReason::Violation { .. })));
-            self.doomed.push((slot, reason));
+            self.closing.push((slot, reason));
         }
     }
 
-    pub(super) fn is_doomed(&self, slot: usize) -> bool {
-        self.doomed.iter().any(|doomed| doomed.0 == slot)
+    pub(super) fn is_closing(&self, slot: usize) -> bool {
+        self.closing.iter().any(|closing| closing.0 == slot)
     }
 
     #[inline]
-    pub(super) fn any_doomed(&self) -> bool {
-        !self.doomed.is_empty()
+    pub(super) fn any_closing(&self) -> bool {
+        !self.closing.is_empty()
     }
 
-    pub(super) fn next_doomed(&mut self) -> Option<(usize, DownReason)> {
-        self.doomed.pop()
+    pub(super) fn next_closing(&mut self) -> Option<(usize, DownReason)> {
+        self.closing.pop()
     }
 }
 
-/// How often a ring is looked at for what a peer published before it went: more records than a ring of the default size
-/// holds, and a bound on what a peer can do that only says so.
+/// How often a ring is looked at for what a peer published before it went: more records than a ring of the
+/// default size holds, and a bound on what a peer can do that only says so.
 const LAST_LOOKS_MAX: usize = 4096;
 
 impl<D: LaneDriver> Ring<D> {
@@ -399,7 +402,7 @@ impl<D: LaneDriver> Ring<D> {
             return;
         }
         for _ in 0..LAST_LOOKS_MAX {
-            if self.is_doomed(slot) || self.receive(slot, Patience::Never, sink) == 0 {
+            if self.is_closing(slot) || self.receive(slot, Patience::Never, sink) == 0 {
                 return;
             }
         }
@@ -421,7 +424,7 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
-    /// A session that a peer asked for. Nobody is told of one that never comes up.
+    /// A session that a peer asked for. Nobody is notified of one that never comes up.
     fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
         let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.driver.take(lane)) else {
             return self.driver.close(lane);
@@ -449,7 +452,7 @@ impl<D: LaneDriver> Ring<D> {
         self.begin_session(slot, sender, ring_bytes, peer);
         let session = self.sessions[slot].id;
         sink.session_up(self, session, peer.identity);
-        if !self.is_doomed(slot) {
+        if !self.is_closing(slot) {
             self.send_backlog(slot);
         }
     }
@@ -467,8 +470,8 @@ impl<D: LaneDriver> Ring<D> {
 
     /// Ends the sessions whose peers broke the rules, or that were closed here.
     #[cold]
-    pub(super) fn end_doomed_sessions(&mut self, sink: &mut dyn Sink) {
-        while let Some((slot, reason)) = self.next_doomed() {
+    pub(super) fn end_closing_sessions(&mut self, sink: &mut dyn Sink) {
+        while let Some((slot, reason)) = self.next_closing() {
             self.close_lane(slot);
             self.session_down(slot, &reason, sink);
         }

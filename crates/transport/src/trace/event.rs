@@ -39,7 +39,8 @@ pub const MESSAGE_COMPLETED: u16 = 0x232;
 /// The peer's call that carried a message which is whole.
 pub const ARRIVED_AS: u16 = 0x233;
 
-/// What the events mean. All but one have the call's number on the wire and the low 16 bits of the session's number.
+/// What the events mean. All but one have the call's number on the wire and the low 16 bits of the session's
+/// number.
 pub const CALL_EVENTS: &[EventDescription] = &[
     describe(SUBMITTED, "submitted", "The caller made a call; its own number; session"),
     describe(NAMED, "named", "The caller's own number (in place of a time) of a call; session"),
@@ -58,8 +59,9 @@ pub const CALL_EVENTS: &[EventDescription] = &[
     describe(RESPONSE_TRANSMITTED, "response-transmitted", "The driver got the response; call; session"),
 ];
 
-/// What the events of tagged messages mean. All but two have the message's number among those of its session and direction,
-/// from 0, and the low 16 bits of the session's number. Over packets the events of calls stand for transmission and receipt.
+/// What the events of tagged messages mean. All but two have the message's number among those of its session
+/// and direction, from 0, and the low 16 bits of the session's number. Over packets the events of calls stand
+/// for transmission and receipt.
 pub const MESSAGE_EVENTS: &[EventDescription] = &[
     describe(MESSAGE_SUBMITTED, "message-submitted", "A message was given to the transport; number; session"),
     describe(

@@ -1,4 +1,5 @@
-//! The handle by which an endpoint and its transport record what happens, and what one trace point leaves for the next.
+//! The handle by which an endpoint and its transport record what happens, and what one trace point leaves for
+//! the next.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::{RequestId, SessionId};
 /// How many records a ring keeps: those of about 20,000 calls, or of 25,000 to 40,000 tagged messages.
 pub const CALL_RECORDS: usize = 1 << 17;
 
-/// A handle to the ring of an endpoint and its transport. Copies write to the same ring and stay on one thread; switching
-/// and reading may happen on any.
+/// A handle to the ring of an endpoint and its transport. Copies write to the same ring and stay on one
+/// thread; switching and reading may happen on any.
 #[derive(Clone, Debug)]
 pub struct CallTracer {
     tracer: Tracer,
@@ -132,8 +133,9 @@ impl CallTracer {
         }
     }
 
-    /// Lends a reading to the next [`CallTracer::mark_shared`], or takes it back. Nothing may run in between but a few
-    /// instructions of ours. Simulated clocks are read again, because what is charged there takes no instructions.
+    /// Lends a reading to the next [`CallTracer::mark_shared`], or takes it back. Nothing may run in between
+    /// but a few instructions of ours. Simulated clocks are read again, because what is charged there takes
+    /// no instructions.
     #[inline]
     pub fn share(&self, ticks: Option<u64>) {
         if !self.clock.is_simulated() {
@@ -166,7 +168,8 @@ impl CallTracer {
         }
     }
 
-    /// Marks that the handler of a request has returned, and the answer that waited for it, which leaves next.
+    /// Marks that the handler of a request has returned, and the answer that waited for it, which leaves
+    /// next.
     #[inline(always)]
     pub fn end_handler(&self, request: RequestId) {
         if self.tracer.is_on() {
@@ -195,8 +198,8 @@ impl CallTracer {
         }
     }
 
-    /// Marks the answer that the handler which runs has given, because it leaves before that returns. Returns whether there
-    /// is one.
+    /// Marks the answer that the handler which runs has given, because it leaves before that returns. Returns
+    /// whether there is one.
     #[inline]
     pub fn mark_held_reply(&self, now: u64) -> bool {
         let held = take(&self.between.answered);

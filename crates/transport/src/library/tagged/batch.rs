@@ -17,8 +17,8 @@ const BRIEF_FRONT_BYTES: usize = 1 + BRIEF_HEAD_BYTES;
 const VERY_SHORT_BYTES_MAX: usize = 64;
 
 impl Tagged {
-    /// Puts the head in front of what is in the batch. A very short message that has it for itself travels without a batch
-    /// around it, so that it takes a line less of the memory through which it travels.
+    /// Puts the head in front of what is in the batch. A very short message that has it for itself travels
+    /// without a batch around it, so that it takes a line less of the memory through which it travels.
     #[inline]
     pub fn end_batch(&mut self, session: WireSession, head: &mut Head) {
         let number = self.next_number();

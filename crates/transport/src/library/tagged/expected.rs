@@ -13,7 +13,8 @@ use crate::mail::Mail;
 use crate::{Incoming, Matched, MatchedBatch, Sink};
 
 impl<L: Library> LibraryTransport<L> {
-    /// Hands a message that came for itself to the receive that waits for it; false when none does. It is not traced.
+    /// Hands a message that came for itself to the receive that waits for it; false when none does. It is not
+    /// traced.
     #[inline]
     pub(in crate::library) fn give_expected(
         &mut self,
@@ -34,8 +35,8 @@ impl<L: Library> LibraryTransport<L> {
         Ok(true)
     }
 
-    /// Hands messages of a batch to the receives that wait for them, up to one that none waits for, or that breaks a rule. They
-    /// are not traced. Says how many there were.
+    /// Hands messages of a batch to the receives that wait for them, up to one that none waits for, or that
+    /// breaks a rule. They are not traced. Says how many there were.
     #[inline]
     pub(in crate::library) fn read_expected(
         &mut self,

@@ -1,8 +1,9 @@
 //! Tagged messages: out through the peer's window and in batches, in through the matching.
 //!
-//! Short messages gather until the next flush and travel as one message of the library, which costs as much as ten of
-//! them. While the library has a backlog they go on gathering, until a batch is full. A library may let what is short
-//! overtake what is long, so packets are put back in order by their numbers before anything is matched.
+//! Short messages gather until the next flush and travel as one message of the library, which costs as much
+//! as ten of them. While the library has a backlog they go on gathering, until a batch is full. A library may
+//! let what is short overtake what is long, so packets are put back in order by their numbers before anything
+//! is matched.
 
 mod batch;
 mod expected;

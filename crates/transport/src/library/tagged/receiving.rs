@@ -1,4 +1,4 @@
-//! In: packets in the order of their numbers, and their messages to who wants them.
+//! In: packets in the order of their numbers, and their messages to the receive that wants them.
 
 use core::mem;
 
@@ -86,7 +86,8 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    /// A packet about tagged messages came, of the session at `index`, and was found then. Gives what is left of it.
+    /// A packet about tagged messages came, of the session at `index`, and was found then. Gives what is left
+    /// of it.
     #[inline]
     pub(in crate::library) fn take_tagged(
         &mut self,
@@ -123,8 +124,9 @@ impl<L: Library> LibraryTransport<L> {
     fn put_aside(&mut self, id: SessionId, number: u32, early: Early) {
         let limit = self.unexpected_lines as usize;
         let Some(channel) = self.channel(id) else { return };
-        // What is ahead is within the window of its sender. Messages have no more bytes than their lines, batches included, but
-        // for one that may be longer than the window and then has most of it for itself; each counts a line at least.
+        // What is ahead is within the window of its sender. Messages have no more bytes than their lines,
+        // batches included, but for one that may be longer than the window and then has most of it for
+        // itself; each counts a line at least.
         let bytes_max = limit * WINDOW_LINE_BYTES + channel.message_bytes_max();
         let tagged = &mut channel.tagged;
         tagged.early_bytes += early.payload.len();
@@ -136,7 +138,8 @@ impl<L: Library> LibraryTransport<L> {
         }
     }
 
-    /// Hands on what is left of a packet whose turn it is, and those that waited for it. Gives what is left then.
+    /// Hands on what is left of a packet whose turn it is, and those that waited for it. Gives what is left
+    /// then.
     #[inline]
     pub(in crate::library) fn deliver(
         &mut self,

@@ -1,4 +1,4 @@
-//! Messages of a batch that are given to who asks for one after the other.
+//! Messages of a batch that are given to the receive that asks for one after the other.
 
 use farcall_protocol::matching::{Source, Tag};
 use farcall_protocol::wire::{TaggedPacket, put_entry};
@@ -20,8 +20,8 @@ impl World {
         self.caller.transport.flush();
     }
 
-    /// As an endpoint does, the server asks for the next message: it is given where it lies if it has at most so many bytes, or
-    /// else the receive waits.
+    /// As an endpoint does, the server asks for the next message: it is given where it lies if it has at most
+    /// this many bytes, or else the receive waits.
     fn ask(&mut self, in_place_bytes_max: usize) -> Option<Vec<u8>> {
         let (mut message, up) = (None, self.server.log.up[0]);
         let from = Origin { source: Source::new(0, 0), session: up };
@@ -67,7 +67,7 @@ fn who_asks_for_one_message_after_the_other_is_given_most_without_a_poll() {
             assert_eq!(message, [number]);
             polls += usize::from(polled);
         }
-        // What tells of room arrives.
+        // What reports room arrives.
         world.caller.transport.poll(world.now, &mut world.caller.log);
     }
     assert!(polls <= POLLS + 20, "{polls} polls for 20 batches");

@@ -13,7 +13,8 @@ impl World {
         self.caller.transport.send(self.session, MessageId(send), Tag(tag), payload)
     }
 
-    /// Asks for a message from anybody; gives its tag and its bytes if it was kept, and otherwise the receive waits.
+    /// Asks for a message from anybody; gives its tag and its bytes if it was kept, and otherwise the receive
+    /// waits.
     pub(super) fn post_at_server(&mut self, receive: u32, tag: Option<u32>) -> Option<(u32, Vec<u8>)> {
         let mut message = None;
         let mut deliver = |_: &mut dyn Outbox, _, tag: Tag, arrived: Arrived<'_>| {
@@ -309,7 +310,8 @@ fn a_peer_that_sends_more_than_it_may_loses_its_session() {
 
 #[test]
 fn what_comes_before_its_turn_is_kept_within_the_window_and_one_long_message_only() {
-    // The window has 640 bytes and a message at most 1000, so that two of these may be ahead, and the third may not.
+    // The window has 640 bytes and a message at most 1000, so that two of these may be ahead, and the third
+    // may not.
     let mut world = World::new(CONFIG, LibraryConfig { unexpected_bytes: 640, ..CONFIG });
     world.turn();
     for number in 1..4 {

@@ -1,9 +1,10 @@
 //! Tagged messages in packets: calls whose response says that the message was taken.
 //!
-//! A message is the request of a call to a service of its own, with its tag and its number behind the payload. Calls
-//! overtake each other; the numbers put messages back in order before they are matched. The receiver answers at once as
-//! long as what nobody expects stays within a bound, and beyond it when the message is received: so a sender that is too
-//! fast runs out of calls, of which messages take half at most, and keeps the rest.
+//! A message is the request of a call to a service of its own, with its tag and its number behind the
+//! payload. Calls overtake each other; the numbers put messages back in order before they are matched. The
+//! receiver answers at once as long as what nobody expects stays within a bound, and beyond it when the
+//! message is received: so a sender that is too fast runs out of calls, of which messages take half at most,
+//! and keeps the rest.
 
 mod receiving;
 mod sending;

@@ -1,4 +1,4 @@
-//! In: back in order, to who wants them or kept, and answered when there is room.
+//! In: back in order, to the receive that wants them or kept, and answered when there is room.
 
 use farcall_driver::Datagram;
 use farcall_protocol::calls::{Payload, Policy, Received};
@@ -165,8 +165,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
     }
 }
 
-/// Tag, number and payload of a message, of which `assembled` is the place if it came in several packets; `None` when it is too short
-/// to have them.
+/// Tag, number and payload of a message, of which `assembled` is the place if it came in several packets;
+/// `None` when it is too short to have them.
 fn split_trailer<'a>(
     payload: Received,
     packet: &'a [u8],

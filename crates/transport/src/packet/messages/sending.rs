@@ -47,8 +47,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         Submitted::Queued
     }
 
-    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the session is down, or
-    /// ends because the message waited for it and is over its limit.
+    /// Makes the call that carries a message. Gives the payload back if it has to wait, nothing if the
+    /// session is down, or ends because the message waited for it and is over its limit.
     fn transmit<'p>(
         &mut self,
         session: SessionId,

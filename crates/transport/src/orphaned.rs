@@ -7,15 +7,15 @@ use farcall_protocol::matching::{Matching, Source};
 use crate::SessionId;
 
 /// The most ended sessions of which unexpected messages are kept.
-const HEIRLESS_MAX: usize = 64;
+const ORPHANED_SESSIONS_MAX: usize = 64;
 
 /// Ended sessions of which messages may be left, oldest first.
 #[derive(Default)]
-pub struct Heirless(VecDeque<(Source, SessionId)>);
+pub struct Orphaned(VecDeque<(Source, SessionId)>);
 
-impl Heirless {
-    /// A session has ended. If it is one too many, the messages of the one that ended first are forgotten; `session_of` says
-    /// which session a message came in.
+impl Orphaned {
+    /// A session has ended. If it is one too many, the messages of the one that ended first are forgotten;
+    /// `session_of` says which session a message came in.
     pub fn add<M>(
         &mut self,
         matching: &mut Matching<M>,
@@ -27,7 +27,7 @@ impl Heirless {
             return self.0.clear();
         }
         self.0.push_back((source, session));
-        if self.0.len() > HEIRLESS_MAX
+        if self.0.len() > ORPHANED_SESSIONS_MAX
             && let Some((source, oldest)) = self.0.pop_front()
         {
             matching.forget(source, |message| session_of(message) == oldest);
@@ -43,12 +43,12 @@ mod tests {
 
     #[test]
     fn the_messages_of_the_session_that_ended_first_are_forgotten_first() {
-        let (mut matching, mut heirless) = (Matching::new(1), Heirless::default());
+        let (mut matching, mut orphaned) = (Matching::new(1), Orphaned::default());
         let source = Source::new(3, 0);
-        let ended = (0..=HEIRLESS_MAX as u32).map(SessionId);
+        let ended = (0..=ORPHANED_SESSIONS_MAX as u32).map(SessionId);
         for session in ended.clone() {
             matching.keep(source, Tag(9), session);
-            heirless.add(&mut matching, source, session, |&session| session);
+            orphaned.add(&mut matching, source, session, |&session| session);
         }
         const ANY: Pattern = Pattern { source: None, tag: None };
         let left: Vec<_> = core::iter::from_fn(|| matching.take(ANY)).map(|kept| kept.message).collect();
