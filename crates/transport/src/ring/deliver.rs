@@ -5,7 +5,7 @@
 //! receiver may be about to post receives, and what is given to them from the ring is not copied twice. After
 //! that it is kept, so that it holds up nothing else for longer than a poll.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, LaneReceiver, RECORD_ALIGN, RECORD_HEADER_BYTES, Record};
+use farcall_driver::{BlockDescriptor, LaneDriver, Record};
 use farcall_protocol::matching::{Overrun, Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, Violation, WORD_BYTES};
 
@@ -26,10 +26,6 @@ use crate::{
 /// the next is.
 const TOLD_AT_ONCE_BYTES_MIN: usize = 256 << 10;
 
-/// While so many calls are dealt with, the next record can come, though the peer is far; and a sender of so
-/// many has mostly published more. The line where it is would have to be regained by one that has not.
-const CALLS_WORTH_A_LOOK_AHEAD: usize = 8;
-
 impl<D: LaneDriver> Ring<D> {
     /// Hands what came together with this entry to the sink, as much as it takes; says where the next entry
     /// is, and how many there were.
@@ -38,7 +34,6 @@ impl<D: LaneDriver> Ring<D> {
         &mut self,
         slot: usize,
         reader: &Reader<D::Receiver>,
-        record: Record<'_>,
         entry: EntryHeader,
         unread: Entries<'_>,
         sink: &mut dyn Sink,
@@ -51,10 +46,6 @@ impl<D: LaneDriver> Ring<D> {
                 self.hand_on_messages(slot, messages, sink)
             }
             EntryKind::Request | EntryKind::Response => {
-                if unread.left() >= CALLS_WORTH_A_LOOK_AHEAD {
-                    let bytes = (RECORD_HEADER_BYTES + record.len()).next_multiple_of(RECORD_ALIGN);
-                    reader.receiver.look_ahead(self.sessions[slot].consumer.offset() + bytes);
-                }
                 Ok(self.hand_on_calls(slot, entry, unread, &reader.unanswered, sink))
             }
             _ => Ok((unread.offset(), 0)),

@@ -10,8 +10,7 @@
 //! is made goes into records as ever, or small records would keep the batches small.
 
 use farcall_driver::{
-    BlockDescriptor, LaneDriver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES,
-    whole_record_bytes,
+    BlockDescriptor, LaneDriver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind,
 };
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
@@ -173,7 +172,7 @@ impl<D: LaneDriver> Ring<D> {
         let sender = session.sender.as_mut().expect("sessions with room are up");
         let header = BatchHeader { released_lines: session.consumer.take_credit(), entries: 0, wrap: true };
         sender.record(offset, RECORD_OVERHEAD)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
-        sender.publish(offset, RECORD_OVERHEAD, 0);
+        sender.publish(RecordKind::Conversation, offset, RECORD_OVERHEAD, 0);
         session.producer.advance_to_start();
         self.counters.records_sent.increment();
         self.counters.wrap_records_sent.increment();
@@ -297,11 +296,11 @@ impl<S: LaneSender> Session<S> {
     /// Opens a record, and lists the session for the next flush.
     #[inline(always)]
     pub fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
-        // Who only sends claims what records to come will need, too. In a conversation each line claimed is
+        // A one-way sender begins what records to come will need, too. In a conversation each line prefetched is
         // time between a message and its answer: so many as this record needs, if it is as long as the last.
         let expected =
             if self.consecutive_hits == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
-        self.sender.as_mut().expect("sessions with room are up").claim(offset, expected);
+        self.sender.as_mut().expect("sessions with room are up").begin(offset, expected);
         if !self.batch.listed {
             dirty.push(slot_of(self.id) as u16);
         }
@@ -369,18 +368,16 @@ impl<S: LaneSender> Session<S> {
         let header = BatchHeader { released_lines: self.consumer.take_credit(), entries, wrap: false };
         sender.record(offset, used)[..WORD_BYTES].copy_from_slice(&header.to_word().to_le_bytes());
         let next_offset = self.producer.advance(used as u64);
-        if messages >= MANY_MESSAGES && messages * SHORT_MESSAGE_BYTES >= used {
-            sender.publish_messages(offset, used, next_offset);
-        } else {
-            sender.publish(offset, used, next_offset);
-        }
+        let are_many = messages >= MANY_MESSAGES && messages * SHORT_MESSAGE_BYTES >= used;
+        let kind = if are_many { RecordKind::Stream } else { RecordKind::Conversation };
+        sender.publish(kind, offset, used, next_offset);
         if let Some(now) = now {
             // The peer need not wait for it.
             self.mark_transmitted(offset, used, entries, tracer, now);
         }
         // With the flag behind it, it is longer than the longest runway.
         if used > RUNWAY_BYTES - RECORD_ALIGN {
-            ahead.expect_record(slot_of(self.id), used);
+            ahead.expect(slot_of(self.id), used);
         }
         counters.records_sent.increment();
         counters.messages_sent.add(messages as u64);
@@ -521,12 +518,17 @@ impl<S: LaneSender> Session<S> {
         if !self.batch.is_kept || payload.len() > PAYLOAD_BYTES_MAX {
             return false;
         }
-        let bytes = whole_record_bytes(payload.len());
+        let bytes = RECORD_OVERHEAD + WORD_BYTES + padded(payload.len());
         let offset = self.batch.offset;
         let batch = BatchHeader { released_lines: self.consumer.take_credit(), entries: 1, wrap: false };
         let next_offset = self.producer.advance(bytes as u64);
         let sender = self.sender.as_mut().expect("sessions with a place for a record are up");
-        sender.publish_at_once(offset, [batch.to_word(), header], payload, next_offset);
+        sender.begin(offset, bytes);
+        let record = sender.record(offset, bytes);
+        let (words, place) = record.split_at_mut(2 * WORD_BYTES);
+        words.copy_from_slice([batch.to_word(), header].map(u64::to_le_bytes).as_flattened());
+        place[..payload.len()].copy_from_slice(payload);
+        sender.publish(RecordKind::Conversation, offset, bytes, next_offset);
         // The peer need not wait for the rest.
         (self.batch.is_kept, self.batch.last) = (false, bytes);
         counters.records_sent.increment();

@@ -4,7 +4,7 @@
 //! Each verb has one way, with one branch in front: a short payload, an open record with room for it, and
 //! nothing that must leave before.
 
-use farcall_driver::{LaneDriver, Loan, LoanError};
+use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
 use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES};
 
@@ -137,7 +137,7 @@ impl<D: LaneDriver> Outbox for Ring<D> {
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.block(bytes)
+        self.driver.loan(bytes)
     }
 }
 
@@ -332,9 +332,6 @@ impl<D: LaneDriver> Ring<D> {
         if !self.append_to_record(slot, header, bytes) {
             return Err(payload);
         }
-        if let Outgoing::Loan(loan) = payload {
-            self.driver.recycle(loan);
-        }
         Ok(())
     }
 
@@ -348,10 +345,13 @@ impl<D: LaneDriver> Ring<D> {
             return Err(payload);
         }
         let payload = match payload {
-            Outgoing::Loan(loan) if self.driver.owns(&loan) => {
-                self.transmit_loan(slot, message, loan);
-                return Ok(());
-            }
+            Outgoing::Loan(loan) => match self.driver.lend(self.sessions[slot].lane, loan) {
+                Ok(block) => {
+                    self.announce_block(slot, message, block);
+                    return Ok(());
+                }
+                Err(loan) => Outgoing::Loan(loan),
+            },
             other => other,
         };
         let bytes = payload.as_slice();
@@ -359,14 +359,14 @@ impl<D: LaneDriver> Ring<D> {
         self.fill(slot, &mut loan, bytes);
         // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to
         // wait until all that was copied has left this core.
-        self.transmit_loan(slot, message, loan);
+        let block = self.driver.lend(self.sessions[slot].lane, loan).expect("a loan of this driver");
+        self.announce_block(slot, message, block);
         Ok(())
     }
 
-    /// Lends a block with a message for which `make_room` has found room.
+    /// Names a block that was lent in a message for which `make_room` has found room.
     #[inline(never)]
-    fn transmit_loan(&mut self, slot: usize, message: Message, loan: Loan) {
-        let block = self.driver.lend(self.sessions[slot].lane, loan);
+    fn announce_block(&mut self, slot: usize, message: Message, block: BlockDescriptor) {
         let Message { direction, call, selector } = message;
         self.append_descriptor(slot, direction.block_kind(), call, selector, block);
         self.sessions[slot].lent_blocks += 1;

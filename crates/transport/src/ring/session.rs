@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use farcall_driver::{
-    BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneReceiver, LaneSender, RECORD_HEADER_BYTES,
-    RUNWAY_BYTES, Record,
+    BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES,
+    Record,
 };
 use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Hello, Producer, Violation, WORD_BYTES};
@@ -446,7 +446,7 @@ impl<D: LaneDriver> Ring<D> {
         if readers.len() <= slot {
             readers.resize_with(slot + 1, || None);
         }
-        let ring_bytes = receiver.ring_bytes();
+        let ring_bytes = self.driver.limits().ring_bytes;
         let unanswered = self.sessions[slot].unanswered_calls.clone();
         readers[slot] = Some(Box::new(Reader { receiver, unanswered }));
         self.begin_session(slot, sender, ring_bytes, peer);
