@@ -6,6 +6,20 @@
 //! calls. Each is a [`Collective`]: waited for, awaited, or looked at in a poll loop. Each has a deadline.
 //! When a member dies, all others get an error that names it.
 //!
+//! | operation | MPI | lengths |
+//! |---|---|---|
+//! | [`Group::barrier`] | Barrier | |
+//! | [`Group::broadcast`] | Bcast | equal |
+//! | [`Group::gather`] | Gatherv | may differ |
+//! | [`Group::all_gather`] | Allgather | equal |
+//! | [`Group::all_gather_v`] | Allgatherv | may differ |
+//! | [`Group::all_reduce`] | Allreduce | equal |
+//! | [`Group::all_to_all`] | Alltoall | equal |
+//! | [`Group::all_to_all_v`] | Alltoallv | may differ |
+//! | [`Group::exchange`] | Neighbor_alltoallv | may differ |
+//!
+//! Lengths that may differ need not be known to receivers, and any length may be 0.
+//!
 //! The algorithms have the names of the literature; [`Algorithms`] says which one is used for which size.
 #![forbid(unsafe_code)]
 

@@ -55,7 +55,8 @@ proptest! {
         (chunk_bytes, pending_max, outstanding_max) in (1..5000_usize, 1..4_usize, 1..9_usize),
     ) {
         let (size, lengths) = (lengths.len() as u32, share(lengths));
-        let limits = PushLimits { policy, seed, chunk_bytes: chunk_bytes.max(200), pending_max, outstanding_max };
+        let chunk_bytes = chunk_bytes.max(200);
+        let limits = PushLimits { policy, seed, chunk_bytes, pending_max, outstanding_max };
         let algorithms = Algorithms { segment_bytes: 4096, ..Algorithms::default() };
         run(PLACES[place], size, algorithms, async move |group: &mut Group<'_>| {
             let (own, members) = (group.own(), 0..group.size());

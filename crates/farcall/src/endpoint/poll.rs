@@ -119,8 +119,8 @@ impl Endpoint {
         }
     }
 
-    /// One turn without interest in events and without idling; returns how much there was to do. Events are kept for the
-    /// next poll that takes them.
+    /// One turn without interest in events and without idling; returns how much there was to do. Events are kept
+    /// for the next poll that takes them.
     pub fn poll_once(&self) -> usize {
         self.core_for_turn().turn(Sinks::default())
     }
