@@ -86,15 +86,16 @@ impl ShmSender {
         self.ring.write_first_line(offset, &self.draft);
     }
 
-    /// Makes a part of the next record's place ready, should it have `length` bytes; whether there is more to do. Not while a part of a
-    /// record is in its place: it is in what would be cleared.
+    /// Makes a part of the next record's place ready, should it have `length` bytes; whether there is more
+    /// to do. Not while a part of a record is in its place: it is in what would be cleared.
     pub(crate) fn prepare(&mut self, length: usize) -> bool {
         self.written_bytes == 0
             && self.copier.wants_lines_ahead(length)
             && self.runway.lengthen(&self.ring, length)
     }
 
-    /// Copies a payload for which the peer waits, and tells it of each part but the last, which comes with the record.
+    /// Copies a payload for which the peer waits, and tells it of each part but the last, which comes with
+    /// the record.
     fn copy_by_parts(&mut self, loan: &mut Loan, payload: &[u8]) {
         let part_bytes = progress::part_bytes(payload.len());
         let offset = loan.descriptor().offset;
@@ -232,8 +233,8 @@ impl LaneReceiver for ShmReceiver {
     #[inline(always)]
     fn peek(&self, offset: usize, bytes: Range<usize>) -> Result<Option<Record<'_>>, LaneFault> {
         let Some(record) = self.record(offset)? else { return Ok(None) };
-        // From the start, the lines behind the first, which is here. Further on, what is read now was fetched before, and what
-        // comes so far behind it was not.
+        // From the start, the lines behind the first, which is here. Further on, what is read now was
+        // fetched before, and what comes so far behind it was not.
         let ahead = match bytes.start {
             0 => FIRST_LINE_BYTES..FETCH_BYTES_MAX,
             start => start + FETCH_BYTES_MAX..bytes.end + FETCH_BYTES_MAX,

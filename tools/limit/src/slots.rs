@@ -129,8 +129,8 @@ fn claim(memory: &SharedMemory, line: usize) {
     let line = memory.bytes_at(line * LINE_BYTES, LINE_BYTES);
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "the prefetch intrinsics ask for a shared copy, which does not help")]
-    // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit processor
-    // takes the instruction (at worst as a no-op).
+    // SAFETY: a prefetch has no effect that a program can see, whatever the address, and every 64-bit
+    // processor takes the instruction (at worst as a no-op).
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
     }

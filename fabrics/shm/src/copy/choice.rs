@@ -1,8 +1,9 @@
 //! Which stores copies to a peer use, and when the others are tried.
 //!
-//! Where the peer's core is near, a line comes from its cache as fast as from memory, or faster; where it is far,
-//! it takes ten times as long. No program can ask how far it is, and a virtual machine changes it. So both kinds of
-//! stores are timed now and then. How they are timed is the sampler's business: `payload.rs` and `stream.rs`.
+//! Where the peer's core is near, a line comes from its cache as fast as from memory, or faster; where it is
+//! far, it takes ten times as long. No program can ask how far it is, and a virtual machine changes it. So
+//! both kinds of stores are timed now and then. How they are timed is the sampler's business: `payload.rs`
+//! and `stream.rs`.
 
 use core::ops::RangeInclusive;
 

@@ -1,5 +1,5 @@
-//! How bytes get from one core to another: by which stores, what is prefetched, and what a waiting peer is told
-//! meanwhile. Nothing above the driver knows of it.
+//! How bytes get from one core to another: by which stores, what is prefetched, and what a waiting peer is
+//! told meanwhile. Nothing above the driver knows of it.
 
 mod choice;
 mod nontemporal;

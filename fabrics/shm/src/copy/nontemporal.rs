@@ -1,11 +1,12 @@
 //! The two kinds of stores by which a long payload is copied into memory that another core reads.
 //!
-//! A core that writes a line with a cached store first takes ownership of it from the core that read it last, and
-//! the reader fetches it from the writer's cache again. Between cores of different L3 caches that is a tenth of
-//! what they can pass through memory, to which a non-temporal store writes without fetching a line.
+//! A core that writes a line with a cached store first takes ownership of it from the core that read it
+//! last, and the reader fetches it from the writer's cache again. Between cores of different L3 caches that
+//! is a tenth of what they can pass through memory, to which a non-temporal store writes without fetching a
+//! line.
 
-/// Above some length the C library copies by instructions that fetch every line before they overwrite it, although another
-/// core has it.
+/// Above some length the C library copies by instructions that fetch every line before they overwrite it,
+/// although another core has it.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// Copies by cached stores. Inlined, so that a short copy is no more than that.
@@ -22,8 +23,8 @@ pub fn copy_cached(mut to: &mut [u8], mut from: &[u8]) {
     to.copy_from_slice(from);
 }
 
-/// Copies by non-temporal stores, where the processor has them; what is stored afterwards is seen after it. Lines at
-/// both ends that are only overwritten in part are copied by cached stores.
+/// Copies by non-temporal stores, where the processor has them; what is stored afterwards is seen after it.
+/// Lines at both ends that are only overwritten in part are copied by cached stores.
 ///
 /// # Panics
 /// When the lengths differ.
@@ -56,7 +57,8 @@ fn stream_lines(to: &mut [[u8; LINE_BYTES]], from: &[[u8; LINE_BYTES]]) {
     // The fence below comes before anything that could tell others of what is written.
     for (to, from) in to.iter_mut().zip(from) {
         let (to, from) = (to.as_mut_ptr().cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
-        // SAFETY: a line has four words, `to` is aligned (checked above), and every x86-64 processor has the instructions.
+        // SAFETY: a line has four words, `to` is aligned (checked above), and every x86-64 processor has the
+        // instructions.
         unsafe {
             let words = [0, 1, 2, 3].map(|word| _mm_loadu_si128(from.add(word)));
             for (word, value) in words.into_iter().enumerate() {

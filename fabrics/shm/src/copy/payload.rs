@@ -13,22 +13,23 @@ pub const LONG_COPY_BYTES: usize = 2048;
 /// What is copied by either stores in a trial: long enough for the times to say something.
 const TRIAL_BYTES: usize = 4096;
 
-/// Where the peer is far, a trial takes as long as fifty thousand bytes. The first pause is short: what is written for
-/// the first time, no peer has read. A doubt is cleared up at once.
+/// Where the peer is far, a trial takes as long as fifty thousand bytes. The first pause is short: what is
+/// written for the first time, no peer has read. A doubt is cleared up at once.
 static RULES: Rules = Rules { pauses_bytes: 64 << 10..=4 << 20, confirm_bytes: 0 };
 
 /// So much is copied, at most, until memory that is to be tried is written again.
 const TURN_BYTES_MAX: usize = 16 << 20;
 
-/// In how many percent of the time of non-temporal stores cached ones must come at least, for the former to be taken:
-/// the peer reads as fast as payloads are written, and has to fetch from memory what it could have had from a cache.
+/// In how many percent of the time of non-temporal stores cached ones must come at least, for the former to
+/// be taken: the peer reads as fast as payloads are written, and has to fetch from memory what it could have
+/// had from a cache.
 const TAKE_PERCENT: u64 = 200;
 
 /// And to be kept.
 const KEEP_PERCENT: u64 = 150;
 
-/// A place of trial. It was written by cached stores although everything else is not: how long that takes depends on
-/// where its lines were left the last time.
+/// A place of trial. It was written by cached stores although everything else is not: how long that takes
+/// depends on where its lines were left the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marked {
     address: usize,
@@ -59,14 +60,15 @@ impl PayloadCopier {
         self.choice.stores() == Stores::NonTemporal && bytes >= LONG_COPY_BYTES
     }
 
-    /// Whether `bytes` bytes are copied faster to lines that this core owns already. Where a trial is due, it must not.
+    /// Whether `bytes` bytes are copied faster to lines that this core owns already. Where a trial is due,
+    /// it must not.
     #[inline]
     pub fn wants_lines_ahead(&self, bytes: usize) -> bool {
         !self.is_nontemporal(bytes) && !self.trial_is_due(bytes)
     }
 
-    /// Whether it may be copied part by part, as it comes: where no trial is due, for which much has to come together,
-    /// and stores are cached, since others write whole lines.
+    /// Whether it may be copied part by part, as it comes: where no trial is due, for which much has to come
+    /// together, and stores are cached, since others write whole lines.
     #[inline]
     pub fn may_go_by_parts(&self) -> bool {
         self.choice.stores() == Stores::Cached && !self.choice.trial_is_due()
@@ -129,8 +131,8 @@ impl PayloadCopier {
         }
     }
 
-    /// Copies by cached stores to where it belongs, and by others to memory that nobody reads: on the peer's lines that
-    /// would leave traces, and make what is written there later slower.
+    /// Copies by cached stores to where it belongs, and by others to memory that nobody reads: on the peer's
+    /// lines that would leave traces, and make what is written there later slower.
     #[cold]
     fn try_both(&mut self, to: &mut [u8], from: &[u8]) {
         let begin = cycles_after_stores();

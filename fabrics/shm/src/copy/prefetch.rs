@@ -1,8 +1,8 @@
 //! Prefetching lines that are written soon.
 //!
-//! A store to a line that another core has read waits until this core has exclusive ownership, and stores become
-//! visible in order: one such line holds up all that follow. Lines that were prefetched for ownership are there
-//! when they are written.
+//! A store to a line that another core has read waits until this core has exclusive ownership, and stores
+//! become visible in order: one such line holds up all that follow. Lines that were prefetched for ownership
+//! are there when they are written.
 
 /// Bytes in a cache line.
 const LINE_BYTES: usize = 64;

@@ -1,9 +1,9 @@
 //! The block for the next long payload, made ready while there is nothing else to do.
 //!
-//! Its lines are in the cache of a peer that read them. To get them back takes as long as to copy a payload; but a
-//! sender of one long payload after the other mostly waits in between. What is done in one turn is bounded, because
-//! turns must stay short. Lines are got back by stores: prefetching for ownership does little for it on some
-//! processors. Round trips of 10 KB and 100 KB take a quarter more without.
+//! Its lines are in the cache of a peer that read them. To get them back takes as long as to copy a payload;
+//! but a sender of one long payload after the other mostly waits in between. What is done in one turn is
+//! bounded, because turns must stay short. Lines are got back by stores: prefetching for ownership does
+//! little for it on some processors. Round trips of 10 KB and 100 KB take a quarter more without.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

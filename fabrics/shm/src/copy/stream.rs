@@ -1,8 +1,9 @@
 //! Copies of records of many short messages, and which stores they use.
 //!
-//! To write and to read such messages takes longer than to bring them over, and much of the copy goes on behind the
-//! next messages: what it takes by itself says little. So the stream itself is timed, from record to record, with one
-//! kind of stores and the other. Whatever else costs the same with both, or waits for a slow peer, is in both times.
+//! To write and to read such messages takes longer than to bring them over, and much of the copy goes on
+//! behind the next messages: what it takes by itself says little. So the stream itself is timed, from record
+//! to record, with one kind of stores and the other. Whatever else costs the same with both, or waits for a
+//! slow peer, is in both times.
 
 use farcall_driver::clock::read_cycles;
 
@@ -12,11 +13,12 @@ use super::nontemporal::Stores;
 /// What is shorter is copied by cached stores: there is nothing to win.
 const NONTEMPORAL_BYTES_MIN: usize = 512;
 
-/// So many records are timed with either stores. The median counts, so that interruptions and pauses of the sender do not.
+/// So many records are timed with either stores. The median counts, so that interruptions and pauses of the
+/// sender do not.
 const RECORDS_TIMED: usize = 32;
 
-/// So much is copied by the other stores before they are timed, since how a line was written still counts for what comes
-/// right behind it. With all of a long ring written so before, trials said the same.
+/// So much is copied by the other stores before they are timed, since how a line was written still counts
+/// for what comes right behind it. With all of a long ring written so before, trials said the same.
 const BEFORE_TIMING_BYTES: usize = 256 << 10;
 
 /// When trials come.
