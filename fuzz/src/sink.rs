@@ -2,8 +2,8 @@
 
 use farcall_base::Identity;
 use farcall_transport::{
-    CallId, DownReason, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, RequestBatch, RequestId, Response,
-    ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission, Submitted,
+    CallId, DownReason, Matched, MatchedBatch, MessageBatch, MessageId, Outbox, Owned, RequestBatch,
+    RequestId, Response, ResponseBatch, SendOutcome, Service, SessionId, Sink, Status, Submission, Submitted,
 };
 
 /// The service that answers with the same bytes.

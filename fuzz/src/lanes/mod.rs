@@ -119,7 +119,11 @@ impl LaneDriver for MemoryLanes {
     type Receiver = MemoryReceiver;
 
     fn limits(&self) -> LaneLimits {
-        LaneLimits { ring_bytes: self.hub.state().ring_bytes, loan_bytes_max: LOAN_BYTES, blocks_in_place: true }
+        LaneLimits {
+            ring_bytes: self.hub.state().ring_bytes,
+            loan_bytes_max: LOAN_BYTES,
+            blocks_in_place: true,
+        }
     }
 
     fn address(&self) -> Address {

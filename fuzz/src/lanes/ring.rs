@@ -2,10 +2,13 @@
 //! unsafe code.
 
 use core::cell::{Cell, OnceCell};
+use core::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use farcall_base::Instant;
 use farcall_driver::{
-    LaneFault, LaneReceiver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
+    LaneFault, LaneReceiver, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, Record,
+    RecordKind,
 };
 
 /// The upper half of a publication flag; the lower half is the record's length.

@@ -63,7 +63,8 @@ struct World {
 fn transport(post: &Post, rank: u32) -> LibraryTransport<Counter> {
     let identity = Identity { incarnation: u64::from(rank) + 1, rank, endpoint: 0 };
     let (counters, label) = (CounterFile::process(), format!("fuzzed library {rank}"));
-    LibraryTransport::new(post.open(), identity, Entropy::repeatable(5), &CONFIG, counters, &label).expect("a valid configuration")
+    LibraryTransport::new(post.open(), identity, Entropy::repeatable(5), &CONFIG, counters, &label)
+        .expect("a valid configuration")
 }
 
 impl World {

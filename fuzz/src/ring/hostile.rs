@@ -5,9 +5,7 @@
 //! wrote can be read, and must be well formed.
 
 use farcall_driver::{BlockDescriptor, RECORD_HEADER_BYTES};
-use farcall_protocol::ring::{
-    BatchHeader, Consumer, EntryHeader, EntryKind, LINE_BYTES, WORD_BYTES, padded,
-};
+use farcall_protocol::ring::{BatchHeader, Consumer, EntryHeader, EntryKind, LINE_BYTES, WORD_BYTES, padded};
 
 use super::RING_BYTES;
 use crate::input::Input;
