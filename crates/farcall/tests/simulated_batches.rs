@@ -63,7 +63,8 @@ impl Program for Sender {
     }
 }
 
-/// Receives a third of the messages with many receives in flight, a third with one, and the rest with a handler.
+/// Receives a third of the messages with many receives in flight, a third with one, and the rest with a
+/// handler.
 struct Receiver {
     endpoint: Endpoint,
     posted: u64,

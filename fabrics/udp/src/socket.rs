@@ -65,8 +65,8 @@ impl Socket {
     }
 
     /// Opens another socket at the same address, which `config` must name. Sockets of other users cannot: the
-    /// kernel compares users (`SO_REUSEPORT`). Those of this user that ask to share can for some microseconds,
-    /// until the permission is taken back.
+    /// kernel compares users (`SO_REUSEPORT`). Those of this user that ask to share can for some
+    /// microseconds, until the permission is taken back.
     pub fn open_beside(&self, config: &UdpConfig) -> io::Result<Self> {
         share_address(&self.file, true)?;
         let beside = Self::open_for(config, true);

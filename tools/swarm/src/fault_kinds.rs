@@ -33,19 +33,13 @@ pub const FAULT_KINDS: [FaultKind; 22] = [
         has(it, |kind| matches!(kind, TroubleKind::Loss { .. }))
     }),
     kind("partition", "two groups of hosts do not reach each other, until it heals", |it| {
-        has(
-            it,
-            |kind| matches!(kind, TroubleKind::Partition { from, to, one_way: false } if from.len() + to.len() > 2),
-        )
+        has(it, |kind| cut_hosts(kind).is_some_and(|hosts| hosts > 2))
     }),
     kind("one-way-partition", "one group does not reach the other, until it heals", |it| {
         has(it, |kind| matches!(kind, TroubleKind::Partition { one_way: true, .. }))
     }),
     kind("link-cut", "two hosts do not reach each other, until it heals", |it| {
-        has(
-            it,
-            |kind| matches!(kind, TroubleKind::Partition { from, to, one_way: false } if from.len() + to.len() == 2),
-        )
+        has(it, |kind| cut_hosts(kind) == Some(2))
     }),
     kind("pause", "processors stand still and go on", |it| {
         has(it, |kind| matches!(kind, TroubleKind::Pause(_)))
@@ -94,5 +88,13 @@ impl Scenario {
     /// The kinds of faults that it has, by their places in [`FAULT_KINDS`].
     pub fn fault_kinds(&self) -> Vec<usize> {
         (0..FAULT_KINDS.len()).filter(|place| (FAULT_KINDS[*place].is_in)(self)).collect()
+    }
+}
+
+/// How many hosts a partition in both directions separates.
+fn cut_hosts(kind: &TroubleKind) -> Option<usize> {
+    match kind {
+        TroubleKind::Partition { from, to, one_way: false } => Some(from.len() + to.len()),
+        _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The tagged messages of a scenario: who sends what to whom, and who asks for what.
+//! The tagged messages of a scenario: sender, receiver, tag and payload of each, and the posted receives.
 
 use core::time::Duration;
 

@@ -24,14 +24,15 @@ struct Entry {
     begun: Instant,
     /// Its place among all that was submitted: a future submits when it is first polled.
     place: u64,
-    /// The session of a send. Two hosts that connect to each other at the same time have two, and no order is promised between
-    /// messages of different sessions.
+    /// The session of a send. Two hosts that connect to each other at the same time have two, and no order is
+    /// promised between messages of different sessions.
     session: Option<Peer>,
 }
 
 const PLANNED: Entry = Entry { stage: Stage::Planned, begun: Instant::ZERO, place: 0, session: None };
 
-/// A message that was given to a receive: the sender, its session and the tag, and the places of the receive and of the send.
+/// A message that was given to a receive: the sender, its session and the tag, and the places of the receive
+/// and of the send.
 #[derive(Clone, Copy, Debug)]
 struct Match {
     stream: (u32, Option<Peer>, u32),
@@ -61,7 +62,7 @@ impl MailBook {
         }
     }
 
-    /// How many sends and receives are under way.
+    /// How many sends and receives are in flight.
     pub fn open(&self) -> usize {
         self.open
     }

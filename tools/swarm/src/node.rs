@@ -1,5 +1,5 @@
-//! The program of a host: makes its calls when they are due, in every way that there is, and answers what its handlers
-//! left to it.
+//! The program of a host: makes its calls when they are due, in every way that there is, and answers what its
+//! handlers left to it.
 
 use core::cell::Cell;
 use core::future::Future;
@@ -284,7 +284,8 @@ impl Node {
         self.desk.ledger.lock().end(running.call, Err(&CallError::Cancelled), now);
     }
 
-    /// Nobody holds more than the agreed limits admit: two sessions a peer, where both have connected at once.
+    /// Nobody holds more than the agreed limits admit: two sessions a peer, where both have connected at
+    /// once.
     fn check_holdings(&self) {
         let (scenario, held) = (&self.desk.scenario, self.endpoint.holdings());
         let calls_max = 2 * scenario.hosts as usize * scenario.tuning.calls_max;

@@ -1,7 +1,7 @@
 //! From a scenario that breaks a rule to a smaller one that still does.
 //!
-//! What is left out is named by its numbers in the drawn scenario, so that seed, transport and this list are all that it
-//! takes to run it again. A part stays out if a rule is still broken without it.
+//! What is left out is named by its numbers in the drawn scenario, so that seed, transport and this list are
+//! all that it takes to run it again. A part stays out if a rule is still broken without it.
 
 use core::fmt;
 use core::ops::Range;
@@ -23,11 +23,11 @@ const HALVINGS_MAX: u32 = 18;
 /// The parts of a scenario that can be left out, by the letter that stands for them.
 const PARTS: [char; 5] = ['c', 's', 'r', 't', 'f'];
 
-/// What is left out of a drawn scenario: calls, sends, receives, troubles, farewells, the faults of packets; and how often
-/// the lengths of what is left are halved.
+/// What is left out of a drawn scenario: calls, sends, receives, troubles, farewells, the faults of packets;
+/// and how often the lengths of what is left are halved.
 ///
-/// As text `c0-17,20/t1/p/h3`: the calls 0 to 17 and 20, trouble 1 and the faults of packets are left out, and lengths
-/// are an eighth.
+/// As text `c0-17,20/t1/p/h3`: the calls 0 to 17 and 20, trouble 1 and the faults of packets are left out,
+/// and lengths are an eighth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     parts: [BTreeSet<usize>; PARTS.len()],

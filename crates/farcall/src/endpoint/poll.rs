@@ -1,4 +1,5 @@
-//! The ways to let an endpoint work: one turn or many, with or without events, with or without idling; or only what has ended.
+//! The ways to let an endpoint work: one turn or many, with or without events, with or without idling; or
+//! only what has ended.
 
 use std::os::fd::OwnedFd;
 
@@ -12,26 +13,30 @@ use super::sinks::{EventSink, RequestSink, Sinks};
 use super::state::State;
 
 impl Endpoint {
-    /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what was posted.
+    /// One turn: transmits what is queued, receives, runs handlers and callbacks, and gives `on_event` what
+    /// was posted.
     ///
     /// Never blocks. Returns the number of packets, records and events dealt with.
     ///
     /// # Panics
-    /// With the first that a handler, a callback or `on_event` panics with, when the turn is done: what is behind it is handed on
-    /// before, but for further events, which are kept for the next poll. With an event that was kept it panics before the turn begins.
-    /// The endpoint goes on.
+    /// With the first that a handler, a callback or `on_event` panics with, when the turn is done: what is
+    /// behind it is handed on before, but for further events, which are kept for the next poll. With an event
+    /// that was kept it panics before the turn begins. The endpoint goes on.
     pub fn poll(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         self.poll_with(&mut on_event, None)
     }
 
-    /// Runs the callbacks of sends and receives that have ended already, and gives `on_event` the events that are kept; what they
-    /// begin in turn is for the next time. Nothing is transmitted and nothing received, nor does any deadline pass.
+    /// Runs the callbacks of sends and receives that have ended already, and gives `on_event` the events that
+    /// are kept; what they begin in turn is for the next time. Nothing is transmitted and nothing received,
+    /// nor does any deadline pass.
     ///
-    /// It costs a fraction of a poll: for who sends message after message, each of which ends at once, and polls when one does
-    /// not, or when messages are to leave. Returns how many callbacks and events there were.
+    /// It costs a fraction of a poll: for who sends message after message, each of which ends at once, and
+    /// polls when one does not, or when messages are to leave. Returns how many callbacks and events there
+    /// were.
     ///
     /// # Panics
-    /// With the first that a callback panics with, when the others have run; before they run, with what `on_event` panics with.
+    /// With the first that a callback panics with, when the others have run; before they run, with what
+    /// `on_event` panics with.
     #[inline]
     pub fn reap(&self, mut on_event: impl FnMut(&mut Context<'_>, Event<'_>)) -> usize {
         let core = &mut *self.core();
@@ -42,11 +47,11 @@ impl Endpoint {
         events + callbacks
     }
 
-    /// As [`Endpoint::poll`], and gives `on_request` the requests for services that have no handler. It may borrow
-    /// what its caller owns, which a handler cannot.
+    /// As [`Endpoint::poll`], and gives `on_request` the requests for services that have no handler. It may
+    /// borrow what its caller owns, which a handler cannot.
     ///
-    /// Such requests are refused in every other kind of poll, so that an endpoint that serves in this way should be
-    /// polled in this way only, or by [`Endpoint::poll_requests_idle`].
+    /// Such requests are refused in every other kind of poll, so that an endpoint that serves in this way
+    /// should be polled in this way only, or by [`Endpoint::poll_requests_idle`].
     pub fn poll_requests(
         &self,
         mut on_request: impl FnMut(Request<'_>, Reply<'_>),
@@ -55,8 +60,8 @@ impl Endpoint {
         self.poll_with(&mut on_event, Some(&mut on_request))
     }
 
-    /// As [`Endpoint::poll_requests`], followed by what the idle policy says if nothing happened. Events that happen
-    /// while it idles are kept for the next poll.
+    /// As [`Endpoint::poll_requests`], followed by what the idle policy says if nothing happened. Events that
+    /// happen while it idles are kept for the next poll.
     pub fn poll_requests_idle(
         &self,
         mut on_request: impl FnMut(Request<'_>, Reply<'_>),
@@ -119,13 +124,14 @@ impl Endpoint {
         }
     }
 
-    /// One turn without interest in events and without idling; returns how much there was to do. Events are kept
-    /// for the next poll that takes them.
+    /// One turn without interest in events and without idling; returns how much there was to do. Events are
+    /// kept for the next poll that takes them.
     pub fn poll_once(&self) -> usize {
         self.core_for_turn().turn(Sinks::default())
     }
 
-    /// When a poll must come at the latest although nothing arrives; a time that is past asks for one at once.
+    /// When a poll must come at the latest although nothing arrives; a time that is past asks for one at
+    /// once.
     pub fn next_deadline(&self) -> Option<Instant> {
         if !self.core().state.stored_events.is_empty() {
             return Some(Instant::ZERO);
@@ -139,20 +145,20 @@ impl Endpoint {
         (deadline != Instant::NEVER).then_some(deadline)
     }
 
-    /// From now on the endpoint, when it sleeps, also wakes when there is something to read from `descriptor`. Whose it
-    /// is must read it, or the endpoint does not sleep again.
+    /// From now on the endpoint, when it sleeps, also wakes when there is something to read from
+    /// `descriptor`. Whose it is must read it, or the endpoint does not sleep again.
     pub fn wake_for(&self, descriptor: OwnedFd) {
         self.core().wakers.push(descriptor);
     }
 
-    /// Whether the endpoint only yields where its idle policy says that it may sleep: for a thread that also looks at
-    /// memory whose writers wake nobody.
+    /// Whether the endpoint only yields where its idle policy says that it may sleep: for a thread that also
+    /// looks at memory whose writers wake nobody.
     pub fn stay_awake(&self, awake: bool) {
         self.core().stays_awake = awake;
     }
 
-    /// Transmits what is queued, where the transport can do so apart from a poll; says whether there was anything. A poll
-    /// does it as well: this is for those who measure what it takes.
+    /// Transmits what is queued, where the transport can do so apart from a poll; says whether there was
+    /// anything. A poll does it as well: this is for those who measure what it takes.
     pub fn flush(&self) -> bool {
         self.core().transport.flush()
     }

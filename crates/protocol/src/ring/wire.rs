@@ -86,12 +86,6 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Whether its payload is a block.
-    #[inline]
-    pub const fn is_of_block(self) -> bool {
-        matches!(self, Self::RequestBlock | Self::ResponseBlock | Self::MessageBlock)
-    }
-
     /// Whether it asks for an answer.
     #[inline]
     pub const fn is_request(self) -> bool {
@@ -100,7 +94,7 @@ impl EntryKind {
 
     /// Whether it says what the other side may use again, and nothing else.
     #[inline]
-    pub fn tells_of_room(self) -> bool {
+    pub fn reports_room(self) -> bool {
         matches!(self, Self::BlockReturn | Self::MessageCredit)
     }
 }

@@ -1,5 +1,5 @@
-//! Long payloads: the blocks that they are copied into, and what can be done for the next message while there is
-//! nothing else to do, as far as the lane knows something.
+//! Long payloads: the blocks that they are copied into, and what can be done for the next message while there
+//! is nothing else to do, as far as the lane knows something.
 //!
 //! Which way the bytes of a copy take is the driver's business.
 
@@ -90,8 +90,8 @@ impl Ahead {
 }
 
 impl<D: LaneDriver> Ring<D> {
-    /// Prepares a part of what is expected; called when there is nothing else to do. A record is forgotten when
-    /// its place is not free: it is long, and a sender of so much has no time to prepare.
+    /// Prepares a part of what is expected; called when there is nothing else to do. A record is forgotten
+    /// when its place is not free: it is long, and a sender of so much has no time to prepare.
     #[cold]
     pub(super) fn prepare_ahead(&mut self) {
         let Ahead { is_due, slot, record_bytes } = &mut self.ahead;

@@ -13,7 +13,7 @@ use super::receive::CUT_SHORT;
 use super::session::reason_of;
 use crate::DownReason;
 
-/// Bytes of a record that only tells of room, in most cases; what is read at first.
+/// Bytes of a record that only reports room, in most cases; what is read at first.
 const ROOM_BYTES: usize = 64;
 
 impl<D: LaneDriver> Ring<D> {
@@ -41,7 +41,7 @@ impl<D: LaneDriver> Ring<D> {
                 break;
             }
             match receiver.peek(offset, 0..ROOM_BYTES).map_err(reason_of)? {
-                Some(record) if only_tells_of_room(record)? => self.take_room_of(slot, record)?,
+                Some(record) if only_reports_room(record)? => self.take_room_of(slot, record)?,
                 _ => break,
             }
             learned = true;
@@ -84,12 +84,12 @@ impl<D: LaneDriver> Ring<D> {
     }
 }
 
-fn only_tells_of_room(record: Record<'_>) -> Result<bool, Violation> {
+fn only_reports_room(record: Record<'_>) -> Result<bool, Violation> {
     let header = BatchHeader::from_word(record.word(0).ok_or(CUT_SHORT)?)?;
     let mut at = WORD_BYTES;
     for _ in 0..header.entries {
         let entry = EntryHeader::from_word(record.word(at).ok_or(CUT_SHORT)?)?;
-        if !entry.kind.tells_of_room() {
+        if !entry.kind.reports_room() {
             return Ok(false);
         }
         at += WORD_BYTES + padded(entry.length as usize);

@@ -32,7 +32,7 @@ impl<D: LaneDriver> Ring<D> {
     }
 
     /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies
-    /// and has at most so many bytes; says whether it did.
+    /// and has at most this many bytes; says whether it did.
     pub(super) fn deliver_deferred(
         &mut self,
         from: Source,

@@ -512,7 +512,7 @@ impl<D: LaneDriver> Ring<D> {
         let session = &self.sessions[slot];
         let is_stream = match (entries, last) {
             (0, _) => session.waits_for_room(),
-            (1, Last::Entry(kind)) if kind.tells_of_room() => session.waits_for_room(),
+            (1, Last::Entry(kind)) if kind.reports_room() => session.waits_for_room(),
             (1, Last::Entry(EntryKind::RequestBlock)) => true,
             (1, _) => session.consecutive_hits > 1 && self.mail.expects_messages(),
             // What comes next would only be looked at to be left.

@@ -296,8 +296,9 @@ impl<S: LaneSender> Session<S> {
     /// Opens a record, and lists the session for the next flush.
     #[inline(always)]
     pub fn open(&mut self, offset: usize, room: usize, dirty: &mut Vec<u16>) {
-        // A one-way sender begins what records to come will need, too. In a conversation each line prefetched is
-        // time between a message and its answer: so many as this record needs, if it is as long as the last.
+        // A one-way sender begins what records to come will need, too. In a conversation each line prefetched
+        // is time between a message and its answer: so many as this record needs, if it is as long as the
+        // last.
         let expected =
             if self.consecutive_hits == 0 { room } else { self.batch.last.clamp(RECORD_OVERHEAD, room) };
         self.sender.as_mut().expect("sessions with room are up").begin(offset, expected);

@@ -55,7 +55,7 @@ impl Choice {
         self.until_trial == Some(0)
     }
 
-    /// So many bytes were copied.
+    /// This many bytes were copied.
     #[inline]
     pub fn count(&mut self, bytes: usize) {
         if let Some(left) = &mut self.until_trial {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_due_at_first_soon_after_a_doubt_and_ever_more_seldom() {
+    fn a_trial_is_due_at_first_soon_after_a_doubt_and_then_less_and_less_often() {
         let mut choice = Choice::new(None, &RULES);
         let bytes_until_due = |choice: &mut Choice| {
             let mut bytes = 0;

@@ -33,7 +33,7 @@ const KEEP_PERCENT: u64 = 150;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Marked {
     address: usize,
-    /// It is given up when so many bytes more have been copied.
+    /// It is given up when this many bytes more have been copied.
     within_bytes: usize,
 }
 

@@ -1,12 +1,14 @@
-//! How far the copy of a long payload is, so that the peer fetches what is there while the rest is being written.
+//! How far the copy of a long payload is, so that the peer fetches what is there while the rest is being
+//! written.
 //!
-//! A peer that waits for the payload keeps looking at the flag of the next record. Until that record is published, the flag says
-//! which block is being written, and how much of it is. The peer reads so much into its core's cache; when the record comes, most
-//! of the payload is there. A receiver that has something else to do never looks, and one that looks at the flag anyway pays
-//! nothing for it. What the flag says promises nothing and lends nothing: a wrong one only wastes the time of a bounded read.
+//! A peer that waits for the payload keeps looking at the flag of the next record. Until that record is
+//! published, the flag says which block is being written, and how much of it is. The peer reads so much into
+//! its core's cache; when the record comes, most of the payload is there. A receiver that has something else
+//! to do never looks, and one that looks at the flag anyway pays nothing for it. What the flag says promises
+//! nothing and lends nothing: a wrong one only wastes the time of a bounded read.
 //!
-//! On Xeons round trips of 100 KB take a tenth less by it, and of 1 MB an eighth less, or a third if they are read in place. On EPYCs
-//! one long copy is faster than its parts.
+//! On Xeons round trips of 100 KB take a tenth less by it, and of 1 MB an eighth less, or a third if they are
+//! read in place. On EPYCs one long copy is faster than its parts.
 
 use core::cell::Cell;
 use std::sync::Weak;
@@ -18,7 +20,8 @@ use crate::blocks::PeerBlocks;
 /// Shorter payloads are copied at once: their parts would cost more than they gain.
 pub const PROGRESS_BYTES_MIN: usize = 32 << 10;
 
-/// The peer is told of about so many parts: the first comes early, and the last, which overlaps with nothing, is short.
+/// The peer is told of about so many parts: the first comes early, and the last, which overlaps with nothing,
+/// is short.
 const PARTS: usize = 8;
 
 /// The longest part, and what a receiver reads at most when it looks once: polls must stay short.
@@ -27,7 +30,8 @@ const PART_BYTES_MAX: usize = 64 << 10;
 /// Bytes in a cache line; what is written is counted in lines.
 const LINE_BYTES: usize = 64;
 
-/// The upper bits of a flag that tells of progress; those of a published record's are others, and of a clear one none.
+/// The upper bits of a flag that tells of progress; those of a published record's are others, and of a clear
+/// one none.
 const TAG: u64 = 1;
 const TAG_SHIFT: u32 = 58;
 

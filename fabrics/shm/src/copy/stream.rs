@@ -27,7 +27,7 @@ static RULES: Rules = Rules { pauses_bytes: 256 << 10..=32 << 20, confirm_bytes:
 /// In how many percent of the usual time the other stores must come, for them to be taken.
 const BETTER_PERCENT: u64 = 95;
 
-/// Records have different lengths: their times are those of so many bytes.
+/// Records have different lengths: their times are those of this many bytes.
 const UNIT_BYTES: u64 = 64 << 10;
 
 /// Where a unit takes more cycles, there is no stream: most of that time is something else.
@@ -49,7 +49,7 @@ enum Sampling {
     Idle,
     /// The stores in use are timed.
     InUse,
-    /// The others are in use, but not timed yet, for so many bytes. Those in use before took this time.
+    /// The others are in use, but not timed yet, for this many bytes. Those in use before took this time.
     Turning { bytes: usize, in_use: u64 },
     /// The others are timed.
     Others { in_use: u64 },
@@ -136,7 +136,7 @@ impl Times {
         self.cycles.clear();
     }
 
-    /// A record of so many bytes is there. With the last of them, gives the time in the middle.
+    /// A record of this many bytes is there. With the last of them, gives the time in the middle.
     fn add(&mut self, bytes: usize, now: u64) -> Option<u64> {
         let cycles = now.saturating_sub(core::mem::replace(&mut self.last, now));
         self.cycles.push(cycles.saturating_mul(UNIT_BYTES) / bytes as u64);

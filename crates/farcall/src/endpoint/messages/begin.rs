@@ -60,8 +60,8 @@ pub fn begin(
     }
 }
 
-/// As [`begin`], for the caller that has yet to borrow the endpoint. By then nothing is left of a borrowed payload that would
-/// have to be dropped, and thus be in memory.
+/// As [`begin`], for the caller that has yet to borrow the endpoint. By then nothing is left of a borrowed
+/// payload that would have to be dropped, and thus be in memory.
 #[inline(always)]
 pub fn begin_at<'e>(
     endpoint: &'e Endpoint,
