@@ -1,7 +1,7 @@
 //! Large payloads in shared memory: those that we lend, and those that peers lent us.
 //!
-//! A process has one block memory for all peers, which they map read-only. A block that was lent comes home when the
-//! peer says so, or when the peer lets go of the connection, whichever is first.
+//! A process has one block memory for all peers, which they map read-only. A block that was lent comes home
+//! when the peer says so, or when the peer lets go of the connection, whichever is first.
 
 use core::ptr::NonNull;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::segment::Mapping;
 /// Bytes that one read brings into the cache.
 const LINE_BYTES: usize = 64;
 
-// SAFETY: the mapping is shared memory of this process's own, writable, zero at first, and mapped as long as it lives;
-// peers map it read-only.
+// SAFETY: the mapping is shared memory of this process's own, writable, zero at first, and mapped as long as
+// it lives; peers map it read-only.
 unsafe impl LoanMemory for Mapping {
     fn bytes(&self) -> usize {
         self.len()
@@ -49,12 +49,13 @@ impl PeerBlocks {
         Ok(unsafe { Block::from_raw(bytes, descriptor, self) })
     }
 
-    /// Brings bytes into this core's cache, if they are of this memory. Reading them does more than a prefetch would: it maps their
-    /// pages, too.
+    /// Brings bytes into this core's cache, if they are of this memory. Reading them does more than a
+    /// prefetch would: it maps their pages, too.
     pub fn fetch(&self, descriptor: BlockDescriptor) {
         let Ok(start) = self.find(descriptor) else { return };
         for at in (0..descriptor.length as usize).step_by(LINE_BYTES) {
-            // SAFETY: inside the mapping (`find` checks it), which lives as long as `self`. What is read goes nowhere.
+            // SAFETY: inside the mapping (`find` checks it), which lives as long as `self`. What is read goes
+            // nowhere.
             unsafe { start.add(at).read_volatile() };
         }
     }
@@ -120,7 +121,8 @@ mod tests {
     #[test]
     fn blocks_that_are_lent_on_and_on_stay_in_the_order_of_their_addresses() {
         let offsets = stream(&mut memory(), 100);
-        // A round is what rests and what is under way. Where it begins anew, a block may come later than one behind it.
+        // A round is what rests and what is under way. Where it begins anew, a block may come later than one
+        // behind it.
         let rounds = offsets.len().div_ceil(RESTING + BATCH);
         let turns_back = offsets.windows(2).filter(|pair| pair[1] < pair[0]).count();
         assert!(turns_back <= 2 * rounds, "{turns_back} in {rounds} rounds");

@@ -1,8 +1,8 @@
 //! The driver's thread: accepts and sets up connections and notices their end.
 //!
-//! It sleeps in `poll` on sockets, so that the thread that moves messages never needs a system call to learn whether
-//! a peer still lives: the kernel closes a dead process's sockets at once, and what the conductor learns from that is
-//! one flag in memory for the driver.
+//! It sleeps in `poll` on sockets, so that the thread that moves messages never needs a system call to learn
+//! whether a peer still lives: the kernel closes a dead process's sockets at once, and what the conductor
+//! learns from that is one flag in memory for the driver.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -21,8 +21,8 @@ use crate::doorbell::Doorbell;
 use crate::handshake::Accepted;
 use crate::segment::{Mapping, Segment};
 
-/// Our hold on a peer's memory: the driver has one for each lane, and so has every borrowed block. When the last is
-/// dropped the peer is told that its memory is its own again.
+/// Our hold on a peer's memory: the driver has one for each lane, and so has every borrowed block. When the
+/// last is dropped the peer is told that its memory is its own again.
 #[derive(Debug)]
 pub struct Link {
     pub(crate) socket: Arc<OwnedFd>,

@@ -23,7 +23,8 @@ use crate::segment::{Mapping, PeerAccess, Segment};
 /// How long a peer that connected to us may take for its offer.
 const OFFER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The most connections at a time, those that are being set up or torn down included. Callers beyond it are refused.
+/// The most connections at a time, those that are being set up or torn down included. Callers beyond it are
+/// refused.
 pub const CONNECTIONS_MAX: usize = 4096;
 
 /// How long to wait before the next try when the peer's queue of connections is full.
@@ -132,7 +133,8 @@ impl Connections {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return,
                 Err(_) => {
-                    // Out of descriptors: the caller stays in the queue, and `poll` would report it again at once.
+                    // Out of descriptors: the caller stays in the queue, and `poll` would report it again at
+                    // once.
                     std::thread::sleep(RETRY_AFTER);
                     return;
                 }

@@ -1,9 +1,10 @@
 //! What wakes a driver's sleeping owner: a pair of connected sockets, whose far end every peer holds.
 //!
-//! Sockets and not an event descriptor: a peer shares the open file with us and could make an event descriptor
-//! blocking, or fill or empty it, and so hang whoever touches it next. Socket calls that say themselves that they must
-//! not block never do, whatever the peer did to the file or passed as one. The worst that a hostile peer can do is to
-//! ring without need, or to shut the bell down, and then it counts as ringing all the time: we poll instead of sleeping.
+//! Sockets and not an event descriptor: a peer shares the open file with us and could make an event
+//! descriptor blocking, or fill or empty it, and so hang whoever touches it next. Socket calls that say
+//! themselves that they must not block never do, whatever the peer did to the file or passed as one. The
+//! worst that a hostile peer can do is to ring without need, or to shut the bell down, and then it counts as
+//! ringing all the time: we poll instead of sleeping.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -52,7 +53,8 @@ impl Doorbell {
     }
 }
 
-/// Rings the doorbell whose far end is `bell`; never blocks and never fails, whatever a peer passed to us as its bell.
+/// Rings the doorbell whose far end is `bell`; never blocks and never fails, whatever a peer passed to us as
+/// its bell.
 pub fn ring(bell: BorrowedFd<'_>) {
     // Fails when so many rings are waiting that the peer is awake, or when it is no bell at all.
     let _already_rung = send(bell, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);

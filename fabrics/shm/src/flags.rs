@@ -1,13 +1,14 @@
 //! The publication flags of a ring: how a record becomes visible with one store.
 //!
-//! The first word of each record is its own flag. It is zero until the record is published; the publishing store
-//! writes the record's length into it. A reader that finds zero at the place of the next record knows that there is
-//! none, so the word at the place of the *next* record must be zero before a record is published. The writer clears
-//! it, and the lines up to it, right after the previous record, as far as it can tell by the length of that where it
-//! will be: off the critical path, and with the welcome effect that the lines of the next record are already in the
-//! writer's cache.
+//! The first word of each record is its own flag. It is zero until the record is published; the publishing
+//! store writes the record's length into it. A reader that finds zero at the place of the next record knows
+//! that there is none, so the word at the place of the *next* record must be zero before a record is
+//! published. The writer clears it, and the lines up to it, right after the previous record, as far as it can
+//! tell by the length of that where it will be: off the critical path, and with the welcome effect that the
+//! lines of the next record are already in the writer's cache.
 //!
-//! The words are reached through [`Words`], so that the same algorithm runs in shared memory and in a model checker.
+//! The words are reached through [`Words`], so that the same algorithm runs in shared memory and in a model
+//! checker.
 
 use core::sync::atomic::Ordering;
 
@@ -29,14 +30,15 @@ pub trait Words {
 /// How long the runway is at least: enough for most records and the flag behind.
 const SHORT_RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
 
-/// What [`Runway::lengthen`] adds at most: no more lines than a core can have under way at once, so that what is published
-/// next does not wait for many.
+/// What [`Runway::lengthen`] adds at most: no more lines than a core can have under way at once, so that what
+/// is published next does not wait for many.
 const LENGTHEN_BYTES_MAX: usize = 16 * RECORD_ALIGN;
 
 /// The writer's memory of which flags it has cleared: those from `start` on, `bytes` far, modulo the ring.
 ///
-/// It reaches past the end of the next record, if that is no longer than the last and ends within [`RUNWAY_BYTES`], or was
-/// expected in time: a flag that is only cleared when a record is published waits for its line, and the record with it.
+/// It reaches past the end of the next record, if that is no longer than the last and ends within
+/// [`RUNWAY_BYTES`], or was expected in time: a flag that is only cleared when a record is published waits
+/// for its line, and the record with it.
 #[derive(Clone, Debug)]
 pub struct Runway {
     ring_bytes: usize,
@@ -75,9 +77,9 @@ impl Runway {
         words.store(self.start, progress.to_word(), Ordering::Release);
     }
 
-    /// Makes the runway longer, if it does not reach as far as the flag behind a record of `length` bytes that comes next; returns
-    /// whether it still does not. The stores also win back the lines of that record, which the peer has read in the last
-    /// round; fetching them for writing does not.
+    /// Makes the runway longer, if it does not reach as far as the flag behind a record of `length` bytes
+    /// that comes next; returns whether it still does not. The stores also win back the lines of that record,
+    /// which the peer has read in the last round; fetching them for writing does not.
     pub fn lengthen(&mut self, words: &impl Words, length: usize) -> bool {
         let wanted = length.next_multiple_of(RECORD_ALIGN) + RECORD_ALIGN;
         let end = wanted.min(self.bytes + LENGTHEN_BYTES_MAX);
@@ -95,9 +97,9 @@ impl Runway {
     }
 }
 
-/// How long the runway is to be behind a record of `length` bytes: as far as the flag behind another of that length, where that is
-/// within reach. One that reaches farther makes round trips slower: most likely the reader's processor fetches lines ahead, and
-/// the writer has to win them back.
+/// How long the runway is to be behind a record of `length` bytes: as far as the flag behind another of that
+/// length, where that is within reach. One that reaches farther makes round trips slower: most likely the
+/// reader's processor fetches lines ahead, and the writer has to win them back.
 #[inline]
 fn wanted_bytes(length: usize) -> usize {
     match length.next_multiple_of(RECORD_ALIGN) + RECORD_ALIGN {

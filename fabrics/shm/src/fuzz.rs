@@ -22,8 +22,8 @@ use crate::segment::{PeerAccess, Segment};
 /// Bytes in the block memory of a right offer; a changed one can declare what another descriptor has.
 const BLOCK_BYTES: usize = 4096;
 
-/// Sends an offer with what `bytes` say is wrong with it: how many descriptors of which kind come along, and how the
-/// message differs from a right one.
+/// Sends an offer with what `bytes` say is wrong with it: how many descriptors of which kind come along, and
+/// how the message differs from a right one.
 #[doc(hidden)]
 pub fn fuzz_offer(bytes: &[u8]) {
     let Some((&[count, kinds, change], rest)) = bytes.split_first_chunk::<3>() else { return };
@@ -70,7 +70,8 @@ fn message(change: u8, rest: &[u8]) -> Vec<u8> {
     message
 }
 
-/// What is passed as the descriptor at `place`: what belongs there, or, with the bits of `kinds`, something else.
+/// What is passed as the descriptor at `place`: what belongs there, or, with the bits of `kinds`, something
+/// else.
 fn descriptor(place: u8, kinds: u8) -> OwnedFd {
     let segment = |bytes| Segment::create("farcall-fuzz", bytes, PeerAccess::Write).expect("a memory file").0;
     let sealed = match place {
@@ -90,7 +91,8 @@ fn descriptor(place: u8, kinds: u8) -> OwnedFd {
     }
 }
 
-/// Reads a ring whose memory is `bytes`, from record to record as a transport would, and from every line of it.
+/// Reads a ring whose memory is `bytes`, from record to record as a transport would, and from every line of
+/// it.
 #[doc(hidden)]
 pub fn fuzz_ring(bytes: &[u8]) {
     let segment_bytes = CONTROL_BYTES + RING_BYTES_MIN;

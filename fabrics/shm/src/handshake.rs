@@ -1,7 +1,8 @@
 //! The messages that set up a lane: one each way over a Unix socket, with the memory attached.
 //!
-//! The socket keeps message boundaries, so an offer is one `sendmsg` with three descriptors: the ring that the
-//! receiver of the offer will write into, the block memory that it may read, and the descriptor that wakes the sender.
+//! The socket keeps message boundaries, so an offer is one `sendmsg` with three descriptors: the ring that
+//! the receiver of the offer will write into, the block memory that it may read, and the descriptor that
+//! wakes the sender.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -30,7 +30,8 @@ const ADDRESS_TAG: u8 = b'S';
 pub struct ShmConfig {
     /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
     pub ring_bytes: usize,
-    /// Bytes of memory for loans, shared by all peers; a power of two from 4K to 1T. Only what is used costs memory.
+    /// Bytes of memory for loans, shared by all peers; a power of two from 4K to 1T. Only what is used costs
+    /// memory.
     pub block_bytes: usize,
     /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
     pub may_sleep: bool,
@@ -55,8 +56,9 @@ struct LaneState {
     /// Our ring, for announcing that we sleep.
     ring: Arc<Mapping>,
     peer_blocks: Arc<PeerBlocks>,
-    /// For the next block that is borrowed. To count it then would wait for all that was written before to leave this core,
-    /// such as the answer to the block before: it is counted when a block goes back, while that answer is still to be written.
+    /// For the next block that is borrowed. To count it then would wait for all that was written before to
+    /// leave this core, such as the answer to the block before: it is counted when a block goes back, while
+    /// that answer is still to be written.
     next_home: Option<Arc<PeerBlocks>>,
 }
 

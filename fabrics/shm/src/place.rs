@@ -15,8 +15,8 @@ const PREFIX: &[u8] = b"farcall-";
 /// Random digits after the prefix.
 const DIGITS: usize = 32;
 
-/// A listening socket with a random abstract name, and its address: `tag`, which tells one kind of driver from
-/// another, and the name. It is in no directory, so a killed process leaves no file.
+/// A listening socket with a random abstract name, and its address: `tag`, which tells one kind of driver
+/// from another, and the name. It is in no directory, so a killed process leaves no file.
 pub fn listen_somewhere(tag: u8) -> io::Result<(OwnedFd, Address)> {
     let mut random = [0; 16];
     getrandom(&mut random, GetRandomFlags::empty())?;

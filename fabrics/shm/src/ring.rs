@@ -1,8 +1,8 @@
 //! The two ends of a shared-memory lane.
 //!
-//! A ring lives in a segment of the process that reads it. Behind a control line the segment holds nothing but the
-//! ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the segment is ever
-//! written by both, except the sleeper's flag in the control line.
+//! A ring lives in a segment of the process that reads it. Behind a control line the segment holds nothing
+//! but the ring; what a reader or writer remembers (positions, runway) is private to it, so no line of the
+//! segment is ever written by both, except the sleeper's flag in the control line.
 
 use core::ops::Range;
 use core::ptr::slice_from_raw_parts;
@@ -31,8 +31,8 @@ use crate::sleep;
 pub struct ShmSender {
     ring: RingMemory,
     runway: Runway,
-    /// The record that is being written. The peer keeps looking at the first line of the next record; if that line
-    /// were written piece by piece, each piece would have to win it back from the peer's cache.
+    /// The record that is being written. The peer keeps looking at the first line of the next record; if that
+    /// line were written piece by piece, each piece would have to win it back from the peer's cache.
     draft: Box<[u8]>,
     /// How much of the record is in its place already, its first line left out; 0 when nothing is.
     written_bytes: usize,
@@ -133,8 +133,8 @@ impl LaneSender for ShmSender {
         &mut self.draft[..length - RECORD_HEADER_BYTES]
     }
 
-    /// Where lines come quickly from the peer's cache, to copy twice costs more than to fetch them one after the other. The draft
-    /// behind what was written before, and what is in the first line, stay drafts.
+    /// Where lines come quickly from the peer's cache, to copy twice costs more than to fetch them one after
+    /// the other. The draft behind what was written before, and what is in the first line, stay drafts.
     fn write_payload(&mut self, offset: usize, at: usize, payload: &[u8]) {
         if !self.copier.may_go_by_parts() || payload.len() < FIRST_LINE_BYTES {
             self.draft[at..at + payload.len()].copy_from_slice(payload);
@@ -213,8 +213,8 @@ impl ShmReceiver {
         if length < RECORD_HEADER_BYTES || length > self.ring.bytes() - offset {
             return Err(bad("a record that leaves the ring"));
         }
-        // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not write to a
-        // published record; what a hostile one could change is documented at `Record`.
+        // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not
+        // write to a published record; what a hostile one could change is documented at `Record`.
         let bytes = unsafe {
             let start = self.ring.at(offset + RECORD_HEADER_BYTES);
             core::slice::from_raw_parts(start, length - RECORD_HEADER_BYTES)

@@ -1,7 +1,8 @@
 //! The memory of a ring, and how records are written to it.
 //!
-//! The peer keeps looking at the first line of the next record. So that line is written last, with little time between its parts
-//! and the flag: each part that came by itself would have to win the line back from the peer's cache.
+//! The peer keeps looking at the first line of the next record. So that line is written last, with little
+//! time between its parts and the flag: each part that came by itself would have to win the line back from
+//! the peer's cache.
 
 use core::ptr::NonNull;
 use core::slice::from_raw_parts_mut;
@@ -23,8 +24,8 @@ pub const FIRST_LINE_BYTES: usize = RECORD_ALIGN - RECORD_HEADER_BYTES;
 /// Records up to this are copied through the caches in any case.
 const SHORT_RECORD_BYTES: usize = 512;
 
-/// So many bytes of a ring get their pages when it is made: those through which conversations walk. The rest is for streams, and takes
-/// no memory before.
+/// So many bytes of a ring get their pages when it is made: those through which conversations walk. The rest
+/// is for streams, and takes no memory before.
 const POPULATED_BYTES: usize = 256 << 10;
 
 /// The ring inside its segment.
@@ -68,8 +69,9 @@ impl RingMemory {
     #[inline]
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset < self.bytes && offset.is_multiple_of(size_of::<u64>()));
-        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring, and aligned if it was; flag
-        // words are only ever accessed as atomics while the other side may access them.
+        // SAFETY: `bytes` is a power of two of whole lines, so the masked offset is inside the ring, and
+        // aligned if it was; flag words are only ever accessed as atomics while the other side may access
+        // them.
         unsafe { self.start.add(offset & (self.bytes - 1)).cast().as_ref() }
     }
 
@@ -84,20 +86,22 @@ impl RingMemory {
         );
     }
 
-    /// Copies a part of a record that is not published, from the byte `at` behind its flag on, which is not in the first line.
+    /// Copies a part of a record that is not published, from the byte `at` behind its flag on, which is not
+    /// in the first line.
     pub fn copy_part(&mut self, offset: usize, at: usize, part: &[u8], copier: &mut PayloadCopier) {
         self.check_record(offset, RECORD_HEADER_BYTES + at + part.len());
         assert!(at >= FIRST_LINE_BYTES, "the first line is written as a whole");
-        // SAFETY: the record is inside the mapping up to the end of the part (checked above); for the rest, as in `copy_in`.
+        // SAFETY: the record is inside the mapping up to the end of the part (checked above); for the rest,
+        // as in `copy_in`.
         let place = unsafe {
             from_raw_parts_mut(self.start.add(offset + RECORD_HEADER_BYTES + at).as_ptr(), part.len())
         };
         copier.copy_part(place, part);
     }
 
-    /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the peer looks
-    /// at, comes last and whole, so that little time passes between it and the flag. `copy_lines` copies what is longer than
-    /// one or two.
+    /// Copies what follows the flag of the record of `length` bytes into the ring. The first line, which the
+    /// peer looks at, comes last and whole, so that little time passes between it and the flag. `copy_lines`
+    /// copies what is longer than one or two.
     #[inline(always)]
     pub fn copy_in(
         &mut self,
@@ -109,10 +113,11 @@ impl RingMemory {
         self.check_record(offset, length);
         let (first, rest) =
             draft.split_first_chunk::<FIRST_LINE_BYTES>().expect("a draft has the bytes of a ring");
-        // SAFETY: both ranges are inside the mapping, which lives as long as `self`: the record is (checked above), and
-        // so is its first line, because offsets and the ring's size are whole lines. `&mut self` is the only writer in
-        // this process. A correct peer does not touch a record that is not published; a hostile one can change what we
-        // write, which only spoils its own input, since nothing here is read back.
+        // SAFETY: both ranges are inside the mapping, which lives as long as `self`: the record is (checked
+        // above), and so is its first line, because offsets and the ring's size are whole lines. `&mut self`
+        // is the only writer in this process. A correct peer does not touch a record that is not published; a
+        // hostile one can change what we write, which only spoils its own input, since nothing here is read
+        // back.
         unsafe {
             let start = self.start.add(offset + RECORD_HEADER_BYTES).as_ptr();
             if length > SHORT_RECORD_BYTES {
@@ -134,8 +139,8 @@ impl RingMemory {
 
     #[inline(always)]
     fn write_words(&mut self, offset: usize, first: &[u8; FIRST_LINE_BYTES]) {
-        // Word by word, as it was put together: a load of more than was stored at once waits until that store, and all before it,
-        // has left the core.
+        // Word by word, as it was put together: a load of more than was stored at once waits until that
+        // store, and all before it, has left the core.
         for (at, word) in first.as_chunks().0.iter().enumerate() {
             let place = self.word(offset + RECORD_HEADER_BYTES + at * size_of::<u64>());
             place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);

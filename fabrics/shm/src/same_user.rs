@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
 
-/// Checks that the process at the other end of a Unix socket runs under the user of this one. The kernel answers for
-/// what the check relies on.
+/// Checks that the process at the other end of a Unix socket runs under the user of this one. The kernel
+/// answers for what the check relies on.
 ///
 /// # Errors
 /// `PermissionDenied`, with both users in words, when it does not.

@@ -1,10 +1,11 @@
 //! How a sleeper and whoever wakes it agree without a lock.
 //!
-//! The sleeper announces that it will sleep and then looks for work once more; the other side publishes its work and
-//! then looks for an announcement. A full fence between the two steps on either side makes sure that at least one of
-//! them sees what the other did: work is never left lying while its reader sleeps.
+//! The sleeper announces that it will sleep and then looks for work once more; the other side publishes its
+//! work and then looks for an announcement. A full fence between the two steps on either side makes sure that
+//! at least one of them sees what the other did: work is never left lying while its reader sleeps.
 //!
-//! The announcement is reached through [`SleepWord`], so that the same steps run in shared memory and in a model checker.
+//! The announcement is reached through [`SleepWord`], so that the same steps run in shared memory and in a
+//! model checker.
 
 use core::sync::atomic::Ordering;
 
@@ -31,7 +32,8 @@ pub fn withdraw(word: &impl SleepWord) {
     word.store(0, Ordering::Relaxed);
 }
 
-/// The other part, after publishing work: whether the doorbell must be rung. Of several that ask, one is told so.
+/// The other part, after publishing work: whether the doorbell must be rung. Of several that ask, one is told
+/// so.
 #[inline]
 pub fn must_ring(word: &impl SleepWord) -> bool {
     word.full_fence();

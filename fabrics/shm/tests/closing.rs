@@ -24,7 +24,8 @@ fn lanes() -> ShmLanes {
 #[test]
 fn calls_that_are_given_up_take_nobodys_place() {
     let mut driver = lanes();
-    // A socket with the name of a driver that is no more, of which nobody accepts calls; its queue has room for one.
+    // A socket with the name of a driver that is no more, of which nobody accepts calls; its queue has room
+    // for one.
     let address: Address = lanes().address();
     let busy = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
     bind(&busy, &SocketAddrUnix::new_abstract_name(&address.as_bytes()[1..]).expect("a name")).expect("free");

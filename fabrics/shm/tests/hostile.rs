@@ -155,7 +155,8 @@ fn progress_of_blocks_that_are_not_there_is_no_record() {
     assert_unharmed(driver);
 }
 
-/// Needs the right to become another user, and shows nothing without it; the comparison itself has its own test.
+/// Needs the right to become another user, and shows nothing without it; the comparison itself has its own
+/// test.
 #[test]
 fn a_process_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {

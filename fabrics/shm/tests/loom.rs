@@ -30,7 +30,8 @@ mod checker {
         }
 
         pub fn write(&self, new: u64) {
-            // SAFETY: the pointer is valid for the call, and the checker panics if another access is concurrent.
+            // SAFETY: the pointer is valid for the call, and the checker panics if another access is
+            // concurrent.
             self.0.with_mut(|value| unsafe { *value = new });
         }
     }

@@ -1,7 +1,7 @@
 //! The lock-free protocols under random schedules, for sizes that are beyond an exhaustive search.
 //!
-//! `RUSTFLAGS="--cfg shuttle" cargo test -p farcall-shm --release --test shuttle`; a failure is replayed with the
-//! seed that was printed, in `FARCALL_SEED`.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p farcall-shm --release --test shuttle`; a failure is replayed with
+//! the seed that was printed, in `FARCALL_SEED`.
 #![cfg(shuttle)]
 
 mod model;

@@ -1,7 +1,9 @@
-//! The lock-free protocols of shared memory as programs of two threads, for whichever model checker runs them.
+//! The lock-free protocols of shared memory as programs of two threads, for whichever model checker runs
+//! them.
 //!
-//! A program panics when a reader sees anything that was not written for it, and hangs, which the checkers report,
-//! when something never arrives. Each can be run with weaker memory orders than the drivers use: then it must fail.
+//! A program panics when a reader sees anything that was not written for it, and hangs, which the checkers
+//! report, when something never arrives. Each can be run with weaker memory orders than the drivers use: then
+//! it must fail.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,0 +1,6 @@
+//! What a process says of itself while it runs: counters that others can read, traces of single operations,
+//! and the clock of both.
+
+pub mod clock;
+pub mod counters;
+pub mod trace;
