@@ -1,5 +1,9 @@
 //! The lanes of shared memory, in several configurations, against the contract of their seam.
 
+use core::time::Duration;
+
+use farcall_driver::clock::Clock;
+use farcall_driver::decorate::{LaneDelay, LaneDelayConfig};
 use farcall_driver::lane_conformance;
 use farcall_shm::{ShmConfig, ShmLanes};
 
@@ -32,6 +36,13 @@ fn lanes_nontemporal(count: usize) -> Vec<ShmLanes> {
     )
 }
 
+/// Behind a decorator that passes everything on: its delays have tests of their own.
+fn lanes_decorated(count: usize) -> Vec<LaneDelay<ShmLanes>> {
+    let config = LaneDelayConfig { seed: 1, delay: 0.0, delay_time: Duration::ZERO };
+    lanes_plain(count).into_iter().map(|lanes| LaneDelay::new(lanes, config, Clock::new())).collect()
+}
+
+lane_conformance!(lanes_shm_decorated, lanes_decorated);
 lane_conformance!(lanes_shm_through_caches, lanes_through_caches);
 lane_conformance!(lanes_shm_nontemporal, lanes_nontemporal);
 lane_conformance!(lanes_shm, lanes_plain);

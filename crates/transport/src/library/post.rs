@@ -8,7 +8,7 @@ use farcall_base::Instant;
 use farcall_base::{Address, AddressError};
 use farcall_driver::Destination;
 
-use super::{Arrival, Library};
+use super::{Arrival, Library, split_composed};
 use crate::{Incoming, Outgoing};
 
 /// A message in a mailbox.
@@ -122,6 +122,12 @@ impl Library for Counter {
         if !mailbox.is_deaf {
             mailbox.letters.push_back(letter);
         }
+    }
+
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
+        let (head, payload) = split_composed(message).expect("it was composed");
+        self.send(to, head, Outgoing::Slice(payload));
+        message.clear();
     }
 
     fn is_backed_up(&self, _: Destination) -> bool {

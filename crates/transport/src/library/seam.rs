@@ -93,11 +93,7 @@ pub trait Library: Send {
     /// Sends a composed message (see [`compose`]) and leaves an empty vector there, perhaps a short one that
     /// was used before. A library that can send from memory which is given to it takes the message itself
     /// instead of a copy.
-    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>) {
-        let (head, payload) = split_composed(message).expect("it was composed");
-        self.send(to, head, Outgoing::Slice(payload));
-        message.clear();
-    }
+    fn send_composed(&mut self, to: Destination, message: &mut Vec<u8>);
 
     /// Whether composed messages to a destination wait in the library for room. Short messages gather
     /// meanwhile: to hand over more would only make that longer, and what comes together costs less at both
