@@ -171,6 +171,10 @@ impl LaneDriver for ShmLanes {
         }
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.blocks.recycle(loan);
+    }
+
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         self.blocks.lend(loan, lane)
     }

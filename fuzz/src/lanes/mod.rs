@@ -168,6 +168,10 @@ impl LaneDriver for MemoryLanes {
         self.loans.loan(bytes)
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.loans.recycle(loan);
+    }
+
     /// No test passes the loans of one node to another.
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         let descriptor = loan.descriptor();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::memory::buddy::{Buddy, Holder, block_bytes_for};
 use crate::memory::loan::LoanRecord;
 use crate::memory::resting::{Rested, Resting};
+use crate::memory::spare_loans::SpareLoans;
 use crate::{BlockDescriptor, LaneFault, LaneId, Loan, LoanError, LoanHome, Returns};
 
 /// Memory that can be lent in parts.
@@ -36,6 +37,7 @@ pub unsafe trait LoanMemory: Send + Sync {
 pub struct BlockMemory<M> {
     buddy: Buddy,
     resting: Resting,
+    spares: SpareLoans,
     dropped: Arc<Dropped<M>>,
     /// The same as what loans keep.
     home: Arc<dyn LoanHome>,
@@ -60,7 +62,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         let buddy = Buddy::new(memory.bytes());
         let dropped = Arc::new(Dropped { memory: Arc::new(memory), loans: Returns::default() });
         let home = Arc::clone(&dropped) as _;
-        Self { buddy, resting, dropped, home, record: None }
+        Self { buddy, resting, spares: SpareLoans::default(), dropped, home, record: None }
     }
 
     /// The memory itself.
@@ -79,6 +81,16 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         if bytes > bytes_max {
             return Err(LoanError::TooLong { bytes, bytes_max });
         }
+        if let Some(loan) = self.spares.take(bytes) {
+            return Ok(loan);
+        }
+        let mut loan = self.new_loan(bytes)?;
+        loan.truncate(bytes);
+        Ok(loan)
+    }
+
+    /// A loan of a whole block, of at least `bytes` bytes.
+    fn new_loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
         let block_bytes = block_bytes_for(bytes);
         let offset = self.block(block_bytes).ok_or(LoanError::Exhausted)?;
         let descriptor = BlockDescriptor { offset: offset as u64, length: block_bytes as u64 };
@@ -86,14 +98,13 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         // drop or the return by the peer; the memory is initialised and stays (`LoanMemory`) while the home,
         // which holds it, does.
         #[expect(unsafe_code, reason = "a loan is made of raw memory")]
-        let mut loan = unsafe {
+        let loan = unsafe {
             let bytes = self.memory().at(offset, block_bytes);
             match self.record.take() {
                 Some(record) => Loan::from_raw_in(record, bytes, descriptor),
                 None => Loan::from_raw(bytes, descriptor, Arc::clone(&self.home)),
             }
         };
-        loan.truncate(bytes);
         Ok(loan)
     }
 
@@ -115,7 +126,7 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         let resting = self.resting.next();
         resting
             .and_then(|block| self.lend_again(block, block_bytes))
-            .or_else(|| self.free_all_rested().buddy.allocate(block_bytes))
+            .or_else(|| self.free_all_spare().buddy.allocate(block_bytes))
     }
 
     /// Lends a block that rested, if it has that length; otherwise it is free, as are all others whose rest
@@ -130,6 +141,13 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
             self.free_rested(block);
         }
         None
+    }
+
+    /// Takes a loan whose bytes were copied, for the next of about its length. One of other memory is dropped.
+    pub fn recycle(&mut self, loan: Loan) {
+        if loan.is_of(&self.home) {
+            self.spares.keep(loan);
+        }
     }
 
     /// Passes a loan on to the peer of `lane`; one of other memory is given back.
@@ -160,9 +178,11 @@ impl<M: LoanMemory + 'static> BlockMemory<M> {
         self.buddy.free_all(Holder::Peer(lane.0));
     }
 
-    /// Frees all blocks that rest.
+    /// Frees the loans that are kept for the next ones, and all blocks that rest.
     #[cold]
-    fn free_all_rested(&mut self) -> &mut Self {
+    fn free_all_spare(&mut self) -> &mut Self {
+        self.spares.clear();
+        self.free_dropped();
         while let Some(block) = self.resting.next() {
             self.free_rested(block);
         }

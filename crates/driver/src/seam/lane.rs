@@ -151,6 +151,10 @@ pub trait LaneDriver: Send {
     /// Lends `bytes` bytes of memory that peers can read: write into it, then send it without a copy.
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError>;
 
+    /// Takes a loan whose bytes were copied, for the next of about its length: a short loan then costs no allocation.
+    /// One of another driver is dropped.
+    fn recycle(&mut self, loan: Loan);
+
     /// Passes a loan to the peer of `lane`; it stays lent until the peer's return arrives at `take_back`.
     /// Another driver's loan is given back.
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan>;

@@ -332,6 +332,9 @@ impl<D: LaneDriver> Ring<D> {
         if !self.append_to_record(slot, header, bytes) {
             return Err(payload);
         }
+        if let Outgoing::Loan(loan) = payload {
+            self.driver.recycle(loan);
+        }
         Ok(())
     }
 

@@ -134,6 +134,10 @@ impl LaneDriver for SimLanes {
         self.loans.loan(bytes)
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.loans.recycle(loan);
+    }
+
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         if !self.loans.owns(&loan) {
             return Err(loan);

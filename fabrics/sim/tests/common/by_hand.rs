@@ -131,6 +131,10 @@ impl<L: LaneDriver> LaneDriver for ByHand<L> {
         self.inner.loan(bytes)
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.inner.recycle(loan);
+    }
+
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         self.effect(|inner| inner.lend(lane, loan))
     }

@@ -63,6 +63,10 @@ impl LaneDriver for VerbsLanes {
         self.blocks.loan(bytes)
     }
 
+    fn recycle(&mut self, loan: Loan) {
+        self.blocks.recycle(loan);
+    }
+
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         self.blocks.lend(loan, lane)
     }

@@ -115,6 +115,10 @@ macro_rules! delegate_lane_driver {
             self.inner.loan(bytes)
         }
 
+        fn recycle(&mut self, loan: $crate::Loan) {
+            self.inner.recycle(loan);
+        }
+
         fn lend(
             &mut self,
             lane: $crate::LaneId,

@@ -141,6 +141,8 @@ impl LaneDriver for Scripted {
         Err(LoanError::Exhausted)
     }
 
+    fn recycle(&mut self, _loan: Loan) {}
+
     fn lend(&mut self, _lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
         Err(loan)
     }
