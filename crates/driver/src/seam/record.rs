@@ -1,6 +1,6 @@
 //! A record where its reader finds it: in memory that somebody else can write to.
 
-use crate::memory::prefetch::prefetch_lines;
+use crate::prefetch_lines;
 
 /// A published record without the lane's own header, read in the memory that the peer wrote.
 ///
