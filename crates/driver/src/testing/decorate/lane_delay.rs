@@ -12,7 +12,7 @@ use farcall_base::Instant;
 
 use crate::clock::Clock;
 use crate::decorate::delegate::delegate_lane_driver;
-use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, Loan, RECORD_HEADER_BYTES, RecordKind};
+use crate::{LaneDriver, LaneEvent, LaneId, LaneSender, Loan, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordKind};
 use farcall_base::Random;
 
 /// Which records are delayed, and for how long.
@@ -138,6 +138,9 @@ impl<S: LaneSender> LaneSender for DelayingSender<S> {
     }
 
     fn publish(&mut self, kind: RecordKind, offset: usize, length: usize, next_offset: usize) {
+        // Now, as the seam says, and not when the record leaves.
+        let end = offset.checked_add(length).filter(|&end| end <= self.inner.ring_bytes());
+        assert!(offset.is_multiple_of(RECORD_ALIGN) && end.is_some(), "a record lies inside the ring");
         let delay =
             if self.random.chance(self.config.delay) { self.config.delay_time } else { Duration::ZERO };
         let behind = self.waiting.back().map_or(Instant::ZERO, |record| record.leaves_at);
