@@ -1,5 +1,5 @@
 //! Memory on loan between a driver and its user: loans to write into, blocks to read, and where both are
-//! returned to. home to.
+//! returned to.
 //!
 //! A loan or block may be dropped on any thread, and only its drop gives the memory back: nothing that a
 //! device or a peer may still touch is freed earlier.
