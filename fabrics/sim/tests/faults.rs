@@ -188,6 +188,25 @@ fn a_crash_is_noticed_after_the_time_that_detection_takes() {
 }
 
 #[test]
+fn a_crash_is_noticed_although_a_partition_holds_the_good_bye_up() {
+    let mut lane = Lane::new(&["lanes.detection_us=300"]);
+    act(&lane.fabric, Action::Partition { from: vec![1], to: vec![0], one_way: true });
+    lane.far.close(farcall_driver::LaneId(1));
+    lane.fabric.settle();
+    assert_eq!(lane.near.poll_event(), None, "the good-bye is held up");
+    act(&lane.fabric, Action::Crash(vec![1]));
+    let mut event = None;
+    for _ in 0..1000 {
+        lane.fabric.step();
+        event = event.or(lane.near.poll_event());
+    }
+    assert!(matches!(event, Some(LaneEvent::Down { fault: LaneFault::PeerGone, .. })), "{event:?}");
+    act(&lane.fabric, Action::Heal);
+    lane.fabric.settle();
+    assert_eq!(lane.near.poll_event(), None, "it is lost once");
+}
+
+#[test]
 fn a_call_to_a_dead_host_fails_in_time() {
     let fabric = fabric(&[], 2);
     let mut near = fabric.host(0).lanes();

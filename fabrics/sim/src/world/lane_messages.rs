@@ -202,16 +202,26 @@ impl World {
         }
     }
 
-    /// A host has crashed: its lanes are gone, and peers notice after a while.
+    /// A host has crashed: its lanes are gone, and peers notice after a while. They also lose the lanes that
+    /// the host had closed before, if its good-byes have not arrived: a partition may hold them up for long.
     pub(super) fn lose_lanes_of(&mut self, host: u32) {
-        let Some(port) = self.lanes.ports[host as usize].take() else { return };
+        if self.lanes.ports[host as usize].take().is_none() {
+            return;
+        }
         let noticed = self.now + self.profile.lanes.detection;
-        for (connection, side) in port.open.into_values() {
-            if let Some(lost) = self.lanes.get_mut(connection) {
-                lost.ends[side].open = false;
-                let side = 1 - side as u8;
-                self.queue.schedule(noticed, Event::PeerLost { connection, side });
-                self.forget_lane(connection);
+        for number in 0..self.lanes.connections.len() as u32 {
+            for side in 0..2 {
+                let Some(lost) = self.lanes.get_mut(number) else { break };
+                let end = &mut lost.ends[side];
+                // A call that has not reached the host times out.
+                let was_up = end.open || end.ring.is_some();
+                if end.host != host || !was_up {
+                    continue;
+                }
+                end.open = false;
+                let peer = 1 - side as u8;
+                self.queue.schedule(noticed, Event::PeerLost { connection: number, side: peer });
+                self.forget_lane(number);
             }
         }
     }
