@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Wake;
 
-use farcall::simulated::Program;
+use farcall::simulated::{Host, Program};
 use farcall::{CallError, CallRefused, Cancellation, Endpoint, Event, Instant, Operation as Handle, Peer};
 
 use crate::mailbox::{Mailbox, RECEIVE_TOKENS, SEND_TOKENS};
@@ -25,8 +25,14 @@ const POSTPONED_FOR: Duration = Duration::from_micros(40);
 /// How often a call is made that is one too many; then it is left out.
 const ATTEMPTS_MAX: u32 = 40;
 
-/// Turns in a row that may do nothing although something is due.
+/// Turns in a row that may do nothing although something is due, if they take longer than
+/// [`IDLE_TIME_MAX`], too.
 const IDLE_TURNS_MAX: u32 = 20_000;
+
+/// How long turns may do nothing although something is due. A host waits so for a place in the queue of its
+/// card, which no fabric announces, and the card may have a full queue of each host of the machine to send
+/// before.
+const IDLE_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// The program.
 pub struct Node {
@@ -43,12 +49,39 @@ pub struct Node {
     mailbox: Mailbox,
     /// Hosts that the handlers call.
     partners: Vec<u32>,
-    /// Turns in a row that did nothing although something was due.
-    idle_turns: Cell<u32>,
+    /// What its packets are counted by.
+    host: Host,
+    idle: Cell<Idle>,
     /// Whether the last turn did something.
     did_something: bool,
     /// Whether the handlers' sessions must be looked at.
     partners_changed: bool,
+}
+
+/// Turns in a row that did nothing although something was due.
+#[derive(Clone, Copy)]
+struct Idle {
+    turns: u32,
+    since: Instant,
+    /// Packets that the host had sent by then. To send is to do something, although no turn says so.
+    packets_sent: u64,
+}
+
+impl Idle {
+    const NONE: Self = Self { turns: 0, since: Instant::ZERO, packets_sent: 0 };
+
+    /// A turn at `now` did nothing; `packets_sent` is what the host has sent so far.
+    fn turned(&mut self, now: Instant, packets_sent: u64) {
+        if self.turns == 0 || packets_sent != self.packets_sent {
+            *self = Self { turns: 0, since: now, packets_sent };
+        }
+        self.turns += 1;
+    }
+
+    /// Whether this goes on for too long; said again after as many turns.
+    fn is_endless(&self, now: Instant) -> bool {
+        self.turns.is_multiple_of(IDLE_TURNS_MAX) && now - self.since > IDLE_TIME_MAX
+    }
 }
 
 /// A call whose end is a future.
@@ -72,7 +105,7 @@ impl Wake for Signal {
 
 impl Node {
     /// The program of a life that begins now.
-    pub fn new(rank: u32, endpoint: Rc<Endpoint>, desk: Desk) -> Self {
+    pub fn new(rank: u32, endpoint: Rc<Endpoint>, desk: Desk, host: Host) -> Self {
         desk.serve(&endpoint);
         let now = desk.clock.now();
         let scenario = Arc::clone(&desk.scenario);
@@ -103,7 +136,8 @@ impl Node {
             cancels,
             futures,
             mailbox,
-            idle_turns: Cell::new(0),
+            host,
+            idle: Cell::new(Idle::NONE),
             did_something: true,
             partners,
             partners_changed,
@@ -297,12 +331,17 @@ impl Node {
 
     /// Turns that do nothing although something is due do not go on for ever.
     fn check_progress(&self, next: Option<Instant>) {
-        let is_idle = !self.did_something && next.is_some_and(|at| at <= self.now());
-        let turns = if is_idle { self.idle_turns.get() + 1 } else { 0 };
-        self.idle_turns.set(turns);
-        if turns == IDLE_TURNS_MAX {
-            let what = format!("host {} was turned {turns} times for nothing", self.rank);
-            self.desk.ledger.lock().violation(self.now(), what);
+        let now = self.now();
+        if self.did_something || next.is_none_or(|at| at > now) {
+            return self.idle.set(Idle::NONE);
+        }
+        let mut idle = self.idle.get();
+        idle.turned(now, self.host.usage().packets_sent);
+        self.idle.set(idle);
+        if idle.is_endless(now) {
+            let (turns, lasts) = (idle.turns, now - idle.since);
+            let what = format!("host {} was turned {turns} times in {lasts:?} for nothing", self.rank);
+            self.desk.ledger.lock().violation(now, what);
         }
     }
 
@@ -356,4 +395,28 @@ fn partners_of(rank: u32, operations: &[Operation]) -> Vec<u32> {
     partners.sort_unstable();
     partners.dedup();
     partners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found in twice as many turns as may do nothing, of so many nanoseconds each, if a packet
+    /// leaves after every `turns_per_packet` of them.
+    fn is_endless(turn_ns: u64, turns_per_packet: u32) -> bool {
+        let mut idle = Idle::NONE;
+        (0..2 * IDLE_TURNS_MAX).any(|turn| {
+            let now = Instant::from_nanos(u64::from(turn) * turn_ns);
+            idle.turned(now, u64::from(turn / turns_per_packet));
+            idle.is_endless(now)
+        })
+    }
+
+    #[test]
+    fn a_host_that_sends_or_waits_for_its_card_is_not_turned_for_nothing() {
+        let never = u32::MAX;
+        assert!(is_endless(500, never));
+        assert!(!is_endless(10, never), "all turns take less time than a card may need");
+        assert!(!is_endless(500, 100), "a packet leaves in each hundred turns");
+    }
 }

@@ -85,15 +85,17 @@ fn start(
     let none_yet = (0..scenario.hosts).map(|_| Weak::new()).collect();
     let endpoints: Endpoints = Rc::new(RefCell::new(none_yet));
     let failure = Rc::new(RefCell::new(None));
+    let fabric = cluster.fabric().clone();
     for rank in 0..scenario.hosts {
         let (scenario, ledger) = (Arc::clone(scenario), ledger.clone());
         let (endpoints, failure) = (Rc::clone(&endpoints), Rc::clone(&failure));
+        let host = fabric.host(rank as usize);
         cluster.start(rank, move |node| match node.endpoint(scenario.transport.name()) {
             Ok(endpoint) => {
                 let endpoint = Rc::new(endpoint);
                 endpoints.borrow_mut()[rank as usize] = Rc::downgrade(&endpoint);
                 let desk = Desk::new(Arc::clone(&scenario), ledger.clone(), rank, endpoint.clock());
-                Box::new(Node::new(rank, endpoint, desk)) as Box<dyn Program>
+                Box::new(Node::new(rank, endpoint, desk, host.clone())) as Box<dyn Program>
             }
             Err(error) => {
                 *failure.borrow_mut() = Some(error);
