@@ -18,7 +18,7 @@ const SHORT_TAG: u32 = 10_000;
 const SENDS_MAX: usize = 120;
 
 /// How long a host that collects what nobody has asked for waits for another message.
-const COLLECT_WITHIN: Duration = Duration::from_millis(5);
+pub const COLLECT_WITHIN: Duration = Duration::from_millis(5);
 
 /// A message.
 #[derive(Clone, Debug, PartialEq)]

@@ -41,7 +41,7 @@ impl Mailbox {
     pub fn new(rank: u32, endpoint: Rc<Endpoint>, desk: Desk) -> Self {
         let (scenario, now) = (desk.scenario.clone(), desk.clock.now());
         let mail = &scenario.mail;
-        let collect_at = Instant::ZERO + scenario.probes_at();
+        let collect_at = Instant::ZERO + scenario.collect_at();
         let sends = mail.sends.iter().enumerate().filter(|(_, send)| send.from == rank && !send.left_out);
         let sends = sends.map(|(number, send)| (Instant::ZERO + send.at, Due::Send(number)));
         let receives =

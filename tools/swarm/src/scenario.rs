@@ -8,7 +8,7 @@ use farcall::simulated::{Profile, ProfileError};
 
 use crate::draw::Draw;
 use crate::fabric::FabricPlan;
-use crate::mail::Mail;
+use crate::mail::{COLLECT_WITHIN, Mail};
 use crate::operations::{self, Farewell, Operation};
 use crate::trouble::Faults;
 use crate::tuning::Tuning;
@@ -66,11 +66,17 @@ impl Scenario {
         })
     }
 
-    /// When every call that is no probe has passed its deadline, and every host that was struck has recovered and has
-    /// found out whom it lost meanwhile.
-    pub fn probes_at(&self) -> Duration {
+    /// When every call that is no probe has passed its deadline, and every host that was struck has recovered
+    /// and has found out whom it lost meanwhile. Then hosts begin to collect the unexpected messages.
+    pub fn collect_at(&self) -> Duration {
         let longest = self.operations.iter().map(|operation| operation.within).max().unwrap_or_default();
         let longest = longest.max(self.mail.longest());
         self.faults.over_at + 2 * longest + 5 * self.tuning.peer_timeout
+    }
+
+    /// When nothing is left to collect. An unexpected message holds block memory of its sender, which may
+    /// have none for its answers until then; and before those answers a caller may have no calls left.
+    pub fn probes_at(&self) -> Duration {
+        self.collect_at() + 3 * COLLECT_WITHIN
     }
 }
