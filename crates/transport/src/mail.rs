@@ -230,7 +230,7 @@ impl Mail {
         tag: Option<Tag>,
         is_down: bool,
     ) -> Result<Claimed, Posted> {
-        let pattern = Pattern { source: from.map(|origin| origin.source), tag };
+        let pattern = Pattern { source: from.map(Origin::source), tag };
         match self.matching.post(receive.0, pattern) {
             Some(expected) => Ok(Claimed::new(expected.tag, expected.message)),
             None if is_down => {

@@ -1,5 +1,7 @@
 //! Tagged messages at the seam: their names, and what becomes of sends and receives.
 
+use core::num::NonZeroU64;
+
 use farcall_protocol::matching::{Source, Tag};
 
 use crate::{DownReason, Kept, SessionId};
@@ -9,14 +11,34 @@ use crate::{DownReason, Kept, SessionId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub u32);
 
-/// From whom a receive wants its message.
+/// From whom a receive wants its message: an endpoint, and a session to it.
+///
+/// A single word, as an option too: every receive takes it through the seam, in a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct Origin(NonZeroU64);
+
+impl Origin {
+    /// That endpoint, and a session to it. The session numbered [`u32::MAX`] there never is.
+    #[inline(always)]
+    pub fn new(source: Source, session: SessionId) -> Self {
+        debug_assert!(session.0 != u32::MAX, "there is such a session");
+        // Not the session itself: zero is one.
+        let word = u64::from(!session.0) << 32 | u64::from(source.0);
+        Self(NonZeroU64::new(word).unwrap_or(NonZeroU64::MIN))
+    }
+
     /// The endpoint. Its messages count whichever session they take: there are two when both sides have
     /// connected.
-    pub source: Source,
-    /// A session to it. When that has ended no message is waited for.
-    pub session: SessionId,
+    #[inline(always)]
+    pub fn source(self) -> Source {
+        Source(self.0.get() as u32)
+    }
+
+    /// The session. When it has ended no message is waited for.
+    #[inline(always)]
+    pub fn session(self) -> SessionId {
+        SessionId(!((self.0.get() >> 32) as u32))
+    }
 }
 
 /// What is known of a message besides its bytes.

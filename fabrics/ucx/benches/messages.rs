@@ -93,7 +93,7 @@ impl Ours {
             from.poll(NOW, &mut sent);
             to.poll(NOW, &mut seen);
         }
-        let origin = Origin { session: seen.up.pop().expect("it is up"), source: Source::new(0, 0) };
+        let origin = Origin::new(Source::new(0, 0), seen.up.pop().expect("it is up"));
         Self { from, to, way, origin, sent, seen }
     }
 

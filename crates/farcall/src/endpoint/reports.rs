@@ -8,6 +8,7 @@ use farcall_transport::{
 
 use super::context::Context;
 use super::event::{Event, StoredEvent};
+use super::label::Label;
 use super::messages::{Received, SendError};
 use super::outcome::CallError;
 use super::sessions::Peer;
@@ -52,7 +53,9 @@ impl Sink for Turn<'_, '_> {
         loop {
             let before = messages.taken();
             let operations = &mut self.state.operations;
-            let other = messages.take_while(|message| operations.leave_short(message, peer));
+            let other = messages.take_while(|&Matched { receive, tag, payload }| {
+                operations.leave_short(CallId(receive.0), Label::new(peer, tag), payload.as_slice())
+            });
             let for_futures = messages.taken() - before - usize::from(other.is_some());
             operations.receives_ended(for_futures);
             self.state.counters.received.add(for_futures as u64);

@@ -115,13 +115,15 @@ impl State {
         self.operations.leave_copy(receive, peer, tag, message, &mut self.spares)
     }
 
-    /// Adds a receive for a future that has its message already, where a slot is vacant.
+    /// Ends a receive of a future that was never polled with a message that it has room for.
     #[inline(always)]
-    pub fn add_received(&mut self, label: Label, message: &[u8]) -> CallId {
-        let Self { operations, spares, .. } = self;
-        operations
-            .add_received_short(label, message)
-            .unwrap_or_else(|| operations.add_received_copy(label, spares.copy(message)))
+    pub fn leave_message(&mut self, receive: CallId, label: Label, message: &[u8]) {
+        if self.operations.leave_short(receive, label, message) {
+            self.operations.receives_ended(1);
+        } else {
+            let is_left = self.leave_copy(receive, label.peer(), label.tag(), message);
+            debug_assert!(is_left, "there is room, and a future");
+        }
     }
 
     pub fn keep_outcome(&mut self, outcome: &Outcome<'_>) -> Result<Kept, CallError> {

@@ -308,12 +308,12 @@ impl<D: LaneDriver> Ring<D> {
         in_place_bytes_max: usize,
         deliver: &mut Deliver<'_>,
     ) -> Posted {
-        let is_down = from.is_some_and(|origin| self.slot_of(origin.session).is_none());
-        if let (Some(from), Some(tag)) = (from, tag) {
-            if self.deliver_deferred(from.source, tag, in_place_bytes_max, deliver) {
+        let is_down = from.is_some_and(|origin| self.slot_of(origin.session()).is_none());
+        if let (Some(origin), Some(tag)) = (from, tag) {
+            if self.deliver_deferred(origin.source(), tag, in_place_bytes_max, deliver) {
                 return Posted::Delivered;
             }
-            self.receives_from = (!is_down).then_some(from.session);
+            self.receives_from = from.filter(|_| !is_down);
         }
         match self.mail.post(receive, from, tag, is_down) {
             Ok(Claimed { envelope, payload, lines, number }) => {

@@ -35,7 +35,7 @@ use crate::mail::Mail;
 use crate::patience::Patience;
 use crate::trace::CallTracer;
 use crate::unclaimed::Unclaimed;
-use crate::{DownReason, Holdings, SessionId, Sink, Transport, TransportLimits};
+use crate::{DownReason, Holdings, Origin, SessionId, Sink, Transport, TransportLimits};
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see
 /// [`lines_max`].
@@ -91,9 +91,9 @@ pub struct Ring<D: LaneDriver> {
     block_bytes_read: u64,
     ahead: Ahead,
     mail: Mail,
-    /// The session that a receive was posted for last, which is there: most receives are for the same.
-    /// Nothing when a message was left since, which the next receive may be for.
-    receives_from: Option<SessionId>,
+    /// Whom a receive was posted for last, whose session is there: most receives are for the same. Nothing
+    /// when a message was left since, which the next receive may be for.
+    receives_from: Option<Origin>,
     /// What the last record was left for, and the slot of its session.
     unclaimed: Unclaimed<u16>,
     tracer: CallTracer,

@@ -119,9 +119,9 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         in_place_bytes_max: usize,
         deliver: &mut Deliver<'_>,
     ) -> Posted {
-        if let (Some(from), Some(tag)) = (from, tag)
-            && self.receives_from == Some(from.session)
-            && self.mail.post_at_once(receive, from.source, tag)
+        if let (Some(origin), Some(tag)) = (from, tag)
+            && self.receives_from == from
+            && self.mail.post_at_once(receive, origin.source(), tag)
         {
             return Posted::Waiting;
         }

@@ -1,18 +1,17 @@
 //! How a receive begins: it is posted, and has its message at once if that is here already.
 
-use core::time::Duration;
-
 use farcall_transport::{
     Arrived, CallId, DownReason, MessageId, Origin, Outbox, Posted, SessionId, Source, Tag,
 };
 
 use super::ends::outcome_of;
-use super::outcome::ReceiveError;
+use super::outcome::{KeptMessage, ReceiveError};
 use super::wanted::Wanted;
 use crate::endpoint::context::Context;
+use crate::endpoint::core::Core;
 use crate::endpoint::label::Label;
 use crate::endpoint::sessions::Peer;
-use crate::endpoint::slab::{NO_SESSION, OPERATIONS_MAX};
+use crate::endpoint::slab::OPERATIONS_MAX;
 use crate::endpoint::state::State;
 
 /// What became of a receive that was posted under the number of the next operation.
@@ -44,10 +43,14 @@ impl Context<'_> {
         in_place_bytes_max: usize,
         mut deliver: impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
     ) -> Asked {
-        match self.post(id, wanted.from, wanted.tag, in_place_bytes_max, &mut deliver) {
-            Posted::Waiting => Asked::Waiting(wanted.from.map_or(NO_SESSION, |peer| peer.session)),
-            Posted::Delivered => Asked::Delivered,
-            Posted::Down => self.ask_elsewhere(id, wanted, in_place_bytes_max, &mut deliver),
+        let Wanted { from, tag, .. } = wanted;
+        match (self.post(id, from, tag, in_place_bytes_max, &mut deliver), from) {
+            (Posted::Waiting, _) => Asked::Waiting(wanted.session()),
+            (Posted::Delivered, _) => Asked::Delivered,
+            (Posted::Down, Some(Peer { rank, endpoint, .. })) => {
+                self.ask_elsewhere(id, (rank, endpoint), tag, in_place_bytes_max, &mut deliver)
+            }
+            (Posted::Down, None) => Asked::Down,
         }
     }
 
@@ -56,13 +59,13 @@ impl Context<'_> {
     fn ask_elsewhere(
         &mut self,
         id: CallId,
-        wanted: Wanted,
+        (rank, endpoint): (u32, u32),
+        tag: Option<Tag>,
         in_place_bytes_max: usize,
         deliver: &mut impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>),
     ) -> Asked {
-        let other = wanted.from.and_then(|peer| self.state.sessions.find(peer.rank, peer.endpoint));
-        let Some(other) = other else { return Asked::Down };
-        match self.post(id, Some(other), wanted.tag, in_place_bytes_max, deliver) {
+        let Some(other) = self.state.sessions.find(rank, endpoint) else { return Asked::Down };
+        match self.post(id, Some(other), tag, in_place_bytes_max, deliver) {
             Posted::Waiting => Asked::Waiting(other.session),
             Posted::Delivered => Asked::Delivered,
             Posted::Down => Asked::Down,
@@ -87,41 +90,63 @@ impl Context<'_> {
         outbox.post(MessageId(id.0), from.map(origin_of), tag, in_place_bytes_max, &mut deliver)
     }
 
-    /// Why a receive can have no message.
+    /// Why a receive can have no message that asks for one of this session.
     #[cold]
-    pub(super) fn why_down(&self, wanted: Wanted) -> ReceiveError {
-        let reason = wanted.from.and_then(|peer| self.state.sessions.reason_of(peer.session)).cloned();
+    pub(super) fn why_down(&self, session: SessionId) -> ReceiveError {
+        let reason = self.state.sessions.reason_of(session).cloned();
         ReceiveError::PeerDown(reason.unwrap_or(DownReason::Closed))
     }
+}
 
-    /// Asks for a message for a future.
+impl Core {
+    /// Asks for a message for a future. The operation is there before the receive is posted, so that nothing
+    /// has to be kept for what comes behind that, and what is wanted is never in memory.
     #[inline(always)]
     pub(super) fn ask_for_future(&mut self, wanted: Wanted) -> Result<CallId, ReceiveError> {
-        let (id, room) = (self.next_receive()?, wanted.room);
-        let deliver = move |_: &mut dyn Outbox, state: &mut State, label, arrived: Arrived<'_>| match arrived
+        let (session, Wanted { from, tag, room, timeout }) = (wanted.session(), wanted);
+        let id = self.state.operations.add_receive_future(session, timeout, room).ok_or_else(too_many)?;
+        let posted = self.context().post(id, from, tag, room as usize, &mut to_future(id, room));
+        if posted == Posted::Down
+            && let Some(Peer { rank, endpoint, .. }) = from
         {
-            Arrived::InPlace(message) => _ = state.add_received(label, message),
-            Arrived::Kept(_) => leave(state, room, outcome_of(label, room, arrived)),
-        };
-        match self.ask(id, wanted, room as usize, deliver) {
-            Asked::Waiting(session) => self.wait_for_future(session, wanted.timeout, room),
-            Asked::Delivered => {}
-            Asked::Down => leave(self.state, room, Err(self.why_down(wanted))),
+            self.ask_elsewhere_for_future(id, session, (rank, endpoint), tag, room);
         }
         Ok(id)
     }
 
-    #[inline(always)]
-    fn wait_for_future(&mut self, session: SessionId, timeout: Option<Duration>, room: u32) {
-        let added = self.state.operations.add_receive_future(session, timeout, room);
-        debug_assert!(added.is_some(), "a number was free");
+    #[cold]
+    fn ask_elsewhere_for_future(
+        &mut self,
+        id: CallId,
+        session: SessionId,
+        endpoint: (u32, u32),
+        tag: Option<Tag>,
+        room: u32,
+    ) {
+        let mut context = self.context();
+        match context.ask_elsewhere(id, endpoint, tag, room as usize, &mut to_future(id, room)) {
+            Asked::Waiting(other) => self.state.operations.set_session(id, other),
+            Asked::Delivered => {}
+            Asked::Down => {
+                let error = context.why_down(session);
+                end_future(&mut self.state, id, Err(error));
+            }
+        }
     }
 }
 
-/// Adds the receive of a future that has ended.
+/// Ends the receive of a future, which is being posted, with a message that is here already.
+#[inline(always)]
+fn to_future(id: CallId, room: u32) -> impl FnMut(&mut dyn Outbox, &mut State, Label, Arrived<'_>) {
+    move |_, state, label, arrived| match arrived {
+        Arrived::InPlace(message) => state.leave_message(id, label, message),
+        Arrived::Kept(_) => end_future(state, id, outcome_of(label, room, arrived)),
+    }
+}
+
+/// Ends the receive of a future that was never polled.
 #[cold]
-fn leave(state: &mut State, room: u32, outcome: Result<super::KeptMessage, ReceiveError>) {
-    let id = state.operations.add_receive_future(NO_SESSION, None, room).expect("a number was free");
+fn end_future(state: &mut State, id: CallId, outcome: Result<KeptMessage, ReceiveError>) {
     state.operations.cancel(id);
     state.operations.leave_received(id, outcome);
 }
@@ -133,5 +158,5 @@ fn too_many() -> ReceiveError {
 
 #[inline]
 fn origin_of(peer: Peer) -> Origin {
-    Origin { source: Source::new(peer.rank, peer.endpoint), session: peer.session }
+    Origin::new(Source::new(peer.rank, peer.endpoint), peer.session)
 }

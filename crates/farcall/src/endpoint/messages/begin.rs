@@ -4,7 +4,8 @@ use core::cell::RefMut;
 use core::time::Duration;
 
 use farcall_transport::{
-    CallId, MessageId, Outbox, Outgoing, Owned, Payload, SendRefused, Submission, Submitted, Tag,
+    CallId, MessageId, Outbox, Outgoing, Owned, Payload, Refused, SendRefused, SessionId, Submission,
+    Submitted, Tag,
 };
 
 use super::outcome::SendError;
@@ -72,7 +73,14 @@ pub fn begin_at<'e>(
     match payload.into_slice() {
         Ok(bytes) => {
             let mut core = endpoint.core();
-            let begun = begin_slice(&mut core.context(), to, tag, bytes);
+            let begun = match (to, core.state.operations.next_id()) {
+                // The outbox is borrowed for the send alone, and takes no register behind it.
+                (Destinations::One(Peer { session, .. }), Some(id)) => {
+                    let submitted = core.transport.send(session, MessageId(id.0), tag, bytes);
+                    begun(&core.state, session, submitted, bytes.len())
+                }
+                (to, _) => begin_slice(&mut core.context(), to, tag, bytes),
+            };
             (core, begun)
         }
         Err(owned) => {
@@ -93,13 +101,11 @@ fn begin_slice(
     let Context { outbox, state } = context;
     let Some(id) = state.operations.next_id() else { return Err(too_many()) };
     let id = MessageId(id.0);
-    let Destinations::One(peer) = to else {
+    let Destinations::One(Peer { session, .. }) = to else {
         return begin_many(*outbox, state, to, id, tag, Outgoing::Slice(bytes));
     };
-    match outbox.send(peer.session, id, tag, bytes) {
-        Submitted::Sent => Ok(Begun::Done),
-        submitted => begun(state, peer, submitted, bytes.len()),
-    }
+    let submitted = outbox.send(session, id, tag, bytes);
+    begun(state, session, submitted, bytes.len())
 }
 
 #[inline(never)]
@@ -115,16 +121,16 @@ fn begin_owned(
     let Destinations::One(peer) = to else { return begin_many(*outbox, state, to, id, tag, owned.into()) };
     let (session, bytes) = (peer.session, owned.len());
     let submitted = outbox.submit_owned(Submission::Message { session, send: id, tag }, owned);
-    begun(state, peer, submitted, bytes)
+    begun(state, session, submitted, bytes)
 }
 
-/// How far a send of so many bytes to one peer came.
-#[inline(never)]
-fn begun(state: &State, peer: Peer, submitted: Submitted, bytes: usize) -> Result<Begun, SendError> {
+/// How far a send of so many bytes came. Given the session alone: a peer would be in memory.
+#[inline(always)]
+fn begun(state: &State, session: SessionId, submitted: Submitted, bytes: usize) -> Result<Begun, SendError> {
     match submitted {
         Submitted::Sent => Ok(Begun::Done),
         Submitted::Queued => Ok(Begun::Pending(Parts { pending: 1, failure: None })),
-        Submitted::Refused(refused) => Err(not_sent(state, peer, refused.of_message(bytes))),
+        Submitted::Refused(refused) => Err(not_sent(state, session, refused, bytes)),
     }
 }
 
@@ -165,7 +171,7 @@ fn begin_many(
             Submitted::Sent => {}
             Submitted::Queued => parts.pending += 1,
             Submitted::Refused(refused) => {
-                _ = parts.failure.get_or_insert_with(|| not_sent(state, peer, refused.of_message(bytes)));
+                _ = parts.failure.get_or_insert_with(|| not_sent(state, session, refused, bytes));
             }
         }
     }
@@ -177,8 +183,8 @@ fn begin_many(
 }
 
 #[cold]
-fn not_sent(state: &State, peer: Peer, refused: SendRefused) -> SendError {
-    match (refused, state.sessions.reason_of(peer.session)) {
+fn not_sent(state: &State, session: SessionId, refused: Refused, bytes: usize) -> SendError {
+    match (refused.of_message(bytes), state.sessions.reason_of(session)) {
         (SendRefused::Down, Some(reason)) => SendError::PeerDown(reason.clone()),
         (refused, _) => SendError::NotSent(refused),
     }

@@ -57,7 +57,7 @@ impl<'e> ReceiveMessage<'e> {
     #[inline(always)]
     pub fn start(self) -> Result<Receiving<'e>, ReceiveError> {
         let Self { endpoint, wanted } = self;
-        let id = endpoint.core().context().ask_for_future(wanted)?;
+        let id = endpoint.core().ask_for_future(wanted)?;
         Ok(Receiving { endpoint, handle: OpHandle::of(id) })
     }
 
@@ -166,7 +166,7 @@ fn then(
         }
         Asked::Delivered => state.messages.ended.received(callback),
         Asked::Down => {
-            let error = context.why_down(wanted);
+            let error = context.why_down(wanted.session());
             context.state.messages.ended.failed(error, callback());
         }
     }
@@ -196,7 +196,7 @@ fn now_or_then(
         }
         Asked::Delivered => Ok(None),
         Asked::Down => {
-            let error = context.why_down(wanted);
+            let error = context.why_down(wanted.session());
             callback(context, &Err(error));
             Ok(None)
         }
@@ -237,7 +237,7 @@ fn post(context: &mut Context<'_>, wanted: Wanted, token: u64) -> Result<Operati
         }
         Asked::Delivered => {}
         Asked::Down => {
-            let outcome = Err(context.why_down(wanted));
+            let outcome = Err(context.why_down(wanted.session()));
             context.state.stored_events.push_back(StoredEvent::Received { token, outcome });
         }
     }

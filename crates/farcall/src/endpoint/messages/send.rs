@@ -50,13 +50,13 @@ impl<'e> SendMessage<'e, '_> {
     pub fn start(self) -> Result<Sending<'e>, SendError> {
         let Self { endpoint, to, tag, payload, timeout } = self;
         let (mut core, begun) = begin_at(endpoint, to, tag, payload);
-        let handle = match begun? {
-            Begun::Done => OpHandle::NONE,
+        match begun? {
+            Begun::Done => Ok(Sending { endpoint, handle: OpHandle::NONE }),
             Begun::Pending(parts) => {
-                OpHandle::of(parts.follow(&mut core.state, timeout, Completion::Future(None)))
+                let id = parts.follow(&mut core.state, timeout, Completion::Future(None));
+                Ok(Sending { endpoint, handle: OpHandle::of(id) })
             }
-        };
-        Ok(Sending { endpoint, handle })
+        }
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll or [`Endpoint::reap`]. There is an operation if

@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use farcall_transport::Tag;
+use farcall_transport::{SessionId, Tag};
 
 use crate::endpoint::sessions::Peer;
+use crate::endpoint::slab::NO_SESSION;
 
 /// Asks for messages from anybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,5 +60,11 @@ pub struct Wanted {
 impl Wanted {
     pub fn new(from: SourceChoice, tag: TagChoice) -> Self {
         Self { from: from.0, tag: tag.0, room: u32::MAX, timeout: None }
+    }
+
+    /// The session that the receive ends with; [`NO_SESSION`] when it asks for messages from anybody.
+    #[inline(always)]
+    pub fn session(&self) -> SessionId {
+        self.from.map_or(NO_SESSION, |peer| peer.session)
     }
 }

@@ -112,18 +112,13 @@ impl Slab {
     }
 
     /// The number that the next operation will have; `None` when the slab is full.
-    #[inline]
-    pub fn next_id(&mut self) -> Option<CallId> {
-        if self.first_vacant == NO_SLOT {
-            self.grow()?;
-        }
-        self.vacant_id()
-    }
-
-    /// The number that the next operation will have, if nothing has to grow for it.
     #[inline(always)]
-    pub fn vacant_id(&self) -> Option<CallId> {
-        Some(self.slots.get(self.first_vacant as usize)?.id)
+    pub fn next_id(&mut self) -> Option<CallId> {
+        // No slot has the number that stands for none: one comparison.
+        match self.slots.get(self.first_vacant as usize) {
+            Some(slot) => Some(slot.id),
+            None => self.grow().map(|()| self.slots[self.first_vacant as usize].id),
+        }
     }
 
     /// Adds a call that becomes an event; `None` when the slab is full.

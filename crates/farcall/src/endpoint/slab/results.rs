@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use farcall_transport::{CallId, Copied, Kept, Matched, Short, Spares, Tag};
+use farcall_transport::{CallId, Copied, Kept, Short, Spares, Tag};
 
-use super::slot::{Attachment, Completion, Kind, NO_SESSION, Slot, Stage};
+use super::slot::{Attachment, Completion, Kind, Slot, Stage};
 use super::{OPERATIONS_MAX, Slab};
 use crate::endpoint::label::Label;
 use crate::endpoint::messages::{KeptMessage, ReceiveError, SendError};
@@ -105,13 +105,12 @@ impl Slab {
     /// Ends a receive with its message, if that is short and a future waits for it that was never polled. False when that is not
     /// so; then nothing has changed. [`Slab::receives_ended`] says later how many were ended.
     #[inline(always)]
-    pub fn leave_short(&mut self, message: &Matched<'_>, peer: Peer) -> bool {
-        let (id, payload) = (CallId(message.receive.0), message.payload.as_slice());
+    pub fn leave_short(&mut self, id: CallId, label: Label, payload: &[u8]) -> bool {
         let Some(slot) = slot_of_future(&mut self.slots, id, payload.len()) else { return false };
         let Some(short) = Short::new(payload) else { return false };
         slot.short = short;
         slot.stage = Stage::DoneShort;
-        slot.label = Label::new(peer, message.tag);
+        slot.label = label;
         self.done.set(id, true);
         true
     }
@@ -140,30 +139,6 @@ impl Slab {
         self.note_ends(Kind::Receive, 1);
         self.copies[usize::from(id.0 as u16)] = Some(spares.copy(payload));
         true
-    }
-
-    /// Adds a receive for a future that has its message already, where a slot is vacant; `None` when the message is not short.
-    #[inline(always)]
-    pub fn add_received_short(&mut self, label: Label, payload: &[u8]) -> Option<CallId> {
-        let short = Short::new(payload)?;
-        let (_, slot) = self.occupy_vacant((Kind::Receive, Stage::DoneShort), NO_SESSION, None);
-        (slot.short, slot.label) = (short, label);
-        let id = slot.id;
-        self.done.set(id, true);
-        self.note_ends(Kind::Receive, 1);
-        Some(id)
-    }
-
-    /// As [`Slab::add_received_short`] of a message of which this is a copy.
-    #[inline(never)]
-    pub fn add_received_copy(&mut self, label: Label, copy: Copied) -> CallId {
-        let (index, slot) = self.occupy_vacant((Kind::Receive, Stage::DoneCopy), NO_SESSION, None);
-        slot.label = label;
-        let id = slot.id;
-        self.copies[usize::from(index)] = Some(copy);
-        self.done.set(id, true);
-        self.note_ends(Kind::Receive, 1);
-        id
     }
 
     /// The result of a future's call; registers `waker` if it is not complete.

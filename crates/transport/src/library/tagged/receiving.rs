@@ -28,9 +28,9 @@ impl<L: Library> LibraryTransport<L> {
         in_place_bytes_max: usize,
         deliver: &mut Deliver<'_>,
     ) -> Posted {
-        let is_down = from.is_some_and(|origin| self.channel(to_protocol(origin.session)).is_none());
+        let is_down = from.is_some_and(|origin| self.channel(to_protocol(origin.session())).is_none());
         if let (Some(from), Some(tag)) = (from, tag)
-            && self.deliver_deferred(from.source, tag, in_place_bytes_max, deliver)
+            && self.deliver_deferred(from.source(), tag, in_place_bytes_max, deliver)
         {
             return Posted::Delivered;
         }

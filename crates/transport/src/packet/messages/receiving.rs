@@ -24,7 +24,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         tag: Option<Tag>,
         deliver: &mut Deliver<'_>,
     ) -> Posted {
-        let pattern = Pattern { source: from.map(|origin| origin.source), tag };
+        let pattern = Pattern { source: from.map(Origin::source), tag };
         match self.mail.matching.post(receive.0, pattern) {
             Some(expected) => {
                 let session = expected.message.session;
@@ -33,7 +33,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
                 deliver(self, session, expected.tag, Arrived::Kept(payload));
                 Posted::Delivered
             }
-            None if from.is_some_and(|origin| !self.calls.is_open(to_protocol(origin.session))) => {
+            None if from.is_some_and(|origin| !self.calls.is_open(to_protocol(origin.session()))) => {
                 self.mail.matching.withdraw(receive.0);
                 Posted::Down
             }
