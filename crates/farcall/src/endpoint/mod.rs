@@ -55,7 +55,7 @@ pub use outcome::{Answer, CallError, Outcome};
 pub use request::{Reply, Request};
 pub use sessions::Peer;
 pub use slab::OPERATIONS_MAX;
-use slab::{Done, Kind, Timeouts};
+use slab::{Done, Kind, Slab, Timeouts};
 use state::State;
 pub use trace::{EndpointTrace, TracedPeer};
 
@@ -97,9 +97,11 @@ impl Endpoint {
         transport.trace_to(tracer.clone());
         let done = Done::new();
         let timeouts = Timeouts { call: call_timeout, message: message_timeout };
-        let state = State::new(counters, done.clone(), clock.now(), timeouts, tracer);
+        let polls_per_clock_reading = transport.limits().polls_per_clock_reading;
+        let operations = Slab::new(done.clone(), timeouts, polls_per_clock_reading == 1);
+        let state = State::new(counters, operations, clock.now(), tracer);
         let core = Core {
-            clock_pace: ClockPace::new(transport.limits().polls_per_clock_reading),
+            clock_pace: ClockPace::new(polls_per_clock_reading),
             transport,
             state,
             clock,

@@ -17,7 +17,7 @@ use super::messages::Messages;
 use super::outcome::{CallError, Outcome};
 use super::sessions::{Peer, Sessions};
 use super::sinks::RequestSink;
-use super::slab::{Done, Kind, Slab, Timeouts};
+use super::slab::{Kind, Slab};
 
 /// Serves the requests of one service.
 pub type Handler = Box<dyn RequestSink + Send>;
@@ -43,15 +43,9 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(
-        counters: EndpointCounters,
-        done: Done,
-        now: Instant,
-        timeouts: Timeouts,
-        tracer: CallTracer,
-    ) -> Self {
+    pub fn new(counters: EndpointCounters, operations: Slab, now: Instant, tracer: CallTracer) -> Self {
         Self {
-            operations: Slab::new(done, timeouts),
+            operations,
             messages: Messages::default(),
             handlers: Vec::new(),
             sessions: Sessions::default(),

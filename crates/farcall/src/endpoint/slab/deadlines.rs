@@ -4,6 +4,10 @@
 //! at first, and an instant from the next reading on: the time of the operation counts from that reading, and the operation never
 //! ends early, even if its caller does something else for long before the next poll.
 //!
+//! Where every poll reads the clock, the slots of operations that began since are remembered, so that one
+//! operation does not cost a look at a thousand slots. Where the clock is read seldom all slots are looked
+//! at, many in a row: to remember each would cost more.
+//!
 //! Nothing happens when an operation ends. All deadlines are looked through only when the earliest that any can be has passed.
 
 use core::time::Duration;
@@ -58,14 +62,19 @@ impl Deadline {
 /// How many of the operations that began last are remembered.
 const RECENT_MAX: usize = 1024;
 
+/// More slots than this are not looked at because of a few operations, however seldom the clock is read.
+const SCANNED_SLOTS_MAX: usize = if cfg!(test) { 16 } else { 4096 };
+
 /// The deadlines of all slots.
 pub struct Deadlines {
     /// By slot; of one that is vacant or done anything.
     by_slot: Vec<Deadline>,
-    /// How many operations have begun since the clock was read.
+    /// How many operations have begun since the clock was read; where they are not remembered, whether any
+    /// has.
     begun: usize,
-    /// Their slots, the first of them at place 0; later ones take the place of earlier ones.
-    recent: Box<[u16; RECENT_MAX]>,
+    /// Their slots, the first of them at place 0; later ones take the place of earlier ones. `None` where
+    /// they are not remembered.
+    recent: Option<Box<[u16; RECENT_MAX]>>,
     /// By kind.
     usual: [Deadline; 3],
     /// No deadline is earlier than this, but for those that are timeouts.
@@ -75,12 +84,14 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    pub fn new(timeouts: Timeouts) -> Self {
+    /// No operation has begun. `remembers` says whether those that begin are remembered, as is best where
+    /// every poll reads the clock.
+    pub fn new(timeouts: Timeouts, remembers: bool) -> Self {
         let (call, message) = (Deadline::after(timeouts.call), Deadline::after(timeouts.message));
         let mut deadlines = Self {
             by_slot: Vec::new(),
             begun: 0,
-            recent: Box::new([0; RECENT_MAX]),
+            recent: remembers.then(|| Box::new([0; RECENT_MAX])),
             usual: [call, message, message],
             earliest: Instant::NEVER,
             shortest: Deadline::NEVER,
@@ -92,13 +103,23 @@ impl Deadlines {
     /// There is one more slot, the last one.
     pub fn add_slot(&mut self) {
         self.by_slot.push(Deadline::NEVER);
+        if self.by_slot.len() > SCANNED_SLOTS_MAX && self.recent.is_none() {
+            // Those that began before are not in it.
+            self.begun = RECENT_MAX + 1;
+            self.recent = Some(Box::new([0; RECENT_MAX]));
+        }
     }
 
     /// An operation begins, with a timeout of its own or that of its kind.
     #[inline(always)]
     pub fn begin(&mut self, index: u16, kind: Kind, timeout: Option<Duration>) {
-        self.recent[self.begun % RECENT_MAX] = index;
-        self.begun += 1;
+        match &mut self.recent {
+            None => self.begun = 1,
+            Some(recent) => {
+                recent[self.begun % RECENT_MAX] = index;
+                self.begun += 1;
+            }
+        }
         self.by_slot[usize::from(index)] = match timeout {
             None => self.usual[kind as usize],
             Some(timeout) => self.own(timeout),
@@ -121,13 +142,15 @@ impl Deadlines {
     pub fn count_from(&mut self, now: Instant) {
         let begun = core::mem::take(&mut self.begun);
         // A few slots one by one, many in a row: four times as fast.
-        if begun <= RECENT_MAX.min(self.by_slot.len() / 4) {
-            for &index in &self.recent[..begun] {
-                let deadline = &mut self.by_slot[usize::from(index)];
-                *deadline = deadline.counted_from(now);
+        let are_few = begun <= RECENT_MAX.min(self.by_slot.len() / 4);
+        match self.recent.as_ref().filter(|_| are_few) {
+            Some(recent) => {
+                for &index in &recent[..begun] {
+                    let deadline = &mut self.by_slot[usize::from(index)];
+                    *deadline = deadline.counted_from(now);
+                }
             }
-        } else {
-            self.by_slot.iter_mut().for_each(|deadline| *deadline = deadline.counted_from(now));
+            None => self.by_slot.iter_mut().for_each(|deadline| *deadline = deadline.counted_from(now)),
         }
         self.earliest = self.earliest.min(self.shortest.counted_from(now).instant());
         self.forget_timeouts();
@@ -231,12 +254,15 @@ mod tests {
     proptest! {
         /// Never early, at the first poll that is late enough, and once.
         #[test]
-        fn operations_expire_at_the_first_poll_behind_their_deadline(steps in steps()) {
+        fn operations_expire_at_the_first_poll_behind_their_deadline(
+            steps in steps(),
+            remembers in any::<bool>(),
+        ) {
             let timeouts = Timeouts {
                 call: Duration::from_nanos(CALL_NANOS),
                 message: Duration::from_nanos(MESSAGE_NANOS),
             };
-            let mut slab = Slab::new(Done::new(), timeouts);
+            let mut slab = Slab::new(Done::new(), timeouts, remembers);
             let (mut model, mut now) = (Model::default(), 5);
             for step in steps {
                 match step {

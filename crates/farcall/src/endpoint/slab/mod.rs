@@ -53,12 +53,13 @@ pub struct Slab {
 }
 
 impl Slab {
-    pub fn new(done: Done, timeouts: Timeouts) -> Self {
+    /// No operation is in flight. `remembers` as of [`Deadlines::new`].
+    pub fn new(done: Done, timeouts: Timeouts, remembers: bool) -> Self {
         Self {
             slots: Vec::new(),
             first_vacant: NO_SLOT,
             added: [0; 3],
-            deadlines: Deadlines::new(timeouts),
+            deadlines: Deadlines::new(timeouts, remembers),
             ended: [0; 3],
             done,
             attachments: Vec::new(),
