@@ -116,7 +116,7 @@ fn every_call_of_a_record_ends_once_and_in_its_own_way() {
             wanted.push((token, expected(service, &payload)));
         }
         let begun = Instant::now();
-        while stream.sender.calls_under_way() > 0 || stream.receiver.calls_under_way() > 0 {
+        while stream.sender.calls_in_flight() > 0 || stream.receiver.calls_in_flight() > 0 {
             assert!(begun.elapsed() < LONG, "round {round}: some calls do not end");
             turn_of_receiver(&stream, &deferred);
             stream.sender.poll(|_, event| {

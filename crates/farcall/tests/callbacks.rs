@@ -40,7 +40,7 @@ fn what_has_ended_is_reaped_over_every_transport() {
         println!("over {kind}");
         let pair = Pair::new(kind, settings(&[]), |_| {});
         let log = Log::default();
-        let mut under_way = 0;
+        let mut in_flight = 0;
         for number in 0..100 {
             let noted = log.clone();
             let sent = pair.client.send(pair.server, SOME, b"a message").within(LONG);
@@ -50,19 +50,19 @@ fn what_has_ended_is_reaped_over_every_transport() {
                 assert_eq!(pair.client.reap(|_, _| {}), 1);
                 assert_eq!(log.take(), [format!("{number} Ok(())")]);
             } else {
-                under_way += 1;
+                in_flight += 1;
             }
             assert_eq!(pair.client.reap(|_, _| {}), 0, "what is in flight is not to be reaped");
         }
         pair.client.wait_all();
-        assert_eq!(log.take().len(), under_way);
+        assert_eq!(log.take().len(), in_flight);
     }
 }
 
 /// A library that has lost a message would not give its receive back either.
 fn wait_for_all(endpoint: &Endpoint) {
     let begun = Instant::now();
-    while endpoint.receives_under_way() > 0 {
+    while endpoint.receives_in_flight() > 0 {
         assert!(begun.elapsed() < LONG, "a receive does not end");
         endpoint.poll(|_, _| {});
     }
@@ -165,7 +165,7 @@ fn receives_whose_messages_were_there_are_reaped_in_their_order() {
         let receive = receiver.receive(from, SOME);
         receive.then(move |_, outcome| noted.note(text(outcome.as_ref().expect("a message")))).expect("room")
     });
-    assert_eq!(receiver.receives_under_way(), 0);
+    assert_eq!(receiver.receives_in_flight(), 0);
     assert_eq!(receives.map(|receive| receiver.cancel(receive)), [Cancellation::Over; 6]);
     assert_eq!(log.take(), [""; 0], "no callback runs in `then` or `cancel`");
     assert_eq!((receiver.reap(|_, _| {}), log.take()), (6, messages.map(String::from).to_vec()));
@@ -190,7 +190,7 @@ fn one_receive_at_a_time_gets_most_messages_without_a_poll() {
         let receive = receiver.receive(from, Tag(number % TAGS));
         receive.then(move |_, outcome| noted.note(text(outcome.as_ref().expect("a message")))).expect("room");
         reaped += receiver.reap(|_, _| {});
-        receiver.run_while(|| receiver.receives_under_way() > 0);
+        receiver.run_while(|| receiver.receives_in_flight() > 0);
         assert_eq!(log.take(), [number.to_string()]);
     }
     assert!(reaped > 500, "{reaped} of 1000 lay there when they were asked for");
@@ -211,8 +211,8 @@ fn the_number_of_a_receive_that_was_given_its_message_stands_for_no_other() {
     };
     let given = (0..40).find_map(|_| {
         let receive = ask(SOME);
-        let lay_there = receiver.receives_under_way() == 0;
-        receiver.run_while(|| receiver.receives_under_way() > 0);
+        let lay_there = receiver.receives_in_flight() == 0;
+        receiver.run_while(|| receiver.receives_in_flight() > 0);
         lay_there.then_some(receive)
     });
     let given = given.expect("the fifth at the latest");
@@ -220,7 +220,7 @@ fn the_number_of_a_receive_that_was_given_its_message_stands_for_no_other() {
     log.take();
     let other = ask(Tag(99));
     assert_eq!(receiver.cancel(given), Cancellation::Over);
-    assert_eq!((receiver.receives_under_way(), log.take().len()), (1, 0));
+    assert_eq!((receiver.receives_in_flight(), log.take().len()), (1, 0));
     assert_eq!((receiver.cancel(other), log.take()), (Cancellation::Cancelled, vec!["false".into()]));
 }
 
@@ -273,7 +273,7 @@ fn receives_of_all_kinds_in_one_burst_get_what_is_theirs() {
             sent.push((tags[number], message));
         }
         sender.poll(|_, _| {});
-        while receiver.receives_under_way() > 0 {
+        while receiver.receives_in_flight() > 0 {
             receiver.poll(|_, event| {
                 let Event::Received { token, outcome } = event else { return };
                 log.note(format!("{token}: {}", text(outcome.as_ref().expect("a message"))));
@@ -425,7 +425,7 @@ fn behind_a_callback_that_panics_the_others_of_its_burst_run() {
     sender.poll(|_, _| {});
     catch_unwind(AssertUnwindSafe(|| receiver.poll(|_, _| {}))).expect_err("two panic");
     assert_eq!(log.take(), ["0", "1", "2", "4", "6", "7", "8", "9"]);
-    assert_eq!(receiver.receives_under_way(), 0);
+    assert_eq!(receiver.receives_in_flight(), 0);
 }
 
 /// Of sends that end when they begin, of receives of one burst, of the first of a session, which takes a way
@@ -461,6 +461,6 @@ fn what_a_callback_that_panics_has_captured_is_dropped_once() {
         // The poll that panicked has transmitted nothing.
         sender.poll(|_, _| {});
         catch_unwind(AssertUnwindSafe(|| receiver.poll(|_, _| {}))).expect_err("two panic");
-        assert_eq!((count(), receiver.receives_under_way()), (0, 0), "those of receives have run");
+        assert_eq!((count(), receiver.receives_in_flight()), (0, 0), "those of receives have run");
     }
 }

@@ -122,7 +122,7 @@ fn a_deadline_ends_a_call_that_is_never_answered_and_others_go_on() {
             pair.client.call(pair.server, NEVER, b"").within(Duration::from_millis(20)).wait().map(drop);
         assert_eq!(never, Err(CallError::TimedOut));
         assert!(pair.client.call(pair.server, ECHO, b"x").within(LONG).wait().is_ok());
-        assert_eq!(pair.client.calls_under_way(), 0);
+        assert_eq!(pair.client.calls_in_flight(), 0);
     }
 }
 
@@ -154,7 +154,7 @@ fn a_callback_gets_the_outcome_once_and_may_call_again() {
         let watched = Arc::clone(&seen);
         pair.client.run_while(|| watched.lock().expect("one thread").len() < 100);
         assert_eq!(*seen.lock().expect("one thread"), (1..=100).collect::<Vec<_>>());
-        assert_eq!(pair.client.calls_under_way(), 0);
+        assert_eq!(pair.client.calls_in_flight(), 0);
     }
 }
 
@@ -216,7 +216,7 @@ fn the_limit_on_unanswered_calls_is_reported_and_lifts() {
         let refused = pair.client.call(pair.server, ECHO, b"").wait().map(drop);
         assert_eq!(refused, Err(CallError::NotSent(CallRefused::TooManyCalls { calls_max: 64 })));
         drop(pending);
-        assert_eq!(pair.client.calls_under_way(), 0, "dropping a future cancels its call");
+        assert_eq!(pair.client.calls_in_flight(), 0, "dropping a future cancels its call");
     }
 }
 

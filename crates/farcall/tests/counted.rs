@@ -12,7 +12,7 @@ use farcall::{CallError, Event, Service, Tag};
 use farcall_driver::CounterFile;
 
 const ECHO: Service = Service(1);
-const COUNTED: [&str; 6] = ["calls", "answered", "requests", "messages_sent", "received", "under_way"];
+const COUNTED: [&str; 6] = ["calls", "answered", "requests", "messages_sent", "received", "in_flight"];
 
 /// One after the other, of which the longest fit no record, and then more at a time than one record takes.
 fn call(pair: &Pair) -> u64 {

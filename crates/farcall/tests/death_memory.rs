@@ -50,7 +50,7 @@ fn wait_until_home(endpoint: &Endpoint, quarter_bytes: usize) {
 }
 
 #[test]
-fn loans_under_way_at_many_kills_come_home() {
+fn loans_in_flight_at_many_kills_come_home() {
     if role().is_some() {
         return serve();
     }
@@ -61,7 +61,7 @@ fn loans_under_way_at_many_kills_come_home() {
         "endpoint.peer_timeout=1s",
     ];
     for kind in transports_without_launcher() {
-        let cluster = Cluster::new("loans_under_way_at_many_kills_come_home", kind, &settings);
+        let cluster = Cluster::new("loans_in_flight_at_many_kills_come_home", kind, &settings);
         let endpoint = &cluster.endpoint;
         let lends = matches!(kind, TransportKind::RING_SHM | TransportKind::RING_VERBS);
         let memory = if lends { BLOCK_BYTES } else { 256 * MEGABYTE };

@@ -90,7 +90,7 @@ fn a_stopped_peer_is_reported_and_its_session_stays_dead_when_it_goes_on() {
         server.signal(Signal::CONT);
         call_second_life(&cluster, first_peer);
 
-        let late = cluster.endpoint.calls_under_way();
+        let late = cluster.endpoint.calls_in_flight();
         cluster.endpoint.poll(|_, event| panic!("{event:?} of the dead session"));
         assert_eq!(late, 0);
         assert!(runs(&cluster).values().all(|process| *process == server.process()));

@@ -138,7 +138,7 @@ fn make_calls(pair: &Pair, plan: &Plan) -> Vec<u32> {
                 completions[number] += 1;
                 done += 1;
             }
-            while next < plan.calls && context.calls_under_way() < IN_FLIGHT {
+            while next < plan.calls && context.calls_in_flight() < IN_FLIGHT {
                 post(context, pair.server, plan, next);
                 next += 1;
             }

@@ -57,7 +57,7 @@ fn one_receive_at_a_time_gets_every_message_in_order_and_many_without_a_poll() {
             }
         }
         assert!(at_once > 1000, "{at_once} of 2000 lay there when they were asked for");
-        assert_eq!(stream.receiver.receives_under_way(), 0);
+        assert_eq!(stream.receiver.receives_in_flight(), 0);
     }
 }
 

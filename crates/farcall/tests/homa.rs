@@ -81,7 +81,7 @@ fn peak_of_long_messages(transport: TransportKind) -> usize {
 }
 
 #[test]
-fn what_waits_at_a_switch_does_not_grow_with_the_messages_under_way() {
+fn what_waits_at_a_switch_does_not_grow_with_the_messages_in_flight() {
     let (homa, basic) = (peak_of_long_messages(HOMA), peak_of_long_messages(BASIC));
     println!("{homa} bytes waited at the port with homa, {basic} with basic");
     // The first bytes of one sender's messages meet what was granted to the others.

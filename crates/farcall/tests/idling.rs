@@ -35,7 +35,7 @@ fn an_endpoint_that_is_turned_sleeps_again_after_a_peer_left() {
         let client = node.endpoint_with(kind, &settings).expect("an endpoint");
         let called = client.peer_endpoint(0, 0).expect("it is here");
         let answer = client.call(called, SILENT, b"").within(LONG).start().expect("room");
-        while client.calls_under_way() > 0 {
+        while client.calls_in_flight() > 0 {
             server.turn();
             client.turn();
         }

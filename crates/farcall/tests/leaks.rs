@@ -71,7 +71,7 @@ fn many_calls_leave_nothing_behind() {
         settle(&pair);
         println!("over {kind}: {calls} calls in {:?}", began.elapsed());
         assert_eq!(state(), before, "over {kind}");
-        assert_eq!(pair.client.calls_under_way(), 0, "over {kind}");
+        assert_eq!(pair.client.calls_in_flight(), 0, "over {kind}");
         let growth = resident_bytes().saturating_sub(resident_before);
         assert!(growth <= GROWTH_BYTES_MAX, "over {kind} the process grew by {growth} bytes");
     }

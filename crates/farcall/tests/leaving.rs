@@ -59,7 +59,7 @@ fn leave_a_message(sender: Endpoint, receiver: &Endpoint) {
     let first = sender.send(peer, Tag(1), b"first").within(LONG).start().expect("room");
     let second = sender.send(peer, Tag(2), b"second").within(LONG).start().expect("room");
     let posted = receiver.receive(AnySource, Tag(1)).within(LONG).start().expect("room");
-    while receiver.receives_under_way() > 0 || sender.sends_under_way() > 0 {
+    while receiver.receives_in_flight() > 0 || sender.sends_in_flight() > 0 {
         sender.turn();
         receiver.turn();
     }
@@ -124,7 +124,7 @@ fn what_a_delayed_lane_holds_back_arrives_although_its_rank_leaves_or_closes() {
         let sender = node.endpoint("ring+shm").expect("an endpoint");
         let peer = sender.peer(0).expect("the receiver is known");
         let sent = sender.send(peer, Tag(1), b"late").within(LONG).start().expect("room");
-        while sender.sends_under_way() > 0 {
+        while sender.sends_in_flight() > 0 {
             sender.turn();
             receiver.turn();
         }

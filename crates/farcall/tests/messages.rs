@@ -131,8 +131,8 @@ fn far_more_unexpected_messages_than_fit_wait_at_their_sender_and_none_is_lost()
         assert_eq!(counted.wait().expect("all came").len(), sent as usize);
         // Where packets are lost, the sender may learn of it later than the receiver answers.
         let deadline = Instant::now() + LONG;
-        while pair.client.sends_under_way() > 0 {
-            assert!(Instant::now() < deadline, "{} sends never end", pair.client.sends_under_way());
+        while pair.client.sends_in_flight() > 0 {
+            assert!(Instant::now() < deadline, "{} sends never end", pair.client.sends_in_flight());
             pair.client.turn();
         }
     }
@@ -149,6 +149,6 @@ fn a_message_to_several_peers_ends_once() {
             assert_eq!(&message[..], b"all");
         }
         pair.client.wait_all();
-        assert_eq!((pair.client.sends_under_way(), pair.client.receives_under_way()), (0, 0));
+        assert_eq!((pair.client.sends_in_flight(), pair.client.receives_in_flight()), (0, 0));
     }
 }

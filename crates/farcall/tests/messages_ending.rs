@@ -56,7 +56,7 @@ fn receives_are_cancelled_once_and_lose_nothing() {
         let future = pair.client.receive(pair.server, BACK).within(LONG).start().expect("posted");
         assert_eq!(future.cancel().map(drop), Err(ReceiveError::Cancelled));
         drop(pair.client.receive(pair.server, BACK).within(LONG).start().expect("posted"));
-        assert_eq!(pair.client.receives_under_way(), 0);
+        assert_eq!(pair.client.receives_in_flight(), 0);
         pair.client.send(pair.server, THERE, b"x").within(LONG).wait().expect("sent");
         let message = pair.client.receive(pair.server, BACK).within(LONG).wait().expect("a message");
         assert_eq!(&message[..], b"x");
@@ -74,7 +74,7 @@ fn sends_that_wait_can_be_cancelled_and_those_that_left_cannot() {
             let payload = [number as u8; 100];
             let send = pair.client.send(pair.server, Tag(1), &payload).within(LONG);
             match send.post(u64::from(number)).expect("room for operations") {
-                Some(send) if pair.client.sends_under_way() > 40_000 => {
+                Some(send) if pair.client.sends_in_flight() > 40_000 => {
                     waiting = Some((send, number));
                     break;
                 }

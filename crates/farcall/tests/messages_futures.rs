@@ -89,5 +89,5 @@ fn a_receive_that_is_waited_for_inside_an_event_is_given_up() {
         waits = receive;
     }
     receiver.turn();
-    assert_eq!(receiver.receives_under_way(), 0);
+    assert_eq!(receiver.receives_in_flight(), 0);
 }

@@ -88,7 +88,7 @@ fn one_receive_after_the_other_is_given_each_message_once_and_many_at_once() {
         let leaves = kind == TransportKind::RING_SHM || TransportKind::LIBRARIES.contains(&kind);
         assert!(!leaves || at_once > 500, "{at_once} of 1000 lay there when they were asked for");
         assert!(!leaves || in_place > 90, "{in_place} of 182 long ones lay there");
-        assert_eq!((stream.receiver.receives_under_way(), stream.receiver.reap(|_, _| {})), (0, 0));
+        assert_eq!((stream.receiver.receives_in_flight(), stream.receiver.reap(|_, _| {})), (0, 0));
     }
 }
 
@@ -134,7 +134,7 @@ fn a_message_that_is_read_where_it_lies_comes_once_whatever_its_callback_does() 
             work_until(&stream, || answer.is_complete());
             assert_eq!(answer.wait().expect("a message")[..], [7; 2000]);
         }
-        assert_eq!(stream.receiver.receives_under_way(), 0);
+        assert_eq!(stream.receiver.receives_in_flight(), 0);
     }
 }
 
@@ -184,7 +184,7 @@ fn a_send_has_ended_when_there_is_no_operation() {
     for (_, stream) in streams() {
         let ended = Arc::new(Mutex::new(0));
         let count = || *ended.lock().expect("no panic with it locked");
-        let mut under_way = 0;
+        let mut in_flight = 0;
         for number in 0..300_u32 {
             let (before, ends) = (count(), Arc::clone(&ended));
             let send = stream.sender.send(stream.to, SOME, &[1; 2000][..number as usize * 6]).within(LONG);
@@ -194,11 +194,11 @@ fn a_send_has_ended_when_there_is_no_operation() {
             });
             let has_ended = operation.expect("room").is_none();
             assert_eq!(count() - before, u32::from(has_ended), "a callback has run or will");
-            under_way += u32::from(!has_ended);
+            in_flight += u32::from(!has_ended);
             stream.receiver.receive(stream.from, SOME).then(|_, _| {}).expect("room");
         }
-        println!("{under_way} of 300 did not leave at once");
-        work_until(&stream, || count() == 300 && stream.receiver.receives_under_way() == 0);
+        println!("{in_flight} of 300 did not leave at once");
+        work_until(&stream, || count() == 300 && stream.receiver.receives_in_flight() == 0);
         assert_eq!(stream.sender.reap(|_, _| {}), 0);
     }
 }

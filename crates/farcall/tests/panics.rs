@@ -281,7 +281,7 @@ fn of_callbacks_of_what_does_not_end_well() {
         let cancelled =
             stream.sender.receive(stream.to, Tag(1)).then(|_, _| panic!("as it must")).expect("room");
         catch_unwind(AssertUnwindSafe(|| stream.sender.cancel(cancelled))).expect_err("it panics");
-        assert_eq!((stream.sender.receives_under_way(), stream.sender.calls_under_way()), (0, 0));
+        assert_eq!((stream.sender.receives_in_flight(), stream.sender.calls_in_flight()), (0, 0));
 
         for number in 0..OPERATIONS {
             let receive = note(number);
@@ -299,6 +299,6 @@ fn of_callbacks_of_what_does_not_end_well() {
             });
         };
         check_panics(work(turn, || seen.count() == count + OPERATIONS as usize && is_told.count() > 0));
-        assert_eq!(sender.receives_under_way(), 0);
+        assert_eq!(sender.receives_in_flight(), 0);
     }
 }

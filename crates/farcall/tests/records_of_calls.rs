@@ -12,7 +12,7 @@ const SERVICE: Service = Service(1);
 
 /// With all of them in one record, the caller would have nothing to do while they are answered.
 #[test]
-fn a_record_holds_a_part_of_the_calls_that_are_under_way() {
+fn a_record_holds_a_part_of_the_calls_that_are_in_flight() {
     let Stream { sender, receiver, to, .. } = Stream::with(&Settings::default());
     receiver.serve(SERVICE, |request, reply| reply.send(request.payload()));
     let records_of = |calls: usize| {

@@ -235,7 +235,7 @@ impl Program for Caller {
 }
 
 #[test]
-fn many_calls_under_way_between_two_hosts_never_stand_still() {
+fn many_calls_in_flight_between_two_hosts_never_stand_still() {
     for &kind in TransportKind::SIMULATED {
         for in_flight in [1, 3, 4, 8, 64] {
             println!("{kind}, {in_flight} in flight");

@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn blocks_that_are_lent_on_and_on_stay_in_the_order_of_their_addresses() {
         let offsets = stream(&mut memory(), 100);
-        // A round is what rests and what is under way. Where it begins anew, a block may come later than one
+        // A round is what rests and what is in flight. Where it begins anew, a block may come later than one
         // behind it.
         let rounds = offsets.len().div_ceil(RESTING + BATCH);
         let turns_back = offsets.windows(2).filter(|pair| pair[1] < pair[0]).count();

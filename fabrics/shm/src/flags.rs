@@ -30,7 +30,7 @@ pub trait Words {
 /// How long the runway is at least: enough for most records and the flag behind.
 const SHORT_RUNWAY_BYTES: usize = 4 * RECORD_ALIGN;
 
-/// What [`Runway::lengthen`] adds at most: no more lines than a core can have under way at once, so that what
+/// What [`Runway::lengthen`] adds at most: no more lines than a core can have in flight at once, so that what
 /// is published next does not wait for many.
 const LENGTHEN_BYTES_MAX: usize = 16 * RECORD_ALIGN;
 

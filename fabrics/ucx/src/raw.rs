@@ -28,7 +28,7 @@ pub enum RawCompletion {
 
 enum State {
     Idle,
-    UnderWay(*mut c_void),
+    InFlight(*mut c_void),
     /// It was complete at once, which has not been reported.
     Complete,
 }
@@ -159,7 +159,7 @@ impl RawUcx {
     fn begun(&mut self, slot: usize, request: StatusPointer) {
         assert!(!is_error(request), "UCX refuses a message");
         self.slots[slot].state = match (request.is_null(), self.completion) {
-            (false, _) => State::UnderWay(request),
+            (false, _) => State::InFlight(request),
             (true, RawCompletion::Check) => State::Complete,
             (true, RawCompletion::Callbacks) => {
                 self.done.get_mut().push(slot);
@@ -196,7 +196,7 @@ impl RawUcx {
         (start..self.slots.len()).find(|&slot| match self.slots[slot].state {
             State::Idle => false,
             State::Complete => true,
-            State::UnderWay(request) => {
+            State::InFlight(request) => {
                 // SAFETY: the request has not been freed; it is freed once, because the slot is idle
                 // afterwards.
                 #[expect(unsafe_code, reason = "calls of UCX")]

@@ -76,7 +76,7 @@ pub enum Sent {
 /// What UCX did with a message, and whether it still needs its memory.
 enum Transmission {
     Done,
-    UnderWay,
+    InFlight,
     Failed,
 }
 
@@ -84,7 +84,7 @@ impl From<Transmission> for Sent {
     #[inline]
     fn from(transmission: Transmission) -> Self {
         match transmission {
-            Transmission::Done | Transmission::UnderWay => Self::Accepted,
+            Transmission::Done | Transmission::InFlight => Self::Accepted,
             Transmission::Failed => Self::Failed,
         }
     }
@@ -172,7 +172,7 @@ impl Sends {
         let slot = &mut *self.slots[number as usize];
         slot.head_bytes = 0;
         let sent = transmit(api, to.1, slot, (message.as_ptr(), message.len()));
-        if let Transmission::UnderWay = sent {
+        if let Transmission::InFlight = sent {
             self.keep_waiting(to.0, message);
         } else {
             message.clear();
@@ -214,7 +214,7 @@ impl Sends {
         let slot = &mut *self.slots[number as usize];
         slot.to = Some(to);
         let sent = transmit(api, endpoint, slot, place);
-        if !matches!(sent, Transmission::UnderWay) {
+        if !matches!(sent, Transmission::InFlight) {
             self.finish(number);
         }
         sent.into()
@@ -278,7 +278,7 @@ fn transmit(
     } else if is_error(request) {
         Transmission::Failed
     } else {
-        Transmission::UnderWay
+        Transmission::InFlight
     }
 }
 

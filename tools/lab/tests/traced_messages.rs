@@ -54,7 +54,7 @@ fn the_largest_part_is_the_first_hypothesis() {
 }
 
 #[test]
-fn messages_in_a_part_are_no_more_than_are_under_way_at_the_sender() {
+fn messages_in_a_part_are_no_more_than_are_in_flight_at_the_sender() {
     let findings = messages(&[run(RECORDS)]);
     let hypotheses = of(&findings, "ring+shm callbacks-resubmit.10Kx16.rate", Section::Hypothesis);
     let there = hypotheses[0].figure("messages_there").expect("a number");

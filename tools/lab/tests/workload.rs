@@ -91,9 +91,9 @@ fn more_than_the_links_carry_is_said_and_waiting_counts() {
     assert_eq!(outcome.outstanding_peak, OUTSTANDING_MAX as u64);
     assert!(outcome.waited > 0 && outcome.achieved_load < outcome.drawn_load);
     let all = outcome.bands.last().expect("all messages");
-    let under_way_at_most = OUTSTANDING_MAX as f64 / (test.messages_per_second() * outcome.achieved_load);
+    let in_flight_at_most = OUTSTANDING_MAX as f64 / (test.messages_per_second() * outcome.achieved_load);
     assert!(
-        all.latency.max_nanos as f64 > 1e9 * under_way_at_most,
+        all.latency.max_nanos as f64 > 1e9 * in_flight_at_most,
         "the last message waited for more than those in flight: {}",
         all.latency.max_nanos
     );

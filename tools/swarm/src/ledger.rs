@@ -103,7 +103,7 @@ impl Ledger {
         self.open += 1;
     }
 
-    /// A call was not accepted, and is not under way.
+    /// A call was not accepted, and is not in flight.
     pub fn refused(&mut self, call: usize, error: &CallError, now: Instant) {
         let Operation { request_bytes, .. } = self.scenario.operations[call];
         let too_long = request_bytes > self.scenario.tuning.message_bytes_max;
@@ -210,7 +210,7 @@ impl Ledger {
         }
     }
 
-    /// How many calls, sends and receives are under way.
+    /// How many calls, sends and receives are in flight.
     pub fn open(&self) -> usize {
         self.open + self.mail.open()
     }

@@ -109,7 +109,7 @@ fn start(
     }
 }
 
-/// A scenario under way.
+/// A scenario in flight.
 struct Trial {
     scenario: Arc<Scenario>,
     cluster: Cluster,
@@ -136,7 +136,7 @@ impl Trial {
         if outcome == Outcome::Quiet {
             self.ledger
                 .lock()
-                .violation(now, "nothing can happen any more, although calls are under way".into());
+                .violation(now, "nothing can happen any more, although calls are in flight".into());
         }
         self.ledger.lock().check_none_open(Instant::NEVER, now);
         self.ledger.lock().check_probes(now);
@@ -177,12 +177,12 @@ impl Trial {
         }
     }
 
-    /// The hosts that hold anything, and how many calls they believe to be under way.
+    /// The hosts that hold anything, and how many calls they believe to be in flight.
     fn holders(&self) -> impl Iterator<Item = (usize, Holdings, usize)> {
         let endpoints: Vec<_> = self.endpoints.borrow().iter().map(Weak::upgrade).collect();
         let held = endpoints.into_iter().enumerate().filter_map(|(rank, endpoint)| {
             let endpoint = endpoint?;
-            Some((rank, endpoint.holdings(), endpoint.calls_under_way()))
+            Some((rank, endpoint.holdings(), endpoint.calls_in_flight()))
         });
         held.filter(|(_, holdings, calls)| *holdings != Holdings::default() || *calls > 0)
     }

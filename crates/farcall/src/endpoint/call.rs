@@ -101,7 +101,7 @@ impl<'e> Future for Answering<'e> {
     }
 }
 
-/// A call under way. Some task or thread must poll the endpoint for it to progress.
+/// A call in flight. Some task or thread must poll the endpoint for it to progress.
 ///
 /// Dropping it cancels the call: a later answer is dropped.
 #[must_use = "dropping it cancels the call"]

@@ -106,17 +106,17 @@ impl<'a> Context<'a> {
     }
 
     /// Calls that have not completed.
-    pub fn calls_under_way(&self) -> usize {
+    pub fn calls_in_flight(&self) -> usize {
         self.state.operations.in_flight(Kind::Call)
     }
 
     /// Sends that have not completed.
-    pub fn sends_under_way(&self) -> usize {
+    pub fn sends_in_flight(&self) -> usize {
         self.state.operations.in_flight(Kind::Send)
     }
 
     /// Receives that have not completed.
-    pub fn receives_under_way(&self) -> usize {
+    pub fn receives_in_flight(&self) -> usize {
         self.state.operations.in_flight(Kind::Receive)
     }
 }

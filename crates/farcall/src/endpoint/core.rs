@@ -95,7 +95,7 @@ impl Core {
         let polls = self.clock_pace.was_read();
         self.state.counters.polls.set(polls.all);
         self.state.counters.busy_polls.set(polls.busy);
-        self.state.counters.under_way.set(self.state.operations.in_flight(Kind::Call) as u64);
+        self.state.counters.in_flight.set(self.state.operations.in_flight(Kind::Call) as u64);
     }
 
     /// Says how many operations ended because their deadline has passed.

@@ -13,7 +13,7 @@ farcall_driver::declare_counters! {
         peers_lost: "sessions" => "Sessions that ended",
         polls: "polls" => "Turns of the poll loop, counted when the clock is read",
         busy_polls: "polls" => "Those that found something, counted when the clock is read",
-        under_way: "calls" => "Calls in flight when the clock was last read",
+        in_flight: "calls" => "Calls in flight when the clock was last read",
         sleeps: "times" => "Times that the thread blocked because there was nothing to do",
     }
 }

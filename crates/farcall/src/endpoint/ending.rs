@@ -11,7 +11,7 @@ use super::slab::{Completion, Slab};
 
 /// Adds a call whose end is told in one way.
 pub trait Ending {
-    /// The call's number; `None` when as many are under way as there can be.
+    /// The call's number; `None` when as many are in flight as there can be.
     fn add_to(self, operations: &mut Slab, session: SessionId, timeout: Option<Duration>) -> Option<CallId>;
 }
 

@@ -210,7 +210,7 @@ impl Endpoint {
     }
 
     /// Calls that have not completed.
-    pub fn calls_under_way(&self) -> usize {
+    pub fn calls_in_flight(&self) -> usize {
         self.core().state.operations.in_flight(Kind::Call)
     }
 

@@ -87,7 +87,7 @@ impl<'e> Turn<'_, 'e> {
         }
     }
 
-    /// Cancels a call under way.
+    /// Cancels a call in flight.
     pub fn cancel_call(&mut self, outbox: &mut dyn Outbox, call: CallId) -> Cancellation {
         let Some((session, how)) = self.state.operations.cancel(call) else { return Cancellation::Over };
         self.state.counters.cancelled.increment();

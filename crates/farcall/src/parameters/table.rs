@@ -46,7 +46,7 @@ parameters! {
     ring: RingSettings {
         ring_bytes: Option<usize> = "auto", Domain::power_of_two(4 * K, 64 * M).or_auto(), Endpoint, "Bytes in the ring that each peer writes into, taken when it connects; of more than 256K only streams use the rest. auto takes 4M of shared memory, more than a core's own caches hold, and 256K where all of it is pinned for a card.";
         inline_bytes: Option<usize> = "auto", Domain::size(0, 64 * K).or_auto(), Endpoint, "Longest payload that is copied through the ring, of calls 8191 at most; longer ones are lent as blocks. auto takes 8184, and 16K where peers read lent blocks in place.";
-        batch_bytes: usize = "512", Domain::size(64, M), Endpoint, "Most bytes put into the first record of a turn, unless one message needs more. Each that is filled doubles it for the next, up to 16K, of requests up to half of those under way.";
+        batch_bytes: usize = "512", Domain::size(64, M), Endpoint, "Most bytes put into the first record of a turn, unless one message needs more. Each that is filled doubles it for the next, up to 16K, of requests up to half of those in flight.";
         calls_max: usize = "4096", Domain::integer(1, 65535, "calls"), Session, "Most unanswered calls of one session, each way.";
         message_bytes_max: usize = "8M", Domain::size(1, G), Session, "Longest request or response.";
     }

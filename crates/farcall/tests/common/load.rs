@@ -154,7 +154,7 @@ struct Sender {
 
 struct Target {
     peer: Peer,
-    under_way: usize,
+    in_flight: usize,
     left: usize,
 }
 
@@ -178,20 +178,20 @@ impl Sender {
             }
             let target = |&rank: &u32| {
                 let peer = self.endpoint.peer(rank).expect("all endpoints were made before the first turn");
-                Target { peer, under_way: 0, left: load.count }
+                Target { peer, in_flight: 0, left: load.count }
             };
             self.targets = load.to.iter().map(target).collect();
         }
         let (mut payload, before) = (vec![0; load.bytes], self.began.len());
         payload[..4].copy_from_slice(&self.rank.to_le_bytes());
         for (place, target) in self.targets.iter_mut().enumerate() {
-            while target.under_way < load.in_flight && target.left > 0 {
+            while target.in_flight < load.in_flight && target.left > 0 {
                 let number = self.began.len();
                 payload[4..8].copy_from_slice(&(number as u32).to_le_bytes());
                 let call = self.endpoint.call(target.peer, SINK, &payload).within(load.timeout);
                 call.post(number as u64).expect("the session has room");
                 self.began.push((now, place));
-                (target.under_way, target.left) = (target.under_way + 1, target.left - 1);
+                (target.in_flight, target.left) = (target.in_flight + 1, target.left - 1);
             }
         }
         self.began.len() - before
@@ -206,7 +206,7 @@ impl Program for Sender {
         let polled = self.endpoint.poll(|_, event| {
             if let Event::Completed { token, outcome } = event {
                 let (began, target) = began[token as usize];
-                targets[target].under_way -= 1;
+                targets[target].in_flight -= 1;
                 let outcome = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
                 ended.borrow_mut().push(Ended { began, lasted: now.since(began), outcome });
             }

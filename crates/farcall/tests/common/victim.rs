@@ -80,10 +80,10 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
     let (mut sent, mut sends_ended, mut receives_lost) = (0, 0, 0);
     endpoint.receive(peer, NEVER).within(LONG).post(0).expect("room");
     while down.is_none() {
-        while endpoint.calls_under_way() < IN_FLIGHT && post(endpoint, peer, next) {
+        while endpoint.calls_in_flight() < IN_FLIGHT && post(endpoint, peer, next) {
             next += 1;
         }
-        if endpoint.sends_under_way() < IN_FLIGHT {
+        if endpoint.sends_in_flight() < IN_FLIGHT {
             sent += u64::from(endpoint.send(peer, NEVER, &[1; 1000]).within(LONG).post(0).is_ok());
         }
         endpoint.poll_idle(|context, event| match event {
@@ -99,8 +99,8 @@ pub fn talk_until_death(endpoint: &Endpoint, peer: Peer, first: u64, calls: u64,
             Event::Received { outcome: Err(ReceiveError::PeerDown(_)), .. } => receives_lost += 1,
             other @ (Event::Sent { .. } | Event::Received { .. }) => panic!("{other:?}"),
             Event::PeerDown { peer, reason } => {
-                assert_eq!(context.sends_under_way() + context.receives_under_way(), 0, "nor messages");
-                assert_eq!(context.calls_under_way(), 0, "its calls end before its end is told");
+                assert_eq!(context.sends_in_flight() + context.receives_in_flight(), 0, "nor messages");
+                assert_eq!(context.calls_in_flight(), 0, "its calls end before its end is told");
                 down = Some((peer, reason, Instant::now()));
             }
         });

@@ -58,8 +58,8 @@ pub struct Channel {
     pub source: Source,
     pub next_number: u32,
     /// Messages that were not answered yet, with what they count.
-    pub under_way: VecDeque<(MessageId, u32)>,
-    pub under_way_lines: u32,
+    pub in_flight: VecDeque<(MessageId, u32)>,
+    pub in_flight_lines: u32,
     pub waiting: VecDeque<WaitingSend>,
     pub sequencer: Sequencer<Early>,
     /// What the unexpected messages count that were answered.
@@ -114,7 +114,7 @@ impl Mailbox {
         // too.
         let channel = self.channels.remove(&session).unwrap_or_default();
         self.orphaned.add(&mut self.matching, channel.source, session, |message| message.session);
-        let under_way = channel.under_way.into_iter().map(|(send, _)| send);
-        under_way.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
+        let in_flight = channel.in_flight.into_iter().map(|(send, _)| send);
+        in_flight.chain(channel.waiting.into_iter().map(|waiting| waiting.send)).collect()
     }
 }

@@ -145,7 +145,7 @@ struct State {
     /// The session to each peer, if there is one.
     sessions: Vec<Option<SessionId>>,
     /// Unanswered calls: where they went, and what their answers must be.
-    under_way: BTreeMap<u32, (SessionId, Vec<u8>)>,
+    in_flight: BTreeMap<u32, (SessionId, Vec<u8>)>,
     next_call: u32,
     ledger: Arc<Mutex<Ledger>>,
 }
@@ -164,7 +164,7 @@ impl Node {
             host: host.clone(),
             caller: (host.number() as u64) << 32 | u64::from(host.incarnation()),
             sessions: vec![None; hosts],
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             next_call: 0,
             ledger,
         };
@@ -189,7 +189,7 @@ impl Node {
         if !matches!(made, Submitted::Refused(_)) {
             self.state.next_call += 1;
             self.calls_left -= 1;
-            self.state.under_way.insert(call, (session, answer));
+            self.state.in_flight.insert(call, (session, answer));
         }
     }
 }
@@ -197,12 +197,12 @@ impl Node {
 impl Program for Node {
     fn turn(&mut self) -> usize {
         let mut made = 0;
-        while self.calls_left > 0 && self.state.under_way.len() < WINDOW {
+        while self.calls_left > 0 && self.state.in_flight.len() < WINDOW {
             self.call();
             made += 1;
         }
         let received = self.transport.poll(self.clock.now(), &mut self.state);
-        let done = self.calls_left == 0 && self.state.under_way.is_empty();
+        let done = self.calls_left == 0 && self.state.in_flight.is_empty();
         if done {
             self.state.ledger.lock().expect("no panic").finished[self.state.host.number()] = true;
         }
@@ -210,7 +210,7 @@ impl Program for Node {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let wants_calls = self.calls_left > 0 && self.state.under_way.len() < WINDOW;
+        let wants_calls = self.calls_left > 0 && self.state.in_flight.len() < WINDOW;
         if wants_calls { Some(Instant::ZERO) } else { self.transport.next_deadline() }
     }
 }
@@ -230,7 +230,7 @@ impl Sink for State {
     fn responses(&mut self, _: &mut dyn Outbox, responses: &mut ResponseBatch<'_, '_>) {
         let session = responses.session();
         while let Some(Response { call, status, payload }) = responses.take() {
-            let (sent_over, answer) = self.under_way.remove(&call.0).expect("a call ends once");
+            let (sent_over, answer) = self.in_flight.remove(&call.0).expect("a call ends once");
             assert_eq!((session, status), (sent_over, Status::Ok));
             assert!(payload.as_slice() == answer, "the answer to {call:?} was altered");
             let call = (self.caller, u64::from(call.0));
@@ -254,8 +254,8 @@ impl Sink for State {
 
     fn session_down(&mut self, _: &mut dyn Outbox, session: SessionId, _: &DownReason) {
         self.sessions.iter_mut().filter(|known| **known == Some(session)).for_each(|known| *known = None);
-        let before = self.under_way.len();
-        self.under_way.retain(|_, (sent_over, _)| *sent_over != session);
-        self.ledger.lock().expect("no panic").lost += (before - self.under_way.len()) as u64;
+        let before = self.in_flight.len();
+        self.in_flight.retain(|_, (sent_over, _)| *sent_over != session);
+        self.ledger.lock().expect("no panic").lost += (before - self.in_flight.len()) as u64;
     }
 }

@@ -92,9 +92,9 @@ impl<'a> Loops<'a> {
         for slot in 0..self.asked.len() {
             times.change(SlotUse::Idle, self.ask(slot, begun), begun);
         }
-        let (mut under_way, mut over, mut ended, mut idle) = (self.asked.len(), false, begun, 0_u32);
+        let (mut in_flight, mut over, mut ended, mut idle) = (self.asked.len(), false, begun, 0_u32);
         let mut slot = 0;
-        while under_way > 0 {
+        while in_flight > 0 {
             let Some((place, _)) = self.asked[slot] else {
                 slot = self.slot_after(slot);
                 continue;
@@ -119,7 +119,7 @@ impl<'a> Loops<'a> {
                 if over {
                     self.asked[slot] = None;
                     times.change(was, SlotUse::Idle, now);
-                    under_way -= 1;
+                    in_flight -= 1;
                     ended = now;
                 } else {
                     let class = self.ask(slot, now);

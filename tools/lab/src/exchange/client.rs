@@ -201,7 +201,7 @@ impl ClosedLoop {
     /// Whether no call is in flight any more. Calls that are in flight when the last one completes are waited
     /// for; each ends by its deadline at the latest.
     pub(super) fn is_over(endpoint: &Endpoint) -> bool {
-        endpoint.calls_under_way() == 0
+        endpoint.calls_in_flight() == 0
     }
 
     /// The number of calls and when the last of them was complete.

@@ -174,15 +174,15 @@ fn meet(slots: &mut impl Slots, bootstrap: &Bootstrap, name: &str) -> Result<(),
 
 fn send(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let mut begun = vec![0_u64; share.used_slots()];
-    let mut under_way = begun.len();
-    (0..under_way).for_each(|slot| send_next(slots, slot, &mut begun));
-    while under_way > 0 {
+    let mut in_flight = begun.len();
+    (0..in_flight).for_each(|slot| send_next(slots, slot, &mut begun));
+    while in_flight > 0 {
         let complete = slots.next_complete();
         if let Some(slot) = complete {
             if begun[slot] < share.of_slot(slot) {
                 send_next(slots, slot, &mut begun);
             } else {
-                under_way -= 1;
+                in_flight -= 1;
             }
         }
         limit.look(usize::from(complete.is_some()))?;
@@ -200,8 +200,8 @@ fn send_next(slots: &mut impl Slots, slot: usize, begun: &mut [u64]) {
 /// The first receive of every slot is posted already.
 fn receive(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let mut received = vec![0_u64; share.used_slots()];
-    let mut under_way = received.len();
-    while under_way > 0 {
+    let mut in_flight = received.len();
+    while in_flight > 0 {
         let complete = slots.next_complete();
         if let Some(slot) = complete {
             if !look_at(slots.memory(slot), &share, received[slot]) {
@@ -211,7 +211,7 @@ fn receive(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<()
             if received[slot] < share.of_slot(slot) {
                 slots.receive(slot);
             } else {
-                under_way -= 1;
+                in_flight -= 1;
             }
         }
         limit.look(usize::from(complete.is_some()))?;

@@ -70,8 +70,8 @@ fn futures(endpoint: &Endpoint, peer: Peer, mut work: Work, limit: &mut Limit) -
     while work.left > 0 {
         let mut all_were_free = true;
         for (slot, (sending, sent)) in slots.iter_mut().enumerate() {
-            if let Some(under_way) = sending.take_if(|sending| sending.is_complete()) {
-                under_way.wait()?;
+            if let Some(in_flight) = sending.take_if(|sending| sending.is_complete()) {
+                in_flight.wait()?;
             } else if sending.is_some() {
                 all_were_free = false;
                 continue;
@@ -107,7 +107,7 @@ struct Posted {
     work: Work,
     /// Messages that each slot has sent.
     sent: Vec<u64>,
-    under_way: u64,
+    in_flight: u64,
     failure: Option<SendError>,
 }
 
@@ -115,7 +115,7 @@ impl Posted {
     /// A slot's send has ended: it sends its next message.
     fn take(&mut self, context: &mut Context<'_>, event: Event<'_>) {
         let Event::Sent { token, outcome } = event else { return };
-        self.under_way -= 1;
+        self.in_flight -= 1;
         if let Err(error) = outcome.and_then(|()| self.send_next(context, token)) {
             self.failure = Some(error);
         }
@@ -125,7 +125,7 @@ impl Posted {
         let slot = token as usize;
         let Some(payload) = self.work.next(slot, &mut self.sent[slot]) else { return Ok(()) };
         context.send(self.peer, tag_of(slot), payload).post(token)?;
-        self.under_way += 1;
+        self.in_flight += 1;
         Ok(())
     }
 }
@@ -133,15 +133,15 @@ impl Posted {
 #[inline(never)]
 fn events(endpoint: &Endpoint, peer: Peer, work: Work, limit: &mut Limit) -> Result<(), LoopError> {
     let sent = vec![0; work.share.slots];
-    let mut posted = Posted { peer, work, sent, under_way: 0, failure: None };
+    let mut posted = Posted { peer, work, sent, in_flight: 0, failure: None };
     for (slot, sent) in posted.sent.iter_mut().enumerate() {
         if let Some(payload) = posted.work.next(slot, sent) {
             endpoint.send(peer, tag_of(slot), payload).post(slot as u64)?;
-            posted.under_way += 1;
+            posted.in_flight += 1;
         }
     }
     let (mut left_at_poll, mut poll_is_due) = (posted.work.left, true);
-    while posted.under_way > 0 {
+    while posted.in_flight > 0 {
         if poll_is_due {
             left_at_poll = posted.work.left;
         }
@@ -197,9 +197,9 @@ fn callbacks(
                     completed.store(completed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 }
             };
-            let under_way = if reaps { send.then(end) } else { send.now_or_then(end) }?;
+            let in_flight = if reaps { send.then(end) } else { send.now_or_then(end) }?;
             // As in plain loops, the library works when there is something that it has not taken yet.
-            if under_way.is_some() {
+            if in_flight.is_some() {
                 limit.look(endpoint.poll(|_, _| {}))?;
                 left_at_poll = work.left;
             }

@@ -52,8 +52,8 @@ fn stream(ask: Ask, mut launcher: Command, program: &str) -> Result<PeerFigure, 
 
 /// Either rank has a buffer for each message in flight each way: all of them must fit into [`BUFFERS_BYTES`].
 pub(super) fn check_buffers(ask: Ask) -> Result<(), PeerError> {
-    const FOR_EACH_UNDER_WAY: usize = 4;
-    let bytes = ask.bytes.saturating_mul(ask.in_flight).saturating_mul(FOR_EACH_UNDER_WAY);
+    const FOR_EACH_IN_FLIGHT: usize = 4;
+    let bytes = ask.bytes.saturating_mul(ask.in_flight).saturating_mul(FOR_EACH_IN_FLIGHT);
     if bytes <= BUFFERS_BYTES {
         return Ok(());
     }

@@ -198,7 +198,7 @@ fn short_and_odd_lengths_have_cells_on_every_path() {
 }
 
 #[test]
-fn streams_have_a_cell_for_each_number_under_way_and_stores_one_more_for_a_single_request() {
+fn streams_have_a_cell_for_each_number_in_flight_and_stores_one_more_for_a_single_request() {
     let bench = Bench::new().expect("the tests have two cores");
     let plan = brief_plan(PEERS.to_vec(), vec![Size(8)], vec![1000, 10, 10]);
     let cells = plan.cells(&bench).expect("cells");

@@ -87,7 +87,7 @@ impl Anatomy {
         // together.
         let alone = if self.is_alone { self.trace.total.p50 } else { parts };
         let alone_seconds = alone.max(1.0) / 1e9;
-        let under_way = if self.is_short_of_room() {
+        let in_flight = if self.is_short_of_room() {
             self.in_flight.min(per_second * alone_seconds)
         } else {
             self.in_flight
@@ -99,7 +99,7 @@ impl Anatomy {
             (occupancy.server, occupancy.client)
         };
         let (server_seconds, client_seconds) = (server / per_second, client / per_second);
-        System { under_way, alone_seconds, server_seconds, client_seconds }
+        System { in_flight, alone_seconds, server_seconds, client_seconds }
     }
 
     /// The time of a typical call.
@@ -120,7 +120,7 @@ impl Anatomy {
 /// The numbers of a closed loop.
 #[derive(Clone, Copy, Debug)]
 struct System {
-    under_way: f64,
+    in_flight: f64,
     alone_seconds: f64,
     server_seconds: f64,
     client_seconds: f64,
@@ -132,7 +132,7 @@ impl System {
         // A call alone takes what both sides work on it at least, and a side that works on nothing takes a
         // nanosecond.
         let alone_seconds = self.alone_seconds.max(self.server_seconds).max(self.client_seconds).max(1e-9);
-        let times = [alone_seconds / self.under_way, self.server_seconds, self.client_seconds];
+        let times = [alone_seconds / self.in_flight, self.server_seconds, self.client_seconds];
         1.0 / times.into_iter().fold(1e-9, f64::max)
     }
 
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_under_way_is_alone_as_it_is_and_not_as_its_least_parts() {
+    fn one_call_in_flight_is_alone_as_it_is_and_not_as_its_least_parts() {
         let alone_nanos = |in_flight| (cell(in_flight).system().alone_seconds * 1e9).round();
         assert_eq!((alone_nanos(1), alone_nanos(2)), (450.0, 50.0 + 90.0 + 10.0));
         let rules: Vec<_> = ranked(&cell(1), "").into_iter().map(|finding| finding.rule).collect();

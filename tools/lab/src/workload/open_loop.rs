@@ -29,7 +29,7 @@ pub(super) struct Sent {
 
 /// A message in flight.
 #[derive(Clone, Copy, Debug)]
-struct UnderWay {
+struct InFlight {
     class: usize,
     due: Instant,
 }
@@ -48,7 +48,7 @@ pub(super) struct OpenLoop {
     window: core::ops::Range<Instant>,
     load_end: Instant,
     /// By token.
-    under_way: Vec<UnderWay>,
+    in_flight: Vec<InFlight>,
     free: Vec<usize>,
     sent: Sent,
     failure: Option<SenderError>,
@@ -77,7 +77,7 @@ impl OpenLoop {
             next_waits: false,
             window: begun + plan.warmup()..begun + plan.window_end(),
             load_end: begun + plan.load_end(),
-            under_way: Vec::new(),
+            in_flight: Vec::new(),
             free: Vec::new(),
             sent: Sent::default(),
             failure: None,
@@ -114,7 +114,7 @@ impl OpenLoop {
     }
 
     fn outstanding(&self) -> usize {
-        self.under_way.len() - self.free.len()
+        self.in_flight.len() - self.free.len()
     }
 
     fn start_due(&mut self, endpoint: &Endpoint) -> Result<usize, CallError> {
@@ -126,7 +126,7 @@ impl OpenLoop {
                 break;
             }
             let Arrival { at, class, receiver } = self.next;
-            let token = self.token_for(UnderWay { class, due: at });
+            let token = self.token_for(InFlight { class, due: at });
             let payload = &self.payload[..self.plan.classes[class].bytes as usize];
             endpoint.call(self.peers[receiver], MESSAGE, payload).within(CALL_WITHIN).post(token)?;
             self.next = self.arrivals.next();
@@ -137,15 +137,15 @@ impl OpenLoop {
         Ok(started)
     }
 
-    fn token_for(&mut self, message: UnderWay) -> u64 {
+    fn token_for(&mut self, message: InFlight) -> u64 {
         let token = match self.free.pop() {
             Some(token) => {
-                self.under_way[token] = message;
+                self.in_flight[token] = message;
                 token
             }
             None => {
-                self.under_way.push(message);
-                self.under_way.len() - 1
+                self.in_flight.push(message);
+                self.in_flight.len() - 1
             }
         };
         token as u64
@@ -153,7 +153,7 @@ impl OpenLoop {
 
     fn complete(&mut self, token: usize, outcome: &Outcome<'_>) {
         self.free.push(token);
-        let UnderWay { class, due } = self.under_way[token];
+        let InFlight { class, due } = self.in_flight[token];
         match outcome {
             Ok(answer) if answer.len() == self.plan.answer_bytes(class) => {}
             Ok(_) => return self.failure = Some(SenderError::WrongLength),

@@ -117,11 +117,11 @@ impl Scene {
         &self,
         fabric: &SimulatedFabric,
         cluster: &mut Cluster,
-        mut is_under_way: impl FnMut() -> bool,
+        mut is_in_flight: impl FnMut() -> bool,
     ) -> Result<SimulatedRun, SimulationError> {
         let within = self.plan.load_end() + OVERTIME_MAX;
         let found = Rc::clone(&self.found);
-        let run = fabric.run_while(cluster, within, || found.borrow().failure.is_none() && is_under_way());
+        let run = fabric.run_while(cluster, within, || found.borrow().failure.is_none() && is_in_flight());
         match self.found.borrow_mut().failure.take() {
             Some((rank, why)) => Err(SimulationError::Failed { rank, why }),
             None => run,

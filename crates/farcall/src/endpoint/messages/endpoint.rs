@@ -44,7 +44,7 @@ impl Endpoint {
         core.transport.hand_on_unexpected(true);
     }
 
-    /// Polls until no send and no receive is under way.
+    /// Polls until no send and no receive is in flight.
     pub fn wait_all(&self) {
         let is_over = |state: &State| {
             let in_flight = |kind| state.operations.in_flight(kind) > 0;
@@ -55,12 +55,12 @@ impl Endpoint {
     }
 
     /// Sends that have not completed.
-    pub fn sends_under_way(&self) -> usize {
+    pub fn sends_in_flight(&self) -> usize {
         self.core().state.operations.in_flight(Kind::Send)
     }
 
     /// Receives that have not completed.
-    pub fn receives_under_way(&self) -> usize {
+    pub fn receives_in_flight(&self) -> usize {
         self.core().state.operations.in_flight(Kind::Receive)
     }
 }

@@ -154,7 +154,7 @@ impl Turn<'_, '_> {
         self.withdraw(outbox, id, ReceiveError::PeerDown(reason.clone()));
     }
 
-    /// Cancels a receive; whether it was under way.
+    /// Cancels a receive; whether it was in flight.
     pub fn cancel_receive(&mut self, outbox: &mut dyn Outbox, id: CallId) -> Cancellation {
         self.state.counters.cancelled.increment();
         self.withdraw(outbox, id, ReceiveError::Cancelled);
@@ -169,7 +169,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Cancels what can be taken back of a send under way.
+    /// Cancels what can be taken back of a send in flight.
     pub fn cancel_send(&mut self, outbox: &mut dyn Outbox, id: CallId) -> Cancellation {
         let taken_back = outbox.cancel_send(MessageId(id.0)) as u32;
         let Some(parts) = self.state.operations.parts_of_send(id) else { return Cancellation::Over };

@@ -24,7 +24,7 @@ impl<'e> Future for ReceivingOrRefused<'e> {
     }
 }
 
-/// A receive under way. Some task or thread must poll the endpoint for it to progress.
+/// A receive in flight. Some task or thread must poll the endpoint for it to progress.
 ///
 /// Dropping it gives the receive up; if it has its message already, that is lost.
 #[must_use = "dropping it gives up the receive"]

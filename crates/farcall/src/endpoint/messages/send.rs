@@ -60,7 +60,7 @@ impl<'e> SendMessage<'e, '_> {
     }
 
     /// Sends the message; `callback` gets the outcome, once, during a later poll or [`Endpoint::reap`]. There is an operation if
-    /// it is still under way.
+    /// it is still in flight.
     #[inline(always)]
     pub fn then(
         self,
@@ -99,7 +99,7 @@ impl<'e> SendMessage<'e, '_> {
     }
 
     /// Sends the message; its end is an event with this token, in a later poll or [`Endpoint::reap`]. There is an operation if it
-    /// is still under way.
+    /// is still in flight.
     pub fn post(self, token: u64) -> Result<Option<Operation>, SendError> {
         post(&mut self.endpoint.core().context(), self.to, self.tag, self.payload, self.timeout, token)
     }

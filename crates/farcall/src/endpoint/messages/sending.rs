@@ -23,7 +23,7 @@ impl Future for SendingOrRefused<'_> {
     }
 }
 
-/// A send under way. Some task or thread must poll the endpoint for it to progress.
+/// A send in flight. Some task or thread must poll the endpoint for it to progress.
 ///
 /// Dropping it does not take the message back.
 pub struct Sending<'e> {

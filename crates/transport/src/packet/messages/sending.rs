@@ -63,8 +63,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         let (number, is_free) = match self.mail.channels.get(&session) {
             None => (0, true),
             Some(channel) => {
-                let fits = channel.under_way_lines + counted <= window_lines || channel.under_way.is_empty();
-                let has_call = channel.under_way.len() < usize::from(calls_max / 2).max(1);
+                let fits = channel.in_flight_lines + counted <= window_lines || channel.in_flight.is_empty();
+                let has_call = channel.in_flight.len() < usize::from(calls_max / 2).max(1);
                 (channel.next_number, fits && has_call)
             }
         };
@@ -107,8 +107,8 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         }
         let channel = self.mail.channels.entry(session).or_default();
         channel.next_number = number.wrapping_add(1);
-        channel.under_way.push_back((send, counted));
-        channel.under_way_lines += counted;
+        channel.in_flight.push_back((send, counted));
+        channel.in_flight_lines += counted;
         Ok(())
     }
 
@@ -120,9 +120,9 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         sink: &mut dyn Sink,
     ) {
         let Some(channel) = self.mail.channels.get_mut(&session) else { return };
-        let Some(place) = channel.under_way.iter().position(|(other, _)| *other == send) else { return };
-        let (_, counted) = channel.under_way.remove(place).expect("it was found");
-        channel.under_way_lines -= counted;
+        let Some(place) = channel.in_flight.iter().position(|(other, _)| *other == send) else { return };
+        let (_, counted) = channel.in_flight.remove(place).expect("it was found");
+        channel.in_flight_lines -= counted;
         self.send_waiting(session);
         sink.sent(self, send, Ok(()));
     }

@@ -11,7 +11,7 @@ use super::sample::Sample;
 const CALLS: &str = "calls";
 const ANSWERED: &str = "answered";
 const REQUESTS: &str = "requests";
-const UNDER_WAY: &str = "under_way";
+const IN_FLIGHT: &str = "in_flight";
 const POLLS: &str = "polls";
 const BUSY_POLLS: &str = "busy_polls";
 const SLEEPS: &str = "sleeps";
@@ -35,7 +35,7 @@ const STALLS: [&str; 14] = [
 ];
 
 /// Levels, which have a value and no rate.
-const LEVELS: [&str; 2] = ["backlog", UNDER_WAY];
+const LEVELS: [&str; 2] = ["backlog", IN_FLIGHT];
 
 /// What happened between two readings.
 pub fn view(before: &[Sample], after: &[Sample]) -> String {
@@ -105,7 +105,7 @@ fn endpoint(change: &Change<'_>, text: &mut String) {
             rate(CALLS),
             rate(ANSWERED),
             rate(REQUESTS),
-            change.value(UNDER_WAY).unwrap_or(0),
+            change.value(IN_FLIGHT).unwrap_or(0),
             scaled(turns),
             rate(SLEEPS),
         ),
@@ -182,7 +182,7 @@ mod tests {
         let endpoint = [
             (CALLS, 4_000_000),
             (ANSWERED, 4_000_000),
-            (UNDER_WAY, 16),
+            (IN_FLIGHT, 16),
             (POLLS, 8_000_000),
             (BUSY_POLLS, 2_000_000),
         ];

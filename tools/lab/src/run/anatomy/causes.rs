@@ -119,19 +119,19 @@ fn standstill(rule: &'static str, side: &str, standstill: Standstill, waited: &s
 
 /// Operations are held back either by the window, or by a ring that has no room for it.
 fn held_back(cell: &Anatomy, system: System) -> Cause {
-    let enough = System { under_way: f64::INFINITY, ..system };
+    let enough = System { in_flight: f64::INFINITY, ..system };
     if cell.is_short_of_room() {
-        let asked = System { under_way: cell.in_flight, ..system };
+        let asked = System { in_flight: cell.in_flight, ..system };
         return Cause {
             rule: "ring_room",
             words: format!(
                 "room in the rings: {:.0} % of messages had to wait for it, so that about {:.1} calls are on their way instead of {}",
                 cell.waiting * 100.0,
-                system.under_way,
+                system.in_flight,
                 cell.in_flight
             ),
             gain: system.gain(asked),
-            share: 1.0 - system.under_way / cell.in_flight,
+            share: 1.0 - system.in_flight / cell.in_flight,
             next: "larger rings: run it again with twice the `--set ring.ring_bytes`, on a simulated fabric `--set fabric.lanes.ring_bytes`"
                 .to_owned(),
         };
