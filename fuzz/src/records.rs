@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use farcall_lab::analysis::analyse;
-use farcall_lab::analysis::finding::Finding;
-use farcall_lab::analysis::input::{Document, table};
-use farcall_lab::run::{document, parse};
+use farcall_lab::explain::analysis::analyse;
+use farcall_lab::explain::analysis::finding::Finding;
+use farcall_lab::explain::analysis::input::{Document, table};
+use farcall_lab::explain::recorded::{document, parse};
 
 /// What divides `run.json` from `results.jsonl` in one input.
 const DIVIDER: &str = "\n---\n";

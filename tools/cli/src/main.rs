@@ -11,7 +11,7 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use farcall_lab::{benchkv, collective, exchange, msgrate, workload};
+use farcall_lab::run::{benchkv, collective, exchange, msgrate, workload};
 
 use arguments::{Arguments, Command, Sim};
 use failure::Failure;

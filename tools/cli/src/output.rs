@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use farcall_lab::explain::recorded::{Run, RunFolder};
 use farcall_lab::record::{Record, RecordWriter};
-use farcall_lab::run::{Run, RunFolder};
 use serde_json::Value;
 
 use crate::arguments::{FABRIC, Recording, Tuning};

@@ -3,8 +3,8 @@
 
 use core::fmt;
 
-use crate::histogram::LatencySummary;
 use crate::record::Statistic;
+use crate::statistics::histogram::LatencySummary;
 use crate::units::{Size, in_readable_unit};
 
 /// Bytes in the MB of a bandwidth: 2^20, as in clusterperf.
@@ -106,7 +106,7 @@ pub fn row_name(test: &str, size: Size, suffix: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histogram::LatencyHistogram;
+    use crate::statistics::histogram::LatencyHistogram;
 
     #[test]
     fn names_are_those_of_clusterperf() {

@@ -6,8 +6,8 @@
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
-use farcall_lab::collective::launches::{self, Means, Place};
-use farcall_lab::collective::{Collective, Plan, PushLimits, PushPolicy, simulated, threads};
+use farcall_lab::run::collective::launches::{self, Means, Place};
+use farcall_lab::run::collective::{Collective, Plan, PushLimits, PushPolicy, simulated, threads};
 
 const CHUNK_BYTES: usize = 5_000;
 

@@ -5,12 +5,12 @@ use core::time::Duration;
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
-use farcall_lab::analysis::analyse;
-use farcall_lab::analysis::finding::Finding;
-use farcall_lab::echo::EchoTest;
-use farcall_lab::exchange::{Buffers, Instruments};
-use farcall_lab::run::{Figure, RecordedRun, Run, document};
-use farcall_lab::simulation::SimulatedFabric;
+use farcall_lab::explain::analysis::analyse;
+use farcall_lab::explain::analysis::finding::Finding;
+use farcall_lab::explain::recorded::{Figure, RecordedRun, Run, document};
+use farcall_lab::run::echo::EchoTest;
+use farcall_lab::run::exchange::{Buffers, Instruments};
+use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::units::Size;
 use serde_json::{Map, json};
 

@@ -1,7 +1,7 @@
 //! What is said of traced tagged messages, on records that `msgrate --trace` made.
 
-use farcall_lab::analysis::finding::{Finding, Section};
-use farcall_lab::run::{RecordedRun, Run, messages, parse};
+use farcall_lab::explain::analysis::finding::{Finding, Section};
+use farcall_lab::explain::recorded::{RecordedRun, Run, messages, parse};
 
 /// Rates of two endpoints over shared memory and over UDP, and one time: with 8 bytes and 16 in flight the
 /// sender is ahead; of 10 KB it waits for room; one message at a time is alone on its way; and 1000 of 10 KB

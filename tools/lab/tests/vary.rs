@@ -6,11 +6,11 @@ use core::time::Duration;
 use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
-use farcall_lab::echo::EchoTest;
-use farcall_lab::exchange::{Buffers, Instruments};
-use farcall_lab::simulation::{SimulatedFabric, SimulationError, UNCHECKED};
+use farcall_lab::explain::vary::{Analysis, Better, Design, Experiment, Factor, Subject, Verdict};
+use farcall_lab::run::echo::EchoTest;
+use farcall_lab::run::exchange::{Buffers, Instruments};
+use farcall_lab::run::simulation::{SimulatedFabric, SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
-use farcall_lab::vary::{Analysis, Better, Design, Experiment, Factor, Subject, Verdict};
 
 /// How often everything is repeated, with other seeds.
 const REPEATS: u64 = 20;

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use farcall::TransportKind;
 use farcall::simulated::Profile;
-use farcall_lab::simulation::SimulatedFabric;
-use farcall_lab::workload::{OUTSTANDING_MAX, Reply, Roles, SizeMix, WorkloadOutcome, WorkloadTest};
+use farcall_lab::run::simulation::SimulatedFabric;
+use farcall_lab::run::workload::{OUTSTANDING_MAX, Reply, Roles, SizeMix, WorkloadOutcome, WorkloadTest};
 
 /// Homa's default: what may be sent unasked.
 const RTT_BYTES: u32 = 16 << 10;
@@ -41,7 +41,8 @@ fn simulate(test: &WorkloadTest, transport: TransportKind) -> WorkloadOutcome {
 /// W4 without its longest messages, a thirtieth of all that would take two thirds of the time to simulate.
 fn w4_without_the_longest() -> SizeMix {
     const LONGEST: f64 = 0.9684;
-    let points = include_str!("../src/workload/mixes/W4.cdf").lines().filter(|line| !line.starts_with('#'));
+    let points =
+        include_str!("../src/run/workload/mixes/W4.cdf").lines().filter(|line| !line.starts_with('#'));
     let kept: Vec<String> = points
         .filter_map(|line| line.split_once(' '))
         .map(|(bytes, share)| (bytes, share.parse::<f64>().expect("a share") / LONGEST))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farcall_lab::regime::Regime;
+use farcall_lab::run::regime::Regime;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Observation;

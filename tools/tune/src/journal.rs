@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use farcall_lab::regime::Regime;
+use farcall_lab::run::regime::Regime;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use farcall_base::Random;
-use farcall_lab::regime::Regime;
+use farcall_lab::run::regime::Regime;
 
 use crate::evidence::{Censored, Evidence, Outcome, Sample};
 use crate::result::finalists;

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use clap::Args;
 use farcall::TransportKind;
-use farcall_lab::benchkv::Distribution;
+use farcall_lab::run::benchkv::Distribution;
 use farcall_lab::units::Size;
 
 use super::tracing::Tracing;

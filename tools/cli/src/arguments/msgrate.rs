@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use clap::Args;
 use farcall::TransportKind;
-use farcall_lab::msgrate::{Mode, Raw};
+use farcall_lab::run::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
 use super::tracing::Tracing;

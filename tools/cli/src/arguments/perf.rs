@@ -6,9 +6,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use farcall::TransportKind;
 use farcall::parameters::quantity::parse_duration;
-use farcall_lab::exchange::Buffers;
+use farcall_lab::run::exchange::Buffers;
+use farcall_lab::run::workload::{Reply, SizeMix};
 use farcall_lab::units::Size;
-use farcall_lab::workload::{Reply, SizeMix};
 
 use super::tracing::Tracing;
 use super::vary::Varying;

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use farcall::TransportKind;
 use farcall::bootstrap::RANKS_MAX;
-use farcall_lab::collective::{Collective, PushPolicy};
+use farcall_lab::run::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
 use super::tracing::Tracing;

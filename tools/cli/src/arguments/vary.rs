@@ -1,7 +1,7 @@
 //! The grammar of `--vary`.
 
 use clap::Args;
-use farcall_lab::vary::{BLOCKS_MAX, Guard};
+use farcall_lab::explain::vary::{BLOCKS_MAX, Guard};
 
 use super::whole_number;
 

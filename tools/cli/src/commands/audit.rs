@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use farcall_lab::analysis::analyse;
-use farcall_lab::analysis::finding::{Finding, Section};
-use farcall_lab::analysis::input::{Document, DocumentError};
+use farcall_lab::explain::analysis::analyse;
+use farcall_lab::explain::analysis::finding::{Finding, Section};
+use farcall_lab::explain::analysis::input::{Document, DocumentError};
 
 use crate::arguments::runs::Audit;
 use crate::failure::Failure;

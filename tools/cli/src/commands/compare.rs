@@ -5,10 +5,10 @@ mod install;
 mod peers;
 
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::bench::Bench;
 use farcall_lab::compare::{Budget, Comparison, Row as BudgetRow, RowOutcome, RowRun, rows, rows_of_builds};
-use farcall_lab::program::{Program, ProgramError};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::program::{Program, ProgramError};
 use farcall_lab::table::{Row, UNITS_NOTE};
 use serde_json::{Map, Value, json};
 

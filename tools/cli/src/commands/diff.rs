@@ -1,6 +1,6 @@
 //! `farcall diff`: what differs between runs. The exit status is 1 when a figure is worse beyond doubt.
 
-use farcall_lab::run::{Cell, Difference, RecordedRun, diff};
+use farcall_lab::explain::recorded::{Cell, Difference, RecordedRun, diff};
 use serde_json::json;
 
 use crate::arguments::runs::Diff;

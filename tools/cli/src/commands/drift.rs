@@ -1,9 +1,9 @@
 //! The reference beside a measurement: how far the cores were apart around every block, for a later reader of
 //! the run.
 
-use farcall_lab::blocks::Distance;
+use farcall_lab::explain::recorded::REFERENCE;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use farcall_lab::run::REFERENCE;
+use farcall_lab::run::blocks::Distance;
 use serde_json::{Map, json};
 
 use crate::failure::Failure;

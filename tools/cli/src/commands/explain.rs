@@ -1,6 +1,6 @@
 //! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
 
-use farcall_lab::run::{RecordedRun, explain as findings};
+use farcall_lab::explain::recorded::{RecordedRun, explain as findings};
 
 use super::audit::show;
 use crate::arguments::runs::Explain;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use farcall_lab::page::page_with;
-use farcall_lab::run::RecordedRun;
+use farcall_lab::explain::page::page_with;
+use farcall_lab::explain::recorded::RecordedRun;
 
 use super::tune;
 use crate::arguments::runs::ReportArguments;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use farcall_lab::record::Statistic;
-use farcall_lab::trace::{
+use farcall_lab::explain::trace::{
     MESSAGE_PART_WORDS, MESSAGE_PARTS, PART_WORDS, PARTS, Part, Traced, TracedMessages, perfetto,
     perfetto_of_messages,
 };
+use farcall_lab::record::Statistic;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -4,10 +4,10 @@
 use farcall::Clock;
 use farcall_limit::{BandwidthPlan, Effort, RingVariant, ring_rate, stream};
 
-use crate::bench::{Bench, BenchError, RoundTripLimit};
-use crate::exchange::{Exchange, ExchangeResult};
-use crate::msgrate::{self, MessageRate};
-use crate::program::Program;
+use crate::run::bench::{Bench, BenchError, RoundTripLimit};
+use crate::run::exchange::{Exchange, ExchangeResult};
+use crate::run::msgrate::{self, MessageRate};
+use crate::run::program::Program;
 
 /// One side of a comparison.
 pub(super) enum Arm {

@@ -7,9 +7,9 @@ use farcall::TransportKind;
 use farcall_limit::UdpCalls;
 
 use super::verdict::Verdict;
-use crate::bootstrap::{Ratio, ratio_of_medians};
-use crate::msgrate::Mode;
 use crate::record::Unit;
+use crate::run::msgrate::Mode;
+use crate::statistics::bootstrap::{Ratio, ratio_of_medians};
 
 /// Length of the response of the short echo, in bytes.
 const SHORT_BYTES: usize = 100;

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::rows::Budget;
-use crate::bootstrap::Ratio;
+use crate::statistics::bootstrap::Ratio;
 
 /// Whether a budget is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use farcall::parameters::quantity::parse_duration;
 use farcall::{Clock, TransportKind};
-use farcall_lab::bench::Bench;
-use farcall_lab::exchange::{Buffers, Exchange, ExchangeResult, Timing, Workload};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::exchange::{Buffers, Exchange, ExchangeResult, Timing, Workload};
 use farcall_lab::units::Size;
 
 use super::command::now_ms;

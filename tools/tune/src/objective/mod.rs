@@ -8,7 +8,7 @@ mod rehearsal;
 mod resident;
 mod watched;
 
-use farcall_lab::regime::Regime;
+use farcall_lab::run::regime::Regime;
 
 pub use command::{CommandObjective, CommandPlan};
 pub use exchange::{ExchangeObjective, ExchangePlan};

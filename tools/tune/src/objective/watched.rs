@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use farcall_lab::bench::Bench;
-use farcall_lab::regime::regime_between;
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::regime::regime_between;
 
 use super::{Finding, Objective, ObjectiveError};
 use crate::search::Problem;
@@ -29,7 +29,7 @@ impl<O> Watched<O> {
     }
 
     fn distance(&self) -> Result<f64, ObjectiveError> {
-        let failed = |error: farcall_lab::bench::BenchError| ObjectiveError::System {
+        let failed = |error: farcall_lab::run::bench::BenchError| ObjectiveError::System {
             what: "measure how far the cores are apart".to_owned(),
             reason: error.to_string(),
         };

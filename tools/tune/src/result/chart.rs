@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use farcall_lab::page::escape;
+use farcall_lab::explain::page::escape;
 
 const WIDTH: f64 = 720.0;
 const ROW_HEIGHT: f64 = 22.0;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farcall_lab::page::{Part, escape};
+use farcall_lab::explain::page::{Part, escape};
 
 use super::chart::{Axis, Interval, chart};
 use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};

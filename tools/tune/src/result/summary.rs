@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use farcall_lab::bootstrap::{median, ratio_of_medians};
+use farcall_lab::statistics::bootstrap::{median, ratio_of_medians};
 use serde::{Deserialize, Serialize};
 
 use super::equivalence::{CONFIDENCE, EquivalenceSet};

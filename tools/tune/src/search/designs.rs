@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use farcall_base::Random;
-use farcall_lab::vary::folded;
+use farcall_lab::explain::vary::folded;
 
 use super::{Knowledge, Problem, Search, SearchError, divide};
 use crate::space::NOT_IN_PLAY;

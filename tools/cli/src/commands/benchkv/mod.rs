@@ -7,9 +7,9 @@ mod vary;
 
 use std::time::Instant;
 
-use farcall_lab::bench::Bench;
-use farcall_lab::benchkv::{BenchKv, BenchKvResult, run as run_bench};
-use farcall_lab::blocks::Distance;
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, run as run_bench};
+use farcall_lab::run::blocks::Distance;
 
 use self::shown::Shown;
 use self::sweep::Sweep;

@@ -1,8 +1,8 @@
 //! What a rank's daemon did, turn by turn and phase by phase.
 
 use farcall_kv::daemon::Phase;
-use farcall_lab::benchkv::RankResult;
-use farcall_lab::histogram::{LatencyCounts, LatencyHistogram};
+use farcall_lab::run::benchkv::RankResult;
+use farcall_lab::statistics::histogram::{LatencyCounts, LatencyHistogram};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;

@@ -1,8 +1,8 @@
 //! A run of the benchmark: throughput, latencies of both classes, checks, and the daemons.
 
-use farcall_lab::benchkv::{BenchKv, BenchKvResult, ClassResult};
-use farcall_lab::little::LittleCheck;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, ClassResult};
+use farcall_lab::statistics::little::LittleCheck;
 use farcall_lab::table::{Row, latency_rows};
 use serde_json::{Map, Value, json};
 

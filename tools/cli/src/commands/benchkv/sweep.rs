@@ -1,8 +1,8 @@
 //! A sweep over the number of clients: latency and throughput of each class, and where more clients stop to
 //! help.
 
-use farcall_lab::benchkv::{BenchKv, BenchKvResult, ClassResult, knee_of};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, ClassResult, knee_of};
 use farcall_lab::table::Row;
 use serde_json::Map;
 

@@ -1,8 +1,8 @@
 //! `farcall benchkv --vary`.
 
 use farcall::parameters::Settings;
-use farcall_lab::bench::Bench;
-use farcall_lab::benchkv::{BenchKv, ClassResult, run as run_bench};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::benchkv::{BenchKv, ClassResult, run as run_bench};
 
 use super::plan;
 use crate::arguments::benchkv::BenchKvArguments;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use farcall_lab::peers::Peer;
+use farcall_lab::compare::peers::Peer;
 
 use crate::failure::Failure;
 

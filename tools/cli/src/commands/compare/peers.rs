@@ -1,10 +1,10 @@
 //! `farcall compare --peers`: farcall beside programs of others, cell by cell.
 
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::bench::{Bench, BenchError};
 use farcall_lab::compare::Comparison;
-use farcall_lab::peers::{CellLine, CellRun, Outcome, PEERS, Peer, PeerPlan, PeerStatistic};
+use farcall_lab::compare::peers::{CellLine, CellRun, Outcome, PEERS, Peer, PeerPlan, PeerStatistic};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::run::bench::{Bench, BenchError};
 use farcall_lab::units::Size;
 use serde_json::{Map, json};
 

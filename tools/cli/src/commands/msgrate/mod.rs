@@ -4,8 +4,8 @@ mod table;
 mod vary;
 
 use farcall::TransportKind;
-use farcall_lab::bench::Bench;
-use farcall_lab::msgrate::{MessageRate, Mode, RateCell, Raw};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::msgrate::{MessageRate, Mode, RateCell, Raw};
 
 use crate::arguments::Msgrate;
 use crate::failure::Failure;

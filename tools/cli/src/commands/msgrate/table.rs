@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use farcall_lab::msgrate::{MessageRate, MessageRateResult, RateCell, RateLine};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::run::msgrate::{MessageRate, MessageRateResult, RateCell, RateLine};
 use farcall_lab::units::Size;
 use serde_json::{Map, Value, json};
 

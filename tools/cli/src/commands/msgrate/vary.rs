@@ -2,8 +2,8 @@
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall_lab::bench::Bench;
-use farcall_lab::msgrate::{MessageRate, run as measure};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::msgrate::{MessageRate, run as measure};
 use farcall_lab::units::Size;
 
 use super::rows;

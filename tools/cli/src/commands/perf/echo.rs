@@ -2,12 +2,12 @@
 //! fabric.
 
 use farcall::TransportKind;
-use farcall_lab::closed_loop::{Outcome, Ran};
-use farcall_lab::echo::{EchoLimit, EchoTest, REQUEST_BYTES};
-use farcall_lab::exchange::{Buffers, Instruments};
-use farcall_lab::published::clusterperf_settings;
 use farcall_lab::record::{Record, Statistic, Unit};
-use farcall_lab::simulation::{SimulatedFabric, UNCHECKED};
+use farcall_lab::run::closed_loop::{Outcome, Ran};
+use farcall_lab::run::echo::{EchoLimit, EchoTest, REQUEST_BYTES};
+use farcall_lab::run::exchange::{Buffers, Instruments};
+use farcall_lab::run::published::clusterperf_settings;
+use farcall_lab::run::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::Size;
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ mod workload;
 
 use farcall::TransportKind;
 use farcall::parameters::{PARAMETERS, Value};
-use farcall_lab::bench::Bench;
-use farcall_lab::simulation::SimulatedFabric;
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::table::UNITS_NOTE;
 use farcall_lab::units::Size;
 

@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use farcall::TransportKind;
-use farcall_lab::blocks::Distance;
 use farcall_lab::record::{Statistic, Unit};
-use farcall_lab::simulation::{SimulatedFabric, SimulatedRun};
+use farcall_lab::run::blocks::Distance;
+use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun};
+use farcall_lab::run::workload::{Reply, Roles, SizeBand, WorkloadOutcome, WorkloadTest};
 use farcall_lab::units::Size;
-use farcall_lab::workload::{Reply, Roles, SizeBand, WorkloadOutcome, WorkloadTest};
 use serde_json::{Value, json};
 
 use super::defaults;

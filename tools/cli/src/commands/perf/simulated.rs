@@ -2,7 +2,7 @@
 
 use farcall::TransportKind;
 use farcall::simulated::Profile;
-use farcall_lab::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
 use crate::failure::Failure;
 

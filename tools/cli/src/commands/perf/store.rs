@@ -2,11 +2,11 @@
 
 use farcall::TransportKind;
 use farcall_kv::VALUE_BYTES_MAX;
-use farcall_lab::closed_loop::Outcome;
-use farcall_lab::exchange::{Instruments, StoreAccess};
 use farcall_lab::record::{Record, Statistic, Unit};
-use farcall_lab::simulation::SimulatedFabric;
-use farcall_lab::store::StoreTest;
+use farcall_lab::run::closed_loop::Outcome;
+use farcall_lab::run::exchange::{Instruments, StoreAccess};
+use farcall_lab::run::simulation::SimulatedFabric;
+use farcall_lab::run::store::StoreTest;
 use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::{Size, in_readable_unit};
 use serde_json::Value;

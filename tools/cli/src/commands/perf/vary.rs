@@ -2,9 +2,9 @@
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall_lab::echo::EchoTest;
-use farcall_lab::histogram::LatencySummary;
-use farcall_lab::simulation::SimulatedFabric;
+use farcall_lab::run::echo::EchoTest;
+use farcall_lab::run::simulation::SimulatedFabric;
+use farcall_lab::statistics::histogram::LatencySummary;
 use farcall_lab::table::row_name;
 
 use super::echo::{self, Echo};

@@ -5,13 +5,13 @@
 use core::fmt::Debug;
 
 use farcall::TransportKind;
-use farcall_lab::bench::Bench;
-use farcall_lab::blocks::Distance;
-use farcall_lab::closed_loop::Outcome;
+use farcall_lab::explain::trace::Traced;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use farcall_lab::simulation::{SimulatedFabric, UNCHECKED};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::blocks::Distance;
+use farcall_lab::run::closed_loop::Outcome;
+use farcall_lab::run::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::Row;
-use farcall_lab::trace::Traced;
 use farcall_lab::units::Size;
 use serde_json::{Map, Value};
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use farcall::TransportKind;
 use farcall::simulated::{Placement, Profile};
-use farcall_lab::bench::Bench;
-use farcall_lab::blocks::Distance;
-use farcall_lab::collective::launches::{self, Launch, LaunchError, Means, Place};
-use farcall_lab::collective::simulated::SimulatedError;
-use farcall_lab::collective::{Collective, Plan, PushLimits, PushPolicy, Series};
-use farcall_lab::simulation::{SimulationError, UNCHECKED};
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::blocks::Distance;
+use farcall_lab::run::collective::launches::{self, Launch, LaunchError, Means, Place};
+use farcall_lab::run::collective::simulated::SimulatedError;
+use farcall_lab::run::collective::{Collective, Plan, PushLimits, PushPolicy, Series};
+use farcall_lab::run::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
 use crate::arguments::{Growth, Ranks, Shuffle};

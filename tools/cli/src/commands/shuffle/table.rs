@@ -4,11 +4,11 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use farcall::TransportKind;
-use farcall_lab::bootstrap::{Ratio, median, ratio_of_medians};
-use farcall_lab::collective::launches::{Launch, Place};
-use farcall_lab::collective::{OperationTime, Plan, Series, Summary, throughput_gbps};
+use farcall_lab::explain::trace::Traced;
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use farcall_lab::trace::Traced;
+use farcall_lab::run::collective::launches::{Launch, Place};
+use farcall_lab::run::collective::{OperationTime, Plan, Series, Summary, throughput_gbps};
+use farcall_lab::statistics::bootstrap::{Ratio, median, ratio_of_medians};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Shuffle;

@@ -2,10 +2,10 @@
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
-use farcall_lab::bench::Bench;
-use farcall_lab::collective::launches::{self, Means, Place};
-use farcall_lab::collective::{Plan, Summary};
-use farcall_lab::simulation::UNCHECKED;
+use farcall_lab::run::bench::Bench;
+use farcall_lab::run::collective::launches::{self, Means, Place};
+use farcall_lab::run::collective::{Plan, Summary};
+use farcall_lab::run::simulation::UNCHECKED;
 use farcall_lab::units::Size;
 
 use super::{launch_failure, place, plan, profile};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use farcall_lab::bench::Bench;
+use farcall_lab::run::bench::Bench;
 use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
 use farcall_tune::import::otpo;
 use farcall_tune::journal::Begin;

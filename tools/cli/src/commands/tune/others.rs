@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use farcall_lab::page::Part;
+use farcall_lab::explain::page::Part;
 use farcall_tune::import;
 use farcall_tune::result::{Merging, Summary, merge as merge_sets, part};
 use farcall_tune::tuning::Tuning;

@@ -4,9 +4,9 @@ mod records;
 mod show;
 
 use farcall::parameters::Settings;
-use farcall_lab::blocks::Blocks;
+use farcall_lab::explain::vary::{Analysis, Better, Design, Experiment, FACTORS_MAX, Factor};
 use farcall_lab::record::Unit;
-use farcall_lab::vary::{Analysis, Better, Design, Experiment, FACTORS_MAX, Factor};
+use farcall_lab::run::blocks::Blocks;
 
 use crate::arguments::vary::Varying;
 use crate::commands::drift;

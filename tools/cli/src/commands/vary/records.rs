@@ -1,7 +1,7 @@
 //! The records of `--vary`: the figure of every run, and every effect on every figure.
 
+use farcall_lab::explain::vary::{Effect, Guard, Subject as Of};
 use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use farcall_lab::vary::{Effect, Guard, Subject as Of};
 use serde_json::{Map, Value, json};
 
 use super::{Metric, Row, Subject, Varied, figures};

@@ -1,7 +1,7 @@
 //! The tables of `--vary`.
 
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::vary::{Analysis, Effect, INDIFFERENCE, Subject as Of, Verdict};
+use farcall_lab::explain::vary::{Analysis, Effect, INDIFFERENCE, Subject as Of, Verdict};
 
 use super::{Row, Subject, Varied, metric_of};
 use crate::failure::Failure;

@@ -5,13 +5,13 @@ use core::time::Duration;
 use farcall_limit::{Copies, Effort, best_bandwidth_plan, best_ring_variant};
 
 use super::{Kind, MESSAGES_WINDOW, RATE_BYTES, Row, SHORT_BYTES};
-use crate::bench::{Bench, BenchError, RoundTripLimit};
 use crate::compare::Comparison;
 use crate::compare::arm::{Arm, Figure};
-use crate::echo::REQUEST_BYTES;
-use crate::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
-use crate::msgrate::{MessageRate, Mode};
-use crate::program::Program;
+use crate::run::bench::{Bench, BenchError, RoundTripLimit};
+use crate::run::echo::REQUEST_BYTES;
+use crate::run::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
+use crate::run::msgrate::{MessageRate, Mode};
+use crate::run::program::Program;
 
 /// For each second of an arm this many messages are sent: their number is given, and not the time.
 const MESSAGES_PER_SECOND: f64 = 10e6;

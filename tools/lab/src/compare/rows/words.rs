@@ -1,8 +1,8 @@
 //! What rows are called, and what they say of themselves.
 
 use super::{Beside, Kind, MESSAGES_WINDOW, RATE_BYTES, RATE_WINDOW, Row, SHORT_BYTES};
-use crate::echo::REQUEST_BYTES;
-use crate::msgrate::Mode;
+use crate::run::echo::REQUEST_BYTES;
+use crate::run::msgrate::Mode;
 use crate::units::Size;
 
 impl Row {

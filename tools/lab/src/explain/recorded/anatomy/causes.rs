@@ -1,0 +1,159 @@
+//! The causes that may limit a traced measurement, each with what would be won without it.
+
+use super::{Anatomy, System};
+use crate::explain::trace::Standstill;
+
+/// What may limit, and what is known about it.
+pub(super) struct Cause {
+    pub(super) rule: &'static str,
+    pub(super) words: String,
+    /// How many times the rate without it.
+    pub(super) gain: f64,
+    /// The part of a call's time, or of the calls in flight, that would be won; decides between equal gains.
+    pub(super) share: f64,
+    pub(super) next: String,
+}
+
+/// All causes, whatever they gain.
+pub(super) fn causes(cell: &Anatomy) -> Vec<Cause> {
+    let system = cell.system();
+    let occupancy = cell.trace.occupancy;
+    let waited = cell
+        .server_waited
+        .map(|waited| format!(", and by the kernel's account waited {} for a core", percent(waited)));
+    vec![
+        handler(cell, system),
+        server_work(cell, system),
+        client_work(cell, system),
+        way(cell, system),
+        standstill("standstill", "server", occupancy.standstill, &waited.unwrap_or_default()),
+        standstill("client_standstill", "client", occupancy.client_standstill, ""),
+        held_back(cell, system),
+    ]
+}
+
+fn handler(cell: &Anatomy, system: System) -> Cause {
+    let handler = cell.handler_seconds();
+    Cause {
+        rule: "handler",
+        words: format!(
+            "the handler: it takes {} of the {} for which a call needs the server",
+            micros(handler),
+            micros(system.server_seconds)
+        ),
+        gain: system.gain(system.without_server(handler)),
+        share: handler / cell.total_seconds(),
+        next: "a handler that does nothing: when the rate grows as predicted, look into it with a profiler; \
+               with an injected one, run it again with `--handler 0ns`"
+            .to_owned(),
+    }
+}
+
+/// What the server does beside its handler.
+fn server_work(cell: &Anatomy, system: System) -> Cause {
+    let own = (system.server_seconds - cell.handler_seconds()).max(0.0);
+    Cause {
+        rule: "server_work",
+        words: format!(
+            "the server's poll loop: beside the handler it works {} on a call, and has work {} of the time",
+            micros(own),
+            percent(cell.trace.occupancy.server)
+        ),
+        gain: system.gain(system.without_server(own)),
+        share: own / cell.total_seconds(),
+        next: "a second server: run it again with `--servers 2`, on a core of its own".to_owned(),
+    }
+}
+
+fn client_work(cell: &Anatomy, system: System) -> Cause {
+    let alone_seconds = system.alone_seconds - system.client_seconds;
+    Cause {
+        rule: "client_work",
+        words: format!(
+            "the client: it works {} on a call, and has work {} of the time",
+            micros(system.client_seconds),
+            percent(cell.trace.occupancy.client)
+        ),
+        gain: system.gain(System { alone_seconds, client_seconds: 0.0, ..system }),
+        share: system.client_seconds / cell.total_seconds(),
+        next: "a second client: run it again with `--clients 2`, on a core of its own".to_owned(),
+    }
+}
+
+fn way(cell: &Anatomy, system: System) -> Cause {
+    let way = cell.way_seconds();
+    Cause {
+        rule: "way",
+        words: format!(
+            "the way between the two: at least {} there and back of the {} of a call alone",
+            micros(way),
+            micros(system.alone_seconds)
+        ),
+        gain: system.gain(System { alone_seconds: system.alone_seconds - way, ..system }),
+        share: way / cell.total_seconds(),
+        next:
+            "the distance alone: `farcall compare --limit` measures that of the cores; on a simulated fabric \
+               run it again with another `--set fabric.link.propagation_ns`"
+                .to_owned(),
+    }
+}
+
+/// A side of the call that is ready to run and does not. `waited` is what else is known of it.
+fn standstill(rule: &'static str, side: &str, standstill: Standstill, waited: &str) -> Cause {
+    let Standstill { share, times, longest_nanos } = standstill;
+    Cause {
+        rule,
+        words: format!(
+            "a {side} that does not run: it stood still {} of the traced time although it had work, {times} times, {} at the \
+             longest{waited}; its core may be shared",
+            percent(share),
+            micros(longest_nanos / 1e9),
+        ),
+        gain: 1.0 / (1.0 - share).max(0.01),
+        share,
+        next: format!(
+            "the {side} alone on its core: see what else runs there (`ps -eLo psr,pcpu,comm`), and run it again without"
+        ),
+    }
+}
+
+/// Operations are held back either by the window, or by a ring that has no room for it.
+fn held_back(cell: &Anatomy, system: System) -> Cause {
+    let enough = System { in_flight: f64::INFINITY, ..system };
+    if cell.is_short_of_room() {
+        let asked = System { in_flight: cell.in_flight, ..system };
+        return Cause {
+            rule: "ring_room",
+            words: format!(
+                "room in the rings: {:.0} % of messages had to wait for it, so that about {:.1} calls are on their way instead of {}",
+                cell.waiting * 100.0,
+                system.in_flight,
+                cell.in_flight
+            ),
+            gain: system.gain(asked),
+            share: 1.0 - system.in_flight / cell.in_flight,
+            next: "larger rings: run it again with twice the `--set ring.ring_bytes`, on a simulated fabric `--set fabric.lanes.ring_bytes`"
+                .to_owned(),
+        };
+    }
+    Cause {
+        rule: "window",
+        words: format!(
+            "the window: with {} in flight the server has work {:.0} % of the time and the client {:.0} %",
+            cell.in_flight,
+            cell.trace.occupancy.server * 100.0,
+            cell.trace.occupancy.client * 100.0
+        ),
+        gain: system.gain(enough),
+        share: 0.0,
+        next: format!("more in flight: run it again with `--concurrent-ops {}`", cell.in_flight * 2.0),
+    }
+}
+
+fn micros(seconds: f64) -> String {
+    format!("{:.2} us", seconds * 1e6)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}

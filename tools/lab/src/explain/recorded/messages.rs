@@ -1,0 +1,195 @@
+//! Where the time of traced tagged messages goes, and what that is consistent with.
+//!
+//! Messages go one way, so the bounds of a closed loop, by which the causes of calls are ranked, do not hold
+//! for them. But every part of a message's life is a place where messages are, and by Little's law (1961)
+//! their mean number there is the rate times the mean time. So the longest part says where messages are; the
+//! shortest time that any message had in it says how much of it is waiting.
+
+use serde_json::Value;
+
+use super::{Figure, RecordedRun};
+use crate::explain::analysis::finding::{Finding, Section};
+use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, Part};
+
+/// Traced messages that a judgement needs.
+const MESSAGES_MIN: u64 = 100;
+
+/// A part with less than this share of a typical message is not named.
+const SHARE_MIN: f64 = 0.2;
+
+/// Parts add up to the whole within this share of it.
+const SUM_TOLERANCE: f64 = 0.02;
+
+/// The mode whose receiver posts no receives.
+const HANDLER: &str = "handler";
+
+/// A measurement whose messages were traced.
+struct Stream {
+    about: String,
+    mode: String,
+    in_flight: u64,
+    per_second: f64,
+    trace: MessageSummary,
+}
+
+impl Stream {
+    /// What a figure says, if it is the rate of traced messages.
+    fn of(figure: &Figure) -> Option<Self> {
+        let trace: MessageSummary = serde_json::from_value(figure.more.get("message_trace")?.clone()).ok()?;
+        let sane = figure.unit == "1/s"
+            && figure.value > 0.0
+            && trace.messages >= MESSAGES_MIN
+            && trace.total.typical > 0.0;
+        sane.then(|| Self {
+            about: format!("{} {}", figure.transport, figure.name),
+            mode: figure.more.get("mode").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            in_flight: figure.in_flight,
+            per_second: figure.value,
+            trace,
+        })
+    }
+
+    /// The parts, and the shares that they have of a typical message, the largest first.
+    fn ranked(&self) -> Vec<(&'static str, Part, f64)> {
+        let part = |name: &&'static str| {
+            let part = self.trace.part(name);
+            (*name, part, part.typical / self.trace.total.typical)
+        };
+        let mut parts: Vec<_> = MESSAGE_PARTS.iter().map(part).collect();
+        parts.sort_by(|a, b| b.2.total_cmp(&a.2));
+        parts
+    }
+
+    /// How many messages are in a part at a time.
+    fn there(&self, part: Part) -> f64 {
+        self.per_second * part.mean / 1e9
+    }
+}
+
+/// What the traced messages of the runs say: where the time of each measurement's went, and the likeliest
+/// reasons.
+pub fn messages(runs: &[RecordedRun]) -> Vec<Finding> {
+    let several = runs.len() > 1;
+    let of_run = |run: &RecordedRun| {
+        let name = if several { format!("{} ", run.name) } else { String::new() };
+        let streams: Vec<_> = run.figures.iter().filter_map(Stream::of).collect();
+        streams.into_iter().flat_map(move |stream| findings(&stream, &name)).collect::<Vec<_>>()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
+fn findings(stream: &Stream, run: &str) -> Vec<Finding> {
+    let about = format!("{run}{}", stream.about);
+    let ranked = stream.ranked();
+    let named: Vec<_> = ranked.iter().filter(|(_, _, share)| *share >= SHARE_MIN).collect();
+    let hypotheses = named.iter().enumerate().map(|(place, (name, part, share))| {
+        let reason = reason(stream, name, *part);
+        let sentence = format!("{}. {reason}; consistent with the trace, not tested", place + 1);
+        let figures = [
+            ("rank", (place + 1) as f64),
+            ("share_percent", share * 100.0),
+            ("typical_ns", part.typical),
+            ("least_ns", part.least),
+            ("messages_there", stream.there(*part)),
+        ];
+        Finding::new(Section::Hypothesis, rule(name), &about, sentence).with(figures)
+    });
+    let next = named.first().map(|(name, part, _)| {
+        Finding::new(Section::NextExperiment, "change_the_first", &about, next(stream, name, *part))
+    });
+    core::iter::once(whole(stream, &about)).chain(hypotheses).chain(next).collect()
+}
+
+/// The waterfall in words, or that its parts contradict the whole.
+fn whole(stream: &Stream, about: &str) -> Finding {
+    let total = stream.trace.total.typical;
+    let part = |name: &&'static str| (*name, stream.trace.part(name).typical);
+    let parts: Vec<_> = MESSAGE_PARTS.iter().map(part).collect();
+    let sum: f64 = parts.iter().map(|(_, typical)| typical).sum();
+    let share = |nanos: f64| nanos / total * 100.0;
+    let (section, sentence) = if (sum / total - 1.0).abs() > SUM_TOLERANCE {
+        let words = format!(
+            "the parts of a typical message add up to {}, {:.0} % of the {} that it takes",
+            micros(sum),
+            share(sum),
+            micros(total)
+        );
+        (Section::Contradiction, words)
+    } else {
+        let part = |(name, nanos): &(&str, f64)| {
+            format!("{} {} ({:.0} %)", name.replace('_', " "), micros(*nanos), share(*nanos))
+        };
+        let parts: Vec<_> = parts.iter().map(part).collect();
+        (Section::Agreement, format!("a typical message takes {}: {}", micros(total), parts.join(", ")))
+    };
+    let figures = [("total_ns", total), ("sum_percent", share(sum))].into_iter().chain(parts);
+    Finding::new(section, "message_parts", about, sentence).with(figures)
+}
+
+fn rule(part: &str) -> &'static str {
+    match part {
+        "submit" => "message_submit",
+        "on_its_way" => "message_way",
+        "match" => "message_match",
+        _ => "message_complete",
+    }
+}
+
+/// Whether more of a typical message's time in a part is waiting than not. A trace has the newest messages
+/// only, and of a queue that never was empty not even the least time is without waiting; but more than two at
+/// a time are a queue.
+fn waits(stream: &Stream, part: Part) -> bool {
+    part.typical > 2.0 * part.least || stream.there(part) > 2.0
+}
+
+fn reason(stream: &Stream, name: &str, part: Part) -> String {
+    let times = format!(
+        "{} of the {} of a typical message and {} at the least, so that about {:.*} messages are there at a time",
+        micros(part.typical),
+        micros(stream.trace.total.typical),
+        micros(part.least),
+        usize::from(stream.there(part) < 10.0),
+        stream.there(part)
+    );
+    let what = match (name, waits(stream, part)) {
+        ("submit", true) => {
+            "waiting at the sender for what leaves together, for room in the ring or for the receiver's window"
+        }
+        ("submit", false) => "handing messages to the driver or library, their copy included",
+        ("on_its_way", true) => "lying unread in the ring or socket while the receiver does something else",
+        ("on_its_way", false) => "the way between the two, the driver's own work included",
+        ("match", true) => {
+            "waiting at the receiver behind those that the same poll found, or for a receive to be posted"
+        }
+        ("match", false) => "finding the receive of a message",
+        _ => "what the receiver does in its callback or handler, or the copy into its future",
+    };
+    format!("{what}: {times}")
+}
+
+/// An experiment that changes the part and little else.
+fn next(stream: &Stream, name: &str, part: Part) -> String {
+    let fewer = stream.in_flight / 2;
+    match name {
+        "on_its_way" if !waits(stream, part) => {
+            "the distance alone: `farcall compare --limit` measures that of the cores".to_owned()
+        }
+        "submit" if !waits(stream, part) => {
+            "shorter messages: run it again with a quarter of the `--size`; what is copying shrinks with it".to_owned()
+        }
+        _ if stream.mode != HANDLER => {
+            "a receiver that does less: run it again with `--mode handler`, which matches nothing; a rate that grows says that \
+             the receiver is the slower side"
+                .to_owned()
+        }
+        _ if fewer > 0 => format!(
+            "fewer in flight: run it again with half the `--inflight`; a rate that stays ({:.2} M/s) says that messages only waited",
+            stream.per_second / 1e6
+        ),
+        _ => "what the handler does: look into the receiver with a profiler".to_owned(),
+    }
+}
+
+fn micros(nanos: f64) -> String {
+    format!("{:.2} us", nanos / 1e3)
+}

@@ -1,0 +1,181 @@
+//! Where measurements run: the two cores, how far they are apart, and the bare loops beside each exchange.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use farcall::TransportKind;
+use farcall::parameters::Settings;
+use farcall_limit::{
+    CorePair, CoresError, DATAGRAM_BYTES_MAX, DistanceProbe, Effort, Latency, LimitError, MessagePlan,
+    UdpCalls, UdpPlan, allowed_cores, best_message_plan, best_udp_plan, crowding, ping_pong, udp_ping_pong,
+};
+
+use crate::run::exchange::{
+    Exchange, ExchangeError, ExchangeResult, Instruments, Placement, run, run_by, run_with,
+};
+use crate::run::msgrate::MessageRateError;
+use crate::run::program::Program;
+use crate::run::regime::Standing;
+
+/// Why something could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BenchError {
+    /// The bare loops could not run.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The processes could not do their work.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// The processes could not exchange messages.
+    #[error(transparent)]
+    Messages(#[from] MessageRateError),
+    /// There are no two cores.
+    #[error(transparent)]
+    Cores(#[from] CoresError),
+    /// A median needs more calls than fitted into the time.
+    #[error(
+        "only {calls} calls of {bytes} bytes fitted into a block, too few for a median; let blocks last longer"
+    )]
+    TooFewCalls {
+        /// How many did.
+        calls: u64,
+        /// Length of the longer one of request and response.
+        bytes: usize,
+    },
+    /// Somebody asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+    /// The host moved the cores all the time, and no block was left.
+    #[error("the cores moved during every one of {blocks} blocks of {what}; run it again, with more blocks")]
+    NeverSteady {
+        /// What was measured.
+        what: String,
+        /// How many blocks were tried.
+        blocks: usize,
+    },
+}
+
+/// The two cores on which everything is measured.
+pub struct Bench {
+    cores: CorePair,
+    placement: Placement,
+    probe: DistanceProbe,
+}
+
+impl Bench {
+    /// The first two cores that this process may use; more processes take the other cores.
+    pub fn new() -> Result<Self, BenchError> {
+        let cores = CorePair::first_allowed()?;
+        let placement = Placement::new(cores, allowed_cores()?);
+        Ok(Self { cores, placement, probe: DistanceProbe::new(cores)? })
+    }
+
+    /// The two cores.
+    pub fn cores(&self) -> CorePair {
+        self.cores
+    }
+
+    /// How far they are apart, in nanoseconds there and back.
+    pub fn distance_nanos(&self) -> Result<f64, BenchError> {
+        Ok(self.probe.measure()?.trimmed_mean_nanos)
+    }
+
+    /// How far they are apart, and whether somebody else uses them.
+    pub fn standing(&self) -> Result<Standing, BenchError> {
+        Ok(Standing { distance_nanos: self.distance_nanos()?, is_crowded: self.are_crowded()? })
+    }
+
+    /// Waits until nobody else uses the two cores, for so long at most.
+    pub fn wait_until_alone(&self, at_most: Duration) -> Result<(), BenchError> {
+        let begun = Instant::now();
+        while begun.elapsed() < at_most && self.are_crowded()? == Some(true) {}
+        Ok(())
+    }
+
+    /// `None` on processors of which it cannot be told.
+    fn are_crowded(&self) -> Result<Option<bool>, BenchError> {
+        Ok(crowding(self.cores)?.map(|crowding| crowding.is_crowded()))
+    }
+
+    /// Where processes run.
+    pub(crate) fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Measures an exchange between processes.
+    pub fn exchange(&self, exchange: &Exchange) -> Result<ExchangeResult, BenchError> {
+        Ok(run(exchange, &self.placement)?)
+    }
+
+    /// As [`Bench::exchange`], between processes of that program.
+    pub(crate) fn exchange_by(
+        &self,
+        program: &Program,
+        exchange: &Exchange,
+    ) -> Result<ExchangeResult, BenchError> {
+        Ok(run_by(program, exchange, Instruments::default(), &self.placement)?)
+    }
+
+    /// As [`Bench::exchange`], with something beside the exchange.
+    pub fn exchange_with(
+        &self,
+        exchange: &Exchange,
+        instruments: Instruments,
+    ) -> Result<ExchangeResult, BenchError> {
+        Ok(run_with(exchange, instruments, &self.placement)?)
+    }
+}
+
+/// The bare loop that moves the same bytes as an exchange with one call in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundTripLimit {
+    /// Through shared memory.
+    Memory(MessagePlan),
+    /// Through the loopback interface.
+    Loopback(UdpPlan),
+}
+
+impl RoundTripLimit {
+    /// The fastest bare loop beside calls over `transport` with requests and responses of these lengths.
+    pub fn beside(
+        transport: TransportKind,
+        settings: &Settings,
+        bench: &Bench,
+        request_bytes: usize,
+        response_bytes: usize,
+    ) -> Result<Self, BenchError> {
+        if transport.name().ends_with("+udp") {
+            let segment_bytes = settings.udp.mtu_bytes.unwrap_or(DATAGRAM_BYTES_MAX);
+            let plan = best_udp_plan(bench.cores, request_bytes, response_bytes, segment_bytes)?;
+            return Ok(Self::Loopback(plan));
+        }
+        Ok(Self::Memory(best_message_plan(bench.cores, request_bytes, response_bytes)?))
+    }
+
+    /// A bare loop of the given system calls.
+    pub fn of_calls(
+        settings: &Settings,
+        calls: UdpCalls,
+        request_bytes: usize,
+        response_bytes: usize,
+    ) -> Self {
+        let segment_bytes = settings.udp.mtu_bytes.unwrap_or(DATAGRAM_BYTES_MAX);
+        Self::Loopback(UdpPlan { request_bytes, response_bytes, segment_bytes, calls })
+    }
+
+    /// Runs it.
+    pub fn measure(&self, bench: &Bench, effort: Effort) -> Result<Latency, BenchError> {
+        Ok(match *self {
+            Self::Memory(plan) => ping_pong(bench.cores, plan, effort)?,
+            Self::Loopback(plan) => udp_ping_pong(bench.cores, plan, effort)?,
+        })
+    }
+
+    /// What it is, in a few words.
+    pub fn words(&self) -> &'static str {
+        match self {
+            Self::Memory(_) => "bare copies through shared memory",
+            Self::Loopback(_) => "bare system calls on the loopback interface",
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Calls in a closed loop, and what is found for them: in blocks on processes of this machine, or once on a
+//! simulated fabric.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use farcall::TransportKind;
+use serde_json::{Value, json};
+
+use crate::explain::trace::Traced;
+use crate::run::bench::{Bench, BenchError};
+use crate::run::blocks::{Blocks, Distance, Plan};
+use crate::run::exchange::{Exchange, ExchangeResult, sum_of};
+use crate::run::regime::Regime;
+use crate::run::simulation::SimulatedRun;
+use crate::statistics::histogram::{LatencyHistogram, LatencySummary};
+use crate::statistics::little::LittleCheck;
+use crate::units::Size;
+
+/// How many blocks the calls of one size are spread over, each with fresh processes.
+pub const BLOCKS: usize = 3;
+
+/// How many blocks are tried while cores move.
+pub(crate) const BLOCKS_MAX: usize = 9;
+
+/// What was found for one transport and size.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The transport.
+    pub transport: TransportKind,
+    /// Length of the responses, or of the objects.
+    pub size: Size,
+    /// Processes that called.
+    pub clients: usize,
+    /// Processes that answered.
+    pub servers: usize,
+    /// All latencies.
+    pub latencies: LatencyHistogram,
+    /// The same in short.
+    pub latency: LatencySummary,
+    /// Calls per second, of wall-clock or simulated time.
+    pub calls_per_second: f64,
+    /// Calls completed.
+    pub calls: u64,
+    /// Calls in flight, all clients together.
+    pub in_flight: u64,
+    /// What the clients' counters counted while the calls were made; those of all hosts of a simulated
+    /// fabric.
+    pub counters: BTreeMap<String, u64>,
+    /// The calls, when they were traced.
+    pub traced: Traced,
+    /// Whether throughput, latency and calls in flight agree.
+    pub little: LittleCheck,
+    /// On what they ran.
+    pub ran: Ran,
+}
+
+/// On what the calls ran, and what there is to say of it.
+#[derive(Clone, Debug)]
+pub enum Ran {
+    /// Processes of this machine.
+    OnProcesses(InBlocks),
+    /// A simulated fabric; times are simulated.
+    OnFabric(SimulatedRun),
+}
+
+/// What there is to say of calls in blocks.
+#[derive(Clone, Debug)]
+pub struct InBlocks {
+    /// Where the cores were.
+    pub regime: Regime,
+    /// Blocks that the figures rest on.
+    pub blocks: usize,
+    /// Blocks without use, because the cores moved or were in the rarer regime.
+    pub blocks_discarded: usize,
+    /// What the servers' counters counted while the calls were made.
+    pub server_counters: BTreeMap<String, u64>,
+    /// The share of the time in which servers were ready to run and had no core; `None` where the kernel does
+    /// not tell.
+    pub server_waited: Option<f64>,
+    /// How far the cores were apart, around every block.
+    pub distances: Vec<Distance>,
+    /// Whether the warm-up found a steady state in every block.
+    pub warm: bool,
+}
+
+/// Runs blocks of all arms until enough of one regime are kept. Arm 0 is the closed loop.
+pub(crate) fn in_blocks<T>(
+    bench: &Bench,
+    arms: usize,
+    seed: u64,
+    mut measure: impl FnMut(usize) -> Result<T, BenchError>,
+) -> Result<Blocks<T>, BenchError> {
+    let mut blocks = Blocks::new();
+    for order in (Plan { arms, blocks: BLOCKS_MAX, seed }).orders() {
+        blocks.run(&order, || bench.distance_nanos(), &mut measure)?;
+        if blocks.main_regime().is_some_and(|regime| blocks.of_arm(regime, 0).count() == BLOCKS) {
+            break;
+        }
+    }
+    Ok(blocks)
+}
+
+impl Outcome {
+    /// Puts the blocks of the main regime together; `None` when no block was kept. `result` is that of arm 0.
+    pub(crate) fn of_blocks<T>(
+        transport: TransportKind,
+        exchange: &Exchange,
+        blocks: &Blocks<T>,
+        result: impl Fn(&T) -> Option<&ExchangeResult>,
+    ) -> Option<Self> {
+        let regime = blocks.main_regime()?;
+        let results: Vec<&ExchangeResult> = blocks.of_arm(regime, 0).filter_map(result).collect();
+        let mut latencies = LatencyHistogram::new();
+        results.iter().for_each(|result| latencies.merge(&result.latencies));
+        let latency = latencies.summary()?;
+        let wall: Duration = results.iter().map(|result| result.wall).sum();
+        let calls: u64 = results.iter().map(|result| result.calls).sum();
+        let (calls_per_second, in_flight) = (calls as f64 / wall.as_secs_f64(), results[0].in_flight);
+        let waited = results.iter().filter_map(|result| result.asides.server_waited);
+        let in_blocks = InBlocks {
+            regime,
+            blocks: results.len(),
+            blocks_discarded: blocks.discarded + blocks.kept.len() - results.len(),
+            server_counters: sum_of(results.iter().map(|result| &result.asides.server_counters)),
+            server_waited: waited.max_by(f64::total_cmp),
+            distances: blocks.distances.clone(),
+            warm: results.iter().all(|result| result.warm),
+        };
+        Some(Self {
+            transport,
+            size: Size(exchange.response_bytes),
+            clients: exchange.clients,
+            servers: exchange.servers,
+            latencies,
+            latency,
+            calls_per_second,
+            calls,
+            in_flight,
+            counters: sum_of(results.iter().map(|result| &result.counters)),
+            traced: Traced::on_machine(results.iter().map(|result| &*result.asides.traces)),
+            little: LittleCheck::new(in_flight as f64, calls_per_second, latency.mean_nanos),
+            ran: Ran::OnProcesses(in_blocks),
+        })
+    }
+
+    /// The result of a simulation. A client makes at least one call.
+    pub(crate) fn simulated(
+        transport: TransportKind,
+        exchange: &Exchange,
+        result: ExchangeResult,
+        run: SimulatedRun,
+    ) -> Self {
+        let latency = result.latencies.summary().expect("a client makes at least one call");
+        Self {
+            transport,
+            size: Size(exchange.response_bytes),
+            clients: exchange.clients,
+            servers: exchange.servers,
+            latency,
+            calls_per_second: result.calls_per_second,
+            calls: result.calls,
+            in_flight: result.in_flight,
+            counters: result.counters,
+            traced: Traced::simulated([&*result.asides.traces]),
+            little: LittleCheck::new(result.in_flight as f64, result.calls_per_second, latency.mean_nanos),
+            latencies: result.latencies,
+            ran: Ran::OnFabric(run),
+        }
+    }
+
+    /// Bytes of responses or objects per second.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.calls_per_second * self.size.0 as f64
+    }
+
+    /// How far the cores were apart around every block; nothing where there are none.
+    pub fn distances(&self) -> &[Distance] {
+        match &self.ran {
+            Ran::OnProcesses(found) => &found.distances,
+            Ran::OnFabric(_) => &[],
+        }
+    }
+
+    /// The fields that the records of all closed loops have.
+    pub fn fields(&self) -> Vec<(&'static str, Value)> {
+        let mut fields = vec![
+            ("size_bytes", self.size.0.into()),
+            ("clients", self.clients.into()),
+            ("servers", self.servers.into()),
+            ("calls_per_second", self.calls_per_second.into()),
+            ("implied_in_flight", self.little.implied.into()),
+            ("counters", json!(self.counters)),
+        ];
+        match &self.ran {
+            Ran::OnProcesses(found) => fields.extend([
+                ("regime", json!(found.regime.to_string())),
+                ("blocks", found.blocks.into()),
+                ("blocks_discarded", found.blocks_discarded.into()),
+                ("warm", found.warm.into()),
+                ("server_counters", json!(found.server_counters)),
+                ("server_waited", json!(found.server_waited)),
+            ]),
+            Ran::OnFabric(run) => fields.extend(run.fields()),
+        }
+        fields
+    }
+
+    /// What a reader should know before believing the figures.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (warm, discarded) = match &self.ran {
+            Ran::OnProcesses(found) => (found.warm, found.blocks_discarded),
+            Ran::OnFabric(_) => (true, 0),
+        };
+        if !warm {
+            warnings.push("latencies never became steady".to_owned());
+        }
+        if !self.little.holds() {
+            let (implied, in_flight) = (self.little.implied, self.in_flight);
+            warnings.push(format!(
+                "throughput and latency imply {implied:.2} calls in flight instead of {in_flight}"
+            ));
+        }
+        match discarded {
+            0 => {}
+            1 => warnings.push("1 block left out because cores moved".to_owned()),
+            more => warnings.push(format!("{more} blocks left out because cores moved")),
+        }
+        warnings
+    }
+}

@@ -1,0 +1,157 @@
+//! Several launches of a cluster, each new from the ground up, that operations are shared among.
+//!
+//! What differs between launches, such as where memory lies or which numbers are drawn, does not show within
+//! one. Ways to push chunks are compared launch by launch: with the same seed, and so on the same placement
+//! and with the same chances, one after the other.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use farcall::TransportKind;
+use farcall::parameters::Settings;
+use farcall::simulated::Profile;
+
+use super::processes::{self, ProcessesError};
+use super::simulated::{self, SimulatedError};
+use super::threads::{self, ThreadsError};
+use super::{OperationTime, Plan};
+use crate::explain::trace::HostTrace;
+use crate::run::simulation::SimulatedRun;
+
+/// Where ranks live.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// On hosts of a simulated fabric. Launches are simulated at once, on all cores.
+    Simulated(Box<Profile>),
+    /// In threads of this process.
+    Threads,
+    /// In processes of their own.
+    Processes,
+}
+
+/// What ranks reach each other with.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// The transport.
+    pub transport: TransportKind,
+    /// Its settings.
+    pub settings: Settings,
+    /// The assignments that led to those, for other processes.
+    pub assignments: Vec<String>,
+}
+
+/// What came of one launch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The operations that count.
+    pub times: Vec<OperationTime>,
+    /// Operations that were done again, because a rank learnt of them too late.
+    pub repeated: u32,
+    /// What happened on the fabric, if it was simulated.
+    pub simulated: Option<SimulatedRun>,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
+}
+
+/// Why there is no launch.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// Of a simulated cluster.
+    #[error(transparent)]
+    Simulated(#[from] SimulatedError),
+    /// Of threads.
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+    /// Of processes.
+    #[error(transparent)]
+    Processes(#[from] ProcessesError),
+}
+
+/// Shares the operations of each plan among `launches` launches; returns the launches of each plan. The n-th
+/// launches of all plans have the same seed.
+pub fn run(
+    plans: &[Plan],
+    launches: u32,
+    place: &Place,
+    means: &Means,
+) -> Result<Vec<Vec<Launch>>, LaunchError> {
+    let mut jobs = Vec::new();
+    for launch in 0..launches {
+        jobs.extend(plans.iter().map(|plan| part_of(plan, launch, launches)));
+    }
+    let at_once = match place {
+        Place::Simulated(_) => thread::available_parallelism().map_or(1, NonZero::get),
+        Place::Threads | Place::Processes => 1,
+    };
+    let done = in_parallel(&jobs, at_once, |plan| launch(plan, place, means));
+    let mut of_plans = vec![Vec::new(); plans.len()];
+    for (number, launch) in done.into_iter().enumerate() {
+        of_plans[number % plans.len()].push(launch?);
+    }
+    Ok(of_plans)
+}
+
+/// A launch's part of a plan: its share of the operations, and its seed.
+fn part_of(plan: &Plan, launch: u32, launches: u32) -> Plan {
+    let one_more = u32::from(launch < plan.operations % launches);
+    let operations = plan.operations / launches + one_more;
+    Plan { operations, seed: plan.seed.wrapping_add(launch.into()), ..plan.clone() }
+}
+
+fn launch(plan: &Plan, place: &Place, means: &Means) -> Result<Launch, LaunchError> {
+    let Means { transport, settings, assignments } = means;
+    Ok(match place {
+        Place::Simulated(profile) => {
+            let run = simulated::run(plan, (**profile).clone(), *transport, settings)?;
+            let simulated::SimulatedOperations { times, repeated, run, traces } = run;
+            Launch { times, repeated, simulated: Some(run), traces }
+        }
+        Place::Threads => {
+            let threads::ThreadsRun { times, repeated, traces } = threads::run(plan, *transport, settings)?;
+            Launch { times, repeated, simulated: None, traces }
+        }
+        Place::Processes => {
+            let run = processes::run(plan, *transport, assignments)?;
+            let processes::ProcessesRun { times, repeated, traces } = run;
+            Launch { times, repeated, simulated: None, traces }
+        }
+    })
+}
+
+/// Does all jobs, `at_once` at a time, and returns what came of them in their order.
+fn in_parallel<J: Sync, R: Send>(jobs: &[J], at_once: usize, run: impl Fn(&J) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(number) else { break };
+            let result = run(job);
+            done.lock().expect("no other worker panicked").push((number, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..at_once.min(jobs.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().expect("no worker panicked");
+    done.sort_unstable_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_done_once_each_and_come_back_in_order() {
+        let jobs: Vec<usize> = (0..100).collect();
+        for at_once in [1, 2, 7, 1000] {
+            assert_eq!(in_parallel(&jobs, at_once, |job| job * 2), Vec::from_iter((0..200).step_by(2)));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Operations between threads of this process, over real transports.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use farcall::bootstrap::{Bootstrap, LocalRanks, random_incarnation};
+use farcall::parameters::Settings;
+use farcall::{EndpointError, Node, TransportKind};
+
+use super::{Member, OperationTime, Plan, Root};
+use crate::explain::trace::HostTrace;
+
+/// The longest that ranks wait for each other before the first operation.
+const GATHER_MAX: Duration = Duration::from_secs(30);
+
+/// Why there is no run.
+#[derive(Debug, thiserror::Error)]
+pub enum ThreadsError {
+    /// A rank has no such endpoint.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The ranks did not come together.
+    #[error("the ranks did not come together: {0}")]
+    Gather(#[from] farcall::bootstrap::BarrierError),
+    /// The system has no more threads.
+    #[error("cannot start a thread for each rank: {0}")]
+    Spawn(#[from] std::io::Error),
+    /// A rank could not do its part.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadsRun {
+    /// The operations that count.
+    pub times: Vec<OperationTime>,
+    /// Operations that were done again, because a rank learnt of them too late.
+    pub repeated: u32,
+    /// What the endpoints recorded, when chunks were traced.
+    pub traces: Vec<HostTrace>,
+}
+
+/// Runs a plan with a thread for each rank.
+pub fn run(plan: &Plan, transport: TransportKind, settings: &Settings) -> Result<ThreadsRun, ThreadsError> {
+    let ranks = LocalRanks::new(plan.ranks);
+    let cluster = Threads {
+        ranks: &ranks,
+        plan,
+        transport,
+        settings,
+        over: AtomicBool::new(false),
+        open: AtomicU32::new(plan.ranks),
+    };
+    thread::scope(|scope| {
+        let mut others = Vec::new();
+        for rank in 1..plan.ranks {
+            let cluster = &cluster;
+            let run = move || cluster.run_rank(rank, Threads::serve);
+            others.push(thread::Builder::new().name(format!("rank {rank}")).spawn_scoped(scope, run)?);
+        }
+        let root = cluster.run_rank(0, Threads::lead);
+        let mut runs = Vec::new();
+        for other in others {
+            match other.join() {
+                Ok(run) => runs.push(run?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        let mut run = root?;
+        run.traces.extend(runs.into_iter().flat_map(|other| other.traces));
+        Ok(run)
+    })
+}
+
+/// Ranks that are threads.
+struct Threads<'r> {
+    ranks: &'r LocalRanks,
+    plan: &'r Plan,
+    transport: TransportKind,
+    settings: &'r Settings,
+    /// There are no more operations.
+    over: AtomicBool,
+    /// Ranks that have not stopped.
+    open: AtomicU32,
+}
+
+/// Counts a rank as stopped when it is dropped, also by a panic.
+struct Stopped<'r>(&'r AtomicU32);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl Threads<'_> {
+    /// Runs a rank with its own endpoint, which stays until all ranks have stopped: the calls to a rank that
+    /// has left would lose their names.
+    fn run_rank(
+        &self,
+        rank: u32,
+        run: impl FnOnce(&Self, Member) -> Result<(ThreadsRun, Member), ThreadsError>,
+    ) -> Result<ThreadsRun, ThreadsError> {
+        let stopped = Stopped(&self.open);
+        let ran = self.member(rank).and_then(|member| run(self, member));
+        if rank == 0 {
+            self.over.store(true, Ordering::Release);
+        }
+        drop(stopped);
+        while self.open.load(Ordering::Acquire) > 0 {
+            thread::yield_now();
+        }
+        let (mut run, member) = ran?;
+        run.traces = HostTrace::end(rank, member.endpoint()).into_iter().collect();
+        Ok(run)
+    }
+
+    fn member(&self, rank: u32) -> Result<Member, ThreadsError> {
+        let node = Node::new(Bootstrap::among(self.ranks, rank, random_incarnation()), self.settings.clone());
+        let endpoint = node.endpoint(self.transport.name())?;
+        node.barrier("endpoints", GATHER_MAX)?;
+        endpoint.tracer().switch(self.plan.trace);
+        Ok(Member::new(rank, endpoint, self.plan, true))
+    }
+
+    fn serve(&self, mut member: Member) -> Result<(ThreadsRun, Member), ThreadsError> {
+        while !self.over.load(Ordering::Acquire) {
+            if member.turn() == 0 {
+                // There may be more ranks than cores.
+                thread::yield_now();
+            }
+        }
+        Ok((ThreadsRun::default(), member))
+    }
+
+    fn lead(&self, member: Member) -> Result<(ThreadsRun, Member), ThreadsError> {
+        let mut root = Root::new(member, self.plan.clone());
+        while !root.is_done() {
+            if root.turn() == 0 {
+                thread::yield_now();
+            }
+        }
+        let times = root.outcome().map_err(ThreadsError::Failed)?.to_vec();
+        let run = ThreadsRun { times, repeated: root.repeated(), traces: Vec::new() };
+        Ok((run, root.into_member()))
+    }
+}

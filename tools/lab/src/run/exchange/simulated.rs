@@ -1,0 +1,261 @@
+//! An exchange between the hosts of a simulated fabric: the same servers and the same closed loop as between
+//! processes, with the simulation in the place of their own loops.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use farcall::parameters::Settings;
+use farcall::simulated::{Cluster, Program, Tasks};
+use farcall::{Endpoint, Event, Instant, Node, Peer};
+
+use super::client::ClosedLoop;
+use super::counters::OwnCounters;
+use super::report::ClientReport;
+use super::requests::{Requests, Stream};
+use super::server::{serve_echo, serve_ready};
+use super::worker::OVERHEAD_MAX;
+use super::{Exchange, ExchangeResult, Instruments, READY, Timing};
+use crate::explain::trace::HostTrace;
+use crate::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
+use crate::statistics::histogram::LatencyHistogram;
+use crate::statistics::warmup::Warmup;
+
+/// Measures an exchange on a simulated fabric: ranks are servers first, then clients.
+///
+/// Its counters are those of all hosts.
+pub fn simulate(
+    exchange: &Exchange,
+    settings: &Settings,
+    fabric: &SimulatedFabric,
+) -> Result<(ExchangeResult, SimulatedRun), SimulationError> {
+    simulate_with(exchange, Instruments::default(), settings, fabric, |_| ())
+}
+
+/// As [`simulate`], with something beside the exchange; `prepare` can do something to the fabric before it
+/// begins.
+pub fn simulate_with(
+    exchange: &Exchange,
+    instruments: Instruments,
+    settings: &Settings,
+    fabric: &SimulatedFabric,
+    prepare: impl FnOnce(&Cluster),
+) -> Result<(ExchangeResult, SimulatedRun), SimulationError> {
+    let exchange = Rc::new(exchange.clone());
+    let findings = Rc::new(RefCell::new(Findings { instruments, ..Findings::default() }));
+    let mut cluster = fabric.cluster(exchange.servers + exchange.clients, settings)?;
+    for rank in 0..cluster.size() {
+        let (exchange, findings) = (Rc::clone(&exchange), Rc::clone(&findings));
+        cluster.start(rank, move |node| program(&node, &exchange, &findings));
+    }
+    prepare(&cluster);
+    let within = exchange.lasting + OVERHEAD_MAX;
+    let run = fabric.run_while(&mut cluster, within, || !findings.borrow().are_complete(exchange.clients));
+    let mut findings = findings.borrow_mut();
+    if let Some((rank, why)) = findings.failure.take() {
+        return Err(SimulationError::Failed { rank, why });
+    }
+    let mut result = ExchangeResult::new(&exchange, &findings.reports);
+    let before = findings.counters_before.take().unwrap_or_default();
+    result.counters = OwnCounters::read().of_all_hosts().since(&before);
+    result.asides.traces = core::mem::take(&mut findings.traces);
+    let servers = findings.servers.iter();
+    result.asides.traces.extend(servers.filter_map(|(rank, server)| HostTrace::end(*rank, server)));
+    Ok((result, run?))
+}
+
+/// What the clients have found so far.
+#[derive(Default)]
+struct Findings {
+    reports: Vec<ClientReport>,
+    failure: Option<(u32, String)>,
+    counters_before: Option<OwnCounters>,
+    instruments: Instruments,
+    servers: Vec<(u32, Rc<Endpoint>)>,
+    traces: Vec<HostTrace>,
+}
+
+impl Findings {
+    fn are_complete(&self, clients: usize) -> bool {
+        self.reports.len() == clients || self.failure.is_some()
+    }
+}
+
+fn program(node: &Node, exchange: &Rc<Exchange>, findings: &Rc<RefCell<Findings>>) -> Box<dyn Program> {
+    let endpoint = match node.endpoint(&exchange.transport) {
+        Ok(endpoint) => endpoint,
+        Err(error) => {
+            findings.borrow_mut().failure = Some((node.rank(), error.to_string()));
+            return Box::new(Absent);
+        }
+    };
+    if node.rank() < exchange.servers as u32 {
+        // A request that could not be answered fails its caller, which reports it.
+        let Instruments { trace, handler } = findings.borrow().instruments;
+        let host = node.host().expect("a simulated node has a host").clone();
+        let work = move || {
+            if !handler.is_zero() {
+                host.spend(handler)
+            }
+        };
+        serve_echo(&endpoint, exchange, Default::default(), work);
+        serve_ready(&endpoint, exchange.clients, || ());
+        endpoint.tracer().switch(trace);
+        return Box::new(Tasks::new(endpoint, |endpoint| {
+            findings.borrow_mut().servers.push((node.rank(), endpoint));
+            async {}
+        }));
+    }
+    Box::new(Client {
+        rank: node.rank(),
+        endpoint,
+        peers: Vec::new(),
+        exchange: Rc::clone(exchange),
+        findings: Rc::clone(findings),
+        phase: Phase::Connecting,
+    })
+}
+
+/// The program of a host that has no endpoint.
+struct Absent;
+
+impl Program for Absent {
+    fn turn(&mut self) -> usize {
+        0
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// A client's program.
+struct Client {
+    rank: u32,
+    endpoint: Endpoint,
+    peers: Vec<Peer>,
+    exchange: Rc<Exchange>,
+    findings: Rc<RefCell<Findings>>,
+    phase: Phase,
+}
+
+/// What a client is doing. Each phase leads to the next one when it is over.
+enum Phase {
+    /// It looks for the servers.
+    Connecting,
+    /// It makes the first calls, which open sessions.
+    WarmingUp(ClosedLoop),
+    /// It waits until all clients are warm.
+    Waiting,
+    /// It makes the calls that count.
+    Measuring { closed_loop: ClosedLoop, latencies: LatencyHistogram, begun: Instant },
+    /// It has reported.
+    Over,
+}
+
+impl Client {
+    fn connect(&mut self) -> Result<Phase, String> {
+        let ranks = 0..self.exchange.servers as u32;
+        self.peers =
+            ranks.map(|rank| self.endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
+        Ok(Phase::WarmingUp(self.started(Timing::EachCall, Stream::warming_up(self.rank))?))
+    }
+
+    fn started(&self, timing: Timing, stream: Stream) -> Result<ClosedLoop, String> {
+        let requests = Requests::new(&self.exchange, &self.peers, stream);
+        let mut closed_loop = ClosedLoop::new(&self.exchange, requests, timing, self.endpoint.clock());
+        closed_loop.start(&self.endpoint).map_err(sentence)?;
+        Ok(closed_loop)
+    }
+
+    /// One turn in a phase, and the phase after it.
+    fn step(&mut self, phase: Phase) -> Result<(usize, Phase), String> {
+        match phase {
+            Phase::Connecting => Ok((1, self.connect()?)),
+            Phase::WarmingUp(closed_loop) => self.warm_up(closed_loop),
+            Phase::Waiting => self.wait(),
+            Phase::Measuring { closed_loop, latencies, begun } => self.measure(closed_loop, latencies, begun),
+            Phase::Over => Ok((self.endpoint.poll(|_, _| {}), Phase::Over)),
+        }
+    }
+
+    /// Every server is called at least once by every slot.
+    fn warm_up(&mut self, mut closed_loop: ClosedLoop) -> Result<(usize, Phase), String> {
+        let at_least = (self.peers.len() * self.exchange.in_flight) as u64;
+        let calls_wanted = self.exchange.warmup_calls.max(at_least);
+        let done = closed_loop.turn(&self.endpoint, &mut |calls, _, _| calls >= calls_wanted);
+        if !ClosedLoop::is_over(&self.endpoint) {
+            return Ok((done, Phase::WarmingUp(closed_loop)));
+        }
+        closed_loop.end().map_err(sentence)?;
+        self.endpoint.call(self.peers[0], READY, b"").post(0).map_err(sentence)?;
+        Ok((done + 1, Phase::Waiting))
+    }
+
+    fn wait(&mut self) -> Result<(usize, Phase), String> {
+        let mut answered = None;
+        let done = self.endpoint.poll(|_, event| {
+            if let Event::Completed { outcome, .. } = event {
+                answered = Some(outcome.as_ref().map(|_| ()).map_err(sentence));
+            }
+        });
+        let Some(answer) = answered else { return Ok((done, Phase::Waiting)) };
+        answer?;
+        self.findings.borrow_mut().counters_before.get_or_insert_with(|| OwnCounters::read().of_all_hosts());
+        let begun = self.endpoint.clock().now();
+        self.endpoint.tracer().switch(self.findings.borrow().instruments.trace);
+        let closed_loop = self.started(self.exchange.timing, Stream::measured(self.rank))?;
+        Ok((done, Phase::Measuring { closed_loop, latencies: LatencyHistogram::new(), begun }))
+    }
+
+    fn measure(
+        &mut self,
+        mut closed_loop: ClosedLoop,
+        mut latencies: LatencyHistogram,
+        begun: Instant,
+    ) -> Result<(usize, Phase), String> {
+        let (calls_max, lasting) = (self.exchange.calls, self.exchange.lasting);
+        let done = closed_loop.turn(&self.endpoint, &mut |calls, now, nanos| {
+            nanos.into_iter().for_each(|nanos| latencies.record(nanos));
+            calls >= calls_max || now - begun >= lasting
+        });
+        if !ClosedLoop::is_over(&self.endpoint) {
+            return Ok((done, Phase::Measuring { closed_loop, latencies, begun }));
+        }
+        let (calls, ended) = closed_loop.end().map_err(sentence)?;
+        self.findings.borrow_mut().traces.extend(HostTrace::end(self.rank, &self.endpoint));
+        self.findings.borrow_mut().reports.push(ClientReport {
+            latencies: latencies.to_counts(),
+            calls,
+            begun_nanos: begun.as_nanos(),
+            ended_nanos: ended.as_nanos(),
+            // Simulated hosts have nothing that warms up but their sessions.
+            warmup: Warmup { samples: 0, steady: true },
+            counters: Default::default(),
+        });
+        Ok((done, Phase::Over))
+    }
+}
+
+impl Program for Client {
+    fn turn(&mut self) -> usize {
+        let phase = core::mem::replace(&mut self.phase, Phase::Over);
+        match self.step(phase) {
+            Ok((done, phase)) => {
+                self.phase = phase;
+                done
+            }
+            Err(why) => {
+                self.findings.borrow_mut().failure.get_or_insert((self.rank, why));
+                0
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.endpoint.next_deadline()
+    }
+}
+
+fn sentence(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}

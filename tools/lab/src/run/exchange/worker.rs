@@ -1,0 +1,119 @@
+//! The life of one server or client process.
+
+use core::time::Duration;
+use std::thread;
+
+use farcall::bootstrap::Bootstrap;
+use farcall::parameters::Settings;
+use farcall::{Endpoint, Node, Peer};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::client::{measure, warm_up};
+use super::cluster::Report;
+use super::counters::OwnCounters;
+use super::report::{ClientReport, Found};
+use super::server::serve;
+use super::store::filled_shard;
+use super::{FINISHED, Job, READY, Workload};
+use crate::explain::trace::HostTrace;
+
+/// The argument that makes the program a worker; the next one is its job.
+pub const WORKER_COMMAND: &str = "exchange-worker";
+
+/// What the processes may take beside the measurement itself: start, warm-up, end.
+pub(crate) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
+
+/// Does the job that `job` describes, in the place that the environment gives; returns the line to print.
+pub fn work(job: &str) -> String {
+    report_on(job, take_part)
+}
+
+/// Does a job that was given as text, and puts its report in a line.
+pub(crate) fn report_on<J: DeserializeOwned, T: Serialize>(
+    job: &str,
+    take_part: impl FnOnce(&J) -> Report<T>,
+) -> String {
+    let report = match serde_json::from_str(job) {
+        Ok(job) => take_part(&job),
+        Err(error) => Err(format!("the job is not one of this program's: {error}")),
+    };
+    serde_json::to_string(&report).expect("a report is JSON")
+}
+
+/// Every error ends as a sentence in the report.
+fn take_part(job: &Job) -> Report<Found> {
+    let exchange = &job.exchange;
+    let settings = Settings::load(exchange.settings.iter().cloned()).map_err(sentence)?;
+    let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let node = Node::new(bootstrap, settings);
+    let is_server = node.rank() < exchange.servers as u32;
+    let shard = match exchange.workload {
+        Workload::Store(work) if is_server => Some(filled_shard(&work, exchange, node.rank())?),
+        _ => None,
+    };
+    let endpoint = node.endpoint(&exchange.transport).map_err(sentence)?;
+    let within = exchange.lasting + OVERHEAD_MAX;
+    let mut found = if is_server {
+        endpoint.tracer().switch(job.instruments.trace);
+        serve(&endpoint, job, shard, within).map_err(sentence)?
+    } else {
+        call(&endpoint, node.rank(), job, within)?
+    };
+    found.trace = found.trace.or_else(|| HostTrace::end(node.rank(), &endpoint));
+    // Nobody leaves while others may still await its answers.
+    pass(&node, &endpoint, "end", OVERHEAD_MAX, job.shares_cores)?;
+    Ok(found)
+}
+
+/// Waits until all ranks have come here, and polls meanwhile: what was answered may not have left yet.
+pub(crate) fn pass(
+    node: &Node,
+    endpoint: &Endpoint,
+    barrier: &str,
+    within: Duration,
+    shares_cores: bool,
+) -> Result<(), String> {
+    let passed = thread::scope(|scope| {
+        let waiting = scope.spawn(|| node.barrier(barrier, within));
+        while !waiting.is_finished() {
+            if endpoint.poll(|_, _| {}) == 0 && shares_cores {
+                thread::yield_now();
+            }
+        }
+        waiting.join()
+    });
+    passed.expect("a barrier does not panic").map_err(sentence)
+}
+
+fn call(endpoint: &Endpoint, rank: u32, job: &Job, within: Duration) -> Result<Found, String> {
+    let servers = 0..job.exchange.servers as u32;
+    let peers: Vec<Peer> =
+        servers.map(|rank| endpoint.peer(rank)).collect::<Result<_, _>>().map_err(sentence)?;
+    for &peer in &peers {
+        endpoint.wait_for(peer).map_err(sentence)?;
+    }
+    let warmup = warm_up(endpoint, &peers, job, rank).map_err(sentence)?;
+    endpoint.call(peers[0], READY, b"").within(within).wait().map_err(sentence)?;
+    let before = OwnCounters::read();
+    endpoint.tracer().switch(job.instruments.trace);
+    let run = measure(endpoint, &peers, job, rank).map_err(sentence)?;
+    let counters = OwnCounters::read().since(&before);
+    let trace = HostTrace::end(rank, endpoint);
+    for &peer in &peers {
+        endpoint.call(peer, FINISHED, b"").wait().map_err(sentence)?;
+    }
+    let client = ClientReport {
+        latencies: run.latencies.to_counts(),
+        calls: run.calls,
+        begun_nanos: run.begun.as_nanos(),
+        ended_nanos: run.ended.as_nanos(),
+        warmup,
+        counters,
+    };
+    Ok(Found { client: Some(client), trace, ..Found::default() })
+}
+
+fn sentence(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}

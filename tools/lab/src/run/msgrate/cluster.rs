@@ -1,0 +1,192 @@
+//! The measuring side: starts the two processes and takes the receiver's time.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Instant;
+
+use farcall::bootstrap::{ChildPlan, Children, Rendezvous, RendezvousError, SpawnError};
+use farcall_limit::{CorePair, CoresError, allowed_cores};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
+use super::{MessageRate, MessageRateResult};
+use crate::explain::trace::{HostTrace, TracedMessages};
+use crate::run::program::Program;
+
+/// Why the rate could not be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MessageRateError {
+    /// There are no two cores.
+    #[error(transparent)]
+    Cores(#[from] CoresError),
+    /// The processes cannot find each other.
+    #[error(transparent)]
+    Rendezvous(#[from] RendezvousError),
+    /// A process cannot be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// The launcher that MPI needs cannot be started.
+    #[error(
+        "mpirun, which starts the processes of MPI, cannot be run ({why}); install it (Debian: openmpi-bin)"
+    )]
+    Launcher {
+        /// The system's words.
+        why: String,
+    },
+    /// Sender (rank 0) or receiver (rank 1) could not do its job.
+    #[error("over {transport} messages failed: {why}")]
+    Failed {
+        /// Over which transport.
+        transport: String,
+        /// Their own words.
+        why: String,
+    },
+}
+
+/// Measures with two processes of this program, which exist for that time only. Over MPI the launcher
+/// `mpirun` starts them, because MPI connects no others.
+pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
+    run_by(&Program::THIS, rate)
+}
+
+/// As [`run`], with two processes of that program.
+pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
+    let by_launcher = rate.transport == "mpi";
+    let mut jobs = jobs(rate)?;
+    for (rank, job) in jobs.iter_mut().enumerate().filter(|_| by_launcher && rate.traced) {
+        let name = format!("farcall-msgrate-{}-{rank}.json", std::process::id());
+        job.trace_file = Some(std::env::temp_dir().join(name));
+    }
+    let text = serde_json::to_string(&jobs).expect("jobs are JSON");
+    let end = Instant::now() + rate.lasting * 2 + OVERHEAD_MAX;
+    let outputs = if by_launcher { launched(program, &text, end) } else { started(program, &text, end) };
+    let [sent, received] = jobs.each_ref().map(|job| job.trace_file.as_deref().map(taken));
+    let outputs = outputs?;
+    let mut elapsed = None;
+    let (mut sent, mut received) = (sent.unwrap_or_default(), received.unwrap_or_default());
+    let mut failures = Vec::new();
+    let mut reports = 0;
+    for line in outputs.lines() {
+        match serde_json::from_str(line) {
+            Ok(WorkerReport::Sender { traces }) => sent.extend(traces),
+            Ok(WorkerReport::Receiver { elapsed: time, traces }) => {
+                elapsed = Some(time);
+                received.extend(traces);
+            }
+            Ok(WorkerReport::Failed(why)) => failures.push(why),
+            // Libraries write to the standard output, too.
+            Err(_) => continue,
+        }
+        reports += 1;
+    }
+    if reports < 2 {
+        failures.push("a process ended, or took too long, without a report".to_owned());
+    }
+    match elapsed.filter(|_| failures.is_empty()) {
+        Some(elapsed) => {
+            // The threads of both sides are in the order of their numbers, and talk to those of the same
+            // number.
+            let traced = rate.traced.then(|| TracedMessages::on_machine(sent.iter().zip(&received)));
+            Ok(MessageRateResult { elapsed, messages: rate.messages, traced })
+        }
+        None => {
+            // Both sides may say the same.
+            failures.dedup();
+            let (transport, why) = (rate.transport.clone(), failures.join("; "));
+            Err(MessageRateError::Failed { transport, why })
+        }
+    }
+}
+
+/// The trace that a process put away; nothing when it could not, which it has reported.
+fn taken(file: &Path) -> Vec<HostTrace> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// What both processes write until the end that is given to them, or theirs.
+fn started(program: &Program, jobs: &str, end: Instant) -> Result<String, MessageRateError> {
+    let rendezvous = Rendezvous::bind("127.0.0.1:0", 2)?;
+    let plans = (0..2).map(|rank| plan(program, jobs, rank)).collect();
+    let mut children = Children::start(rendezvous.address(), 2, plans)?;
+    let outputs: Vec<_> = (0..2).filter_map(|rank| children.take_stdout(rank)).collect();
+    Ok(written(outputs, end).0)
+}
+
+/// As [`started`], by `mpirun`.
+fn launched(program: &Program, jobs: &str, end: Instant) -> Result<String, MessageRateError> {
+    let cannot = |error: std::io::Error| MessageRateError::Launcher { why: error.to_string() };
+    // mpirun would find itself where a process finds itself.
+    let program = program.path().canonicalize().map_err(cannot)?;
+    let mut command = Command::new("mpirun");
+    command.args(["-n", "2"]).arg(program).args([WORKER_COMMAND, jobs]);
+    // The processes choose their cores themselves; Open MPI has these options as variables, which other
+    // launchers ignore.
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("OMPI_MCA_hwloc_base_binding_policy", "none");
+    let mut launcher = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
+    let (text, is_all) = written(launcher.stdout.take(), end);
+    if !is_all && let Some(process) = Pid::from_raw(launcher.id() as i32) {
+        // It ends its processes when it is told to. That it has ended is as well.
+        let _ = kill_process(process, Signal::TERM);
+    }
+    launcher.wait().map_err(cannot)?;
+    Ok(text)
+}
+
+/// What is written to all of `outputs` until they are closed, or until the end; and whether that is all.
+fn written(outputs: impl IntoIterator<Item = ChildStdout>, end: Instant) -> (String, bool) {
+    let (sender, receiver) = channel();
+    for output in outputs {
+        let sender = sender.clone();
+        // In a thread of its own, so that waiting for it can be given up.
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    drop(sender);
+    let mut text = String::new();
+    loop {
+        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => text.extend([line.as_str(), "\n"]),
+            Err(reason) => return (text, reason == RecvTimeoutError::Disconnected),
+        }
+    }
+}
+
+/// The jobs of sender and receiver: first one core for each process, then cores that nobody has, then all in
+/// turn.
+fn jobs(rate: &MessageRate) -> Result<[Job; 2], MessageRateError> {
+    let pair = CorePair::first_allowed()?;
+    let allowed = allowed_cores()?;
+    let others: Vec<usize> = allowed
+        .iter()
+        .filter(|core| ![pair.initiator, pair.responder].contains(core))
+        .map(|core| core.0)
+        .collect();
+    let shares_cores = 2 * rate.threads > allowed.len();
+    let job = |first: usize, rank: usize| {
+        let more = (1..rate.threads).map(|number| {
+            // Threads that talk to each other are apart even when cores are shared.
+            others.get(2 * (number - 1) + rank).copied().unwrap_or(first)
+        });
+        let cores = core::iter::once(first).chain(more).collect();
+        Job { rate: rate.clone(), cores, shares_cores, trace_file: None }
+    };
+    Ok([job(pair.initiator.0, 0), job(pair.responder.0, 1)])
+}
+
+/// The program as a worker.
+fn plan(program: &Program, jobs: &str, rank: u32) -> ChildPlan {
+    let mut command = Command::new(program.path());
+    command.args([WORKER_COMMAND, jobs]).stdin(Stdio::null()).stdout(Stdio::piped());
+    ChildPlan::new(rank, command)
+}

@@ -1,0 +1,203 @@
+//! The life of one process of a measurement, and of its threads.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+
+use farcall::bootstrap::Bootstrap;
+use farcall::parameters::Settings;
+use farcall::{Clock, Endpoint, Instant, Node, Peer};
+use farcall_limit::{Core, allowed_cores, pin_to};
+use serde::{Deserialize, Serialize};
+
+use super::receive::receive;
+use super::send::send;
+use super::{LoopError, MessageRate, READY, RECEIVED, Share};
+use crate::explain::trace::HostTrace;
+
+/// The argument that makes the program a worker; the next one has the jobs of both.
+pub const WORKER_COMMAND: &str = "message-worker";
+
+/// The rank that sends.
+pub(super) const SENDER: u32 = 0;
+
+/// What processes may take besides the measurement.
+pub(super) const OVERHEAD_MAX: Duration = Duration::from_secs(20);
+
+/// The clock is read once for this many polls.
+const CLOCK_EVERY: u32 = 4096;
+
+/// What a process writes when it has done its job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum WorkerReport {
+    Sender { traces: Vec<HostTrace> },
+    Receiver { elapsed: Duration, traces: Vec<HostTrace> },
+    Failed(String),
+}
+
+/// What a process is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Job {
+    pub(super) rate: MessageRate,
+    /// The cores of this process, one for each thread.
+    pub(super) cores: Vec<usize>,
+    /// Whether there are more threads than cores.
+    pub(super) shares_cores: bool,
+    /// The file that takes the trace instead of the report: launchers mix long lines of several processes.
+    pub(super) trace_file: Option<PathBuf>,
+}
+
+/// How long a loop may go on.
+pub(super) struct Limit {
+    clock: Clock,
+    end: Instant,
+    lasting: Duration,
+    polls: u32,
+    shares_cores: bool,
+}
+
+impl Limit {
+    pub(super) fn new(lasting: Duration, shares_cores: bool) -> Self {
+        let clock = Clock::new();
+        let end = clock.now() + lasting;
+        Self { clock, end, lasting, polls: 0, shares_cores }
+    }
+
+    /// After each poll, which found that much to do.
+    #[inline]
+    pub(super) fn look(&mut self, done: usize) -> Result<(), LoopError> {
+        if done == 0 && self.shares_cores {
+            std::thread::yield_now();
+        }
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(CLOCK_EVERY) && self.clock.now() > self.end {
+            return Err(LoopError::TimedOut(self.lasting));
+        }
+        Ok(())
+    }
+}
+
+/// Does the one of `jobs` that belongs to the place which the environment gives; returns the line to print.
+pub fn work(jobs: &str) -> String {
+    let report = match serde_json::from_str(jobs) {
+        Ok(jobs) => take_part(&jobs).unwrap_or_else(WorkerReport::Failed),
+        Err(error) => WorkerReport::Failed(format!("the job is not one of this program's: {error}")),
+    };
+    serde_json::to_string(&report).expect("a report is JSON")
+}
+
+/// Every error ends as a sentence in the report.
+fn take_part(jobs: &[Job; 2]) -> Result<WorkerReport, String> {
+    let bootstrap = Bootstrap::from_env().map_err(sentence)?;
+    let job = jobs.get(bootstrap.rank as usize).ok_or("there are more processes than two")?;
+    let settings = Settings::load(job.rate.settings.iter().cloned()).map_err(sentence)?;
+    if let Some(raw) = job.rate.raw {
+        pin(job, 0)?;
+        return super::raw::take_part(job, raw, &bootstrap);
+    }
+    let node = Node::new(bootstrap, settings);
+    let endpoints: Vec<Endpoint> = (0..job.rate.threads)
+        .map(|_| node.endpoint(&job.rate.transport))
+        .collect::<Result<_, _>>()
+        .map_err(sentence)?;
+    let sends = node.rank() == SENDER;
+    let start = Barrier::new(job.rate.threads);
+    let measured = std::thread::scope(|scope| {
+        let threads: Vec<_> = endpoints
+            .into_iter()
+            .enumerate()
+            .map(|(number, endpoint)| {
+                let start = &start;
+                scope.spawn(move || run_thread(&endpoint, number, sends, job, start))
+            })
+            .collect();
+        let joined =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked".to_owned())?);
+        joined.collect::<Result<Vec<(Duration, Option<HostTrace>)>, String>>()
+    })?;
+    node.barrier("end", OVERHEAD_MAX).map_err(sentence)?;
+    let elapsed = measured.iter().map(|(elapsed, _)| *elapsed).max().unwrap_or_default();
+    let traces = measured.into_iter().filter_map(|(_, trace)| trace).collect();
+    let traces = match &job.trace_file {
+        Some(file) => {
+            put_away(&traces, file)?;
+            Vec::new()
+        }
+        None => traces,
+    };
+    Ok(match sends {
+        true => WorkerReport::Sender { traces },
+        false => WorkerReport::Receiver { elapsed, traces },
+    })
+}
+
+fn put_away(traces: &Vec<HostTrace>, file: &Path) -> Result<(), String> {
+    let text = serde_json::to_string(traces).expect("a trace is JSON");
+    std::fs::write(file, text).map_err(|error| format!("cannot write to {}: {error}", file.display()))
+}
+
+fn run_thread(
+    endpoint: &Endpoint,
+    number: usize,
+    sends: bool,
+    job: &Job,
+    start: &Barrier,
+) -> Result<(Duration, Option<HostTrace>), String> {
+    pin(job, number)?;
+    let other = if sends { 1 - SENDER } else { SENDER };
+    let peer = endpoint.peer_endpoint(other, number as u32).map_err(sentence)?;
+    endpoint.wait_for(peer).map_err(sentence)?;
+    let rate = &job.rate;
+    let threads = rate.threads as u64;
+    let messages = rate.messages / threads + u64::from((number as u64) < rate.messages % threads);
+    let share = Share::new(rate.message_bytes, rate.in_flight, messages);
+    // The first tenth of the messages warms up caches and memory, by the same loops.
+    let warm_up = share.warm_up();
+    run_loop(endpoint, peer, sends, job, warm_up).map_err(sentence)?;
+    start.wait();
+    // Nothing is sent before both sides are here: the receiver says when it is ready.
+    endpoint.tracer().switch(rate.traced);
+    let rank = if sends { SENDER } else { 1 - SENDER };
+    // Sessions lose their names with their end, and the peer may leave before the last poll here.
+    let peers = HostTrace::new(rank, &endpoint.trace()).peers;
+    let elapsed = run_loop(endpoint, peer, sends, job, share).map_err(sentence)?;
+    Ok((elapsed, HostTrace::end(rank, endpoint).map(|trace| HostTrace { peers, ..trace })))
+}
+
+/// Pins the calling thread, the one of that number, to its core.
+fn pin(job: &Job, number: usize) -> Result<(), String> {
+    match job.cores.get(number) {
+        Some(&core) if allowed_cores().is_ok_and(|allowed| allowed.contains(&Core(core))) => {
+            pin_to(Core(core)).map_err(sentence)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Sends or receives a thread's share; gives the receiver's time.
+fn run_loop(
+    endpoint: &Endpoint,
+    peer: Peer,
+    sends: bool,
+    job: &Job,
+    share: Share,
+) -> Result<Duration, LoopError> {
+    let rate = &job.rate;
+    let mut limit = Limit::new(rate.lasting, job.shares_cores);
+    if sends {
+        endpoint.receive(peer, READY).within(rate.lasting).wait()?;
+        send(endpoint, peer, rate.mode, share, &mut limit)?;
+        endpoint.receive(peer, RECEIVED).within(rate.lasting).wait()?;
+        return Ok(Duration::ZERO);
+    }
+    let clock = Clock::new();
+    let begun = clock.now();
+    receive(endpoint, peer, rate.mode, share, &mut limit)?;
+    let elapsed = clock.now() - begun;
+    endpoint.send(peer, RECEIVED, b"").wait()?;
+    Ok(elapsed)
+}
+
+pub(super) fn sentence(error: impl core::fmt::Display) -> String {
+    error.to_string()
+}
