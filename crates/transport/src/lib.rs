@@ -6,18 +6,15 @@
 mod batch;
 mod kept;
 mod library;
-mod mail;
+mod matcher;
 mod message;
-mod orphaned;
 mod outcome;
 mod packet;
-mod patience;
 mod payload;
 mod ring;
 mod seam;
 mod spares;
 pub mod trace;
-mod unclaimed;
 mod waiting;
 
 pub use batch::{

@@ -10,7 +10,7 @@ use farcall_protocol::matching::{Source, Tag, lines};
 use farcall_protocol::wire::Batch;
 
 use super::messages::{MessageEntries, Taken, UnreadMessages};
-use crate::mail::Mail;
+use crate::matcher::Matcher;
 use crate::{Incoming, MessageId, Outbox, SessionId};
 
 /// A message, and the receive that has it.
@@ -45,7 +45,7 @@ enum Messages<'t, 'a> {
 
 /// A transport whose messages are matched while they are taken.
 pub(crate) trait MatchSource: Outbox {
-    fn mail(&mut self) -> &mut Mail;
+    fn matcher(&mut self) -> &mut Matcher;
 }
 
 /// The messages of a library's packet that were not taken.
@@ -154,7 +154,7 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
             Messages::Single(_, single) => single.take().filter(|matched| !end(matched)),
             Messages::Entries(transport, source, entries) => {
                 let mut unread = entries.unread();
-                let other = take_while(&mut unread, transport.mail(), *source, end);
+                let other = take_while(&mut unread, transport.matcher(), *source, end);
                 entries.read_up_to(unread);
                 if let Some(matched) = &other {
                     entries.fetch_next(matched.payload.as_slice().len());
@@ -163,7 +163,7 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
             }
             Messages::Packet(transport, source, packet) => {
                 let mut unread = *packet;
-                let other = take_while(&mut unread, transport.mail(), *source, end);
+                let other = take_while(&mut unread, transport.matcher(), *source, end);
                 *packet = unread;
                 other
             }
@@ -216,13 +216,13 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
 #[inline(always)]
 fn take_while<'a>(
     unread: &mut impl Unread<'a>,
-    mail: &mut Mail,
+    matcher: &mut Matcher,
     source: Source,
     mut end: impl FnMut(&Matched<'a>) -> bool,
 ) -> Option<Matched<'a>> {
-    let Some(mut receives) = mail.exact_receives(source) else {
+    let Some(mut receives) = matcher.exact_receives(source) else {
         // Receives wait that leave the source or the tag open.
-        return take_each(unread, |tag| mail.take_receive(source, tag), end);
+        return take_each(unread, |tag| matcher.take_receive(source, tag), end);
     };
     let mut taken = 0;
     let other = take_each(

@@ -62,7 +62,7 @@ impl Channel {
     pub fn excess(&self) -> Option<String> {
         let (bytes_max, calls_max) = (self.message_bytes_max(), self.calls_max());
         let calls = self.waiting.iter().map(|waiting| waiting.payload.len());
-        let sends = self.tagged.mail.sends.iter().map(|waiting| waiting.payload.len());
+        let sends = self.tagged.sends.waiting.iter().map(|waiting| waiting.payload.len());
         if calls.chain(sends).any(|bytes| bytes > bytes_max) {
             return Some(format!("a message that waited for it is over its limit of {bytes_max} bytes"));
         }

@@ -11,7 +11,7 @@ use super::outbound::{Held, live};
 use super::seam::{Arrival, Library};
 use super::tagged::OVERRUN;
 use crate::batch::Taken;
-use crate::unclaimed::Left;
+use crate::matcher::Deferred;
 use crate::{Arrived, Deliver};
 
 impl<L: Library> LibraryTransport<L> {
@@ -19,8 +19,8 @@ impl<L: Library> LibraryTransport<L> {
     #[inline]
     pub(super) fn note_left(&mut self, id: SessionId, messages: u16, unread: Batch<'_>) {
         if let Some(channel) = live(&mut self.channels, id) {
-            let source = channel.tagged.mail.source;
-            self.unclaimed.note(messages, || next_of(source, unread));
+            let source = channel.tagged.matching.source;
+            self.deferred.note(messages, || next_of(source, unread));
         }
     }
 
@@ -28,7 +28,7 @@ impl<L: Library> LibraryTransport<L> {
     /// other message.
     #[inline]
     pub(super) fn has_left(&self, from: Source, tag: Tag, bytes_max: usize) -> bool {
-        self.unclaimed.find(from, tag, bytes_max).is_some() && self.mail.is_idle() && !self.tracer.is_on()
+        self.deferred.find(from, tag, bytes_max).is_some() && self.matcher.is_idle() && !self.tracer.is_on()
     }
 
     /// Gives `deliver` the message that a receive would get which is posted now, if it was left where it lies
@@ -78,7 +78,7 @@ impl<L: Library> LibraryTransport<L> {
         let id = held.rest.id;
         held.rest.read_up_to(held.arrival.payload().as_slice().len() - unread);
         self.counters.messages_received.increment();
-        self.unclaimed.note(1, || next);
+        self.deferred.note(1, || next);
         if unread == 0 && !self.channel(id).is_some_and(|channel| channel.tagged.has_early()) {
             self.release_held();
         }
@@ -89,7 +89,7 @@ impl<L: Library> LibraryTransport<L> {
 struct Behind {
     /// In bytes.
     unread: usize,
-    next: Option<Left<()>>,
+    next: Option<Deferred<()>>,
 }
 
 impl Behind {
@@ -114,13 +114,13 @@ fn claim<'h, A: Arrival>(
         _ => return Ok(None),
     };
     let lines = lines(message.len()).min(lines_max(unexpected_lines));
-    channel.tagged.mail.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
+    channel.tagged.matching.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
     Ok(Some((message, batch)))
 }
 
 /// The next message, which is of `source`.
 #[inline]
-fn next_of(source: Source, mut unread: Batch<'_>) -> Option<Left<()>> {
+fn next_of(source: Source, mut unread: Batch<'_>) -> Option<Deferred<()>> {
     let (tag, message) = unread.next()?.ok()?;
-    Some(Left { source, tag, bytes: message.len(), place: () })
+    Some(Deferred { source, tag, bytes: message.len(), place: () })
 }

@@ -45,10 +45,8 @@ pub use seam::{
     ARRIVAL_HEAD_BYTES_MAX, Arrival, COMPOSED_FRONT_BYTES_MAX, Library, Presence, compose, split_composed,
 };
 
-use crate::mail::Mail;
-use crate::patience::Patience;
+use crate::matcher::{Deferral, DeferredHead, Matcher};
 use crate::trace::CallTracer;
-use crate::unclaimed::Unclaimed;
 use crate::{Holdings, SessionId, Sink, Transport, TransportLimits};
 
 /// Where a message came from whose session says it anyway.
@@ -96,14 +94,14 @@ pub struct LibraryTransport<L: Library> {
     any_ended: bool,
     /// Sessions that ended because their waiting calls were over its limits, with the words for it.
     excesses: Vec<(ProtocolSession, String)>,
-    mail: Mail,
+    matcher: Matcher,
     /// As a pointer, because it is taken out and put back for each message of it where few are expected at a
     /// time.
     held: Option<Box<Held<L::Arrival>>>,
     /// What it was left for.
-    unclaimed: Unclaimed<()>,
+    deferred: DeferredHead<()>,
     /// Whether the next message that nobody expects may be left in this poll.
-    patience: Patience,
+    deferral: Deferral,
     /// How much of a peer's messages may wait here.
     unexpected_lines: u32,
     /// Sessions with messages that leave with the next flush.
@@ -156,10 +154,10 @@ impl<L: Library> LibraryTransport<L> {
             destinations: Vec::new(),
             any_ended: false,
             excesses: Vec::new(),
-            mail: Mail::new(tags),
+            matcher: Matcher::new(tags),
             held: None,
-            unclaimed: Unclaimed::default(),
-            patience: Patience::Once,
+            deferred: DeferredHead::default(),
+            deferral: Deferral::Once,
             unexpected_lines: unexpected_lines.max(1),
             open_batches: Vec::new(),
             tracer: CallTracer::default(),
@@ -183,9 +181,9 @@ impl<L: Library> LibraryTransport<L> {
     #[inline]
     fn receive(&mut self, now: Instant, sink: &mut dyn Sink) -> usize {
         let mut taken = 0;
-        self.patience = Patience::Once;
+        self.deferral = Deferral::Once;
         if let Some(held) = self.held.take() {
-            self.patience = Patience::Waited;
+            self.deferral = Deferral::Spent;
             self.go_on(held, sink);
             taken += 1;
         }
@@ -245,7 +243,7 @@ impl<L: Library> Transport for LibraryTransport<L> {
         self.now = now;
         self.send_batches();
         self.transmit_session_packets();
-        let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
+        let handed_on = if self.matcher.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
         let progressed = self.progress();
         let received = self.receive(now, sink);
         while let Some(lost) = self.library.next_loss() {

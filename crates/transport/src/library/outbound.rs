@@ -46,7 +46,7 @@ impl<L: Library> LibraryTransport<L> {
 
     /// Reads what was left of a message.
     pub(super) fn go_on(&mut self, mut held: Box<Held<L::Arrival>>, sink: &mut dyn Sink) {
-        self.unclaimed.forget();
+        self.deferred.forget();
         match self.deliver(held.rest, &held.arrival.payload(), sink) {
             Some(rest) => {
                 held.rest = rest;
@@ -187,7 +187,7 @@ impl<L: Library> Outbox for LibraryTransport<L> {
     }
 
     fn cancel_send(&mut self, send: MessageId) -> usize {
-        self.channels.iter_mut().flatten().map(|channel| channel.tagged.mail.cancel(send)).sum()
+        self.channels.iter_mut().flatten().map(|channel| channel.tagged.sends.cancel(send)).sum()
     }
 
     #[inline]
@@ -203,11 +203,11 @@ impl<L: Library> Outbox for LibraryTransport<L> {
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
-        self.mail.withdraw(receive)
+        self.matcher.withdraw(receive)
     }
 
     fn hand_on_unexpected(&mut self, hand_on: bool) {
-        self.mail.hands_on = hand_on;
+        self.matcher.hands_on = hand_on;
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {

@@ -14,7 +14,7 @@ use super::LibraryTransport;
 use super::NOBODY;
 use super::channel::{Channel, Waiting};
 use super::seam::Library;
-use crate::patience::Patience;
+use crate::matcher::Deferral;
 use crate::{DownReason, Outgoing, Sink, down_reason};
 
 impl<L: Library> LibraryTransport<L> {
@@ -72,7 +72,7 @@ impl<L: Library> LibraryTransport<L> {
                     self.any_ended = true;
                     // What has arrived can still be received.
                     if let Some(held) = self.held.take_if(|held| held.rest.id == id) {
-                        self.patience = Patience::Never;
+                        self.deferral = Deferral::Never;
                         self.go_on(held, sink);
                     }
                     let reason = self.reason_of(id, reason);
@@ -80,7 +80,12 @@ impl<L: Library> LibraryTransport<L> {
                         if matches!(reason, DownReason::Dead | DownReason::Unreachable) {
                             self.library.presume_dead(channel.to);
                         }
-                        self.mail.part(&mut channel.tagged.mail, crate::SessionId(id.0), &reason);
+                        self.matcher.end_session(
+                            &mut channel.tagged.sends,
+                            &channel.tagged.matching,
+                            crate::SessionId(id.0),
+                            &reason,
+                        );
                         self.report_sends(sink);
                     }
                     sink.session_down(self, crate::SessionId(id.0), &reason);
@@ -110,7 +115,7 @@ impl<L: Library> LibraryTransport<L> {
             return self.sessions.end_because(id, EndReason::Closed);
         }
         let waiting = core::mem::take(&mut channel.waiting);
-        self.open_mail(&link, id, source);
+        self.open_messages(&link, id, source);
         for Waiting { call, service, payload } in waiting {
             self.transmit(id, &link, Flags::FROM_CALLER, call.0, service.0, payload.into());
         }

@@ -7,8 +7,7 @@ use farcall_base::Identity;
 use farcall_protocol::matching::{Matching, Sequencer, Source, Tag, WINDOW_LINE_BYTES};
 use farcall_protocol::wire::CallKey;
 
-use crate::mail::WaitingSend;
-use crate::orphaned::Orphaned;
+use crate::matcher::{OrphanedSessions, WaitingSend};
 use crate::{Kept, MessageId, SessionId};
 
 /// All messages of a packet transport.
@@ -18,7 +17,7 @@ pub struct Mailbox {
     pub channels: HashMap<SessionId, Channel>,
     /// What a peer's unexpected messages may count.
     pub window_lines: u32,
-    orphaned: Orphaned,
+    orphaned: OrphanedSessions,
     /// Sessions of which messages wait until one of their calls is over: no answer to a message may come that
     /// would send them.
     pub starved: Vec<SessionId>,
@@ -74,7 +73,7 @@ impl Mailbox {
             hands_on: false,
             channels: HashMap::new(),
             window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),
-            orphaned: Orphaned::default(),
+            orphaned: OrphanedSessions::default(),
             starved: Vec::new(),
             scratch: Vec::new(),
             sent: 0,

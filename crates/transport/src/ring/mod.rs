@@ -1,17 +1,17 @@
 //! The `ring` transport: remote calls and tagged messages through byte rings in the peers' memory.
 //!
-//! One poll reads what every peer has published, hands it to the sink in place, and publishes what the sink
+//! One poll reads what every peer has published, gives it to the sink in place, and publishes what the sink
 //! produced: one record and one doorbell a peer. The protocol's rules are in `farcall_protocol::ring`; here
 //! they meet a driver.
 //!
-//! A handler can send through the [`Ring`] while a record is read to it: the reading end of that record's
-//! lane is taken out meanwhile.
+//! A [`Ring`] has sessions, each with a sending and a receiving half (`session`), what these share, and one
+//! matcher. `send` takes what leaves, `record` writes it; `receive` reads records in one loop, `deliver`
+//! gives their entries to the sink; `flow` is about room: credits and blocks. A handler can send through the
+//! ring while a record is read to it: the reading end of that record's lane is taken out meanwhile.
 
-mod blocks;
 mod counters;
-mod credit;
-mod deferred;
 mod deliver;
+mod flow;
 mod receive;
 mod record;
 mod send;
@@ -22,25 +22,27 @@ use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
-use farcall_driver::{CounterFile, LaneDriver, LaneSender};
+use farcall_driver::{CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, WORD_BYTES, record_bytes_max};
 
-use blocks::Ahead;
 pub use counters::RingCounters;
+use flow::Ahead;
 use record::{BATCH_BYTES_MAX, RECORD_OVERHEAD};
-use session::{Reader, SESSIONS_MAX, Session};
+use session::{SESSIONS_MAX, Session, Shared, Stage, reason_of, slot_of};
 
-use crate::mail::Mail;
-use crate::patience::Patience;
+use crate::matcher::{Deferral, DeferredHead, Matcher};
 use crate::trace::CallTracer;
-use crate::unclaimed::Unclaimed;
 use crate::{DownReason, Holdings, Origin, SessionId, Sink, Transport, TransportLimits};
 
 /// The least limit that admits all messages that are no longer than the longest call in a record: see
 /// [`lines_max`].
 const UNEXPECTED_LINES_MIN: u32 = lines(ENTRY_LENGTH_MAX) / 3 * 4 + 4;
 const _: () = assert!(lines_max(UNEXPECTED_LINES_MIN) >= lines(ENTRY_LENGTH_MAX));
+
+/// How often a ring is looked at for what a peer published before it went: more records than a ring of the
+/// default size holds, and a bound on what a peer can do that only says so.
+const LAST_LOOKS_MAX: usize = 4096;
 
 /// How a ring transport is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,33 +72,18 @@ impl RingConfig {
     }
 }
 
-/// Calls over the lanes of one driver.
+/// Calls and tagged messages over the lanes of one driver.
 pub struct Ring<D: LaneDriver> {
     /// Before the driver, so that writing ends go before their lanes are closed: see [`LaneDriver::close`].
-    sessions: Vec<Session<D::Sender>>,
-    /// The reading ends, by session slot. One whose record is being read is not here: as a pointer, because
-    /// each is taken out and put back for every record.
-    readers: Vec<Option<Box<Reader<D::Receiver>>>>,
-    driver: D,
+    sessions: Vec<Session<D>>,
+    shared: Shared<D>,
+    matcher: Matcher,
     hello: Hello,
-    config: RingConfig,
-    counters: RingCounters,
-    /// The slots of sessions with an open record.
-    dirty: Vec<u16>,
-    /// Sessions to be ended at the end of the poll.
-    closing: Vec<(usize, DownReason)>,
-    /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
-    blocked: usize,
-    /// Bytes in the blocks that were taken in since the last look at a peer began.
-    block_bytes_read: u64,
-    ahead: Ahead,
-    mail: Mail,
-    /// Whom a receive was posted for last, whose session is there: most receives are for the same. Nothing
-    /// when a message was left since, which the next receive may be for.
+    /// The origin that a receive was posted for last, whose session is there: most receives are for the same.
+    /// Nothing when a message was deferred since, which the next receive may be for.
     receives_from: Option<Origin>,
     /// What the last record was left for, and the slot of its session.
-    unclaimed: Unclaimed<u16>,
-    tracer: CallTracer,
+    deferred: DeferredHead<u16>,
 }
 
 impl<D: LaneDriver> Ring<D> {
@@ -122,33 +109,30 @@ impl<D: LaneDriver> Ring<D> {
                 .max(UNEXPECTED_LINES_MIN),
         };
         driver.set_welcome(&hello.encode());
-        Self::over(driver, hello, config, RingCounters::new(counters, label))
-    }
-
-    fn over(driver: D, hello: Hello, config: RingConfig, counters: RingCounters) -> Self {
-        Self {
-            sessions: Vec::new(),
-            readers: Vec::new(),
+        let shared = Shared {
             driver,
-            hello,
             config,
-            counters,
+            counters: RingCounters::new(counters, label),
+            tracer: CallTracer::default(),
             dirty: Vec::new(),
             closing: Vec::new(),
             blocked: 0,
-            block_bytes_read: 0,
             ahead: Ahead::default(),
-            mail: Mail::new(hello.identity.incarnation),
+        };
+        Self {
+            sessions: Vec::new(),
+            shared,
+            matcher: Matcher::new(identity.incarnation),
+            hello,
             receives_from: None,
-            unclaimed: Unclaimed::default(),
-            tracer: CallTracer::default(),
+            deferred: DeferredHead::default(),
         }
     }
 }
 
 impl<D: LaneDriver> Transport for Ring<D> {
     fn limits(&self) -> TransportLimits {
-        let RingConfig { message_bytes_max, calls_max, .. } = self.config;
+        let RingConfig { message_bytes_max, calls_max, .. } = self.shared.config;
         // Time plays no role here but for the deadlines of the layer above.
         TransportLimits { message_bytes_max, calls_max, polls_per_clock_reading: 16 }
     }
@@ -158,77 +142,209 @@ impl<D: LaneDriver> Transport for Ring<D> {
         for session in &self.sessions {
             held.calls += session.unanswered_calls.get();
             held.requests += session.unanswered_requests;
-            held.backlog += session.backlog.len();
-            held.blocks += session.borrowed_blocks;
+            held.backlog += session.tx.backlog.len();
+            held.blocks += session.rx.borrowed_blocks;
         }
         held
     }
 
     fn address(&self) -> Address {
-        self.driver.address()
+        self.shared.driver.address()
     }
 
     fn connect(&mut self, to: &Address, _now: Instant) -> Result<SessionId, AddressError> {
         let hello = self.hello.encode();
-        let lane = self.driver.connect(to, &hello, self.config.connect_timeout)?;
+        let lane = self.shared.driver.connect(to, &hello, self.shared.config.connect_timeout)?;
         let slot = self.open_session(lane).ok_or(AddressError::TooManyPeers { peers_max: SESSIONS_MAX })?;
         Ok(self.sessions[slot].id)
     }
 
     fn close(&mut self, session: SessionId, _now: Instant) {
         if let Some(slot) = self.slot_of(session) {
-            self.close_later(slot, DownReason::Closed);
+            self.shared.close_later(slot, DownReason::Closed);
         }
     }
 
     fn poll(&mut self, _now: Instant, sink: &mut dyn Sink) -> usize {
         self.publish_all();
         self.take_events(sink);
-        let handed_on = if self.mail.keeps_for_sink() { self.hand_on_kept(sink) } else { 0 };
+        let handed_on = if self.matcher.keeps_for_sink() { self.deliver_unexpected(sink) } else { 0 };
         let mut received = 0;
-        for slot in 0..self.readers.len() {
-            received += self.receive(slot, Patience::Once, sink);
+        for slot in 0..self.sessions.len() {
+            received += self.receive(slot, Deferral::Once, sink);
         }
-        if received == 0 && self.ahead.is_due {
-            self.prepare_ahead();
+        if received == 0 && self.shared.ahead.is_due {
+            self.shared.prepare_ahead(&mut self.sessions);
         }
-        if self.any_closing() {
+        if !self.shared.closing.is_empty() {
             self.end_closing_sessions(sink);
         }
         self.publish_all();
-        self.report_sends(sink);
+        if !self.matcher.ended_sends.is_empty() {
+            self.report_sends(sink);
+        }
         handed_on + received
     }
 
     fn flush(&mut self) -> bool {
-        let before = self.counters.records_sent.get();
+        let before = self.shared.counters.records_sent.get();
         self.publish_all();
-        self.counters.records_sent.get() != before
+        self.shared.counters.records_sent.get() != before
     }
 
     fn trace_to(&mut self, tracer: CallTracer) {
-        self.tracer = tracer;
+        self.shared.tracer = tracer;
     }
 
-    /// Lanes are reliable: nothing is ever sent again. A message that was left for another poll is looked at
-    /// again, and a lane may ask to be rung again.
+    /// Lanes are reliable: nothing is ever sent again. A deferred message is looked at again, and a
+    /// lane may ask to be rung again.
     fn next_deadline(&self) -> Option<Instant> {
-        let deadline = |session: &Session<D::Sender>| match session.reading {
+        let deadline = |session: &Session<D>| match session.rx.reading {
             Some(_) => Some(Instant::ZERO),
-            None => session.sender.as_ref()?.next_deadline(),
+            None => session.tx.sender.as_ref()?.next_deadline(),
         };
         self.sessions.iter().filter_map(deadline).min()
     }
 
     fn prepare_wait(&mut self) {
-        self.driver.prepare_wait();
+        self.shared.driver.prepare_wait();
     }
 
     fn finish_wait(&mut self) {
-        self.driver.finish_wait();
+        self.shared.driver.finish_wait();
     }
 
     fn wait_descriptors(&self) -> Vec<RawFd> {
-        self.driver.wait_descriptors()
+        self.shared.driver.wait_descriptors()
+    }
+}
+
+impl<D: LaneDriver> Ring<D> {
+    /// A slot for the session of a new lane; `None` when all are taken.
+    fn open_session(&mut self, lane: LaneId) -> Option<usize> {
+        let vacant = self.sessions.iter().position(|session| session.stage == Stage::Vacant);
+        let slot = vacant.unwrap_or(self.sessions.len());
+        if slot == SESSIONS_MAX {
+            return None;
+        }
+        if slot == self.sessions.len() {
+            self.sessions.push(Session::vacant(slot));
+        }
+        let session = &mut self.sessions[slot];
+        session.lane = lane;
+        session.stage = Stage::Opening;
+        session.calls_max = self.shared.config.calls_max;
+        session.message_bytes_max = self.shared.config.message_bytes_max;
+        Some(slot)
+    }
+
+    #[inline]
+    fn slot_of(&self, session: SessionId) -> Option<usize> {
+        let slot = slot_of(session);
+        // The number of a vacant slot has not been given out yet.
+        (self.sessions.get(slot)?.id == session).then_some(slot)
+    }
+
+    fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {
+        self.sessions.iter().position(|session| session.stage != Stage::Vacant && session.lane == lane)
+    }
+
+    /// Learns which sessions came up and which ended.
+    #[inline]
+    fn take_events(&mut self, sink: &mut dyn Sink) {
+        while let Some(event) = self.shared.driver.poll_event() {
+            self.take_event(event, sink);
+        }
+    }
+
+    #[cold]
+    fn take_event(&mut self, event: LaneEvent, sink: &mut dyn Sink) {
+        match event {
+            LaneEvent::Connected { lane, welcome } => {
+                if let Some(slot) = self.slot_of_lane(lane) {
+                    self.connected(slot, &welcome, sink);
+                }
+            }
+            LaneEvent::Accepted { lane, hello } => self.accepted(lane, &hello, sink),
+            LaneEvent::Down { lane, fault } => {
+                if let Some(slot) = self.slot_of_lane(lane) {
+                    self.read_last_records(slot, sink);
+                    self.session_down(slot, &reason_of(fault), sink);
+                }
+            }
+        }
+    }
+
+    /// Reads what a peer published before it went: responses that it has given are given.
+    fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
+        for _ in 0..LAST_LOOKS_MAX {
+            if self.shared.is_closing(slot) || self.receive(slot, Deferral::Never, sink) == 0 {
+                return;
+            }
+        }
+    }
+
+    /// A session that we asked for. When its lane is down already, that event follows and says why.
+    fn connected(&mut self, slot: usize, welcome: &[u8], sink: &mut dyn Sink) {
+        let lane = self.sessions[slot].lane;
+        match Hello::decode(welcome) {
+            Ok(peer) => {
+                if let Some(ends) = self.shared.driver.take(lane) {
+                    self.session_up(slot, ends, &peer, sink);
+                }
+            }
+            Err(error) => {
+                self.shared.driver.close(lane);
+                self.session_down(slot, &DownReason::Refused { why: error.to_string() }, sink);
+            }
+        }
+    }
+
+    /// A session that a peer asked for. The sink is not told of one that never comes up.
+    fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
+        let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.shared.driver.take(lane)) else {
+            return self.shared.driver.close(lane);
+        };
+        match self.open_session(lane) {
+            Some(slot) => self.session_up(slot, ends, &peer, sink),
+            None => self.shared.driver.close(lane),
+        }
+    }
+
+    fn session_up(&mut self, slot: usize, ends: (D::Sender, D::Receiver), peer: &Hello, sink: &mut dyn Sink) {
+        let ring_bytes = self.shared.driver.limits().ring_bytes;
+        let session = &mut self.sessions[slot];
+        let begun = session.begin(ends, ring_bytes, &self.hello, peer, &self.shared.config);
+        if let Err(reason) = begun {
+            self.shared.close_later(slot, reason);
+        }
+        let id = self.sessions[slot].id;
+        sink.session_up(self, id, peer.identity);
+        if !self.shared.is_closing(slot) {
+            self.sessions[slot].send_backlog(&mut self.shared, &mut self.matcher.spares);
+        }
+    }
+
+    fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
+        let session = &mut self.sessions[slot];
+        let id = session.id;
+        self.matcher.end_session(&mut session.tx.messages, &session.rx.messages, id, reason);
+        *session = Session::vacant_again(slot, id);
+        self.receives_from = None;
+        self.shared.dirty.retain(|&dirty| usize::from(dirty) != slot);
+        self.shared.closing.retain(|closing| closing.0 != slot);
+        self.report_sends(sink);
+        sink.session_down(self, id, reason);
+    }
+
+    /// Ends the sessions whose peers broke the rules, or that were closed here.
+    #[cold]
+    fn end_closing_sessions(&mut self, sink: &mut dyn Sink) {
+        while let Some((slot, reason)) = self.shared.closing.pop() {
+            // The writing end goes before its lane is closed: see `LaneDriver::close`.
+            self.sessions[slot].tx.sender = None;
+            self.shared.driver.close(self.sessions[slot].lane);
+            self.session_down(slot, &reason, sink);
+        }
     }
 }

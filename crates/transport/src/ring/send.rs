@@ -1,22 +1,21 @@
 //! The verbs that the seam promises, and what becomes of a payload: inside a record when it is short, as a
 //! block when it is long, and into a queue when there is no room.
 //!
-//! Each verb has one way, with one branch in front: a short payload, an open record with room for it, and
-//! nothing that must leave before.
+//! Each verb has one fast branch in front: a payload that goes into a record, nothing that must leave before
+//! it, and room. All else is `submit`, or `submit_message` for tagged messages, which have a window and a
+//! queue of their own.
 
-use farcall_driver::{BlockDescriptor, LaneDriver, Loan, LoanError};
+use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
 use farcall_protocol::matching::{Tag, lines};
-use farcall_protocol::ring::{EntryHeader, EntryKind, WORD_BYTES};
 
 use super::Ring;
-use super::record::BRIEF_BYTES;
-use super::session::{DESCRIPTOR_BYTES, Direction, Message, Session, Stage, Waiting};
-use crate::mail::WaitingSend;
+use super::session::{Direction, Message, Session, Shared, Stage, Waiting};
+use crate::matcher::{Matcher, WaitingSend};
 use crate::trace::event;
 use crate::waiting::WaitingPayload;
 use crate::{
-    CallId, Deliver, DownReason, MessageId, Origin, Outbox, Outgoing, Owned, Posted, Refused, RequestId,
-    Service, SessionId, Sink, Status, Submission, Submitted,
+    CallId, Deliver, MessageId, Origin, Outbox, Outgoing, Owned, Posted, Refused, RequestId, Service,
+    SessionId, Sink, Spares, Status, Submission, Submitted,
 };
 
 impl<D: LaneDriver> Outbox for Ring<D> {
@@ -25,15 +24,13 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         let Some(slot) = self.slot_of(to) else { return Submitted::DOWN };
         let session = &mut self.sessions[slot];
         let message = request(call, service);
-        if session.unanswered_calls.get() >= session.calls_max || !session.may_append(payload) {
-            return self.call_otherwise(slot, message, payload);
+        if session.unanswered_calls.get() < session.calls_max
+            && session.write(message, payload, &mut self.shared)
+        {
+            session.unanswered_calls.add(1);
+            return Submitted::Sent;
         }
-        let header = message.inline_header(payload.len()).to_word();
-        if !session.append_brief(header, payload) {
-            return self.call_in_record(slot, header, payload);
-        }
-        session.unanswered_calls.add(1);
-        Submitted::Sent
+        self.submit_call(slot, message, Outgoing::Slice(payload))
     }
 
     #[inline]
@@ -41,13 +38,10 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         let Some(slot) = self.slot_of(request.session) else { return };
         let session = &mut self.sessions[slot];
         session.unanswered_requests -= 1;
-        if self.tracer.is_on() || !session.may_append(payload) {
-            return self.reply_otherwise(slot, request, status, Outgoing::Slice(payload));
+        if session.write(response(request, status), payload, &mut self.shared) {
+            return self.shared.tracer.mark_reply(request);
         }
-        let header = response(request, status).inline_header(payload.len()).to_word();
-        if !session.append_brief(header, payload) {
-            self.reply_in_record(slot, header, payload);
-        }
+        self.submit_reply(slot, request, status, Outgoing::Slice(payload));
     }
 
     #[inline]
@@ -55,19 +49,16 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         let Some(slot) = self.slot_of(to) else { return Submitted::DOWN };
         let session = &mut self.sessions[slot];
         let counted = lines(payload.len());
-        if !session.mail.may_send(counted) || payload.len() > session.message_inline_bytes {
-            return self.send_otherwise(slot, send, tag, Outgoing::Slice(payload));
+        // This makes no call, so that there are no registers to be kept.
+        if session.tx.messages.may_send(counted)
+            && payload.len() <= session.tx.message_inline_bytes
+            && !self.shared.tracer.is_on()
+            && session.tx.put_brief(Message::tagged(tag).inline_header(payload.len()), payload)
+        {
+            session.tx.messages.send(counted);
+            return Submitted::Sent;
         }
-        // This way makes no call, so that there are no registers to be kept; and a length that is known to be
-        // small is put into the header in fewer steps.
-        if payload.len() <= BRIEF_BYTES && !self.tracer.is_on() {
-            let header = Message::tagged(tag).inline_header(payload.len()).to_word();
-            if session.append_brief(header, payload) {
-                session.mail.send(counted);
-                return Submitted::Sent;
-            }
-        }
-        self.send_in_record(slot, send, tag, payload)
+        self.submit_bytes(slot, send, tag, payload)
     }
 
     fn submit_owned(&mut self, submission: Submission, payload: Owned) -> Submitted {
@@ -78,10 +69,10 @@ impl<D: LaneDriver> Outbox for Ring<D> {
         let payload = payload.into();
         match submission {
             Submission::Call { call, service, .. } => self.submit_call(slot, request(call, service), payload),
-            Submission::Message { send, tag, .. } => self.send_otherwise(slot, send, tag, payload),
+            Submission::Message { send, tag, .. } => self.submit_message(slot, send, tag, payload),
             Submission::Reply { request, status } => {
                 self.sessions[slot].unanswered_requests -= 1;
-                self.reply_otherwise(slot, request, status, payload);
+                self.submit_reply(slot, request, status, payload);
                 Submitted::Sent
             }
         }
@@ -91,23 +82,24 @@ impl<D: LaneDriver> Outbox for Ring<D> {
     fn cancel(&mut self, session: SessionId, call: CallId) {
         let Some(slot) = self.slot_of(session) else { return };
         let session = &mut self.sessions[slot];
-        let before = session.backlog.len();
-        session.backlog.retain(|waiting| {
+        let before = session.tx.backlog.len();
+        session.tx.backlog.retain(|waiting| {
             waiting.message.direction != Direction::Request || waiting.message.call != call.0
         });
-        let cancelled = before - session.backlog.len();
+        let cancelled = before - session.tx.backlog.len();
         session.unanswered_calls.take_back(cancelled);
     }
 
-    /// What is in a record leaves at the end of the turn at the latest.
+    /// What is in a record leaves at the end of the poll at the latest.
     fn is_transmitted(&self, session: SessionId, call: CallId) -> bool {
         let is_it = |message: &Message| message.direction == Direction::Request && message.call == call.0;
-        let waits = |slot: usize| self.sessions[slot].backlog.iter().any(|waiting| is_it(&waiting.message));
+        let waits =
+            |slot: usize| self.sessions[slot].tx.backlog.iter().any(|waiting| is_it(&waiting.message));
         !self.slot_of(session).is_some_and(waits)
     }
 
     fn cancel_send(&mut self, send: MessageId) -> usize {
-        self.sessions.iter_mut().map(|session| session.mail.cancel(send)).sum()
+        self.sessions.iter_mut().map(|session| session.tx.messages.cancel(send)).sum()
     }
 
     #[inline]
@@ -121,7 +113,7 @@ impl<D: LaneDriver> Outbox for Ring<D> {
     ) -> Posted {
         if let (Some(origin), Some(tag)) = (from, tag)
             && self.receives_from == from
-            && self.mail.post_at_once(receive, origin.source(), tag)
+            && self.matcher.post_at_once(receive, origin.source(), tag)
         {
             return Posted::Waiting;
         }
@@ -129,44 +121,34 @@ impl<D: LaneDriver> Outbox for Ring<D> {
     }
 
     fn cancel_receive(&mut self, receive: MessageId) -> bool {
-        self.mail.withdraw(receive)
+        self.matcher.withdraw(receive)
     }
 
     fn hand_on_unexpected(&mut self, hand_on: bool) {
-        self.mail.hands_on = hand_on;
+        self.matcher.hands_on = hand_on;
     }
 
     fn loan(&mut self, bytes: usize) -> Result<Loan, LoanError> {
-        self.driver.loan(bytes)
+        self.shared.driver.loan(bytes)
     }
 }
 
+/// A request, without its payload.
+#[inline]
+fn request(call: CallId, service: Service) -> Message {
+    Message { direction: Direction::Request, call: call.0, selector: service.0 }
+}
+
+/// The response to a request, without its payload.
+#[inline]
+fn response(request: RequestId, status: Status) -> Message {
+    let (call, selector) = (request.token as u32, status.to_wire());
+    Message { direction: Direction::Response, call, selector }
+}
+
 impl<D: LaneDriver> Ring<D> {
-    /// Writes a request into a record, or lets it wait for room.
-    #[inline(never)]
-    fn call_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) -> Submitted {
-        let session = &mut self.sessions[slot];
-        let is_sent = !self.tracer.is_on()
-            && session.send_at_once(header, payload, &mut self.dirty, &self.counters)
-            || self.append_to_record(slot, header, payload);
-        if is_sent {
-            self.sessions[slot].unanswered_calls.add(1);
-            return Submitted::Sent;
-        }
-        match EntryHeader::of_call(header) {
-            Some(EntryHeader { call, selector, .. }) => {
-                self.call_otherwise(slot, request(CallId(call), Service(selector)), payload)
-            }
-            None => unreachable!("it is the header of a request"),
-        }
-    }
-
-    #[cold]
-    fn call_otherwise(&mut self, slot: usize, message: Message, payload: &[u8]) -> Submitted {
-        self.submit_call(slot, message, Outgoing::Slice(payload))
-    }
-
     /// Sends a request, or lets it wait, if it is within the limits.
+    #[cold]
     fn submit_call(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
         let session = &mut self.sessions[slot];
         let &mut Session { message_bytes_max: bytes_max, calls_max, .. } = session;
@@ -180,177 +162,172 @@ impl<D: LaneDriver> Ring<D> {
         self.submit(slot, message, payload)
     }
 
-    /// Writes an answer into a record, or lets it wait for room. With no more than what both functions get in
-    /// registers, it is jumped to.
-    #[inline(never)]
-    fn reply_in_record(&mut self, slot: usize, header: u64, payload: &[u8]) {
-        let is_sent = self.sessions[slot].send_at_once(header, payload, &mut self.dirty, &self.counters)
-            || self.append_to_record(slot, header, payload);
-        if !is_sent && let Some(EntryHeader { call, selector, .. }) = EntryHeader::of_call(header) {
-            let message = Message { direction: Direction::Response, call, selector };
-            _ = self.submit(slot, message, Outgoing::Slice(payload));
-        }
-    }
-
-    #[inline(never)]
-    fn reply_otherwise(&mut self, slot: usize, request: RequestId, status: Status, payload: Outgoing<'_>) {
-        let message = response(request, status);
-        if let Outgoing::Slice(bytes) = payload
-            && self.append_at_once(slot, message, bytes)
-        {
-            return self.tracer.mark_reply(request);
-        }
+    /// Sends a response, or lets it wait.
+    #[cold]
+    fn submit_reply(&mut self, slot: usize, request: RequestId, status: Status, payload: Outgoing<'_>) {
         // It may leave at once, or have to wait for room.
-        self.tracer.mark_request(event::REPLIED, request);
+        self.shared.tracer.mark_request(event::REPLIED, request);
         _ = if payload.len() <= self.sessions[slot].message_bytes_max {
-            self.submit(slot, message, payload)
+            self.submit(slot, response(request, status), payload)
         } else {
             self.submit(slot, response(request, Status::AnswerTooLong), Outgoing::Slice(&[]))
         };
     }
-}
 
-/// A request, without its payload.
-#[inline(always)]
-fn request(call: CallId, service: Service) -> Message {
-    Message { direction: Direction::Request, call: call.0, selector: service.0 }
-}
-
-/// The answer to a request, without its payload.
-#[inline(always)]
-fn response(request: RequestId, status: Status) -> Message {
-    let (call, selector) = (request.token as u32, status.to_wire());
-    Message { direction: Direction::Response, call, selector }
-}
-
-impl<D: LaneDriver> Ring<D> {
-    /// Notes that flushing must look after some session's backlog or blocks.
-    pub(super) fn mark_blocked(&mut self) {
-        self.blocked = self.blocked.max(1);
-    }
-
-    /// Sends what waits, oldest first, until the room ends again.
-    pub(super) fn send_backlog(&mut self, slot: usize) {
-        if self.sessions[slot].stage != Stage::Up {
-            return;
-        }
-        while let Some(waiting) = self.sessions[slot].backlog.pop_front() {
-            let is_response = waiting.message.direction == Direction::Response;
-            if let Err(waiting) = self.retry(slot, waiting) {
-                self.sessions[slot].backlog.push_front(waiting);
-                return;
-            }
-            self.sessions[slot].unanswered_requests -= usize::from(is_response);
-        }
-    }
-
-    fn retry(&mut self, slot: usize, waiting: Waiting) -> Result<(), Waiting> {
-        let Waiting { message, payload } = waiting;
-        let sent = payload.offer(|payload| self.transmit(slot, message, payload));
-        sent.map(|spare| self.mail.spares.keep(spare)).map_err(|payload| Waiting { message, payload })
-    }
-
-    #[inline(never)]
-    pub(super) fn retry_blocked(&mut self) {
-        for slot in 0..self.sessions.len() {
-            self.send_block_returns(slot);
-            self.send_backlog(slot);
-            self.return_message_credit_if_due(slot);
-            self.send_waiting(slot);
-            // What was learned of room between two polls was read, too, and may have been of no use to what
-            // waits.
-            self.return_credit_if_due(slot);
-        }
-        let is_blocked = |session: &&Session<_>| {
-            session.waits_for_room()
-                || session.borrowed_blocks > 0
-                || session.mail.receive_window.credit_is_due()
+    /// Sends a request or a response now, or puts it into the backlog.
+    fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
+        let Self { sessions, shared, matcher, .. } = self;
+        let session = &mut sessions[slot];
+        let must_wait = session.stage != Stage::Up || !session.tx.backlog.is_empty();
+        let refused = match must_wait {
+            true => Some(payload),
+            false => session.transmit(message, payload, shared).err(),
         };
-        self.blocked = self.sessions.iter().filter(is_blocked).count();
-        self.counters.backlog.set(self.sessions.iter().map(|session| session.backlog.len() as u64).sum());
-    }
-
-    /// Tells the peer which of its blocks are not read here any more.
-    pub(super) fn send_block_returns(&mut self, slot: usize) {
-        while self.sessions[slot].borrowed_blocks > 0 {
-            let session = &mut self.sessions[slot];
-            let due = session.returning.take().or_else(|| self.driver.due_return(session.lane));
-            let Some(block) = due else { return };
-            // Only now, or as long as a block is held each flush would open a record, and publish it empty.
-            if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
-                self.sessions[slot].returning = Some(block);
-                return;
-            }
-            self.append_descriptor(slot, EntryKind::BlockReturn, 0, 0, block);
-            self.sessions[slot].borrowed_blocks -= 1;
-        }
-    }
-
-    /// Sends a message now or puts it into the backlog. Always inlined, because the parts of the message
-    /// would otherwise be moved through memory.
-    #[inline(always)]
-    pub(super) fn submit(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
-        if let Outgoing::Slice(bytes) = payload
-            && self.append_at_once(slot, message, bytes)
-        {
-            return Submitted::Sent;
-        }
-        self.submit_slowly(slot, message, payload)
-    }
-
-    /// Lends the payload, or lets the message wait.
-    #[inline(never)]
-    fn submit_slowly(&mut self, slot: usize, message: Message, payload: Outgoing<'_>) -> Submitted {
-        let session = &self.sessions[slot];
-        let must_wait = session.stage != Stage::Up || !session.backlog.is_empty();
-        let refused = if must_wait { Some(payload) } else { self.transmit(slot, message, payload).err() };
         let Some(payload) = refused else { return Submitted::Sent };
-        let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
-        let session = &mut self.sessions[slot];
-        // A peer that does not read its answers must not make us keep more of them than it may have open
+        let payload = WaitingPayload::without_block(payload, &mut matcher.spares);
+        // A peer that does not read its responses must not make us keep more of them than it may have open
         // calls.
         session.unanswered_requests += usize::from(message.direction == Direction::Response);
-        session.backlog.push_back(Waiting { message, payload });
-        self.counters.ring_full.increment();
-        self.mark_blocked();
+        session.tx.backlog.push_back(Waiting { message, payload });
+        shared.counters.ring_full.increment();
+        shared.mark_blocked();
         Submitted::Queued
     }
 
-    /// Puts a message into the open record; gives the payload back when there is no room, in a loan if it was
-    /// copied.
-    pub(super) fn transmit<'p>(
+    /// As [`Ring::submit_message`], with what it gets in registers.
+    #[inline(never)]
+    fn submit_bytes(&mut self, slot: usize, send: MessageId, tag: Tag, payload: &[u8]) -> Submitted {
+        self.submit_message(slot, send, tag, Outgoing::Slice(payload))
+    }
+
+    /// Sends a tagged message now, or lets it wait, if it is within the limit.
+    #[inline]
+    fn submit_message(&mut self, slot: usize, send: MessageId, tag: Tag, payload: Outgoing<'_>) -> Submitted {
+        let Self { sessions, shared, matcher, .. } = self;
+        let session = &mut sessions[slot];
+        let bytes_max = session.message_bytes_max;
+        if payload.len() > bytes_max {
+            return Submitted::Refused(Refused::TooLong { bytes_max });
+        }
+        let submitted = shared.tracer.begin();
+        if !session.tx.messages.waiting.is_empty() && session.learn_of_room(shared) {
+            session.send_waiting(shared, matcher);
+        }
+        let must_wait = session.stage != Stage::Up || !session.tx.messages.waiting.is_empty();
+        let refused = match must_wait {
+            true => Some(payload),
+            false => session.transmit_message(tag, payload, submitted, shared).err(),
+        };
+        let Some(payload) = refused else { return Submitted::Sent };
+        let payload = WaitingPayload::without_block(payload, &mut matcher.spares);
+        session.tx.messages.waiting.push_back(WaitingSend { send, tag, payload, submitted });
+        shared.counters.ring_full.increment();
+        shared.mark_blocked();
+        Submitted::Queued
+    }
+
+    /// Publishes all open records, after what waits has been given its chance.
+    #[inline]
+    pub(super) fn publish_all(&mut self) {
+        if self.shared.blocked > 0 || !self.shared.dirty.is_empty() {
+            self.publish_dirty();
+        }
+    }
+
+    #[inline(never)]
+    fn publish_dirty(&mut self) {
+        if self.shared.blocked > 0 {
+            self.retry_blocked();
+        }
+        let mut index = 0;
+        while let Some(&slot) = self.shared.dirty.get(index) {
+            let session = &mut self.sessions[usize::from(slot)];
+            session.publish(&mut self.shared);
+            session.tx.record.grown = 0;
+            if session.tx.sender.as_mut().expect("listed sessions are up").ring_doorbell() {
+                session.tx.record.listed = false;
+                self.shared.dirty.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    #[cold]
+    fn retry_blocked(&mut self) {
+        let Self { sessions, shared, matcher, .. } = self;
+        for session in sessions.iter_mut() {
+            session.return_blocks(shared);
+            session.send_backlog(shared, &mut matcher.spares);
+            session.return_message_credit_if_due(shared);
+            session.send_waiting(shared, matcher);
+            // What was learned of room between two polls was read, too, and may have been of no use to what
+            // waits.
+            session.return_credit_if_due(shared);
+        }
+        let is_blocked = |session: &&Session<D>| {
+            session.tx.waits_for_room()
+                || session.rx.borrowed_blocks > 0
+                || session.rx.messages.window.credit_is_due()
+        };
+        shared.blocked = sessions.iter().filter(is_blocked).count();
+        shared.counters.backlog.set(sessions.iter().map(|session| session.tx.backlog.len() as u64).sum());
+    }
+
+    /// Tells the sink which sends have ended.
+    #[cold]
+    pub(super) fn report_sends(&mut self, sink: &mut dyn Sink) {
+        let mut ended = core::mem::take(&mut self.matcher.ended_sends);
+        ended.drain(..).for_each(|(send, outcome)| sink.sent(self, send, outcome));
+        self.matcher.reuse(ended);
+    }
+}
+
+impl<D: LaneDriver> Session<D> {
+    /// Writes a call or a response into a record, unless it is too long, others wait, or there is no room.
+    /// Always inlined, so that the header becomes a word where its kind is known.
+    #[inline(always)]
+    fn write(&mut self, message: Message, payload: &[u8], shared: &mut Shared<D>) -> bool {
+        if !self.tx.may_append(payload) {
+            return false;
+        }
+        let header = message.inline_header(payload.len());
+        self.tx.put_brief(header, payload) || self.append(header, payload, shared)
+    }
+
+    /// Puts a message into a record; gives the payload back when there is no room.
+    fn transmit<'p>(
         &mut self,
-        slot: usize,
         message: Message,
         payload: Outgoing<'p>,
+        shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
-        if payload.len() > self.sessions[slot].inline_bytes_of(message.direction) {
-            return self.transmit_block(slot, message, payload);
+        if payload.len() > self.tx.inline_bytes_of(message.direction) {
+            return self.transmit_block(message, payload, shared);
         }
         let bytes = payload.as_slice();
-        let header = message.inline_header(bytes.len()).to_word();
-        if !self.append_to_record(slot, header, bytes) {
+        if !self.append(message.inline_header(bytes.len()), bytes, shared) {
             return Err(payload);
         }
         if let Outgoing::Loan(loan) = payload {
-            self.driver.recycle(loan);
+            shared.driver.recycle(loan);
         }
         Ok(())
     }
 
     fn transmit_block<'p>(
         &mut self,
-        slot: usize,
         message: Message,
         payload: Outgoing<'p>,
+        shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
-        if !self.make_room(slot, WORD_BYTES + DESCRIPTOR_BYTES) {
+        if !self.make_room_for_descriptor(shared) {
             return Err(payload);
         }
         let payload = match payload {
-            Outgoing::Loan(loan) => match self.driver.lend(self.sessions[slot].lane, loan) {
+            Outgoing::Loan(loan) => match shared.driver.lend(self.lane, loan) {
                 Ok(block) => {
-                    self.announce_block(slot, message, block);
+                    self.announce_block(message, block, shared);
                     return Ok(());
                 }
                 Err(loan) => Outgoing::Loan(loan),
@@ -358,149 +335,79 @@ impl<D: LaneDriver> Ring<D> {
             other => other,
         };
         let bytes = payload.as_slice();
-        let Ok(mut loan) = self.block_for(slot, bytes.len()) else { return Err(payload) };
-        self.fill(slot, &mut loan, bytes);
+        let Ok(mut loan) = self.block_for(bytes.len(), shared) else { return Err(payload) };
+        self.fill(&mut loan, bytes, shared);
         // From here on it is not moved about: what is stored in small pieces and loaded in larger ones has to
         // wait until all that was copied has left this core.
-        let block = self.driver.lend(self.sessions[slot].lane, loan).expect("a loan of this driver");
-        self.announce_block(slot, message, block);
+        let block = shared.driver.lend(self.lane, loan).expect("a loan of this driver");
+        self.announce_block(message, block, shared);
         Ok(())
     }
 
-    /// Names a block that was lent in a message for which `make_room` has found room.
+    /// Names a block that was lent in a message for which there is room.
     #[inline(never)]
-    fn announce_block(&mut self, slot: usize, message: Message, block: BlockDescriptor) {
-        let Message { direction, call, selector } = message;
-        self.append_descriptor(slot, direction.block_kind(), call, selector, block);
-        self.sessions[slot].lent_blocks += 1;
-        self.counters.blocks_sent.increment();
+    fn announce_block(&mut self, message: Message, block: BlockDescriptor, shared: &mut Shared<D>) {
+        self.append_descriptor(message.block_header(), block);
+        self.tx.lent_blocks += 1;
+        shared.counters.blocks_sent.increment();
         // Writing so much took long; the peer can read it while we write the next.
-        self.publish(slot);
-    }
-}
-
-impl<D: LaneDriver> Ring<D> {
-    /// Sends a message that goes into a record now, most likely into one that is opened for it.
-    #[inline(never)]
-    pub(super) fn send_in_record(
-        &mut self,
-        slot: usize,
-        send: MessageId,
-        tag: Tag,
-        payload: &[u8],
-    ) -> Submitted {
-        let header = Message::tagged(tag).inline_header(payload.len()).to_word();
-        let session = &mut self.sessions[slot];
-        if !self.tracer.is_on()
-            && session.append_brief_to_new(header, payload, self.config.batch_bytes, &mut self.dirty)
-        {
-            session.mail.send(lines(payload.len()));
-            return Submitted::Sent;
-        }
-        let submitted = self.tracer.begin();
-        if !self.append_to_record(slot, header, payload) {
-            return self.send_otherwise(slot, send, tag, Outgoing::Slice(payload));
-        }
-        let session = &mut self.sessions[slot];
-        self.tracer.mark_submitted(submitted, session.mail.send(lines(payload.len())), session.id);
-        Submitted::Sent
+        self.publish(shared);
     }
 
-    /// Sends a message as a block, or lets it wait, if it is within the limit.
-    #[inline(never)]
-    pub(super) fn send_otherwise(
+    /// Sends a tagged message now, or gives its payload back when it has to wait.
+    fn transmit_message<'p>(
         &mut self,
-        slot: usize,
-        send: MessageId,
-        tag: Tag,
-        payload: Outgoing<'_>,
-    ) -> Submitted {
-        let bytes_max = self.sessions[slot].message_bytes_max;
-        if payload.len() > bytes_max {
-            return Submitted::Refused(Refused::TooLong { bytes_max });
-        }
-        let submitted = self.tracer.begin();
-        if !self.sessions[slot].mail.sends.is_empty() && self.learn_of_room(slot) {
-            self.send_waiting(slot);
-        }
-        let session = &self.sessions[slot];
-        let must_wait = session.stage != Stage::Up || !session.mail.sends.is_empty();
-        let refused = match must_wait {
-            true => Some(payload),
-            false => self.transmit_tagged(slot, tag, payload, submitted).err(),
-        };
-        let Some(payload) = refused else { return Submitted::Sent };
-        let payload = WaitingPayload::without_block(payload, &mut self.mail.spares);
-        let waiting = WaitingSend { send, tag, payload, submitted };
-        self.sessions[slot].mail.sends.push_back(waiting);
-        self.counters.ring_full.increment();
-        self.mark_blocked();
-        Submitted::Queued
-    }
-
-    /// Sends a message now, or gives its payload back when it has to wait.
-    fn transmit_tagged<'p>(
-        &mut self,
-        slot: usize,
         tag: Tag,
         payload: Outgoing<'p>,
         submitted: Option<u64>,
+        shared: &mut Shared<D>,
     ) -> Result<(), Outgoing<'p>> {
-        let session = &self.sessions[slot];
-        // A block stays with the sender until somebody reads it: at the receiver it is a few words.
-        let counted =
-            if payload.len() > session.message_inline_bytes { lines(0) } else { lines(payload.len()) };
-        let is_admitted = session.mail.send_window.admits(counted)
-            || self.learn_of_room(slot) && self.sessions[slot].mail.send_window.admits(counted);
+        // A block stays with the sender until it is read: at the receiver it is a few words.
+        let is_inline = payload.len() <= self.tx.message_inline_bytes;
+        let counted = if is_inline { lines(payload.len()) } else { lines(0) };
+        let is_admitted = self.tx.messages.window.admits(counted)
+            || self.learn_of_room(shared) && self.tx.messages.window.admits(counted);
         if !is_admitted {
             return Err(payload);
         }
-        self.transmit(slot, Message::tagged(tag), payload)?;
-        let session = &mut self.sessions[slot];
-        let number = session.mail.send(counted);
-        self.tracer.mark_submitted(submitted, number, session.id);
-        if !session.batch.is_open() {
+        self.transmit(Message::tagged(tag), payload, shared)?;
+        let number = self.tx.messages.send(counted);
+        shared.tracer.mark_submitted(submitted, number, self.id);
+        if !self.tx.record.is_open() {
             // Its record has left, and could not count it.
-            self.counters.messages_sent.increment();
+            shared.counters.messages_sent.increment();
         }
         Ok(())
     }
 
-    /// Sends the messages that wait, oldest first, until room or window end again.
-    pub(super) fn send_waiting(&mut self, slot: usize) {
-        if self.sessions[slot].stage != Stage::Up {
+    /// Sends the calls and responses that wait, oldest first, until the room ends again.
+    pub(super) fn send_backlog(&mut self, shared: &mut Shared<D>, spares: &mut Spares) {
+        if self.stage != Stage::Up {
             return;
         }
-        while let Some(waiting) = self.sessions[slot].mail.sends.pop_front() {
+        while let Some(Waiting { message, payload }) = self.tx.backlog.pop_front() {
+            match payload.offer(|payload| self.transmit(message, payload, shared)) {
+                Ok(spare) => spares.keep(spare),
+                Err(payload) => return self.tx.backlog.push_front(Waiting { message, payload }),
+            }
+            self.unanswered_requests -= usize::from(message.direction == Direction::Response);
+        }
+    }
+
+    /// Sends the tagged messages that wait, oldest first, until room or window end again.
+    fn send_waiting(&mut self, shared: &mut Shared<D>, matcher: &mut Matcher) {
+        if self.stage != Stage::Up {
+            return;
+        }
+        while let Some(waiting) = self.tx.messages.waiting.pop_front() {
             let WaitingSend { send, tag, payload, submitted } = waiting;
-            match payload.offer(|payload| self.transmit_tagged(slot, tag, payload, submitted)) {
-                Ok(spare) => self.mail.has_left(send, spare),
+            match payload.offer(|payload| self.transmit_message(tag, payload, submitted, shared)) {
+                Ok(spare) => matcher.has_left(send, spare),
                 Err(payload) => {
                     let waiting = WaitingSend { send, tag, payload, submitted };
-                    return self.sessions[slot].mail.sends.push_front(waiting);
+                    return self.tx.messages.waiting.push_front(waiting);
                 }
             }
         }
-    }
-
-    /// A session is over, and with it the sends that wait for it.
-    pub(super) fn part(&mut self, slot: usize, reason: &DownReason) {
-        let session = &mut self.sessions[slot];
-        self.mail.part(&mut session.mail, session.id, reason);
-    }
-
-    /// Tells the sink which sends have ended.
-    #[inline(always)]
-    pub(super) fn report_sends(&mut self, sink: &mut dyn Sink) {
-        if !self.mail.ended_sends.is_empty() {
-            self.report_ended_sends(sink);
-        }
-    }
-
-    #[inline(never)]
-    fn report_ended_sends(&mut self, sink: &mut dyn Sink) {
-        let mut ended = core::mem::take(&mut self.mail.ended_sends);
-        ended.drain(..).for_each(|(send, outcome)| sink.sent(self, send, outcome));
-        self.mail.reuse(ended);
     }
 }

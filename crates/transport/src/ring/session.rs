@@ -1,29 +1,36 @@
-//! One peer of a ring: its session, from the lane that is opened for it to the end that the sink is notified
-//! of.
+//! One peer of a ring: its session, in a sending and a receiving half, and what the sessions of a ring share.
 //!
-//! A session is vacant, opening or up. What is private to one is here; what sessions share is in [`Ring`].
+//! A session is vacant, opening or up. Each half has what only its direction needs; the limits that both
+//! sides agreed on, and the calls that connect the directions, belong to the session itself.
 
 use std::collections::VecDeque;
 
 use farcall_driver::{
-    BlockDescriptor, LaneDriver, LaneEvent, LaneFault, LaneId, LaneSender, RECORD_HEADER_BYTES, RUNWAY_BYTES,
-    Record,
+    BlockDescriptor, LaneDriver, LaneFault, LaneId, LaneReceiver, LaneSender, RECORD_HEADER_BYTES,
+    RUNWAY_BYTES, Record,
 };
 use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
 use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Hello, Producer, Violation, WORD_BYTES};
 
-use super::Ring;
-use super::record::Batch;
+use super::RingConfig;
+use super::counters::RingCounters;
+use super::flow::Ahead;
+use super::record::OpenRecord;
 use crate::batch::Unanswered;
-use crate::mail::Correspondent;
-use crate::patience::Patience;
+use crate::matcher::{MatchState, SendQueue};
+use crate::trace::CallTracer;
 use crate::waiting::WaitingPayload;
-use crate::{DownReason, SessionId, Sink};
+use crate::{DownReason, SessionId};
 
 /// The most sessions of one transport at a time.
 pub const SESSIONS_MAX: usize = 1 << SLOT_BITS;
 
 const SLOT_BITS: u32 = 12;
+
+/// The slot of a session number.
+pub fn slot_of(session: SessionId) -> usize {
+    session.0 as usize & (SESSIONS_MAX - 1)
+}
 
 /// Where a session stands. Vacant → Opening → Up → Vacant, or Opening → Vacant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +43,85 @@ pub enum Stage {
     Up,
 }
 
+/// A session with one peer.
+pub struct Session<D: LaneDriver> {
+    pub id: SessionId,
+    pub lane: LaneId,
+    pub stage: Stage,
+    pub calls_max: usize,
+    pub message_bytes_max: usize,
+    /// Our calls that have no response yet.
+    pub unanswered_calls: Unanswered,
+    /// The peer's calls that we have not answered yet, or whose responses wait in the backlog.
+    pub unanswered_requests: usize,
+    pub tx: SendHalf<D::Sender>,
+    pub rx: ReceiveHalf<D::Receiver>,
+}
+
+/// What leaves.
+pub struct SendHalf<S> {
+    /// There while the session is up.
+    pub sender: Option<S>,
+    pub producer: Producer,
+    pub record: OpenRecord,
+    /// Calls and responses that wait for room: bounded by `calls_max` each for our calls and for the peer's,
+    /// which are all that can wait.
+    pub backlog: VecDeque<Waiting>,
+    /// Tagged messages wait in a queue of their own, so that a full window does not hold up calls.
+    pub messages: SendQueue,
+    /// The most calls in flight when records were opened for some, not long ago.
+    pub recent_calls: usize,
+    /// Payloads of calls up to this travel inside the ring; no more than `message_bytes_max`, and none before
+    /// the session is up.
+    pub inline_bytes: usize,
+    /// The same of tagged messages.
+    pub message_inline_bytes: usize,
+    /// Blocks that were lent to the peer and have not come back.
+    pub lent_blocks: usize,
+    /// Bytes of blocks that were lent to the peer since it was last looked for what it gave back.
+    pub lent_unseen_bytes: usize,
+    /// Whether the peer gave blocks back when it was last waited for.
+    pub is_worth_waiting_for: bool,
+}
+
+/// What comes.
+pub struct ReceiveHalf<R> {
+    /// There while the session is up, but for the time in which a record is read: as a pointer, because it is
+    /// taken out and put back for every record.
+    pub reader: Option<Box<Reader<R>>>,
+    pub consumer: Consumer,
+    /// The record that was left in the middle.
+    pub reading: Option<Reading>,
+    pub messages: MatchState,
+    /// Polls in a row that found a record.
+    pub consecutive_hits: u64,
+    /// Bytes in the blocks that were borrowed since the last look at this peer began.
+    pub block_bytes_read: u64,
+    /// The peer's blocks that we hold or whose return is due.
+    pub borrowed_blocks: usize,
+    /// One of those that is due and for which there was no room.
+    pub returning: Option<BlockDescriptor>,
+}
+
+/// The reading end of a lane. Taken out of the transport while a record is read, so that the sink can have
+/// the rest.
+pub struct Reader<R> {
+    pub receiver: R,
+    /// As in the session.
+    pub unanswered: Unanswered,
+}
+
+/// How far a record was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Where the next entry is.
+    pub at: usize,
+    /// Entries that were read.
+    pub entries_read: u16,
+    /// All entries.
+    pub entries: u16,
+}
+
 /// A message without its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
@@ -46,23 +132,7 @@ pub struct Message {
     pub selector: u16,
 }
 
-impl Message {
-    /// A message with a tag.
-    pub fn tagged(tag: Tag) -> Self {
-        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
-    }
-}
-
-impl Message {
-    /// The header of its entry when the payload is inside.
-    #[inline]
-    pub fn inline_header(self, length: usize) -> EntryHeader {
-        let Self { direction, call, selector } = self;
-        EntryHeader { kind: direction.inline_kind(), call, selector, length: length as u32 }
-    }
-}
-
-/// A message that waits for room.
+/// A call or a response that waits for room.
 pub struct Waiting {
     pub message: Message,
     pub payload: WaitingPayload,
@@ -76,101 +146,154 @@ pub enum Direction {
     OneWay,
 }
 
-impl Direction {
-    /// The kind of an entry with the payload inside.
+impl Message {
+    /// A message with a tag.
     #[inline]
-    pub fn inline_kind(self) -> EntryKind {
-        match self {
-            Self::Request => EntryKind::Request,
-            Self::Response => EntryKind::Response,
-            Self::OneWay => EntryKind::Message,
+    pub fn tagged(tag: Tag) -> Self {
+        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
+    }
+
+    /// The header of its entry when the payload is inside. Always inlined: its kind is known where it is
+    /// made.
+    #[inline(always)]
+    pub fn inline_header(self, length: usize) -> u64 {
+        let Self { direction, call, selector } = self;
+        let kind = match direction {
+            Direction::Request => EntryKind::Request,
+            Direction::Response => EntryKind::Response,
+            Direction::OneWay => EntryKind::Message,
+        };
+        EntryHeader { kind, call, selector, length: length as u32 }.to_word()
+    }
+
+    /// The header of its entry when that names a block.
+    pub fn block_header(self) -> u64 {
+        let Self { direction, call, selector } = self;
+        let kind = match direction {
+            Direction::Request => EntryKind::RequestBlock,
+            Direction::Response => EntryKind::ResponseBlock,
+            Direction::OneWay => EntryKind::MessageBlock,
+        };
+        EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u32 }.to_word()
+    }
+}
+
+impl<D: LaneDriver> Session<D> {
+    /// A free slot.
+    pub fn vacant(slot: usize) -> Self {
+        Self {
+            id: SessionId(slot as u32),
+            lane: LaneId(0),
+            stage: Stage::Vacant,
+            calls_max: 0,
+            message_bytes_max: 0,
+            unanswered_calls: Unanswered::default(),
+            unanswered_requests: 0,
+            tx: SendHalf {
+                sender: None,
+                producer: Producer::new(4096, 0),
+                record: OpenRecord::default(),
+                backlog: VecDeque::new(),
+                messages: SendQueue::default(),
+                recent_calls: 0,
+                inline_bytes: 0,
+                message_inline_bytes: 0,
+                lent_blocks: 0,
+                lent_unseen_bytes: 0,
+                is_worth_waiting_for: true,
+            },
+            rx: ReceiveHalf {
+                reader: None,
+                consumer: Consumer::new(4096),
+                reading: None,
+                messages: MatchState::default(),
+                consecutive_hits: 0,
+                block_bytes_read: 0,
+                borrowed_blocks: 0,
+                returning: None,
+            },
         }
     }
 
-    /// The kind of an entry that names a block.
-    pub fn block_kind(self) -> EntryKind {
-        match self {
-            Self::Request => EntryKind::RequestBlock,
-            Self::Response => EntryKind::ResponseBlock,
-            Self::OneWay => EntryKind::MessageBlock,
+    /// A free slot whose next session has another number.
+    pub fn vacant_again(slot: usize, last: SessionId) -> Self {
+        Self { id: SessionId(last.0.wrapping_add(1 << SLOT_BITS)), ..Self::vacant(slot) }
+    }
+
+    /// The lane is there: from now on messages flow, within the limits of both sides. An error says why what
+    /// waited for it cannot leave.
+    pub fn begin(
+        &mut self,
+        (sender, receiver): (D::Sender, D::Receiver),
+        receive_ring_bytes: usize,
+        ours: &Hello,
+        peer: &Hello,
+        config: &RingConfig,
+    ) -> Result<(), DownReason> {
+        let (message_bytes_max, calls_max) = ours.limits_with(peer);
+        let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
+        (self.message_bytes_max, self.calls_max) = (message_bytes_max, calls_max as usize);
+        self.stage = Stage::Up;
+        let unanswered = self.unanswered_calls.clone();
+        self.rx.reader = Some(Box::new(Reader { receiver, unanswered }));
+        self.rx.consumer = Consumer::new(receive_ring_bytes as u64);
+        self.rx.messages.source = Source::new(peer.identity.rank, peer.identity.endpoint);
+        self.rx.messages.window = ReceiveWindow::new(ours.unexpected_lines);
+        let tx = &mut self.tx;
+        let (of_calls, of_messages) = config.inline_bytes_in(sender.ring_bytes());
+        tx.inline_bytes = of_calls.min(message_bytes_max);
+        // A message that is longer than the window would wait for ever; as a block it counts as an empty one.
+        let window = matching::message_bytes_max(peer.unexpected_lines);
+        tx.message_inline_bytes = of_messages.min(message_bytes_max).min(window);
+        tx.producer = Producer::new(sender.ring_bytes() as u64, RUNWAY_BYTES as u64);
+        tx.messages.window = SendWindow::new(peer.unexpected_lines);
+        tx.sender = Some(sender);
+        self.check_waiting()
+    }
+
+    /// Whether what was submitted before the session was up is within its limits.
+    fn check_waiting(&self) -> Result<(), DownReason> {
+        let (bytes_max, calls_max) = (self.message_bytes_max, self.calls_max);
+        let calls = self.tx.backlog.iter().map(|waiting| waiting.payload.len());
+        let sends = self.tx.messages.waiting.iter().map(|waiting| waiting.payload.len());
+        if calls.chain(sends).any(|bytes| bytes > bytes_max) {
+            let why = format!("a message that waited for it is over its limit of {bytes_max} bytes");
+            return Err(DownReason::Refused { why });
         }
+        if self.unanswered_calls.get() > calls_max {
+            let why = format!("more calls waited for it than its limit of {calls_max}");
+            return Err(DownReason::Refused { why });
+        }
+        Ok(())
     }
-}
 
-/// How far a record has been read whose next entry is a message that nobody expects, or waits for its block.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    /// Where the next entry is.
-    pub at: usize,
-    /// Entries that were read.
-    pub entries_read: u16,
-    /// All entries.
-    pub entries: u16,
-    /// Entries that the last poll read of it.
-    pub read_last: u16,
-}
-
-/// The reading side of a session. Taken out of the transport while a record is read, so that the sink can
-/// have the rest.
-pub struct Reader<R> {
-    pub receiver: R,
-    /// As in the sending side.
-    pub unanswered: Unanswered,
-}
-
-/// The sending side of a session, and the limits that both sides agreed on.
-pub struct Session<S> {
-    pub id: SessionId,
-    pub lane: LaneId,
-    pub stage: Stage,
-    pub sender: Option<S>,
-    pub producer: Producer,
-    pub consumer: Consumer,
-    pub batch: Batch,
-    /// Bounded by `calls_max` each for our calls and for the peer's, which are all that can wait.
-    pub backlog: VecDeque<Waiting>,
-    /// Tagged messages wait in a queue of their own, so that a full window does not hold up calls.
-    pub mail: Correspondent,
-    /// Polls in a row that found a record.
-    pub consecutive_hits: u64,
-    /// The record that was left in the middle.
-    pub reading: Option<Reading>,
-    /// Our calls that have no response yet.
-    pub unanswered_calls: Unanswered,
-    /// How many there were at most when records were opened for some, not long ago.
-    pub recent_calls: usize,
-    /// The peer's calls that we have not answered yet, or whose answers wait in the backlog.
-    pub unanswered_requests: usize,
-    /// Blocks that were lent to the peer and have not come back.
-    pub lent_blocks: usize,
-    /// Whether the peer gave blocks back when it was last waited for.
-    pub is_worth_waiting_for: bool,
-    /// Bytes of blocks that were lent to the peer since it was last looked for what it gave back.
-    pub lent_unseen_bytes: usize,
-    /// The peer's blocks that we hold or whose return is due.
-    pub borrowed_blocks: usize,
-    /// One of those that is due and for which there was no room.
-    pub returning: Option<BlockDescriptor>,
-    pub calls_max: usize,
-    pub message_bytes_max: usize,
-    /// Payloads of calls up to this travel inside the ring; no more than `message_bytes_max`, and none before
-    /// the session is up.
-    pub inline_bytes: usize,
-    /// The same of tagged messages.
-    pub message_inline_bytes: usize,
-}
-
-impl<S> Session<S> {
-    /// A record of the peer was read.
+    /// Counts a request or a response of the peer, if there may be one.
     #[inline]
-    pub fn close_record(&mut self, record: Record<'_>) -> Result<(), Violation> {
-        self.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)
+    pub fn count_call(&mut self, kind: EntryKind) -> Result<(), Violation> {
+        if kind.is_request() {
+            if self.unanswered_requests >= self.calls_max {
+                return Err(Violation("more unanswered calls than agreed"));
+            }
+            self.unanswered_requests += 1;
+        } else if !self.unanswered_calls.take_one() {
+            return Err(Violation("a response to no call"));
+        }
+        Ok(())
     }
+}
 
+impl<S> SendHalf<S> {
     /// Whether something has to be sent for which there was no room.
     #[inline]
     pub fn waits_for_room(&self) -> bool {
-        !self.backlog.is_empty() || !self.mail.sends.is_empty()
+        !self.backlog.is_empty() || !self.messages.waiting.is_empty()
+    }
+
+    /// Whether a call or a response with this payload goes into records, and none waits that must go before
+    /// it.
+    #[inline]
+    pub fn may_append(&self, payload: &[u8]) -> bool {
+        payload.len() <= self.inline_bytes && self.backlog.is_empty()
     }
 
     /// Payloads up to this travel inside the ring.
@@ -181,45 +304,67 @@ impl<S> Session<S> {
             Direction::OneWay => self.message_inline_bytes,
         }
     }
+}
 
-    /// A free slot.
-    pub fn vacant(slot: usize) -> Self {
-        Self {
-            id: SessionId(slot as u32),
-            lane: LaneId(0),
-            stage: Stage::Vacant,
-            sender: None,
-            producer: Producer::new(4096, 0),
-            consumer: Consumer::new(4096),
-            batch: Batch::default(),
-            backlog: VecDeque::new(),
-            mail: Correspondent::default(),
-            consecutive_hits: 0,
-            reading: None,
-            unanswered_calls: Unanswered::default(),
-            recent_calls: 0,
-            unanswered_requests: 0,
-            lent_blocks: 0,
-            is_worth_waiting_for: true,
-            lent_unseen_bytes: 0,
-            borrowed_blocks: 0,
-            returning: None,
-            calls_max: 0,
-            message_bytes_max: 0,
-            inline_bytes: 0,
-            message_inline_bytes: 0,
-        }
-    }
-
-    /// A free slot whose next session has another number.
-    pub fn vacant_again(slot: usize, last: SessionId) -> Self {
-        Self { id: SessionId(last.0.wrapping_add(1 << SLOT_BITS)), ..Self::vacant(slot) }
+impl<R: LaneReceiver> ReceiveHalf<R> {
+    /// A record of the peer was read.
+    #[inline]
+    pub fn close_record(&mut self, record: Record<'_>) -> Result<(), Violation> {
+        self.consumer.advance((RECORD_HEADER_BYTES + record.len()) as u64)
     }
 }
 
-/// The slot of a session number.
-pub fn slot_of(session: SessionId) -> usize {
-    session.0 as usize & (SESSIONS_MAX - 1)
+impl<R> Reader<R> {
+    /// What the peer has published next, or the record that was left, for a caller that reads these bytes of
+    /// it now.
+    #[inline(always)]
+    pub fn record(
+        &self,
+        offset: usize,
+        bytes: core::ops::Range<usize>,
+    ) -> Result<Option<Record<'_>>, DownReason>
+    where
+        R: LaneReceiver,
+    {
+        self.receiver.peek(offset, bytes).map_err(reason_of)
+    }
+}
+
+/// What all sessions of a ring share.
+pub struct Shared<D> {
+    pub driver: D,
+    pub config: RingConfig,
+    pub counters: RingCounters,
+    pub tracer: CallTracer,
+    /// The slots of sessions with an open record.
+    pub dirty: Vec<u16>,
+    /// Sessions to be ended at the end of the poll.
+    pub closing: Vec<(usize, DownReason)>,
+    /// Sessions that have a backlog or borrowed blocks, so that flushing must look after them.
+    pub blocked: usize,
+    pub ahead: Ahead,
+}
+
+impl<D> Shared<D> {
+    /// Marks a session for its end; the reason given first counts.
+    #[cold]
+    pub fn close_later(&mut self, slot: usize, reason: DownReason) {
+        if !self.is_closing(slot) {
+            // What was to leave next does not.
+            self.tracer.share(None);
+            self.counters.violations.add(u64::from(matches!(reason, DownReason::Violation { .. })));
+            self.closing.push((slot, reason));
+        }
+    }
+
+    pub fn is_closing(&self, slot: usize) -> bool {
+        self.closing.iter().any(|closing| closing.0 == slot)
+    }
+
+    /// Notes that flushing must look after some session's backlog or blocks.
+    pub fn mark_blocked(&mut self) {
+        self.blocked = self.blocked.max(1);
+    }
 }
 
 /// Bytes of a block's descriptor in an entry.
@@ -248,232 +393,5 @@ pub fn reason_of(fault: LaneFault) -> DownReason {
 impl From<Violation> for DownReason {
     fn from(violation: Violation) -> Self {
         Self::Violation { what: violation.0 }
-    }
-}
-
-impl<D: LaneDriver> Ring<D> {
-    /// A slot for the session of a new lane; `None` when all are taken.
-    pub(super) fn open_session(&mut self, lane: LaneId) -> Option<usize> {
-        let vacant = self.sessions.iter().position(|session| session.stage == Stage::Vacant);
-        let slot = vacant.unwrap_or(self.sessions.len());
-        if slot == SESSIONS_MAX {
-            return None;
-        }
-        if slot == self.sessions.len() {
-            self.sessions.push(Session::vacant(slot));
-        }
-        let session = &mut self.sessions[slot];
-        session.lane = lane;
-        session.stage = Stage::Opening;
-        session.calls_max = self.config.calls_max;
-        session.message_bytes_max = self.config.message_bytes_max;
-        Some(slot)
-    }
-
-    /// The lane is there: from now on messages flow, within the limits of both sides.
-    pub(super) fn begin_session(
-        &mut self,
-        slot: usize,
-        sender: D::Sender,
-        receive_ring_bytes: usize,
-        peer: &Hello,
-    ) {
-        let (message_bytes_max, calls_max) = self.hello.limits_with(peer);
-        let session = &mut self.sessions[slot];
-        let ring_bytes = sender.ring_bytes() as u64;
-        let message_bytes_max = usize::try_from(message_bytes_max).unwrap_or(usize::MAX);
-        let (of_calls, of_messages) = self.config.inline_bytes_in(sender.ring_bytes());
-        session.inline_bytes = of_calls.min(message_bytes_max);
-        // A message that is longer than the window would wait for ever; as a block it counts as an empty one.
-        let window = matching::message_bytes_max(peer.unexpected_lines);
-        session.message_inline_bytes = of_messages.min(message_bytes_max).min(window);
-        session.producer = Producer::new(ring_bytes, RUNWAY_BYTES as u64);
-        session.consumer = Consumer::new(receive_ring_bytes as u64);
-        session.message_bytes_max = message_bytes_max;
-        session.calls_max = calls_max as usize;
-        session.mail.source = Source::new(peer.identity.rank, peer.identity.endpoint);
-        session.mail.send_window = SendWindow::new(peer.unexpected_lines);
-        session.mail.receive_window = ReceiveWindow::new(self.hello.unexpected_lines);
-        session.sender = Some(sender);
-        session.stage = Stage::Up;
-        let (bytes_max, calls_max) = (session.message_bytes_max, session.calls_max);
-        let calls = session.backlog.iter().map(|waiting| waiting.payload.len());
-        let sends = session.mail.sends.iter().map(|waiting| waiting.payload.len());
-        if calls.chain(sends).any(|bytes| bytes > bytes_max) {
-            let why = format!("a message that waited for it is over its limit of {bytes_max} bytes");
-            self.close_later(slot, DownReason::Refused { why });
-        } else if session.unanswered_calls.get() > calls_max {
-            let why = format!("more calls waited for it than its limit of {calls_max}");
-            self.close_later(slot, DownReason::Refused { why });
-        }
-    }
-
-    /// Closes the lane of a session that is about to be forgotten.
-    pub(super) fn close_lane(&mut self, slot: usize) {
-        let session = &mut self.sessions[slot];
-        session.sender = None;
-        self.driver.close(session.lane);
-    }
-
-    pub(super) fn forget_session(&mut self, slot: usize) {
-        let last = self.sessions[slot].id;
-        self.sessions[slot] = Session::vacant_again(slot, last);
-        self.receives_from = None;
-        self.dirty.retain(|&dirty| usize::from(dirty) != slot);
-        self.closing.retain(|closing| closing.0 != slot);
-    }
-
-    pub(super) fn slot_of(&self, session: SessionId) -> Option<usize> {
-        let slot = slot_of(session);
-        // Nobody has been told the number of a vacant slot yet.
-        (self.sessions.get(slot)?.id == session).then_some(slot)
-    }
-
-    pub(super) fn slot_of_lane(&self, lane: LaneId) -> Option<usize> {
-        self.sessions.iter().position(|session| session.stage != Stage::Vacant && session.lane == lane)
-    }
-
-    /// Marks a session for its end; the reason given first counts.
-    pub(super) fn close_later(&mut self, slot: usize, reason: DownReason) {
-        if !self.is_closing(slot) {
-            // What was to leave next does not.
-            self.tracer.share(None);
-            self.counters.violations.add(u64::from(matches!(reason, DownReason::Violation { .. })));
-            self.closing.push((slot, reason));
-        }
-    }
-
-    pub(super) fn is_closing(&self, slot: usize) -> bool {
-        self.closing.iter().any(|closing| closing.0 == slot)
-    }
-
-    #[inline]
-    pub(super) fn any_closing(&self) -> bool {
-        !self.closing.is_empty()
-    }
-
-    pub(super) fn next_closing(&mut self) -> Option<(usize, DownReason)> {
-        self.closing.pop()
-    }
-}
-
-/// How often a ring is looked at for what a peer published before it went: more records than a ring of the
-/// default size holds, and a bound on what a peer can do that only says so.
-const LAST_LOOKS_MAX: usize = 4096;
-
-impl<D: LaneDriver> Ring<D> {
-    /// Learns which sessions came up and which ended.
-    #[inline(always)]
-    pub(super) fn take_events(&mut self, sink: &mut dyn Sink) {
-        if let Some(first) = self.driver.poll_event() {
-            self.take_first_and_others(first, sink);
-        }
-    }
-
-    #[cold]
-    fn take_first_and_others(&mut self, first: LaneEvent, sink: &mut dyn Sink) {
-        let mut next = Some(first);
-        while let Some(event) = next {
-            self.take_event(event, sink);
-            next = self.driver.poll_event();
-        }
-    }
-
-    fn take_event(&mut self, event: LaneEvent, sink: &mut dyn Sink) {
-        match event {
-            LaneEvent::Connected { lane, welcome } => {
-                if let Some(slot) = self.slot_of_lane(lane) {
-                    self.connected(slot, &welcome, sink);
-                }
-            }
-            LaneEvent::Accepted { lane, hello } => self.accepted(lane, &hello, sink),
-            LaneEvent::Down { lane, fault } => {
-                if let Some(slot) = self.slot_of_lane(lane) {
-                    self.read_last_records(slot, sink);
-                    self.session_down(slot, &reason_of(fault), sink);
-                }
-            }
-        }
-    }
-
-    /// Reads what a peer published before it went: answers that it has given are given.
-    fn read_last_records(&mut self, slot: usize, sink: &mut dyn Sink) {
-        if self.readers.len() <= slot {
-            return;
-        }
-        for _ in 0..LAST_LOOKS_MAX {
-            if self.is_closing(slot) || self.receive(slot, Patience::Never, sink) == 0 {
-                return;
-            }
-        }
-    }
-
-    /// A session that we asked for. When its lane is down already, that event follows and says why.
-    fn connected(&mut self, slot: usize, welcome: &[u8], sink: &mut dyn Sink) {
-        let lane = self.sessions[slot].lane;
-        match Hello::decode(welcome) {
-            Ok(peer) => {
-                if let Some(ends) = self.driver.take(lane) {
-                    self.session_up(slot, ends, &peer, sink);
-                }
-            }
-            Err(error) => {
-                self.driver.close(lane);
-                self.session_down(slot, &DownReason::Refused { why: error.to_string() }, sink);
-            }
-        }
-    }
-
-    /// A session that a peer asked for. Nobody is notified of one that never comes up.
-    fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
-        let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.driver.take(lane)) else {
-            return self.driver.close(lane);
-        };
-        match self.open_session(lane) {
-            Some(slot) => self.session_up(slot, ends, &peer, sink),
-            None => self.driver.close(lane),
-        }
-    }
-
-    fn session_up(
-        &mut self,
-        slot: usize,
-        (sender, receiver): (D::Sender, D::Receiver),
-        peer: &Hello,
-        sink: &mut dyn Sink,
-    ) {
-        let readers = &mut self.readers;
-        if readers.len() <= slot {
-            readers.resize_with(slot + 1, || None);
-        }
-        let ring_bytes = self.driver.limits().ring_bytes;
-        let unanswered = self.sessions[slot].unanswered_calls.clone();
-        readers[slot] = Some(Box::new(Reader { receiver, unanswered }));
-        self.begin_session(slot, sender, ring_bytes, peer);
-        let session = self.sessions[slot].id;
-        sink.session_up(self, session, peer.identity);
-        if !self.is_closing(slot) {
-            self.send_backlog(slot);
-        }
-    }
-
-    fn session_down(&mut self, slot: usize, reason: &DownReason, sink: &mut dyn Sink) {
-        let session = self.sessions[slot].id;
-        if let Some(reader) = self.readers.get_mut(slot) {
-            *reader = None;
-        }
-        self.part(slot, reason);
-        self.forget_session(slot);
-        self.report_sends(sink);
-        sink.session_down(self, session, reason);
-    }
-
-    /// Ends the sessions whose peers broke the rules, or that were closed here.
-    #[cold]
-    pub(super) fn end_closing_sessions(&mut self, sink: &mut dyn Sink) {
-        while let Some((slot, reason)) = self.next_closing() {
-            self.close_lane(slot);
-            self.session_down(slot, &reason, sink);
-        }
     }
 }

@@ -40,7 +40,7 @@ impl Tagged {
     /// The only message of the batch, if it is very short: its tag, and where it lies.
     #[inline]
     fn single(&self) -> Option<(Tag, Range<usize>)> {
-        let is_single = self.mail.sent.wrapping_sub(self.first_in_batch) == 1;
+        let is_single = self.sends.sent.wrapping_sub(self.first_in_batch) == 1;
         if !is_single || self.batch.len() > FRONT_BYTES + BATCH_ENTRY_BYTES + VERY_SHORT_BYTES_MAX {
             return None;
         }

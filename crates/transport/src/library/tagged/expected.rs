@@ -9,7 +9,7 @@ use crate::batch::{MatchSource, MessagePacket, Taken};
 use crate::library::LibraryTransport;
 use crate::library::outbound::live;
 use crate::library::seam::Library;
-use crate::mail::Mail;
+use crate::matcher::Matcher;
 use crate::{Incoming, Matched, MatchedBatch, Sink};
 
 impl<L: Library> LibraryTransport<L> {
@@ -24,12 +24,14 @@ impl<L: Library> LibraryTransport<L> {
         sink: &mut dyn Sink,
     ) -> Result<bool, &'static str> {
         let Some(channel) = live(&mut self.channels, id) else { return Ok(false) };
-        let Some(receive) = self.mail.take_receive(channel.tagged.mail.source, tag) else { return Ok(false) };
+        let Some(receive) = self.matcher.take_receive(channel.tagged.matching.source, tag) else {
+            return Ok(false);
+        };
         let (session, bytes) = (crate::SessionId(id.0), payload.as_slice().len());
         let lines = lines(bytes).min(lines_max(self.unexpected_lines));
-        channel.tagged.mail.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
+        channel.tagged.matching.pass(Taken { messages: 1, lines }).map_err(|_| OVERRUN)?;
         self.counters.messages_received.increment();
-        self.patience = self.patience.after_a_receive();
+        self.deferral = self.deferral.after_a_receive();
         let matched = Matched { receive, tag, payload: *payload };
         sink.received(&mut MatchedBatch::single(self, session, matched));
         Ok(true)
@@ -45,8 +47,8 @@ impl<L: Library> LibraryTransport<L> {
         sink: &mut dyn Sink,
     ) -> Result<u16, &'static str> {
         let Some(channel) = live(&mut self.channels, id) else { return Ok(0) };
-        let (session, source) = (crate::SessionId(id.0), channel.tagged.mail.source);
-        if !self.mail.expects_messages() {
+        let (session, source) = (crate::SessionId(id.0), channel.tagged.matching.source);
+        if !self.matcher.expects_messages() {
             return Ok(0);
         }
         let lines_max = lines_max(self.unexpected_lines);
@@ -57,7 +59,7 @@ impl<L: Library> LibraryTransport<L> {
         *batch = rest;
         // None of them was kept, so that it is early enough to look at the window now.
         if let Some(channel) = live(&mut self.channels, id) {
-            channel.tagged.mail.pass(taken).map_err(|_| OVERRUN)?;
+            channel.tagged.matching.pass(taken).map_err(|_| OVERRUN)?;
         }
         self.counters.messages_received.add(u64::from(taken.messages));
         Ok(taken.messages)
@@ -66,7 +68,7 @@ impl<L: Library> LibraryTransport<L> {
 
 impl<L: Library> MatchSource for LibraryTransport<L> {
     #[inline]
-    fn mail(&mut self) -> &mut Mail {
-        &mut self.mail
+    fn matcher(&mut self) -> &mut Matcher {
+        &mut self.matcher
     }
 }

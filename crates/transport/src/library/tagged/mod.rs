@@ -17,7 +17,7 @@ use farcall_protocol::wire::{Batch, HEADER_BYTES, TaggedPacket, put_tagged};
 
 use super::LibraryTransport;
 use super::seam::Library;
-use crate::mail::Correspondent;
+use crate::matcher::{MatchState, SendQueue};
 use crate::{Kept, Outgoing};
 
 /// What is in front of the messages of a batch.
@@ -28,7 +28,10 @@ pub(super) const OVERRUN: &str = "more messages, or more credit for them, than t
 /// The tagged messages of one session.
 #[derive(Default)]
 pub struct Tagged {
-    pub mail: Correspondent,
+    /// Those that come.
+    pub matching: MatchState,
+    /// Those that leave.
+    pub sends: SendQueue,
     /// How much the peer has room for; 0 until it has said so.
     lines_of_peer: u32,
     /// Whether the peer has said that it reads brief heads.
@@ -91,7 +94,7 @@ impl Tagged {
     #[inline]
     fn admitted(&self, bytes: usize) -> Option<u32> {
         let counted = lines(bytes).min(lines_max(self.lines_of_peer));
-        (self.lines_of_peer > 0 && self.mail.send_window.admits(counted)).then_some(counted)
+        (self.lines_of_peer > 0 && self.sends.window.admits(counted)).then_some(counted)
     }
 
     /// The packet whose turn it is, if it has come.
@@ -115,14 +118,14 @@ impl Tagged {
 
 impl<L: Library> LibraryTransport<L> {
     /// A session is up: says how much may be sent here.
-    pub(in crate::library) fn open_mail(&mut self, link: &Link, id: SessionId, source: Source) {
+    pub(in crate::library) fn open_messages(&mut self, link: &Link, id: SessionId, source: Source) {
         let limit = self.unexpected_lines;
         let batch_bytes_max = self.library.short_bytes_max();
         let Some(channel) = self.channel(id) else { return };
         let batch_bytes_max = batch_bytes_max.min(FRONT_BYTES + channel.message_bytes_max());
         let tagged = &mut channel.tagged;
-        tagged.mail.source = source;
-        tagged.mail.receive_window = ReceiveWindow::new(limit);
+        tagged.matching.source = source;
+        tagged.matching.window = ReceiveWindow::new(limit);
         tagged.batch_bytes_max = batch_bytes_max;
         self.transmit_credit(link, 0);
     }

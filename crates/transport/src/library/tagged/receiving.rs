@@ -10,8 +10,7 @@ use super::{Contents, Early, OVERRUN, Rest};
 use crate::library::LibraryTransport;
 use crate::library::outbound::to_protocol;
 use crate::library::seam::Library;
-use crate::mail::{Claimed, Verdict};
-use crate::patience::Patience;
+use crate::matcher::{Deferral, MatchOutcome, Unexpected};
 use crate::trace::event;
 use crate::{
     Arrived, Deliver, Envelope, Incoming, Kept, Matched, MatchedBatch, Message, MessageBatch, MessageId,
@@ -34,8 +33,8 @@ impl<L: Library> LibraryTransport<L> {
         {
             return Posted::Delivered;
         }
-        match self.mail.post(receive, from, tag, is_down) {
-            Ok(Claimed { envelope, payload, lines, number }) => {
+        match self.matcher.post(receive, from, tag, is_down) {
+            Ok(Unexpected { envelope, payload, lines, number }) => {
                 self.consumed(envelope.session, lines);
                 self.tracer.mark_taken(number, envelope.session);
                 deliver(self, envelope.session, envelope.tag, Arrived::Kept(payload));
@@ -48,7 +47,7 @@ impl<L: Library> LibraryTransport<L> {
     /// Hands the messages that waited to a sink that takes all.
     pub(in crate::library) fn hand_on_kept(&mut self, sink: &mut dyn Sink) -> usize {
         let mut handed_on = 0;
-        while let Some(Claimed { envelope, payload, lines, number }) = self.mail.claim_for_sink() {
+        while let Some(Unexpected { envelope, payload, lines, number }) = self.matcher.take_for_sink() {
             self.consumed(envelope.session, lines);
             self.hand_on(number, envelope, &payload.as_incoming(), sink);
             handed_on += 1;
@@ -68,7 +67,7 @@ impl<L: Library> LibraryTransport<L> {
     fn consumed(&mut self, session: crate::SessionId, lines: u32) {
         let id = to_protocol(session);
         if let Some(channel) = self.channel(id) {
-            channel.tagged.mail.receive_window.consume(lines);
+            channel.tagged.matching.window.consume(lines);
             self.return_credit_if_due(id);
         }
     }
@@ -77,7 +76,7 @@ impl<L: Library> LibraryTransport<L> {
     #[inline]
     pub(in crate::library) fn return_credit_if_due(&mut self, id: SessionId) {
         let Some(channel) = self.channel(id) else { return };
-        let window = &mut channel.tagged.mail.receive_window;
+        let window = &mut channel.tagged.matching.window;
         if let Some(link) = channel.link
             && window.credit_is_due()
         {
@@ -169,9 +168,9 @@ impl<L: Library> LibraryTransport<L> {
             self.channel(id).and_then(|channel| channel.tagged.pop())
         {
             // They lie here already, so that nothing is won by leaving them.
-            let patience = mem::replace(&mut self.patience, Patience::Never);
+            let deferral = mem::replace(&mut self.deferral, Deferral::Never);
             self.read(Rest { id, contents, at: 0, found }, &payload.as_incoming(), sink)?;
-            self.patience = patience;
+            self.deferral = deferral;
         }
         Ok(None)
     }
@@ -190,16 +189,16 @@ impl<L: Library> LibraryTransport<L> {
                 if rest.found.is_none() && self.give_expected(rest.id, tag, payload, sink)? {
                     return Ok(None);
                 }
-                let verdict = self.arrive(&rest, tag, payload, sink)?;
-                return Ok((verdict == Verdict::Left).then_some(rest));
+                let outcome = self.arrive(&rest, tag, payload, sink)?;
+                return Ok((outcome == MatchOutcome::Deferred).then_some(rest));
             }
             Contents::Batch => Batch::new(bytes.get(rest.at..).unwrap_or_default()),
         };
         let expected = if rest.found.is_none() { self.read_expected(rest.id, &mut batch, sink)? } else { 0 };
         if expected > 0 {
-            self.patience = self.patience.after_a_receive();
+            self.deferral = self.deferral.after_a_receive();
             // The next one was looked for already, and nobody waits for it.
-            let is_left = batch.unread() > 0 && self.patience == Patience::Once && !self.mail.hands_on;
+            let is_left = batch.unread() > 0 && self.deferral == Deferral::Once && !self.matcher.hands_on;
             if is_left {
                 self.note_left(rest.id, expected, batch);
                 return Ok(Some(Rest { at: bytes.len() - batch.unread(), ..rest }));
@@ -209,8 +208,8 @@ impl<L: Library> LibraryTransport<L> {
             let at = bytes.len() - batch.unread();
             let Some(entry) = batch.next() else { return Ok(None) };
             let (tag, message) = entry.map_err(|malformed| malformed.what)?;
-            let verdict = self.arrive(&rest, tag, &Incoming::Borrowed(message), sink)?;
-            if verdict == Verdict::Left {
+            let outcome = self.arrive(&rest, tag, &Incoming::Borrowed(message), sink)?;
+            if outcome == MatchOutcome::Deferred {
                 return Ok(Some(Rest { at, ..rest }));
             }
         }
@@ -223,34 +222,36 @@ impl<L: Library> LibraryTransport<L> {
         tag: Tag,
         payload: &Incoming<'_>,
         sink: &mut dyn Sink,
-    ) -> Result<Verdict, &'static str> {
+    ) -> Result<MatchOutcome, &'static str> {
         let id = of.id;
         // Of a session that is over nothing is taken any more.
         let channel = self.channels.get_mut(id.index()).and_then(Option::as_mut);
-        let Some(channel) = channel.filter(|channel| channel.id == id) else { return Ok(Verdict::Kept) };
+        let Some(channel) = channel.filter(|channel| channel.id == id) else {
+            return Ok(MatchOutcome::Unexpected);
+        };
         let bytes = payload.as_slice().len();
         let envelope = Envelope { session: crate::SessionId(id.0), tag, bytes };
-        let number = channel.tagged.mail.received;
+        let number = channel.tagged.matching.received;
         let counted = lines(bytes).min(lines_max(self.unexpected_lines));
-        let leave = self.patience == Patience::Once;
-        let verdict = self.mail.arrive(&mut channel.tagged.mail, envelope, payload, counted, leave);
-        let verdict = verdict.map_err(|_| OVERRUN)?;
-        self.patience = self.patience.after(verdict);
-        if let Some(found) = of.found.filter(|_| verdict != Verdict::Left) {
+        let leave = self.deferral == Deferral::Once;
+        let outcome = self.matcher.arrive(&mut channel.tagged.matching, envelope, payload, counted, leave);
+        let outcome = outcome.map_err(|_| OVERRUN)?;
+        self.deferral = self.deferral.after(outcome);
+        if let Some(found) = of.found.filter(|_| outcome != MatchOutcome::Deferred) {
             self.tracer.mark_at(found, event::MESSAGE_RECEIVED, number, envelope.session);
         }
-        match verdict {
-            Verdict::Left => return Ok(verdict),
-            Verdict::Kept => self.counters.unexpected.increment(),
-            Verdict::Receive(receive) => {
+        match outcome {
+            MatchOutcome::Deferred => return Ok(outcome),
+            MatchOutcome::Unexpected => self.counters.unexpected.increment(),
+            MatchOutcome::Matched(receive) => {
                 self.tracer.mark(event::MESSAGE_MATCHED, number, envelope.session);
                 let matched = Matched { receive, tag, payload: *payload };
                 sink.received(&mut MatchedBatch::single(self, envelope.session, matched));
                 self.tracer.mark(event::MESSAGE_COMPLETED, number, envelope.session);
             }
-            Verdict::HandOn => self.hand_on(number, envelope, payload, sink),
+            MatchOutcome::HandedOn => self.hand_on(number, envelope, payload, sink),
         }
         self.counters.messages_received.increment();
-        Ok(verdict)
+        Ok(outcome)
     }
 }

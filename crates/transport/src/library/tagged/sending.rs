@@ -9,7 +9,7 @@ use super::{FRONT_BYTES, OVERRUN};
 use crate::library::LibraryTransport;
 use crate::library::outbound::{live, to_protocol};
 use crate::library::seam::{Library, compose};
-use crate::mail::WaitingSend;
+use crate::matcher::WaitingSend;
 use crate::trace::{CallTracer, event};
 use crate::waiting::WaitingPayload;
 use crate::{MessageId, Outgoing, Refused, Sink, Submitted};
@@ -32,16 +32,16 @@ impl<L: Library> LibraryTransport<L> {
         if payload.len() > bytes_max {
             return Submitted::Refused(Refused::TooLong { bytes_max });
         }
-        let must_wait = !channel.tagged.mail.sends.is_empty();
+        let must_wait = !channel.tagged.sends.waiting.is_empty();
         let refused = match must_wait {
             true => Some(payload),
             false => self.transmit_message(id, tag, payload, submitted).err(),
         };
         let Some(payload) = refused else { return Submitted::Sent };
-        let payload = WaitingPayload::in_spare(payload, &mut self.mail.spares);
+        let payload = WaitingPayload::in_spare(payload, &mut self.matcher.spares);
         let Some(channel) = self.channel(id) else { return Submitted::Sent };
         let waiting = WaitingSend { send, tag, payload, submitted };
-        channel.tagged.mail.sends.push_back(waiting);
+        channel.tagged.sends.waiting.push_back(waiting);
         self.counters.window_full.increment();
         Submitted::Queued
     }
@@ -66,7 +66,7 @@ impl<L: Library> LibraryTransport<L> {
         };
         self.send_batch(id);
         let Some(channel) = self.channel(id) else { return Err(payload) };
-        let message = channel.tagged.mail.send(counted);
+        let message = channel.tagged.sends.send(counted);
         let number = channel.tagged.next_number();
         self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
         self.tracer.mark(event::MESSAGE_TRANSMITTED, message, crate::SessionId(id.0));
@@ -85,7 +85,7 @@ impl<L: Library> LibraryTransport<L> {
     ) -> bool {
         let submitted = self.tracer.begin();
         let id = to_protocol(session);
-        let is_free = self.channel(id).is_some_and(|channel| channel.tagged.mail.sends.is_empty());
+        let is_free = self.channel(id).is_some_and(|channel| channel.tagged.sends.waiting.is_empty());
         is_free && self.append_to_batch(id, tag, payload, submitted)
     }
 
@@ -103,7 +103,7 @@ impl<L: Library> LibraryTransport<L> {
         }
         let Some(channel) = live(&mut self.channels, id) else { return false };
         put_entry(&mut channel.tagged.batch, tag, payload);
-        let message = channel.tagged.mail.send(counted);
+        let message = channel.tagged.sends.send(counted);
         self.tracer.mark_submitted(submitted, message, crate::SessionId(id.0));
         true
     }
@@ -114,7 +114,7 @@ impl<L: Library> LibraryTransport<L> {
         let Some(channel) = live(&mut self.channels, id) else { return };
         let tagged = &mut channel.tagged;
         compose(&mut tagged.batch, &[0; HEADER_BYTES]);
-        tagged.first_in_batch = tagged.mail.sent;
+        tagged.first_in_batch = tagged.sends.sent;
         if !core::mem::replace(&mut tagged.is_open, true) {
             self.open_batches.push(id);
         }
@@ -125,8 +125,8 @@ impl<L: Library> LibraryTransport<L> {
         let tagged = &mut channel.tagged;
         let Some(link) = channel.link.as_ref().filter(|_| !tagged.batch.is_empty()) else { return };
         tagged.end_batch(link.remote, &mut self.head);
-        let messages = tagged.mail.sent.wrapping_sub(tagged.first_in_batch);
-        mark_transmitted(&self.tracer, id, tagged.first_in_batch, tagged.mail.sent);
+        let messages = tagged.sends.sent.wrapping_sub(tagged.first_in_batch);
+        mark_transmitted(&self.tracer, id, tagged.first_in_batch, tagged.sends.sent);
         self.library.send_composed(Destination(link.to.0), &mut tagged.batch);
         self.counters.batches_sent.increment();
         self.counters.messages_sent.add(u64::from(messages));
@@ -184,14 +184,14 @@ impl<L: Library> LibraryTransport<L> {
     /// Sends the messages that wait, oldest first, until the window ends again.
     fn send_waiting(&mut self, id: SessionId) {
         while let Some(WaitingSend { send, tag, payload, submitted }) =
-            self.channel(id).and_then(|channel| channel.tagged.mail.sends.pop_front())
+            self.channel(id).and_then(|channel| channel.tagged.sends.waiting.pop_front())
         {
             match payload.offer(|payload| self.transmit_message(id, tag, payload, submitted)) {
-                Ok(spare) => self.mail.has_left(send, spare),
+                Ok(spare) => self.matcher.has_left(send, spare),
                 Err(payload) => {
                     let waiting = WaitingSend { send, tag, payload, submitted };
                     if let Some(channel) = self.channel(id) {
-                        channel.tagged.mail.sends.push_front(waiting);
+                        channel.tagged.sends.waiting.push_front(waiting);
                     }
                     return;
                 }
@@ -202,10 +202,10 @@ impl<L: Library> LibraryTransport<L> {
     /// Tells the sink which sends have ended.
     #[inline]
     pub(in crate::library) fn report_sends(&mut self, sink: &mut dyn Sink) {
-        if !self.mail.ended_sends.is_empty() {
-            let mut ended = core::mem::take(&mut self.mail.ended_sends);
+        if !self.matcher.ended_sends.is_empty() {
+            let mut ended = core::mem::take(&mut self.matcher.ended_sends);
             ended.drain(..).for_each(|(send, outcome)| sink.sent(self, send, outcome));
-            self.mail.reuse(ended);
+            self.matcher.reuse(ended);
         }
     }
 
@@ -215,9 +215,9 @@ impl<L: Library> LibraryTransport<L> {
         let tagged = &mut channel.tagged;
         if tagged.lines_of_peer == 0 {
             tagged.lines_of_peer = limit;
-            tagged.mail.send_window = SendWindow::new(limit);
+            tagged.sends.window = SendWindow::new(limit);
         }
-        if tagged.lines_of_peer != limit || tagged.mail.send_window.credit(consumed).is_err() {
+        if tagged.lines_of_peer != limit || tagged.sends.window.credit(consumed).is_err() {
             return self.violated(id, OVERRUN);
         }
         self.send_waiting(id);

@@ -6,7 +6,7 @@ use farcall_protocol::matching::{Tag, lines};
 use farcall_protocol::session::EndReason;
 
 use super::{MESSAGES, TRAILER_BYTES};
-use crate::mail::WaitingSend;
+use crate::matcher::WaitingSend;
 use crate::packet::PacketTransport;
 use crate::packet::outbound::{Lent, to_protocol};
 use crate::trace::event;
