@@ -19,7 +19,7 @@ pub struct Origin(NonZeroU64);
 
 impl Origin {
     /// That endpoint, and a session to it. The session numbered [`u32::MAX`] there never is.
-    #[inline(always)]
+    #[inline]
     pub fn new(source: Source, session: SessionId) -> Self {
         debug_assert!(session.0 != u32::MAX, "there is such a session");
         // Not the session itself: zero is one.
@@ -29,13 +29,13 @@ impl Origin {
 
     /// The endpoint. Its messages count whichever session they take: there are two when both sides have
     /// connected.
-    #[inline(always)]
+    #[inline]
     pub fn source(self) -> Source {
         Source(self.0.get() as u32)
     }
 
     /// The session. When it has ended no message is waited for.
-    #[inline(always)]
+    #[inline]
     pub fn session(self) -> SessionId {
         SessionId(!((self.0.get() >> 32) as u32))
     }

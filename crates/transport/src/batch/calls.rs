@@ -60,7 +60,7 @@ struct Lent<'s, 'a> {
 }
 
 impl<'s, 'a> Lent<'s, 'a> {
-    #[inline(always)]
+    #[inline]
     fn new(Series { entries, headers, bytes_max }: &'s mut Series<'a>) -> Self {
         let from = &mut entries.unread;
         Self { unread: *from, headers: *headers, bytes_max: *bytes_max, from }
@@ -80,13 +80,13 @@ impl Drop for Lent<'_, '_> {
 }
 
 impl<'a> Series<'a> {
-    #[inline(always)]
+    #[inline]
     fn new(entries: Entries<'a>, headers: HeaderSeries, bytes_max: usize) -> Self {
         Self { entries, headers, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX) }
     }
 
     /// Where the next entry is, and how many were taken.
-    #[inline(always)]
+    #[inline]
     fn end(&self) -> (usize, u16) {
         (self.entries.offset(), self.entries.taken())
     }
@@ -94,33 +94,33 @@ impl<'a> Series<'a> {
 
 impl<'a> RequestBatch<'a> {
     /// A request alone.
-    #[inline(always)]
+    #[inline]
     pub fn single(request: RequestId, service: Service, payload: Incoming<'a>) -> Self {
         let requests = Requests::Single(request.token, Some(payload));
         Self { session: request.session, service, requests }
     }
 
     /// Those of these entries that are requests for a service, of at most this many bytes each.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(entries: Entries<'a>, bytes_max: usize, session: SessionId, service: Service) -> Self {
         let series = Series::new(entries, HeaderSeries::requests(service.0), bytes_max);
         Self { session, service, requests: Requests::Series(series) }
     }
 
     /// Where they came from.
-    #[inline(always)]
+    #[inline]
     pub fn session(&self) -> SessionId {
         self.session
     }
 
     /// What they are for.
-    #[inline(always)]
+    #[inline]
     pub fn service(&self) -> Service {
         self.service
     }
 
     /// The request of a batch that is known to have one: traced requests always come so.
-    #[inline(always)]
+    #[inline]
     pub fn single_request(&self) -> Option<RequestId> {
         match self.requests {
             Requests::Single(token, _) => Some(RequestId { session: self.session, token }),
@@ -160,7 +160,7 @@ impl<'a> RequestBatch<'a> {
     }
 
     /// Where the next entry is, and how many were taken.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn end(&self) -> (usize, u16) {
         match &self.requests {
             Requests::Series(series) => series.end(),
@@ -171,14 +171,14 @@ impl<'a> RequestBatch<'a> {
 
 impl<'a, 'u> ResponseBatch<'a, 'u> {
     /// A response alone.
-    #[inline(always)]
+    #[inline]
     pub fn single(session: SessionId, response: Response<'a>) -> Self {
         Self { session, responses: Responses::Single(Some(response)) }
     }
 
     /// Those of these entries that are answers, of at most this many bytes each, to calls that are
     /// unanswered.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(
         entries: Entries<'a>,
         bytes_max: usize,
@@ -190,7 +190,7 @@ impl<'a, 'u> ResponseBatch<'a, 'u> {
     }
 
     /// Where they came from.
-    #[inline(always)]
+    #[inline]
     pub fn session(&self) -> SessionId {
         self.session
     }
@@ -236,7 +236,7 @@ impl<'a, 'u> ResponseBatch<'a, 'u> {
     }
 
     /// Where the next entry is, and how many were taken.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn end(&self) -> (usize, u16) {
         match &self.responses {
             Responses::Series(series, _) => series.end(),

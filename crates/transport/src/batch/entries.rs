@@ -35,13 +35,13 @@ impl<'a> Unread<'a> {
     }
 
     /// Starts to fetch this many bytes, or what there is.
-    #[inline(always)]
+    #[inline]
     pub fn fetch(&self, bytes: usize) {
         self.rest.prefetch(bytes);
     }
 
     /// The entry that was looked at is taken; behind it comes `rest`.
-    #[inline(always)]
+    #[inline]
     pub fn advance(&mut self, rest: Words<'a>) {
         self.rest = rest;
         self.left -= 1;
@@ -50,33 +50,33 @@ impl<'a> Unread<'a> {
 
 impl<'a> Entries<'a> {
     /// What begins with the entry at `at` and ends with the last of `entries`, or before.
-    #[inline(always)]
+    #[inline]
     pub fn new(record: Record<'a>, at: usize, entries: u16) -> Self {
         let unread = Unread { rest: record.rest(at), left: entries };
         Self { record_bytes: record.len(), at_first: entries, unread }
     }
 
     /// At most so many of them.
-    #[inline(always)]
+    #[inline]
     pub fn first(self, entries_max: u16) -> Self {
         let entries = self.unread.left.min(entries_max);
         Self { at_first: entries, unread: Unread { left: entries, ..self.unread }, ..self }
     }
 
     /// How many there are.
-    #[inline(always)]
+    #[inline]
     pub fn left(&self) -> usize {
         self.unread.left.into()
     }
 
     /// How many were taken.
-    #[inline(always)]
+    #[inline]
     pub fn taken(&self) -> u16 {
         self.at_first - self.unread.left
     }
 
     /// Where the next entry is in the record.
-    #[inline(always)]
+    #[inline]
     pub fn offset(&self) -> usize {
         self.record_bytes - self.unread.rest.len()
     }

@@ -72,12 +72,12 @@ trait Unread<'a> {
 impl<'a> Unread<'a> for UnreadMessages<'a> {
     type Rest = Words<'a>;
 
-    #[inline(always)]
+    #[inline]
     fn peek(&self) -> Option<(Tag, &'a [u8], Words<'a>)> {
         self.peek()
     }
 
-    #[inline(always)]
+    #[inline]
     fn advance(&mut self, payload: &[u8], rest: Words<'a>) {
         self.advance(payload, rest);
     }
@@ -87,14 +87,14 @@ impl<'a> Unread<'a> for MessagePacket<'a> {
     type Rest = Batch<'a>;
 
     /// What is more than can be counted is left to the next batch.
-    #[inline(always)]
+    #[inline]
     fn peek(&self) -> Option<(Tag, &'a [u8], Batch<'a>)> {
         let mut rest = self.rest;
         let (tag, payload) = rest.next()?.ok()?;
         (self.taken.messages < u16::MAX).then_some((tag, payload, rest))
     }
 
-    #[inline(always)]
+    #[inline]
     fn advance(&mut self, payload: &[u8], rest: Batch<'a>) {
         self.rest = rest;
         self.taken.messages += 1;
@@ -104,12 +104,12 @@ impl<'a> Unread<'a> for MessagePacket<'a> {
 
 impl<'t, 'a> MatchedBatch<'t, 'a> {
     /// A message alone, of a transport whose receives it came over.
-    #[inline(always)]
+    #[inline]
     pub fn single(outbox: &'t mut dyn Outbox, session: SessionId, matched: Matched<'a>) -> Self {
         Self { session, messages: Messages::Single(outbox, Some(matched)) }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of_entries(
         transport: &'t mut dyn MatchSource,
         session: SessionId,
@@ -119,7 +119,7 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
         Self { session, messages: Messages::Entries(transport, source, entries) }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn of_packet(
         transport: &'t mut dyn MatchSource,
         session: SessionId,
@@ -130,13 +130,13 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
     }
 
     /// Where they came from.
-    #[inline(always)]
+    #[inline]
     pub fn session(&self) -> SessionId {
         self.session
     }
 
     /// The transport that they came over.
-    #[inline(always)]
+    #[inline]
     pub fn outbox(&mut self) -> &mut dyn Outbox {
         match &mut self.messages {
             Messages::Single(outbox, _) => *outbox,
@@ -195,7 +195,7 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
     }
 
     /// Where the next entry is, and what was taken.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn entries_end(&self) -> (usize, Taken) {
         match &self.messages {
             Messages::Entries(.., entries) => entries.end(),
@@ -204,7 +204,7 @@ impl<'t, 'a> MatchedBatch<'t, 'a> {
     }
 
     /// What is left of a packet, and what was taken.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn packet_end(&self) -> Option<MessagePacket<'a>> {
         match &self.messages {
             Messages::Packet(.., packet) => Some(*packet),

@@ -65,7 +65,7 @@ impl<'a> UnreadMessages<'a> {
     }
 
     /// The message that was looked at is taken.
-    #[inline(always)]
+    #[inline]
     pub fn advance(&mut self, payload: &[u8], rest: Words<'a>) {
         self.unread.advance(rest);
         self.payload_lines += payload_lines(payload.len());
@@ -74,14 +74,14 @@ impl<'a> UnreadMessages<'a> {
 
 impl<'a> MessageEntries<'a> {
     /// Those of these entries that are messages, of at most this many bytes each.
-    #[inline(always)]
+    #[inline]
     pub fn new(entries: Entries<'a>, bytes_max: usize, fetches: bool) -> Self {
         Self { entries, payload_lines: 0, bytes_max: bytes_max.min(ENTRY_LENGTH_MAX), fetches }
     }
 
     /// Starts to fetch the next message, most likely one of this many bytes, while something is done with
     /// those that were taken.
-    #[inline(always)]
+    #[inline]
     pub fn fetch_next(&self, bytes: usize) {
         if self.fetches {
             self.entries.unread.fetch(bytes.min(FETCH_BYTES_MAX));
@@ -96,17 +96,30 @@ impl<'a> MessageEntries<'a> {
         (self.entries.offset(), taken)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn unread(&self) -> UnreadMessages<'a> {
         let &Self { entries: Entries { unread, .. }, payload_lines, bytes_max, .. } = self;
         UnreadMessages { unread, payload_lines, bytes_max }
     }
 
     /// What is not in `rest` was taken.
-    #[inline(always)]
+    #[inline]
     pub(super) fn read_up_to(&mut self, rest: UnreadMessages<'a>) {
         self.entries.unread = rest.unread;
         self.payload_lines = rest.payload_lines;
+    }
+}
+
+/// What a loop keeps in registers. What it has taken is taken when it ends, be that with a panic.
+struct Lent<'s, 'a> {
+    unread: UnreadMessages<'a>,
+    from: &'s mut MessageEntries<'a>,
+}
+
+impl Drop for Lent<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.from.read_up_to(self.unread);
     }
 }
 
@@ -117,33 +130,33 @@ impl<'a> MessageBatch<'a> {
         Self { session, messages: Messages::Single(Some(message)) }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn new(session: SessionId, entries: MessageEntries<'a>) -> Self {
         Self { session, messages: Messages::Entries(entries) }
     }
 
     /// Where they came from.
-    #[inline(always)]
+    #[inline]
     pub fn session(&self) -> SessionId {
         self.session
     }
 
     /// Takes messages, up to one after which `take` says that this is enough.
     ///
-    /// Always inlined, so that one loop does everything.
+    /// Always inlined, so that one loop does everything and keeps what it needs in registers.
     #[inline(always)]
     pub fn take_while(&mut self, mut take: impl FnMut(Message<'a>) -> bool) {
         match &mut self.messages {
             Messages::Single(single) => _ = single.take().map(take),
-            Messages::Entries(entries) => loop {
-                let mut unread = entries.unread();
-                let Some((tag, payload, rest)) = unread.peek() else { break };
-                unread.advance(payload, rest);
-                entries.read_up_to(unread);
-                if !take(Message { tag, payload: Incoming::Borrowed(payload) }) {
-                    break;
+            Messages::Entries(entries) => {
+                let mut lent = Lent { unread: entries.unread(), from: entries };
+                while let Some((tag, payload, rest)) = lent.unread.peek() {
+                    lent.unread.advance(payload, rest);
+                    if !take(Message { tag, payload: Incoming::Borrowed(payload) }) {
+                        break;
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -157,7 +170,7 @@ impl<'a> MessageBatch<'a> {
     }
 
     /// Where the next entry is, and what was taken.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn end(&self) -> (usize, Taken) {
         match &self.messages {
             Messages::Entries(entries) => entries.end(),

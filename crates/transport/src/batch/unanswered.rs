@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Unanswered(Arc<AtomicUsize>);
 
 impl Unanswered {
-    #[inline(always)]
+    #[inline]
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Not a step of the processor's that would be atomic: all who change it are in one thread.
-    #[inline(always)]
+    #[inline]
     pub fn set(&self, calls: usize) {
         self.0.store(calls, Ordering::Relaxed);
     }
 
-    #[inline(always)]
+    #[inline]
     pub fn add(&self, calls: usize) {
         self.set(self.get() + calls);
     }
@@ -33,7 +33,7 @@ impl Unanswered {
     }
 
     /// There is a response for one of them; false when there are none.
-    #[inline(always)]
+    #[inline]
     pub fn take_one(&self) -> bool {
         match self.get().checked_sub(1) {
             Some(left) => {

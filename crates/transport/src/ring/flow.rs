@@ -12,7 +12,8 @@ use farcall_driver::{
 use farcall_protocol::matching::Overrun;
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Violation, WORD_BYTES, padded};
 
-use super::session::{DESCRIPTOR_BYTES, Session, Shared, Stage, reason_of, slot_of};
+use super::record::DESCRIPTOR_BYTES;
+use super::session::{Session, Shared, Stage, reason_of, slot_of};
 use crate::DownReason;
 
 pub const CUT_SHORT: Violation = Violation("a record with less in it than its header says");

@@ -7,9 +7,10 @@
 use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneSender, RECORD_ALIGN, RECORD_HEADER_BYTES, RUNWAY_BYTES, RecordKind,
 };
+use farcall_protocol::matching::Tag;
 use farcall_protocol::ring::{BatchHeader, EntryHeader, EntryKind, Reservation, WORD_BYTES, padded};
 
-use super::session::{DESCRIPTOR_BYTES, SendHalf, Session, Shared, encode_descriptor, slot_of};
+use super::session::{SendHalf, Session, Shared, slot_of};
 use crate::trace::event;
 
 /// Bytes of a record before its first entry: the lane's header and the batch header.
@@ -34,11 +35,72 @@ const RECENT_RECORDS: usize = 16;
 /// This many requests cost more by themselves than by the record that they are in.
 const REQUESTS_WORTH_A_RECORD: usize = 8;
 
-/// This many messages in a record are a stream, for which it does not matter when each is there.
+/// From this many messages on a record is a stream, for which it does not matter when each is there.
 const MANY_MESSAGES: usize = 16;
 
 /// Messages of this many bytes, headers included, take longer to write and to read than to fetch.
 const SHORT_MESSAGE_BYTES: usize = 128;
+
+/// A message without its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    pub direction: Direction,
+    /// The call's number or the tag.
+    pub call: u32,
+    /// The service or the status; 0 with a tag.
+    pub selector: u16,
+}
+
+/// Whether a message asks, answers or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Request,
+    Response,
+    OneWay,
+}
+
+impl Message {
+    /// A message with a tag.
+    #[inline]
+    pub fn tagged(tag: Tag) -> Self {
+        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
+    }
+
+    /// The header of its entry when the payload is inside. Always inlined: its kind is known where it is
+    /// made.
+    #[inline(always)]
+    pub fn inline_header(self, length: usize) -> u64 {
+        let Self { direction, call, selector } = self;
+        let kind = match direction {
+            Direction::Request => EntryKind::Request,
+            Direction::Response => EntryKind::Response,
+            Direction::OneWay => EntryKind::Message,
+        };
+        EntryHeader { kind, call, selector, length: length as u32 }.to_word()
+    }
+
+    /// The header of its entry when that names a block.
+    pub fn block_header(self) -> u64 {
+        let Self { direction, call, selector } = self;
+        let kind = match direction {
+            Direction::Request => EntryKind::RequestBlock,
+            Direction::Response => EntryKind::ResponseBlock,
+            Direction::OneWay => EntryKind::MessageBlock,
+        };
+        EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u32 }.to_word()
+    }
+}
+
+/// Bytes of a block's descriptor in an entry.
+pub const DESCRIPTOR_BYTES: usize = 2 * WORD_BYTES;
+
+/// A descriptor as the payload of an entry.
+fn encode_descriptor(block: BlockDescriptor) -> [u8; DESCRIPTOR_BYTES] {
+    let mut bytes = [0; DESCRIPTOR_BYTES];
+    bytes[..WORD_BYTES].copy_from_slice(&block.offset.to_le_bytes());
+    bytes[WORD_BYTES..].copy_from_slice(&block.length.to_le_bytes());
+    bytes
+}
 
 /// The record that is being filled, and what is remembered of those before.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,6 +149,30 @@ impl OpenRecord {
     #[inline]
     fn close(&mut self) {
         (self.last, self.used, self.room) = (self.used, 0, 0);
+    }
+}
+
+impl<S> SendHalf<S> {
+    /// Whether something has to be sent for which there was no room.
+    #[inline]
+    pub fn waits_for_room(&self) -> bool {
+        !self.backlog.is_empty() || !self.messages.waiting.is_empty()
+    }
+
+    /// Whether a call or a response with this payload goes into records, and none waits that must go before
+    /// it.
+    #[inline]
+    pub fn may_append(&self, payload: &[u8]) -> bool {
+        payload.len() <= self.inline_bytes && self.backlog.is_empty()
+    }
+
+    /// Payloads up to this travel inside the ring.
+    #[inline]
+    pub fn inline_bytes_of(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Request | Direction::Response => self.inline_bytes,
+            Direction::OneWay => self.message_inline_bytes,
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use farcall_driver::{BlockDescriptor, LaneDriver, LaneSender, Loan, LoanError};
 use farcall_protocol::matching::{Tag, lines};
 
 use super::Ring;
-use super::session::{Direction, Message, Session, Shared, Stage, Waiting};
+use super::record::{Direction, Message};
+use super::session::{Session, Shared, Stage, Waiting};
 use crate::matcher::{Matcher, WaitingSend};
 use crate::trace::event;
 use crate::waiting::WaitingPayload;

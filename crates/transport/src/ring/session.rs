@@ -9,13 +9,13 @@ use farcall_driver::{
     BlockDescriptor, LaneDriver, LaneFault, LaneId, LaneReceiver, LaneSender, RECORD_HEADER_BYTES,
     RUNWAY_BYTES, Record,
 };
-use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source, Tag};
-use farcall_protocol::ring::{Consumer, EntryHeader, EntryKind, Hello, Producer, Violation, WORD_BYTES};
+use farcall_protocol::matching::{self, ReceiveWindow, SendWindow, Source};
+use farcall_protocol::ring::{Consumer, EntryKind, Hello, Producer, Violation};
 
 use super::RingConfig;
 use super::counters::RingCounters;
 use super::flow::Ahead;
-use super::record::OpenRecord;
+use super::record::{Message, OpenRecord};
 use crate::batch::Unanswered;
 use crate::matcher::{MatchState, SendQueue};
 use crate::trace::CallTracer;
@@ -122,60 +122,10 @@ pub struct Reading {
     pub entries: u16,
 }
 
-/// A message without its payload.
-#[derive(Clone, Copy, Debug)]
-pub struct Message {
-    pub direction: Direction,
-    /// The call's number or the tag.
-    pub call: u32,
-    /// The service or the status; 0 with a tag.
-    pub selector: u16,
-}
-
 /// A call or a response that waits for room.
 pub struct Waiting {
     pub message: Message,
     pub payload: WaitingPayload,
-}
-
-/// Whether a message asks, answers or neither.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    Request,
-    Response,
-    OneWay,
-}
-
-impl Message {
-    /// A message with a tag.
-    #[inline]
-    pub fn tagged(tag: Tag) -> Self {
-        Self { direction: Direction::OneWay, call: tag.0, selector: 0 }
-    }
-
-    /// The header of its entry when the payload is inside. Always inlined: its kind is known where it is
-    /// made.
-    #[inline(always)]
-    pub fn inline_header(self, length: usize) -> u64 {
-        let Self { direction, call, selector } = self;
-        let kind = match direction {
-            Direction::Request => EntryKind::Request,
-            Direction::Response => EntryKind::Response,
-            Direction::OneWay => EntryKind::Message,
-        };
-        EntryHeader { kind, call, selector, length: length as u32 }.to_word()
-    }
-
-    /// The header of its entry when that names a block.
-    pub fn block_header(self) -> u64 {
-        let Self { direction, call, selector } = self;
-        let kind = match direction {
-            Direction::Request => EntryKind::RequestBlock,
-            Direction::Response => EntryKind::ResponseBlock,
-            Direction::OneWay => EntryKind::MessageBlock,
-        };
-        EntryHeader { kind, call, selector, length: DESCRIPTOR_BYTES as u32 }.to_word()
-    }
 }
 
 impl<D: LaneDriver> Session<D> {
@@ -282,30 +232,6 @@ impl<D: LaneDriver> Session<D> {
     }
 }
 
-impl<S> SendHalf<S> {
-    /// Whether something has to be sent for which there was no room.
-    #[inline]
-    pub fn waits_for_room(&self) -> bool {
-        !self.backlog.is_empty() || !self.messages.waiting.is_empty()
-    }
-
-    /// Whether a call or a response with this payload goes into records, and none waits that must go before
-    /// it.
-    #[inline]
-    pub fn may_append(&self, payload: &[u8]) -> bool {
-        payload.len() <= self.inline_bytes && self.backlog.is_empty()
-    }
-
-    /// Payloads up to this travel inside the ring.
-    #[inline]
-    pub fn inline_bytes_of(&self, direction: Direction) -> usize {
-        match direction {
-            Direction::Request | Direction::Response => self.inline_bytes,
-            Direction::OneWay => self.message_inline_bytes,
-        }
-    }
-}
-
 impl<R: LaneReceiver> ReceiveHalf<R> {
     /// A record of the peer was read.
     #[inline]
@@ -365,17 +291,6 @@ impl<D> Shared<D> {
     pub fn mark_blocked(&mut self) {
         self.blocked = self.blocked.max(1);
     }
-}
-
-/// Bytes of a block's descriptor in an entry.
-pub const DESCRIPTOR_BYTES: usize = 2 * WORD_BYTES;
-
-/// A descriptor as the payload of an entry.
-pub fn encode_descriptor(block: BlockDescriptor) -> [u8; DESCRIPTOR_BYTES] {
-    let mut bytes = [0; DESCRIPTOR_BYTES];
-    bytes[..WORD_BYTES].copy_from_slice(&block.offset.to_le_bytes());
-    bytes[WORD_BYTES..].copy_from_slice(&block.length.to_le_bytes());
-    bytes
 }
 
 /// What the end of a lane means for its session.
