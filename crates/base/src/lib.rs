@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod canary;
 mod entropy;
 mod identity;
 mod instant;

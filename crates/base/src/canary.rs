@@ -1,0 +1,49 @@
+//! Rules that a test can leave out, to see that the checks of the swarm notice.
+//!
+//! A simulator that finds nothing proves nothing unless it finds what is there to be found. With the feature
+//! `canaries`, which only the swarm's own tests ask for, a thread can leave out one of these rules. In every
+//! other build [`leaves_out`] is `false` for the compiler, and nothing of it remains.
+
+/// A rule that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A request that was received before does not run again.
+    AtMostOnce,
+    /// A packet whose checksum is wrong is dropped.
+    Checksums,
+    /// What is sent to an endpoint goes over one session until that ends.
+    OneSession,
+    /// A call that was cancelled before it left leaves its slot.
+    SettledCalls,
+}
+
+#[cfg(feature = "canaries")]
+mod switch {
+    use core::cell::Cell;
+
+    use super::Rule;
+
+    thread_local! {
+        static LEFT_OUT: Cell<Option<Rule>> = const { Cell::new(None) };
+    }
+
+    /// Leaves out a rule on this thread, or none.
+    pub fn leave_out(rule: Option<Rule>) {
+        LEFT_OUT.set(rule);
+    }
+
+    /// Whether this thread leaves out the rule.
+    pub fn leaves_out(rule: Rule) -> bool {
+        LEFT_OUT.get() == Some(rule)
+    }
+}
+
+#[cfg(feature = "canaries")]
+pub use switch::{leave_out, leaves_out};
+
+/// Whether this thread leaves out the rule: no.
+#[cfg(not(feature = "canaries"))]
+#[inline(always)]
+pub const fn leaves_out(_: Rule) -> bool {
+    false
+}
