@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Idle ──begin──▶ Waiting ──launch──▶ Requesting ──receive──▶ Receiving ──finish──▶ Done ──settle──▶ Idle
-//!                                          └──────────finish or cancel──────────────▶┘
+//!                    └─────────────────────┴──────────finish or cancel──────────────▶┘
 //! ```
 //!
 //! Done and Idle slots are both free for the next call. They differ in what the server knows: after Done it
@@ -94,7 +94,7 @@ impl<B: AsRef<[u8]>> CallerSlot<B> {
     }
 
     /// Requesting or Receiving → Done; gives the response back if it came in pieces. Also the way of a
-    /// cancelled call.
+    /// cancelled call, from Waiting too.
     #[must_use = "the policy must learn that the response does not arrive any more"]
     #[inline(always)]
     pub(super) fn finish(&mut self) -> Option<Assembly> {

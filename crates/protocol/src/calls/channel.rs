@@ -7,6 +7,8 @@ use crate::wire::{
     CallKey, FRAGMENT_HEADER_BYTES, Flags, Offer, SEQUENCE_MAX, WHOLE_HEADER_BYTES, WireSession,
 };
 
+use farcall_base::canary::{self, Rule};
+
 use super::assembly::Assembly;
 use super::caller::{CallerSlot, CallerState};
 use super::event::{CallError, Payload, ReplyTooLong};
@@ -169,15 +171,19 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
         Ok(())
     }
 
-    /// Forgets a call. The server learns of it by the slot's next request or by an ACKNOWLEDGE.
+    /// Forgets a call. The server learns of it by the slot's next request or by an ACKNOWLEDGE; of one that
+    /// was never launched it has nothing to forget, nor of one before it in the slot.
     pub(super) fn cancel(&mut self, call: u32, ready: &mut Ready, policy: &mut P) {
         let wanted = |slot: &CallerSlot<B>| slot.is_occupied() && slot.call == call;
-        if let Some(slot) = self.callers.iter().position(wanted) {
-            if let Some(response) = self.callers[slot].finish() {
-                policy.over(self.reference(slot as u16, Side::Caller), &response);
-            }
-            self.release(slot as u16, ready);
+        let Some(slot) = self.callers.iter().position(wanted) else { return };
+        let was_launched = !matches!(self.callers[slot].state, CallerState::Waiting);
+        if let Some(response) = self.callers[slot].finish() {
+            policy.over(self.reference(slot as u16, Side::Caller), &response);
         }
+        if !was_launched && !canary::leaves_out(Rule::SettledCalls) {
+            self.callers[slot].settle();
+        }
+        self.release(slot as u16, ready);
     }
 
     /// Under which name a call that is not over travels.

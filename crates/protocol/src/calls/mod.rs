@@ -50,6 +50,7 @@ use crate::session::{
     SessionsFull,
 };
 use crate::wire::{CallKey, Header, Malformed};
+use farcall_base::canary::{self, Rule};
 use farcall_base::{Entropy, Identity, Instant};
 
 pub use assembly::ASSEMBLY_BYTES_MAX;
@@ -166,8 +167,12 @@ impl<B: AsRef<[u8]>, P: Policy> Calls<B, P> {
 
     /// Forgets a call: its response will not be delivered. The request may run or not.
     pub fn cancel(&mut self, session: SessionId, call: u32) {
-        if let Some(channel) = channel_of(&mut self.channels, session) {
-            channel.cancel(call, &mut self.ready, &mut self.policy);
+        let Some(channel) = channel_of(&mut self.channels, session) else { return };
+        channel.cancel(call, &mut self.ready, &mut self.policy);
+        // The slot is settled by ticks, and none is planned where no packet of a call has left yet.
+        let is_settled = !canary::leaves_out(Rule::SettledCalls);
+        if is_settled && channel.awake && self.tick_at == Instant::NEVER {
+            self.tick_at = Instant::ZERO;
         }
     }
 

@@ -2,6 +2,8 @@
 
 use crate::wire::{CallKey, Flags, MessagePacket, RangeList};
 
+use farcall_base::canary::{self, Rule};
+
 use super::assembly::Added;
 use super::channel::Channel;
 use super::event::{Counters, Delivery, Received};
@@ -40,6 +42,9 @@ impl<B: AsRef<[u8]>, P: Policy> Channel<B, P> {
             self.servers.resize_with(slot + 1, Default::default);
         }
         let server = &mut self.servers[slot];
+        if canary::leaves_out(Rule::AtMostOnce) && opens && key.sequence() == server.sequence {
+            server.run_again();
+        }
         if key.sequence() > server.sequence && opens {
             if let Some(request) = server.supersede(key.sequence()) {
                 policy.over(self.reference(key.slot(), Side::Server), &request);

@@ -89,6 +89,15 @@ impl<B: AsRef<[u8]>> ServerSlot<B> {
         self.state = ServerState::Answered;
     }
 
+    /// Running or Answered → Expected: what no correct server does. For [`Rule::AtMostOnce`] left out.
+    ///
+    /// [`Rule::AtMostOnce`]: farcall_base::canary::Rule::AtMostOnce
+    pub(super) fn run_again(&mut self) {
+        if matches!(self.state, ServerState::Running | ServerState::Answered) {
+            self.state = ServerState::Expected;
+        }
+    }
+
     /// Any → Forgotten: the peer is done with the call, answered or not. Gives back what was here of the
     /// request.
     #[must_use = "the policy must learn that the request does not arrive any more"]

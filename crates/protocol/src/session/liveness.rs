@@ -5,34 +5,42 @@
 
 use core::time::Duration;
 
-use crate::wire::SessionPacket;
+use crate::wire::{SessionPacket, WireSession};
 use farcall_base::Instant;
 
 use super::slot::State;
 use super::{EndReason, PeerAddress, Sessions};
 
 /// The most RESETs within one [`RESET_INTERVAL`]: restarted servers get heard, floods get no echo.
-const RESETS_PER_INTERVAL: u32 = 32;
+const RESETS_PER_INTERVAL: usize = 32;
 
 const RESET_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Pings without an answer that make a silent peer a dead one: each may be lost, as its answer may be.
 const PINGS: u8 = 3;
 
-/// Limits how often strangers get an answer.
+/// Limits how often strangers get an answer. A session is told once in an interval that it is forgotten here:
+/// a peer that goes on after a standstill may send hundreds of packets of one session at once, and those of
+/// its other sessions must not be left without an answer for that.
 #[derive(Debug, Default)]
 pub(super) struct ResetBudget {
     since: Instant,
-    taken: u32,
+    /// Who was told in this interval; at most [`RESETS_PER_INTERVAL`].
+    told: Vec<(PeerAddress, WireSession)>,
 }
 
 impl ResetBudget {
-    pub(super) fn take(&mut self, now: Instant) -> bool {
+    /// Whether a packet of `session` from there is to be answered now.
+    pub(super) fn take(&mut self, from: PeerAddress, session: WireSession, now: Instant) -> bool {
         if now.since(self.since) >= RESET_INTERVAL {
-            *self = Self { since: now, taken: 0 };
+            self.since = now;
+            self.told.clear();
         }
-        self.taken += 1;
-        self.taken <= RESETS_PER_INTERVAL
+        let is_due = self.told.len() < RESETS_PER_INTERVAL && !self.told.contains(&(from, session));
+        if is_due {
+            self.told.push((from, session));
+        }
+        is_due
     }
 }
 

@@ -379,11 +379,54 @@ fn nothing_but_the_right_numbers_ends_a_session<P: Tested>() {
 fn packets_of_unknown_sessions_are_not_answered_without_bound<P: Tested>() {
     let mut world = World::<P>::pair(50);
     let mut head = Head::new();
-    SessionPacket::Ping { number: 1 }.put(WireSession(99 << 16), &mut head);
-    (0..10_000).for_each(|_| world.inject(0, 1, head.as_bytes()));
+    for session in 1..=10_000 {
+        SessionPacket::Ping { number: 1 }.put(WireSession(session << 16), &mut head);
+        world.inject(0, 1, head.as_bytes());
+    }
     world.run_for(Duration::from_micros(100));
     let counters = *world.nodes[1].calls.sessions().counters();
     assert_eq!((counters.unknown_sessions, counters.resets_sent), (10_000, 32));
+}
+
+fn many_packets_of_a_forgotten_session_leave_answers_for_those_of_another<P: Tested>() {
+    let mut world = World::<P>::pair(51);
+    let sessions = [world.connected(0, 1).0, world.connected(0, 1).0];
+    world.run_for(Duration::from_millis(1));
+    // The second node forgets both, and no good-bye arrives.
+    world.cut.insert((1, 0));
+    world.nodes[1].calls.close_all();
+    world.run_for(Duration::from_micros(100));
+    world.cut.clear();
+    let bytes = request(0, 30, 30);
+    (0..100).for_each(|operation| world.call(0, sessions[0], operation, ECHO, &bytes));
+    world.call(0, sessions[1], 100, ECHO, &bytes);
+    world.run_for(Duration::from_micros(100));
+    assert_eq!(reasons(&world, 0), [EndReason::Closed; 2]);
+    assert_eq!(world.nodes[1].calls.sessions().counters().resets_sent, 2);
+}
+
+fn a_call_that_is_cancelled_before_its_session_is_up_leaves_nothing_behind<P: Tested>() {
+    let mut world = World::<P>::pair(52);
+    let session = world.connect(0, 1);
+    world.call(0, session, 1, ECHO, &request(1, 30, 30));
+    world.nodes[0].calls.cancel(session, 1);
+    world.recording = Some(Vec::new());
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.nodes[0].calls.held(), (0, 0));
+    let packets = world.recording.take().expect("it was recording");
+    assert!(packets.iter().all(|(.., packet)| packet[4] < 16), "no packet is of a call");
+    world.call(0, session, 2, ECHO, &request(2, 30, 30));
+    world.run_until(LIMIT, |world| world.nodes[0].completed.contains_key(&2));
+}
+
+fn a_call_that_is_cancelled_before_its_request_leaves_is_settled<P: Tested>() {
+    let mut world = World::<P>::pair(53);
+    let (session, _) = world.connected(0, 1);
+    world.run_for(Duration::from_millis(1));
+    world.call(0, session, 1, ECHO, &request(1, 30, 30));
+    world.nodes[0].calls.cancel(session, 1);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.nodes[0].calls.held(), (0, 0));
 }
 
 for_every_protocol!(
@@ -411,5 +454,8 @@ for_every_protocol!(
     another_protocol_and_unusable_limits_are_refused,
     a_refusal_reaches_the_one_who_asked_with_its_reason,
     nothing_but_the_right_numbers_ends_a_session,
-    packets_of_unknown_sessions_are_not_answered_without_bound
+    packets_of_unknown_sessions_are_not_answered_without_bound,
+    many_packets_of_a_forgotten_session_leave_answers_for_those_of_another,
+    a_call_that_is_cancelled_before_its_session_is_up_leaves_nothing_behind,
+    a_call_that_is_cancelled_before_its_request_leaves_is_settled
 );
