@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use farcall_base::Instant;
+
 use crate::faults::{Action, Schedule, ScheduleError};
 use crate::host::Host;
 use crate::profile::{Profile, ProfileError};
@@ -59,6 +61,18 @@ impl Fabric {
     /// What has happened so far.
     pub fn totals(&self) -> Totals {
         self.lock().totals()
+    }
+
+    /// Remembers from now on what was crowded out by other traffic, for [`Fabric::overflows_between`].
+    pub fn record_overflows(&self) {
+        self.lock().record_overflows();
+    }
+
+    /// How many packets between two hosts, whichever way, found a queue full in a span of time, and how many
+    /// calls of lanes were not answered in time for what was ahead of them; none unless that is recorded, and
+    /// only the last 65,536 of the fabric are.
+    pub fn overflows_between(&self, hosts: (u32, u32), from: Instant, until: Instant) -> usize {
+        self.lock().overflows_between(hosts, from.into(), until.into())
     }
 
     /// What the racks' uplinks have done, rack by rack; empty with a single switch.

@@ -152,10 +152,17 @@ impl World {
 
     /// A call that has not been answered has failed.
     pub(super) fn connect_timeout(&mut self, number: u32) {
-        let waits = |connection: &mut Connection| connection.ends[0].open && !connection.answered;
-        if self.lanes.get_mut(number).is_some_and(waits) {
-            self.end_lane(number, 0, LaneFault::TimedOut);
+        let Some(connection) = self.lanes.get_mut(number) else { return };
+        if !connection.ends[0].open || connection.answered {
+            return;
         }
+        let hosts = [0, 1].map(|side| connection.ends[side].host);
+        let is_parked = connection.parked.iter().any(|parked| !parked.is_empty());
+        // Answers are the fabric's own: where nothing holds one up it was behind what others send.
+        if !is_parked && self.hosts[hosts[1] as usize].up {
+            self.note_crowded(hosts[0], hosts[1]);
+        }
+        self.end_lane(number, 0, LaneFault::TimedOut);
     }
 
     /// An end gives its lane up; the peer is told.

@@ -12,6 +12,7 @@ mod lanes;
 mod layout;
 mod network;
 mod nic;
+mod overflows;
 mod packets;
 mod port;
 mod sending;
@@ -34,6 +35,7 @@ use host::HostState;
 use lanes::Lanes;
 use layout::Layout;
 use nic::Nic;
+use overflows::Overflows;
 use packets::Packets;
 use port::Port;
 use trace_hash::TraceHash;
@@ -68,6 +70,8 @@ pub struct World {
     random: Random,
     hash: TraceHash,
     totals: Totals,
+    /// The packets that found queues full, if somebody wants to know.
+    overflows: Option<Overflows>,
     counters: SimCounters,
 }
 
@@ -112,6 +116,7 @@ impl World {
             random,
             hash: TraceHash::default(),
             totals: Totals::default(),
+            overflows: None,
             counters: SimCounters::new(CounterFile::process(), &format!("sim {}", profile.name)),
             profile,
         })
@@ -210,6 +215,16 @@ impl World {
             memory_bytes: self.queue.memory_bytes() + self.packets.memory_bytes() + self.lanes.ring_bytes,
             ..self.totals
         }
+    }
+
+    /// Remembers from now on which packets found queues full.
+    pub fn record_overflows(&mut self) {
+        self.overflows.get_or_insert_default();
+    }
+
+    /// How many packets between two hosts found queues full, as far as that is recorded.
+    pub fn overflows_between(&self, hosts: (u32, u32), from: Picos, until: Picos) -> usize {
+        self.overflows.as_ref().map_or(0, |overflows| overflows.between(hosts, from, until))
     }
 
     /// What the NIC of a host's machine has done.

@@ -115,7 +115,7 @@ impl World {
             Offered::Waits(None) => {}
             Offered::Refused => {
                 self.totals.drops_port += 1;
-                self.drop_packet(number);
+                self.crowd_out(number);
             }
         }
     }
@@ -157,7 +157,7 @@ impl World {
             Some(at) => self.queue.schedule(at, Event::Deliver { packet: number }),
             None => {
                 self.totals.drops_nic += 1;
-                self.drop_packet(number);
+                self.crowd_out(number);
             }
         }
     }
@@ -175,7 +175,7 @@ impl World {
         }
         if !lane && state.inbox.len() >= self.profile.nic.receive_queue_packets {
             self.totals.drops_receive_queue += 1;
-            return self.drop_packet(number);
+            return self.crowd_out(number);
         }
         state.usage.packets_received += 1;
         state.usage.bytes_received += u64::from(length);
@@ -187,6 +187,20 @@ impl World {
         }
         self.hosts[host as usize].inbox.push_back(number);
         self.wake(host);
+    }
+
+    /// A packet found a queue full.
+    fn crowd_out(&mut self, number: u32) {
+        let (source, destination) = (self.packets.get(number).source, self.packets.get(number).destination);
+        self.note_crowded(source, destination);
+        self.drop_packet(number);
+    }
+
+    /// Something from one host to another was crowded out by what others send.
+    pub(super) fn note_crowded(&mut self, source: u32, destination: u32) {
+        if let Some(overflows) = &mut self.overflows {
+            overflows.note(self.now, source, destination);
+        }
     }
 
     pub(super) fn drop_packet(&mut self, number: u32) {
