@@ -14,7 +14,8 @@ impl Endpoint {
     ///
     /// Looks the peer up and starts a session unless there is one. Waits until the peer has published its
     /// endpoint, at most `endpoint.resolve_timeout`; the session itself comes up during later polls, and
-    /// calls may be made at once.
+    /// calls may be made at once. Gives the same handle until that session ends, also where the peer has
+    /// opened another one meanwhile: what is sent to a rank keeps its order.
     pub fn peer(&self, rank: u32) -> Result<Peer, ConnectError> {
         self.peer_endpoint(rank, 0)
     }
@@ -33,7 +34,7 @@ impl Endpoint {
 
     fn find_peer(&self, rank: u32, endpoint: u32, within: Duration) -> Result<Peer, ConnectError> {
         let core = &mut *self.core();
-        if let Some(peer) = core.state.sessions.find(rank, endpoint) {
+        if let Some(peer) = core.state.sessions.choose(rank, endpoint) {
             return Ok(peer);
         }
         let address = core.directions.find(rank, endpoint, within)?;
@@ -43,11 +44,11 @@ impl Endpoint {
         Ok(peer)
     }
 
-    /// The endpoint of number 0 in the process of that rank, if a session with it is up, whichever side
-    /// opened it.
+    /// The endpoint of number 0 in the process of that rank, if the session that [`Endpoint::peer`] would
+    /// give is there and up, whichever side opened it.
     pub fn session_with(&self, rank: u32) -> Option<Peer> {
-        let sessions = &self.core().state.sessions;
-        let peer = sessions.find(rank, 0)?;
+        let sessions = &mut self.core().state.sessions;
+        let peer = sessions.choose(rank, 0)?;
         (sessions.state_of(peer.session) == Some(&SessionState::Up)).then_some(peer)
     }
 

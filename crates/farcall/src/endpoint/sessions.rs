@@ -1,12 +1,15 @@
 //! Which peers an endpoint has sessions with.
 
 use farcall_base::Identity;
+use farcall_base::canary::{self, Rule};
 use farcall_transport::{DownReason, SessionId};
 
 /// An endpoint of another process, or of this one, that a session leads to.
 ///
 /// The handle belongs to the session: when the peer is restarted, calls to it fail, and [`Endpoint::peer`]
-/// gives a new one.
+/// gives a new one. Messages with one tag arrive in the order in which they were sent over one handle. Where
+/// two endpoints have connected to each other at once there are two sessions between them; as long as its
+/// session lasts, [`Endpoint::peer`] gives the same handle, so that order holds without a second thought.
 ///
 /// [`Endpoint::peer`]: crate::Endpoint::peer
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +44,9 @@ pub enum SessionState {
 #[derive(Default)]
 pub struct Sessions {
     live: Vec<(Peer, SessionState)>,
+    /// Those of `live` that were chosen for what is sent to their endpoints: at most one for each endpoint,
+    /// and none once its session has ended. Another session of the same endpoint could overtake it.
+    chosen: Vec<Peer>,
     /// Where in `live` the last search ended: traffic comes in runs.
     last_found: usize,
     ended: Vec<(Peer, DownReason)>,
@@ -51,9 +57,10 @@ pub struct Sessions {
 const ENDED_MAX: usize = 64;
 
 impl Sessions {
-    /// A session that we asked for.
+    /// A session that we asked for, because there was none to that endpoint.
     pub fn opening(&mut self, peer: Peer) {
         self.live.push((peer, SessionState::Opening));
+        self.chosen.push(peer);
     }
 
     /// A session came up: one of those that are opening, or one that the peer opened.
@@ -71,6 +78,7 @@ impl Sessions {
     pub fn down(&mut self, session: SessionId, reason: &DownReason) -> Peer {
         let peer = self.peer_of(session);
         self.live.retain(|(peer, _)| peer.session != session);
+        self.chosen.retain(|peer| peer.session != session);
         if self.ended.len() == ENDED_MAX {
             self.ended.remove(0);
         }
@@ -83,7 +91,19 @@ impl Sessions {
         self.ended.iter().rev().find(|(peer, _)| peer.session == session).map(|(_, reason)| reason)
     }
 
-    /// The live session to an endpoint; one that is up rather than one that is opening.
+    /// The session for what is sent to an endpoint: the same one until it ends.
+    pub fn choose(&mut self, rank: u32, endpoint: u32) -> Option<Peer> {
+        let leads_there = |peer: &&Peer| peer.rank == rank && peer.endpoint == endpoint;
+        let chosen = self.chosen.iter().find(leads_there).copied();
+        if chosen.is_some() && !canary::leaves_out(Rule::OneSession) {
+            return chosen;
+        }
+        let found = self.find(rank, endpoint)?;
+        self.chosen.push(found);
+        Some(found)
+    }
+
+    /// A live session to an endpoint; one that is up rather than one that is opening.
     pub fn find(&self, rank: u32, endpoint: u32) -> Option<Peer> {
         let leads_there =
             |entry: &&(Peer, SessionState)| entry.0.rank == rank && entry.0.endpoint == endpoint;
