@@ -55,6 +55,9 @@ const NOBODY: PeerAddress = PeerAddress(u32::MAX);
 /// The most messages that one poll hands to the sink, so that the library gets its turns.
 const ARRIVALS_PER_POLL: usize = 64;
 
+/// After this many polls in a row that took in all they may peers are judged although more may have arrived.
+const BUSY_POLLS_MAX: u32 = 1024;
+
 /// The polls after which the library gets its turn although there is something left to be dealt with. To look
 /// for more before that would take lines from the caches of peers that are about to write there.
 const POLLS_PER_PROGRESS: u32 = 8;
@@ -111,6 +114,8 @@ pub struct LibraryTransport<L: Library> {
     now: Instant,
     /// Polls since the library was last let work.
     polls_without_progress: u32,
+    /// Polls in a row that took in as much as they may, so that more may lie behind it.
+    busy_polls: u32,
 }
 
 impl<L: Library> LibraryTransport<L> {
@@ -163,6 +168,7 @@ impl<L: Library> LibraryTransport<L> {
             tracer: CallTracer::default(),
             now: Instant::ZERO,
             polls_without_progress: 0,
+            busy_polls: 0,
         })
     }
 
@@ -175,6 +181,14 @@ impl<L: Library> LibraryTransport<L> {
         }
         self.polls_without_progress = 0;
         self.library.progress()
+    }
+
+    /// Whether silence says something about peers: after a process stood still their signs of life may lie behind
+    /// more than one poll takes in.
+    #[inline]
+    fn may_judge(&mut self, received: usize) -> bool {
+        self.busy_polls = if received < ARRIVALS_PER_POLL { 0 } else { self.busy_polls + 1 };
+        self.busy_polls.is_multiple_of(BUSY_POLLS_MAX)
     }
 
     /// Takes in what has arrived, at most [`ARRIVALS_PER_POLL`] messages.
@@ -250,7 +264,8 @@ impl<L: Library> Transport for LibraryTransport<L> {
             self.counters.deaths_reported.increment();
             self.sessions.lost(PeerAddress(lost.0));
         }
-        let timers_due = self.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
+        let timers_due =
+            self.may_judge(received) && self.sessions.next_deadline().is_some_and(|deadline| deadline <= now);
         if timers_due {
             self.sessions.handle_timeout(now);
         }
