@@ -12,10 +12,12 @@ mod identity;
 mod instant;
 mod random;
 mod sip;
+mod text;
 
 pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use entropy::Entropy;
 pub use identity::Identity;
 pub use instant::Instant;
 pub use random::{Random, seed_of_stream};
-pub use sip::SipKey;
+pub use sip::{SipKey, SipPrefix};
+pub use text::{is_printable, printable, printable_lines};

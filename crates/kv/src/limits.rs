@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The longest key, in bytes. The shortest has one.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
@@ -16,12 +17,11 @@ pub const TABLE_NAME_BYTES_MAX: usize = 64;
 /// The most tables of a store.
 pub const TABLES_MAX: usize = 1024;
 
-/// Which object: its table, its key, and the hash of both.
+/// Which object: its table and its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name<'a> {
     table: TableId,
     key: &'a [u8],
-    hash: u64,
 }
 
 impl<'a> Name<'a> {
@@ -29,7 +29,7 @@ impl<'a> Name<'a> {
     #[inline]
     pub fn new(table: TableId, key: &'a [u8]) -> Result<Self, LimitError> {
         match key.len() {
-            1..=KEY_BYTES_MAX => Ok(Self { table, key, hash: xxh3_64_with_seed(key, u64::from(table.0)) }),
+            1..=KEY_BYTES_MAX => Ok(Self { table, key }),
             bytes => Err(LimitError::Key { bytes }),
         }
     }
@@ -47,16 +47,16 @@ impl<'a> Name<'a> {
     }
 
     /// The XXH3 hash of the key with the table's number as its seed, the same on every machine. It decides
-    /// about the shard that has the object, its place in the index of that shard, and its place in a scan.
+    /// about the shard that has the object, and about nothing else: anybody can make keys of one hash.
     #[inline]
     pub fn hash(self) -> u64 {
-        self.hash
+        xxh3_64_with_seed(self.key, self.table.0)
     }
 }
 
 impl fmt::Debug for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Name({} of table {:08x})", self.key.escape_ascii(), self.table.0)
+        write!(f, "Name({} of table {:016x})", self.key.escape_ascii(), self.table.0)
     }
 }
 
@@ -87,15 +87,20 @@ impl fmt::Debug for Value<'_> {
     }
 }
 
-/// The number of a table. It follows from the table's name, so that all shards agree about it without asking.
+/// The number of a table. It follows from the table's name, so that all shards agree about it without asking,
+/// and nobody can find another name that has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TableId(pub u32);
+pub struct TableId(pub u64);
 
 impl TableId {
-    /// The number of the table of that name: the low half of the name's XXH3 hash.
+    /// The number of the table of that name: the first eight bytes of the name's SHA-256 hash, little-endian.
     pub fn of(name: &str) -> Result<Self, LimitError> {
         match name.len() {
-            1..=TABLE_NAME_BYTES_MAX => Ok(Self(xxh3_64(name.as_bytes()) as u32)),
+            1..=TABLE_NAME_BYTES_MAX => {
+                let hash = Sha256::digest(name.as_bytes());
+                let (first, _) = hash.split_first_chunk().expect("the hash has 32 bytes");
+                Ok(Self(u64::from_le_bytes(*first)))
+            }
             bytes => Err(LimitError::TableName { bytes }),
         }
     }

@@ -58,7 +58,7 @@ fn start_put(slots: &str) -> JoinHandle<u64> {
     let slots = slots.to_owned();
     std::thread::spawn(move || {
         let mut client = DaemonClient::attach(&slots, LONG).expect("a place");
-        let key = (0_u8..).map(|number| [number]).find(|key| shard_of(name(key).hash(), 2) == 1);
+        let key = (0_u8..).map(|number| [number]).find(|key| shard_of(name(key), 2) == 1);
         client.put(name(&key.expect("some do")), value(b"v"), Condition::Always).expect("it is passed on")
     })
 }

@@ -140,7 +140,7 @@ impl Cluster {
         process.kill().expect("it lives");
         process.wait().expect("it ended");
         self.shards[shard as usize] = self.start_shard(shard);
-        self.known.retain(|&number, _| shard_of(name(&[number]).hash(), SHARDS) != shard);
+        self.known.retain(|&number, _| shard_of(name(&[number]), SHARDS) != shard);
         let deadline = Instant::now() + LONG;
         while let Err(failure) = client.statistics(shard).wait() {
             assert!(Instant::now() < deadline, "{failure}");

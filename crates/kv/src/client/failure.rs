@@ -15,6 +15,10 @@ pub enum Failure<E> {
     /// they do themselves. Nothing was changed.
     #[error("the object belongs to another shard; give the client all shards, in their order")]
     WrongShard,
+    /// Too many requests of this client wait at the shard, or requests of too many bytes. Nothing was changed:
+    /// have fewer in flight.
+    #[error("the shard has too many requests of this client that wait; have fewer in flight")]
+    Busy,
     /// There is no session to the shard. Nothing was changed.
     #[error("the shard cannot be reached: {0}")]
     NotConnected(#[from] ConnectError),
@@ -62,6 +66,7 @@ impl FromCode for WriteError {
         match code {
             Code::UnknownTable => Some(Self::UnknownTable),
             Code::OutOfMemory => Some(Self::OutOfMemory),
+            Code::SameHash => Some(Self::SameHash),
             Code::WrongVersion => Some(Self::WrongVersion { version }),
             _ => None,
         }
@@ -92,6 +97,7 @@ impl FromCode for CreateTableError {
 pub fn refused<E: FromCode>(code: Code, version: u64) -> Failure<E> {
     match code {
         Code::WrongShard => Failure::WrongShard,
+        Code::Busy => Failure::Busy,
         code => E::from_code(code, version).map_or(Failure::Misunderstood, Failure::Store),
     }
 }

@@ -10,21 +10,33 @@ use super::failure::{Failure, refused};
 use super::found::FoundObject;
 use super::operation::{Operation, Repeat};
 use super::{Client, message};
-use crate::store::{CreateTableError, ReadError, WriteError};
+use crate::store::{CreateTableError, ReadError, ScanFrom, ScanNext, WriteError};
 use crate::wire::{
-    CREATE_TABLE, Code, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
-    MultiPutResponse, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
+    CREATE_TABLE, Code, DROP_TABLE, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse,
+    MultiPutRequest, MultiPutResponse, PAGE_BYTES_MAX, PutRequest, SCAN, ScanItem, ScanRequest, ScanResponse,
+    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX,
 };
 use crate::{Name, TableId};
 
-/// The most bytes of objects, or of names, in one call; more take more calls, one after the other.
-const CALL_BYTES_MAX: usize = PAGE_BYTES_MAX;
+/// The most bytes of names in one call; more take more calls, one after the other.
+const NAMES_BYTES_MAX: usize = PAGE_BYTES_MAX;
 
 /// Where a scan is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScanPosition {
     shard: u32,
     hash: u64,
+    /// The key behind which the page begins; empty when the hash says where.
+    after: Vec<u8>,
+}
+
+impl ScanPosition {
+    fn from(&self) -> ScanFrom<'_> {
+        match &*self.after {
+            [] => ScanFrom::Hash(self.hash),
+            key => ScanFrom::After(key),
+        }
+    }
 }
 
 /// A page of a scan.
@@ -78,7 +90,9 @@ impl<'e> Client<'e> {
             let batches: Vec<(u32, Vec<usize>)> = (0..)
                 .zip(&mut shards)
                 .filter(|(_, places)| !places.is_empty())
-                .map(|(shard, places)| (shard, take_batch(places, |place| puts[place].bytes())))
+                .map(|(shard, places)| {
+                    (shard, take_batch(places, TURN_WRITE_BYTES_MAX, |place| puts[place].bytes()))
+                })
                 .collect();
             let calls = batches.iter().map(|(shard, places)| {
                 let message = message(|to| {
@@ -87,12 +101,14 @@ impl<'e> Client<'e> {
                 self.operation(*shard, MULTI_PUT, message, Repeat::IfNotSent, Ok)
             });
             let answers = join(calls.collect()).await;
-            for ((_, places), answer) in batches.into_iter().zip(answers) {
+            for ((shard, places), answer) in batches.into_iter().zip(answers) {
                 let written = match answer.and_then(written_objects) {
-                    Ok(written) if written.len() == places.len() => written,
+                    // As many as went into a turn; the rest is asked for again, before what comes behind it.
+                    Ok(written) if !written.is_empty() && written.len() <= places.len() => written,
                     Ok(_) => vec![Err(Failure::Misunderstood); places.len()],
                     Err(failure) => vec![Err(failure); places.len()],
                 };
+                shards[shard as usize].splice(..0, places[written.len()..].iter().copied());
                 places.into_iter().zip(written).for_each(|(place, written)| outcomes[place] = Some(written));
             }
         }
@@ -109,19 +125,18 @@ impl<'e> Client<'e> {
         page_bytes: usize,
     ) -> impl Future<Output = Result<Page, Failure<ReadError>>> + use<'_, 'e> {
         let page_bytes = page_bytes.min(PAGE_BYTES_MAX) as u32;
-        let message = message(|to| ScanRequest { table, page_bytes, from: from.hash }.encode(to));
+        let message = message(|to| ScanRequest { table, page_bytes, from: from.from() }.encode(to));
         let shards = self.shards();
         async move {
             let call: Operation<'_, Payload, ReadError> =
                 self.operation(from.shard, SCAN, message, Repeat::Always, Ok);
             let answer = call.await?;
             let page = ScanResponse::decode(&answer)?;
-            page.items().try_for_each(|item| item.map(drop))?;
-            let next_shard = ScanPosition { shard: from.shard + 1, hash: 0 };
-            let next = match page.next {
-                Some(hash) => Some(ScanPosition { hash, ..from }),
-                None => (next_shard.shard < shards).then_some(next_shard),
-            };
+            let mut last_key = None;
+            for item in page.items() {
+                last_key = Some(item?.key);
+            }
+            let next = next_position(&from, page.next, last_key, shards)?;
             Ok(Page { answer, next })
         }
     }
@@ -141,13 +156,29 @@ impl<'e> Client<'e> {
         Ok(table)
     }
 
+    /// Drops a table with all that is in it on all shards; says whether one of them had it.
+    pub async fn drop_table(&self, name: &str) -> Result<bool, Failure<ReadError>> {
+        let calls = (0..self.shards())
+            .map(|shard| self.operation(shard, DROP_TABLE, name.into(), Repeat::Always, Ok))
+            .collect();
+        let mut was_there = false;
+        for answer in join(calls).await {
+            let answer: Payload = answer?;
+            match *answer {
+                [there @ (0 | 1)] => was_there |= there == 1,
+                _ => return Err(Failure::Misunderstood),
+            }
+        }
+        Ok(was_there)
+    }
+
     fn multi_get_of<'c>(
         &'c self,
         shard: u32,
         names: &[Name<'_>],
         places: &[usize],
     ) -> Operation<'c, Payload, ReadError> {
-        let batch = take_batch(&mut places.to_vec(), |place| names[place].key().len());
+        let batch = take_batch(&mut places.to_vec(), NAMES_BYTES_MAX, |place| names[place].key().len());
         let message =
             message(|to| batch.iter().for_each(|&place| MultiGetRequest::encode_item(names[place], to)));
         self.operation(shard, MULTI_GET, message, Repeat::Always, Ok)
@@ -163,16 +194,38 @@ impl<'e> Client<'e> {
     }
 }
 
-/// Takes the first places off, as many as go into one call, at least one.
-fn take_batch(places: &mut Vec<usize>, bytes_of: impl Fn(usize) -> usize) -> Vec<usize> {
+/// Takes the first places off, as many as a shard does in a turn, at least one.
+fn take_batch(places: &mut Vec<usize>, bytes_max: usize, bytes_of: impl Fn(usize) -> usize) -> Vec<usize> {
     let mut bytes = 0;
     let mut fits = |place: &usize| {
         let first = bytes == 0;
         bytes += bytes_of(*place);
-        first || bytes <= CALL_BYTES_MAX
+        first || bytes <= bytes_max
     };
-    let count = places.iter().take_while(|place| fits(place)).count();
+    let count = places.iter().take(TURN_OBJECTS_MAX).take_while(|place| fits(place)).count();
     places.drain(..count).collect()
+}
+
+/// Where the page after one from `from` begins. A shard that leads back to where the scan has been would never
+/// let it end.
+fn next_position(
+    from: &ScanPosition,
+    next: ScanNext,
+    last_key: Option<&[u8]>,
+    shards: u32,
+) -> Result<Option<ScanPosition>, Malformed> {
+    let at = |shard, hash, after| Some(ScanPosition { shard, hash, after });
+    match (next, last_key) {
+        (ScanNext::Hash(hash), _) if !from.after.is_empty() || hash > from.hash => {
+            Ok(at(from.shard, hash, Vec::new()))
+        }
+        (ScanNext::AfterLast, Some(key)) if !key.is_empty() && *key != *from.after => {
+            Ok(at(from.shard, 0, key.to_vec()))
+        }
+        (ScanNext::End, _) if from.shard + 1 < shards => Ok(at(from.shard + 1, 0, Vec::new())),
+        (ScanNext::End, _) => Ok(None),
+        (ScanNext::Hash(_) | ScanNext::AfterLast, _) => Err(Malformed),
+    }
 }
 
 fn found_objects(

@@ -57,7 +57,7 @@ impl<'e> Client<'e> {
     /// The shard that has an object.
     #[inline]
     pub fn shard_of(&self, name: Name<'_>) -> u32 {
-        shard_of(name.hash(), self.shards())
+        shard_of(name, self.shards())
     }
 
     /// The session to a shard, opened if there is none.

@@ -3,8 +3,8 @@
 //! A turn of its loop polls the network, where it serves its shard to others and gets their answers, and then
 //! looks at the slots of its clients. What its own shard has is answered in place; other requests leave
 //! together at the start of the next turn. Both halves of a turn are bounded: the transport reads a bounded
-//! number of records from each peer, and each slot holds one request, so that neither side keeps the other
-//! waiting.
+//! number of records from each peer, each slot holds one request, and of the requests for more than one object
+//! one is done in a turn, so that neither side keeps the other waiting.
 
 mod client;
 mod counters;
@@ -12,11 +12,13 @@ mod host;
 mod message;
 mod observe;
 mod shards;
+mod waiting;
 
+use core::cell::RefCell;
 use core::time::Duration;
 use std::io;
 
-use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Reply, Request};
+use farcall::{CallError, ConnectError, Context, Endpoint, Event, Outcome, Reply, Request, Service};
 use farcall_driver::CounterFile;
 
 pub use client::{DaemonClient, SlotFailure};
@@ -27,9 +29,10 @@ pub use observe::{NobodyObserves, Observer, Phase};
 
 use self::message::{NO_ANSWER, NOT_PASSED_ON, TOO_LONG, service_of};
 use self::shards::Shards;
+use self::waiting::WaitingRequests;
 use crate::shard::{Answer, Shard};
 use crate::slots::{Responder, SlotAddress, SlotServer};
-use crate::wire::Code;
+use crate::wire::{Code, DELETE, GET, INCREMENT, PUT};
 
 /// Clients that come and go are looked after once in this many turns: it takes system calls.
 const ATTEND_EVERY: u64 = 4096;
@@ -47,6 +50,7 @@ pub struct Daemon<'e> {
     shard: Shard,
     shards: Shards,
     slots: SlotServer,
+    waiting: WaitingRequests,
     turns: u64,
     /// Turns since one found something.
     idle_turns: u32,
@@ -58,7 +62,8 @@ impl<'e> Daemon<'e> {
     pub fn new(endpoint: &'e Endpoint, shard: Shard, (own, shards): (u32, u32), slots: SlotServer) -> Self {
         let counters = DaemonCounters::new(CounterFile::process(), &format!("kv-daemon#{own}"));
         let shards = Shards::new(own, shards);
-        Self { endpoint, shard, shards, slots, turns: 0, idle_turns: 0, counters }
+        let waiting = WaitingRequests::default();
+        Self { endpoint, shard, shards, slots, waiting, turns: 0, idle_turns: 0, counters }
     }
 
     /// Opens sessions to all other shards, and waits for each until it is known. Requests may come before the
@@ -113,8 +118,11 @@ impl<'e> Daemon<'e> {
         if O::OBSERVES && self.endpoint.flush() {
             observer.ended(Phase::Flush, 1);
         }
-        let received = self.poll_network(false, observer);
+        let mut received = self.poll_network(false, observer);
         observer.ended(Phase::Network, received);
+        if !self.waiting.is_empty() {
+            received += self.answer_waiting(observer);
+        }
         let taken = self.scan_slots();
         observer.ended(Phase::Slots, taken);
         self.turns = self.turns.wrapping_add(1);
@@ -128,7 +136,7 @@ impl<'e> Daemon<'e> {
     /// A turn, followed by what the endpoint's idle policy says when nothing has happened for a while. A
     /// request in a slot wakes nobody: while there are clients the daemon yields where it would sleep.
     pub fn turn_idle(&mut self) {
-        if self.turn(&mut NobodyObserves) > 0 {
+        if self.turn(&mut NobodyObserves) > 0 || self.shard.sweep() {
             self.idle_turns = 0;
             return;
         }
@@ -148,18 +156,27 @@ impl<'e> Daemon<'e> {
     /// Serves the network and passes answers back; `idles` when the endpoint may wait for something to do.
     #[inline]
     fn poll_network(&mut self, idles: bool, observer: &mut impl Observer) -> usize {
-        let Self { endpoint, shard, shards, slots, counters, .. } = self;
+        let Self { endpoint, shard, shards, slots, waiting, counters, .. } = self;
+        // The events are seen after the requests: both need what waits.
+        let waiting = RefCell::new(waiting);
         let on_request = |request: Request<'_>, reply: Reply<'_>| {
             observer.ended(Phase::Network, 0);
             counters.incoming.increment();
-            shard.handle(request, reply);
+            if is_for_one_object(request.service()) {
+                shard.handle(request, reply);
+            } else {
+                waiting.borrow_mut().push(request, reply);
+            }
             observer.ended(Phase::Incoming, 1);
         };
         let on_event = |_: &mut Context<'_>, event: Event<'_>| match event {
             Event::Completed { token, outcome } => {
                 pass_back(slots, SlotAddress::from_bits(token), outcome, counters);
             }
-            Event::PeerDown { peer, .. } => shards.lost(peer),
+            Event::PeerDown { peer, .. } => {
+                shards.lost(peer);
+                waiting.borrow_mut().forget(peer);
+            }
             Event::Sent { .. } | Event::Received { .. } => {
                 unreachable!("a daemon neither sends nor receives messages")
             }
@@ -169,6 +186,14 @@ impl<'e> Daemon<'e> {
         } else {
             endpoint.poll_requests(on_request, on_event)
         }
+    }
+
+    /// Answers one of the requests that wait.
+    #[cold]
+    fn answer_waiting(&mut self, observer: &mut impl Observer) -> usize {
+        let answered = usize::from(self.waiting.answer_one(self.endpoint, &mut self.shard));
+        observer.ended(Phase::Incoming, answered);
+        answered
     }
 
     #[inline]
@@ -206,6 +231,12 @@ impl<'e> Daemon<'e> {
         self.shards.look_for_lost(self.endpoint);
         attendance.attached + attendance.detached + attendance.refused
     }
+}
+
+/// Whether a request is at once answered: others are for many objects, or for tables.
+#[inline]
+fn is_for_one_object(service: Service) -> bool {
+    matches!(service, GET | PUT | DELETE | INCREMENT)
 }
 
 /// Gives a client the answer of another shard.

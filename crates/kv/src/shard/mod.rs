@@ -15,14 +15,17 @@ use farcall_driver::CounterFile;
 pub use answer::Answer;
 pub use counters::ShardCounters;
 
-use crate::store::{CreateTableError, Object, Store, WriteError};
+use crate::store::{CreateTableError, Object, PageLimits, Store, WriteError};
 use crate::wire::{
-    CREATE_TABLE, Code, DELETE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest,
+    CREATE_TABLE, Code, DELETE, DROP_TABLE, DeleteRequest, GET, GetRequest, INCREMENT, IncrementRequest,
     IncrementResponse, MULTI_GET, MULTI_PUT, Malformed, MultiGetRequest, MultiGetResponse, MultiPutRequest,
     PAGE_BYTES_MAX, PUT, PutRequest, SCAN, STATISTICS, ScanRequest, ScanResponse, ShardStatistics,
-    WriteResponse, shard_of,
+    TURN_OBJECTS_MAX, TURN_WRITE_BYTES_MAX, WriteResponse, shard_of,
 };
 use crate::{Name, TableId};
+
+/// Entries that are looked at for a page of a scan. A table may have few objects among many of others.
+const SCAN_LOOKS: usize = 256;
 
 /// One of the stores that objects are spread over.
 #[derive(Debug)]
@@ -59,6 +62,12 @@ impl Shard {
     /// Creates a table, unless there is one of that name. All shards must do the same.
     pub fn create_table(&mut self, name: &str) -> Result<TableId, CreateTableError> {
         self.store.create_table(name)
+    }
+
+    /// Removes some objects of dropped tables; says whether there may be more.
+    #[inline]
+    pub fn sweep(&mut self) -> bool {
+        self.store.sweep()
     }
 
     /// Brings the counters that are levels up to date.
@@ -131,6 +140,7 @@ impl Shard {
             MULTI_PUT => self.multi_put(message, reply),
             SCAN => self.scan(message, reply),
             CREATE_TABLE => self.create_named_table(message, reply),
+            DROP_TABLE => self.drop_named_table(message, reply),
             STATISTICS => reply.send(&self.statistics().encode()),
             _ => self.refuse(reply, Code::Malformed),
         }
@@ -150,7 +160,7 @@ impl Shard {
     #[inline(always)]
     fn mine<T>(&self, request: Result<T, Malformed>, name: impl Fn(&T) -> Name<'_>) -> Result<T, NotMine> {
         let request = request.map_err(|Malformed| NotMine::Malformed)?;
-        let shard = shard_of(name(&request).hash(), self.shards);
+        let shard = shard_of(name(&request), self.shards);
         if shard == self.shard { Ok(request) } else { Err(NotMine::Of(shard)) }
     }
 
@@ -193,7 +203,9 @@ impl Shard {
     #[inline]
     fn answer_write(&self, outcome: Result<u64, WriteError>, reply: impl Answer) {
         match write_response(outcome) {
-            WriteResponse { code: code @ (Code::UnknownTable | Code::OutOfMemory), .. } => {
+            WriteResponse {
+                code: code @ (Code::UnknownTable | Code::OutOfMemory | Code::SameHash), ..
+            } => {
                 self.refuse(reply, code);
             }
             response => reply.send(&response.encode()),
@@ -209,13 +221,16 @@ impl Shard {
         }
     }
 
+    /// Reads the first objects of a message, as many as fit into an answer and a turn. The message is malformed
+    /// if one of these is: nothing behind them is looked at.
     fn multi_get(&mut self, message: &[u8], reply: impl Answer) {
-        if MultiGetRequest::decode(message).items().any(|name| name.is_err()) {
+        let first = || MultiGetRequest::decode(message).items().take(TURN_OBJECTS_MAX);
+        if first().any(|name| name.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
         let mut gathered = core::mem::take(&mut self.gathered);
         gathered.clear();
-        for name in MultiGetRequest::decode(message).items() {
+        for name in first() {
             let found = self.mine(name, |name| *name).map_err(Code::from);
             let found = found.and_then(|name| Ok(self.store.get(name)?));
             let bytes = found.ok().flatten().map_or(0, |object| object.value_bytes());
@@ -229,13 +244,21 @@ impl Shard {
         self.gathered = gathered;
     }
 
+    /// Writes the first objects of a message, as many as fit into a turn; of what is malformed, see
+    /// [`Shard::multi_get`].
     fn multi_put(&mut self, message: &[u8], reply: impl Answer) {
-        if MultiPutRequest::decode(message).items().any(|put| put.is_err()) {
+        let first = || MultiPutRequest::decode(message).items().take(TURN_OBJECTS_MAX);
+        if first().any(|put| put.is_err()) {
             return self.refuse(reply, Code::Malformed);
         }
         let mut gathered = core::mem::take(&mut self.gathered);
         gathered.clear();
-        for put in MultiPutRequest::decode(message).items() {
+        let mut bytes = 0;
+        for put in first() {
+            bytes += put.as_ref().map_or(0, PutRequest::bytes);
+            if !gathered.is_empty() && bytes > TURN_WRITE_BYTES_MAX {
+                break;
+            }
             self.counters.puts.increment();
             let put = self.mine(put, |put| put.name);
             let response = match put.map(|put| self.store.put(put.name, put.value, put.condition)) {
@@ -251,12 +274,13 @@ impl Shard {
     fn scan(&mut self, message: &[u8], reply: impl Answer) {
         self.counters.scans.increment();
         let Ok(scan) = ScanRequest::decode(message) else { return self.refuse(reply, Code::Malformed) };
-        let page_bytes = (scan.page_bytes as usize).min(PAGE_BYTES_MAX);
+        let bytes = (scan.page_bytes as usize).min(PAGE_BYTES_MAX);
+        let limits = PageLimits { bytes, looks: SCAN_LOOKS };
         self.gathered.clear();
         ScanResponse::begin(&mut self.gathered);
         let gathered = &mut self.gathered;
         let visit = |object: Object<'_>| ScanResponse::encode_item(&object, gathered);
-        match self.store.scan(scan.table, scan.from, page_bytes, visit) {
+        match self.store.scan(scan.table, scan.from, limits, visit) {
             Ok(next) => {
                 ScanResponse::end(next, &mut self.gathered);
                 reply.send(&self.gathered);
@@ -274,6 +298,16 @@ impl Shard {
             Ok(table) => reply.send(&table.0.to_le_bytes()),
             Err(error) => self.refuse(reply, error.into()),
         }
+    }
+
+    fn drop_named_table(&mut self, message: &[u8], reply: impl Answer) {
+        let Ok(name) = core::str::from_utf8(message) else { return self.refuse(reply, Code::Malformed) };
+        if TableId::of(name).is_err() {
+            return self.refuse(reply, Code::Malformed);
+        }
+        let was_there = self.store.drop_table(name);
+        self.store.sweep();
+        reply.send(&[u8::from(was_there)]);
     }
 
     #[cold]

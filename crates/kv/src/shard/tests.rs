@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::store::{Condition, MEMORY_BYTES_MIN};
+use crate::store::{Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext};
 use crate::{TABLE_NAME_BYTES_MAX, Value};
 
 /// Takes one answer.
@@ -52,7 +52,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn every_message_is_answered_once_and_the_store_stays_whole(
-        requests in prop::collection::vec((255..267_u16, message()), 1..50),
+        requests in prop::collection::vec((GET.0 - 1..DROP_TABLE.0 + 2, message()), 1..50),
     ) {
         let (mut shard, table) = shard();
         let name = Name::new(table, b"an object of somebody else").expect("a good key");
@@ -64,10 +64,9 @@ proptest! {
         let found = shard.store().get(name).expect("a table").expect("nobody named it");
         prop_assert_eq!(found.to_vec(), b"untouched");
         let mut objects = 0;
-        let mut from = Some(0);
-        while let Some(hash) = from {
-            from = shard.store().scan(table, hash, usize::MAX, |_| objects += 1).expect("a table");
-        }
+        let everything = PageLimits { bytes: usize::MAX, looks: usize::MAX >> 10 };
+        let scan = shard.store().scan(table, ScanFrom::Hash(0), everything, |_| objects += 1);
+        prop_assert_eq!(scan, Ok(ScanNext::End));
         prop_assert_eq!(shard.store().statistics().objects, objects);
     }
 }
@@ -81,4 +80,50 @@ fn names_of_tables_are_text_within_their_limit() {
         assert_eq!(answer(&mut shard, CREATE_TABLE, name), Err(Code::Malformed), "{name:?}");
     }
     assert_eq!(shard.store().table_names().count(), 2);
+}
+
+/// A multi-put of this many objects of a table.
+fn multi_put(table: TableId, objects: u32, value_bytes: usize) -> Vec<u8> {
+    let (mut message, contents) = (Vec::new(), vec![7; value_bytes]);
+    for number in 0..objects {
+        let key = number.to_le_bytes();
+        let name = Name::new(table, &key).expect("a good key");
+        let value = Value::new(&contents).expect("short");
+        MultiPutRequest::encode_item(&PutRequest { name, value, condition: Condition::Always }, &mut message);
+    }
+    message
+}
+
+#[test]
+fn a_request_for_many_objects_is_no_more_than_a_turn() {
+    let (mut shard, table) = shard();
+    let written = |shard: &mut Shard, message: &[u8]| {
+        answer(shard, MULTI_PUT, message).expect("a table").len() / WriteResponse::BYTES
+    };
+    assert_eq!(written(&mut shard, &multi_put(table, 50_000, 10)), TURN_OBJECTS_MAX);
+    let of_100_kilobytes = written(&mut shard, &multi_put(table, 20, 100_000));
+    assert_eq!(of_100_kilobytes, 2, "two fit into a turn of 256 KiB");
+    let mut names = Vec::new();
+    (0..50_000_u32).for_each(|number| {
+        let key = number.to_le_bytes();
+        MultiGetRequest::encode_item(Name::new(table, &key).expect("a good key"), &mut names);
+    });
+    let found = answer(&mut shard, MULTI_GET, &names).expect("a table");
+    assert_eq!(MultiGetResponse::decode(&found).items().count(), TURN_OBJECTS_MAX);
+    // Nothing behind the first is looked at, and nothing of the first is done if it is malformed.
+    let cut = |bytes: usize| multi_put(table, 2, 10)[..bytes].to_vec();
+    let objects = shard.store().statistics().objects;
+    assert_eq!(answer(&mut shard, MULTI_PUT, &cut(50)), Err(Code::Malformed));
+    assert_eq!(shard.store().statistics().objects, objects);
+}
+
+#[test]
+fn tables_are_dropped_by_name() {
+    let (mut shard, table) = shard();
+    assert_eq!(answer(&mut shard, DROP_TABLE, b"t"), Ok(vec![1]));
+    assert_eq!(answer(&mut shard, DROP_TABLE, b"t"), Ok(vec![0]));
+    assert_eq!(answer(&mut shard, DROP_TABLE, b""), Err(Code::Malformed));
+    let get = [&table.0.to_le_bytes()[..], b"k"].concat();
+    assert_eq!(answer(&mut shard, GET, &get), Err(Code::UnknownTable));
+    assert_eq!(answer(&mut shard, CREATE_TABLE, b"t"), Ok(table.0.to_le_bytes().to_vec()));
 }

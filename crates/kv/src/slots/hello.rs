@@ -12,7 +12,7 @@ use rustix::net::{
 use super::SlotLayout;
 
 const MAGIC: [u8; 4] = *b"fSLT";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const REFUSAL: u8 = b'R';
 const BYTES: usize = 20;
 /// A refusal is its mark and a sentence.

@@ -6,6 +6,7 @@
 //! through [`PACE`] bytes frees one.
 
 use super::entry::ENTRY_BYTES_MAX;
+use super::hashes::Hashes;
 use super::index::Index;
 use super::segments::{Head, SEGMENT_BYTES, Segments};
 
@@ -53,13 +54,19 @@ struct Victim {
 }
 
 /// The cleaner.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cleaner {
+    hashes: Hashes,
     victim: Option<Victim>,
     pub statistics: CleanerStatistics,
 }
 
 impl Cleaner {
+    /// A cleaner that finds entries in the index by these hashes.
+    pub fn new(hashes: Hashes) -> Self {
+        Self { hashes, victim: None, statistics: CleanerStatistics::default() }
+    }
+
     /// Does the share of cleaning that comes with an append of this many bytes.
     #[inline]
     pub fn keep_pace(&mut self, segments: &mut Segments, index: &mut Index, appended_bytes: usize) {
@@ -114,7 +121,7 @@ impl Cleaner {
         let entry = segments.entry(place);
         let bytes = entry.bytes();
         if !entry.is_dead() {
-            let hash = entry.hash();
+            let hash = self.hashes.of_entry(&entry);
             if !segments.has_room(Head::Survivors, bytes) && !segments.open_next(Head::Survivors) {
                 return None;
             }

@@ -4,13 +4,11 @@
 //! key bytes u32 │ body bytes u32 │ table u32 │ kind u8, dead u8, 0 u16 │ key │ version u64 │ body │ padding to 8
 //! ```
 //!
+//! Tables are named by the numbers that the store gave them.
+//!
 //! Version and body lie side by side, because together they are the answer to a read, which is sent from here
 //! without being put together anywhere else. A value that is longer than [`WHOLE_BYTES_MAX`] is cut into
 //! chunks, entries of their own, so that whatever moves entries never has to move much at a time.
-
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-use crate::TableId;
 
 /// The longest value that lies in one entry, in bytes, and the length of all chunks but the last.
 pub const WHOLE_BYTES_MAX: usize = 16 << 10;
@@ -21,9 +19,6 @@ pub const ENTRY_BYTES_MAX: usize = entry_bytes(crate::KEY_BYTES_MAX, WHOLE_BYTES
 const HEADER_BYTES: usize = 16;
 const VERSION_BYTES: usize = 8;
 const DEAD_AT: usize = 13;
-
-/// Hashes of chunks come from a seed that is no table's number.
-const CHUNK_SEED: u64 = 1 << 32;
 
 /// What an entry's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +41,7 @@ pub const fn entry_bytes(key_bytes: usize, body_bytes: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct NewEntry<'a> {
     pub kind: Kind,
-    pub table: TableId,
+    pub table: u32,
     pub key: &'a [u8],
     pub version: u64,
     pub body: &'a [u8],
@@ -65,7 +60,7 @@ impl NewEntry<'_> {
         let (header, rest) = to.split_at_mut(HEADER_BYTES);
         header[..4].copy_from_slice(&(self.key.len() as u32).to_le_bytes());
         header[4..8].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
-        header[8..12].copy_from_slice(&self.table.0.to_le_bytes());
+        header[8..12].copy_from_slice(&self.table.to_le_bytes());
         header[12..].copy_from_slice(&[self.kind as u8, 0, 0, 0]);
         let (key, rest) = rest.split_at_mut(self.key.len());
         key.copy_from_slice(self.key);
@@ -116,8 +111,8 @@ impl<'a> Entry<'a> {
     }
 
     #[inline]
-    pub fn table(&self) -> TableId {
-        TableId(u32::from_le_bytes(self.log[8..12].try_into().expect("four bytes")))
+    pub fn table(&self) -> u32 {
+        u32::from_le_bytes(self.log[8..12].try_into().expect("four bytes"))
     }
 
     #[inline]
@@ -153,14 +148,8 @@ impl<'a> Entry<'a> {
 
     /// Whether it is the first entry of the object with this key.
     #[inline]
-    pub fn is_of(&self, table: TableId, key: &[u8]) -> bool {
+    pub fn is_of(&self, table: u32, key: &[u8]) -> bool {
         is_same(self.key(), key) && self.table() == table && self.kind() != Kind::Chunk
-    }
-
-    /// The hash under which the index has it.
-    pub fn hash(&self) -> u64 {
-        let seed = if self.kind() == Kind::Chunk { CHUNK_SEED } else { u64::from(self.table().0) };
-        xxh3_64_with_seed(self.key(), seed)
     }
 }
 
@@ -205,11 +194,6 @@ impl ChunkKey {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
-
-    /// The hash under which the index has the chunk.
-    pub fn hash(&self) -> u64 {
-        xxh3_64_with_seed(&self.0, CHUNK_SEED)
-    }
 }
 
 #[cfg(test)]
@@ -218,11 +202,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_read_as_it_was_written() {
-        let table = TableId(7);
+        let table = 7;
         let whole = NewEntry { kind: Kind::Whole, table, key: b"abc", version: 9, body: b"value" };
         let key = ChunkKey::new(9, 2);
-        let chunk =
-            NewEntry { kind: Kind::Chunk, table: TableId(0), key: key.as_bytes(), version: 9, body: b"" };
+        let chunk = NewEntry { kind: Kind::Chunk, table: 0, key: key.as_bytes(), version: 9, body: b"" };
         let mut log = vec![1; whole.bytes() + chunk.bytes()];
         let (start, end) = log.split_at_mut(whole.bytes());
         whole.write(start);
@@ -231,18 +214,15 @@ mod tests {
         assert_eq!((first.bytes(), first.bytes() % 8), (whole.bytes(), 0));
         assert_eq!((first.key(), first.version(), first.body()), (&b"abc"[..], 9, &b"value"[..]));
         assert_eq!((first.kind(), first.value_bytes(), first.is_dead()), (Kind::Whole, 5, false));
-        assert!(first.is_of(table, b"abc") && !first.is_of(TableId(8), b"abc"));
+        assert!(first.is_of(table, b"abc") && !first.is_of(8, b"abc"));
         let second = Entry::at(&log[first.bytes()..]);
-        assert_eq!((second.kind(), second.hash()), (Kind::Chunk, key.hash()));
-        assert!(
-            !second.is_of(TableId(0), key.as_bytes()),
-            "a chunk is no object, whatever an object's key is"
-        );
+        assert_eq!((second.kind(), second.key()), (Kind::Chunk, key.as_bytes()));
+        assert!(!second.is_of(0, key.as_bytes()), "a chunk is no object, whatever an object's key is");
     }
 
     #[test]
     fn a_rewritten_entry_keeps_its_size() {
-        let entry = NewEntry { kind: Kind::Whole, table: TableId(1), key: b"k", version: 1, body: b"1234" };
+        let entry = NewEntry { kind: Kind::Whole, table: 1, key: b"k", version: 1, body: b"1234" };
         let bytes = entry.bytes();
         let mut log = vec![0; bytes];
         entry.write(&mut log);

@@ -1,5 +1,7 @@
 //! How operations on a store fail.
 
+use super::log::NotAdded;
+
 /// Why nothing was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
@@ -23,6 +25,21 @@ pub enum WriteError {
     /// Delete something, or give the store more memory.
     #[error("the store's memory is full")]
     OutOfMemory,
+    /// Choose another key. With the secret hashes of a store this does not happen by chance.
+    #[error(
+        "the store has {} objects whose keys have the hash of this one, the most",
+        super::log::SAME_HASH_MAX
+    )]
+    SameHash,
+}
+
+impl From<NotAdded> for WriteError {
+    fn from(not_added: NotAdded) -> Self {
+        match not_added {
+            NotAdded::Full => Self::OutOfMemory,
+            NotAdded::SameHash => Self::SameHash,
+        }
+    }
 }
 
 /// Why a number was not changed.
@@ -48,8 +65,11 @@ pub enum CreateTableError {
     /// Choose another name: two names with the same number cannot be in one store.
     #[error("another table has the number that follows from this name; choose another name")]
     SameNumber,
-    /// The store has its maximum of tables.
-    #[error("the store has {} tables, the most", crate::TABLES_MAX)]
+    /// Drop a table first. Those of which not all objects are removed yet count.
+    #[error(
+        "there are too many tables: a store has at most {}, of which one client creates 64",
+        crate::TABLES_MAX
+    )]
     TooMany,
 }
 

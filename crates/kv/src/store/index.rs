@@ -39,7 +39,7 @@ fn spread(hash: u64) -> u64 {
 }
 
 impl Index {
-    /// An empty index for a store of so much memory.
+    /// An empty index for a store with this much memory.
     pub fn new(memory_bytes: usize) -> Self {
         let part_bits = (memory_bytes / MEMORY_BYTES_PER_PART).max(2).ilog2().min(PART_BITS_MAX);
         let parts: Box<[HashTable<Slot>]> = (0..1_usize << part_bits).map(|_| HashTable::new()).collect();
@@ -52,15 +52,20 @@ impl Index {
         self.bytes
     }
 
-    /// How many parts there are.
-    pub fn parts(&self) -> usize {
-        self.parts.len()
-    }
-
     /// The part that has a hash.
     #[inline]
     pub fn part_of(&self, hash: u64) -> usize {
         (hash >> (64 - self.part_bits)) as usize
+    }
+
+    /// How many bits of a hash choose the part.
+    pub fn part_bits(&self) -> u32 {
+        self.part_bits
+    }
+
+    /// How many slots a part has.
+    pub fn part_len(&self, part: usize) -> usize {
+        self.parts[part].len()
     }
 
     /// The slots of a part, in no order.
@@ -79,6 +84,12 @@ impl Index {
     pub fn find(&self, hash: u64, is_right: impl Fn(Place) -> bool) -> Option<Place> {
         let part = &self.parts[self.part_of(hash)];
         part.find(spread(hash), |slot| slot.hash == hash && is_right(slot.place)).map(|slot| slot.place)
+    }
+
+    /// How many places have this hash.
+    pub fn count(&self, hash: u64) -> usize {
+        let part = &self.parts[self.part_of(hash)];
+        part.iter_hash(spread(hash)).filter(|slot| slot.hash == hash).count()
     }
 
     /// About how many bytes more it will take when something with this hash is inserted.

@@ -4,17 +4,28 @@ use std::io;
 
 use super::cleaner::{Cleaner, CleanerStatistics, live_bytes_max};
 use super::entry::{ENTRY_BYTES_MAX, Entry, NewEntry};
+use super::hashes::Hashes;
 use super::index::{Index, Slot};
 use super::segments::{Head, Place, SEGMENT_BYTES, Segments};
 
-/// The memory has no room for an entry.
+/// Why an entry was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub enum NotAdded {
+    /// The memory has no room for it.
+    Full,
+    /// The index has [`SAME_HASH_MAX`] entries with its hash.
+    SameHash,
+}
+
+/// The most entries with one hash. Hashes of 64 bits under a secret key are hardly ever the same twice; should
+/// that ever fail, look-ups are bounded all the same.
+pub const SAME_HASH_MAX: usize = 16;
 
 /// All entries of a store, within its memory.
 #[derive(Debug)]
 pub struct Log {
     memory_bytes: usize,
+    hashes: Hashes,
     segments: Segments,
     index: Index,
     cleaner: Cleaner,
@@ -22,11 +33,17 @@ pub struct Log {
 
 impl Log {
     /// An empty log that will take at most `memory_bytes`, its index included.
-    pub fn new(memory_bytes: usize) -> io::Result<Self> {
+    pub fn new(memory_bytes: usize, hashes: Hashes) -> io::Result<Self> {
         let index = Index::new(memory_bytes);
         let mut segments = Segments::new(memory_bytes)?;
         segments.set_max(segments_beside(memory_bytes, index.bytes()));
-        Ok(Self { memory_bytes, segments, index, cleaner: Cleaner::default() })
+        Ok(Self { memory_bytes, hashes, segments, index, cleaner: Cleaner::new(hashes) })
+    }
+
+    /// The hashes by which the index finds entries.
+    #[inline]
+    pub fn hashes(&self) -> &Hashes {
+        &self.hashes
     }
 
     /// The entry with this hash that `is_right`.
@@ -64,20 +81,23 @@ impl Log {
     }
 
     /// Makes room for an entry of this many bytes, and does the cleaning that comes with it. Places change.
-    pub fn prepare(&mut self, bytes: usize) -> Result<(), Full> {
+    pub fn prepare(&mut self, bytes: usize) -> Result<(), NotAdded> {
         debug_assert!(bytes <= ENTRY_BYTES_MAX, "entries are bounded");
         self.cleaner.keep_pace(&mut self.segments, &mut self.index, bytes);
         let ready = self.cleaner.make_room(&mut self.segments, &mut self.index, bytes);
-        if ready { Ok(()) } else { Err(Full) }
+        if ready { Ok(()) } else { Err(NotAdded::Full) }
     }
 
     /// Adds an entry for which room was prepared.
-    pub fn add(&mut self, hash: u64, entry: &NewEntry<'_>) -> Result<(), Full> {
+    pub fn add(&mut self, hash: u64, entry: &NewEntry<'_>) -> Result<(), NotAdded> {
+        if self.index.count(hash) >= SAME_HASH_MAX {
+            return Err(NotAdded::SameHash);
+        }
         let place = self.segments.append(Head::Writes, entry);
         let index_bytes = self.index.bytes();
         if !self.index.insert(hash, place) {
             self.segments.kill(place);
-            return Err(Full);
+            return Err(NotAdded::Full);
         }
         if self.index.bytes() != index_bytes {
             self.segments.set_max(segments_beside(self.memory_bytes, self.index.bytes()));
@@ -104,14 +124,19 @@ impl Log {
         self.segments.kill(place);
     }
 
-    /// The index's parts: how many there are, and which has a hash.
-    pub fn parts(&self) -> usize {
-        self.index.parts()
-    }
-
     /// The part of the index that has a hash.
     pub fn part_of(&self, hash: u64) -> usize {
         self.index.part_of(hash)
+    }
+
+    /// How many bits of a hash choose the part.
+    pub fn part_bits(&self) -> u32 {
+        self.index.part_bits()
+    }
+
+    /// How many slots a part has.
+    pub fn part_len(&self, part: usize) -> usize {
+        self.index.part_len(part)
     }
 
     /// The slots of a part, in no order.
@@ -154,20 +179,43 @@ fn segments_beside(memory_bytes: usize, index_bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TableId;
     use crate::store::MEMORY_BYTES_MIN;
     use crate::store::entry::Kind;
+    use farcall_base::SipKey;
+
+    fn log() -> Log {
+        Log::new(MEMORY_BYTES_MIN, Hashes::new(SipKey([1, 2]))).expect("memory")
+    }
+
+    fn add(log: &mut Log, hash: u64, key: &[u8]) -> Result<(), NotAdded> {
+        let entry = NewEntry { kind: Kind::Whole, table: 1, key, version: 1, body: key };
+        log.prepare(entry.bytes())?;
+        log.add(hash, &entry)
+    }
+
+    #[test]
+    fn entries_of_one_hash_are_bounded_and_the_others_are_served() {
+        let mut log = log();
+        for number in 0..SAME_HASH_MAX {
+            add(&mut log, 7, &[number as u8]).expect("one of the first");
+        }
+        let live_bytes = log.live_bytes();
+        assert_eq!(add(&mut log, 7, b"one more"), Err(NotAdded::SameHash));
+        assert_eq!(log.live_bytes(), live_bytes, "nothing is left of it");
+        add(&mut log, 8, b"another").expect("there is room");
+        let (place, _) = log.find(7, |entry| entry.is_of(1, &[3])).expect("it was added");
+        log.remove(7, place);
+        add(&mut log, 7, b"one more").expect("one was removed");
+    }
 
     #[test]
     fn entries_with_the_same_hash_are_told_apart() {
         const HASH: u64 = 0x0123_4567_89ab_cdef;
-        let mut log = Log::new(MEMORY_BYTES_MIN).expect("memory");
+        let mut log = log();
         for key in [b"one", b"two"] {
-            let entry = NewEntry { kind: Kind::Whole, table: TableId(1), key, version: 1, body: key };
-            log.prepare(entry.bytes()).expect("room");
-            log.add(HASH, &entry).expect("room");
+            add(&mut log, HASH, key).expect("room");
         }
-        let found = |key| log.find(HASH, |entry| entry.is_of(TableId(1), key)).map(|(_, entry)| entry.key());
+        let found = |key| log.find(HASH, |entry| entry.is_of(1, key)).map(|(_, entry)| entry.key());
         assert_eq!(
             (found(b"one"), found(b"two"), found(b"six")),
             (Some(&b"one"[..]), Some(&b"two"[..]), None)

@@ -1,12 +1,15 @@
 //! The store: tables of versioned objects in log-structured memory.
 //!
 //! One thread owns a store. No operation waits for anything, and none does more work than its own bytes ask
-//! for: cleaning is done in small steps, by the writes ([`cleaning_bytes_max`]), and the index grows in small
-//! parts. Memory stays within what the store was given, index included; what does not fit is refused.
+//! for: cleaning is done in small steps, by the writes ([`cleaning_bytes_max`]), so is the removal of dropped
+//! tables, and the index grows in small parts. Which keys are neighbours in the index is a secret of the store,
+//! so that nobody can choose keys that are slow together. Memory stays within what the store was given, index
+//! included; what does not fit is refused.
 
 mod cleaner;
 mod entry;
 mod error;
+mod hashes;
 mod index;
 mod log;
 mod object;
@@ -20,16 +23,26 @@ mod tests;
 pub use cleaner::CleanerStatistics;
 pub use error::{CreateTableError, IncrementError, ReadError, StoreSizeError, WriteError};
 pub use object::Object;
+pub use scan::{PageLimits, ScanFrom, ScanNext};
 
 use self::cleaner::visited_bytes_max;
 use self::entry::{ChunkKey, Entry, Kind, NewEntry, WHOLE_BYTES_MAX, entry_bytes};
-use self::log::{Full, Log};
+use self::hashes::{Hashes, secret_key};
+use self::log::{Log, NotAdded};
+use self::scan::{Start, walk};
 use self::segments::Place;
-use self::tables::Tables;
+use self::tables::{Dropped, Table, Tables};
 use crate::{Name, TableId, Value};
+use farcall_base::SipKey;
 
 /// The least memory of a store, in bytes: some segments are always free.
 pub const MEMORY_BYTES_MIN: usize = 16 << 20;
+
+/// What a write of another length does for the removal of dropped tables.
+const SWEEP_BY_WRITE: PageLimits = PageLimits { bytes: 4 << 10, looks: 32 };
+
+/// What one call of [`Store::sweep`] does for it.
+const SWEEP: PageLimits = PageLimits { bytes: 256 << 10, looks: 256 };
 
 /// What an object must be for a write to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +103,41 @@ pub struct Store {
 impl Store {
     /// An empty store that takes at most `memory_bytes`, at least [`MEMORY_BYTES_MIN`].
     pub fn new(memory_bytes: usize) -> Result<Self, StoreSizeError> {
+        Self::with_key(memory_bytes, secret_key())
+    }
+
+    /// As [`Store::new`], with index and scans in an order that is the same in every run, for simulations and
+    /// tests. Whoever has the key can make keys that are slow together.
+    pub fn with_key(memory_bytes: usize, key: SipKey) -> Result<Self, StoreSizeError> {
         if memory_bytes < MEMORY_BYTES_MIN {
             return Err(StoreSizeError::TooSmall { bytes: memory_bytes });
         }
-        let log = Log::new(memory_bytes).map_err(|_| StoreSizeError::NotThere { bytes: memory_bytes })?;
+        let log = Log::new(memory_bytes, Hashes::new(key))
+            .map_err(|_| StoreSizeError::NotThere { bytes: memory_bytes })?;
         Ok(Self { log, tables: Tables::default(), objects: 0, last_version: 0, key: Vec::new() })
     }
 
     /// Creates a table, unless there is one of that name; gives its number either way.
     pub fn create_table(&mut self, name: &str) -> Result<TableId, CreateTableError> {
-        self.tables.create(name)
+        self.create_table_if_absent(name).map(|(table, _)| table)
+    }
+
+    /// The same, and says whether the table is new.
+    pub fn create_table_if_absent(&mut self, name: &str) -> Result<(TableId, bool), CreateTableError> {
+        self.tables.create(self.log.hashes(), name)
+    }
+
+    /// Drops a table with all that is in it; says whether there was one of that name. Nobody finds its objects
+    /// any more. They count, and take memory, until writes and [`Store::sweep`] have removed them.
+    pub fn drop_table(&mut self, name: &str) -> bool {
+        self.tables.drop_table(name)
+    }
+
+    /// Removes some objects of dropped tables; says whether there may be more.
+    #[inline]
+    pub fn sweep(&mut self) -> bool {
+        self.sweep_within(SWEEP);
+        self.tables.dropped().is_some()
     }
 
     /// The names of the tables.
@@ -110,10 +148,8 @@ impl Store {
     /// The object with that key, if there is one.
     #[inline(always)]
     pub fn get(&self, name: Name<'_>) -> Result<Option<Object<'_>>, ReadError> {
-        if !self.tables.has(name.table()) {
-            return Err(ReadError::UnknownTable);
-        }
-        let found = self.find(name);
+        let table = self.tables.find(name.table()).ok_or(ReadError::UnknownTable)?;
+        let found = self.find(table, name.key());
         Ok(found.map(|(_, entry)| Object::new(&self.log, entry)))
     }
 
@@ -124,11 +160,9 @@ impl Store {
     /// it, and reading it would wait until those are done, and all stores before them.
     #[inline(always)]
     pub fn put(&mut self, name: Name<'_>, value: Value<'_>, condition: Condition) -> Result<u64, WriteError> {
-        if !self.tables.has(name.table()) {
-            return Err(WriteError::UnknownTable);
-        }
+        let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
         let (key, value) = (name.key(), value.as_bytes());
-        let found = self.find(name);
+        let found = self.find(table, key);
         let (version, old_bytes) = found
             .map_or((0, 0), |(_, entry)| (entry.version(), object_bytes(key.len(), entry.value_bytes())));
         condition.check(version)?;
@@ -153,30 +187,46 @@ impl Store {
         value: &[u8],
         old_bytes: usize,
     ) -> Result<u64, WriteError> {
+        self.sweep_within(SWEEP_BY_WRITE);
         // The key may lie in memory of a peer, which may change it. One that does not have its hash could
         // never be found again.
         let mut key_copy = core::mem::take(&mut self.key);
         key_copy.clear();
         key_copy.extend_from_slice(key);
-        let name = Name::new(table, &key_copy).expect("as long as the name's key");
-        let is_admitted = self.log.admits(name.hash(), object_bytes(key.len(), value.len()), old_bytes);
-        let written = if is_admitted { self.write(name, value) } else { Err(Full) };
+        let written = self.admit(table, &key_copy, (object_bytes(key.len(), value.len()), old_bytes));
+        let written = written.and_then(|(number, hash)| self.write(number, hash, &key_copy, value));
         self.key = key_copy;
-        written.map_err(|Full| WriteError::OutOfMemory)
+        written.map_err(WriteError::from)
+    }
+
+    /// Looks whether there is room for an object of `new_bytes` that takes the place of one of `old_bytes`;
+    /// gives its table's number in entries, and its hash.
+    fn admit(
+        &mut self,
+        table: TableId,
+        key: &[u8],
+        (new_bytes, old_bytes): (usize, usize),
+    ) -> Result<(u32, u64), NotAdded> {
+        let table = self.tables.find(table).expect("the object was looked up in it");
+        let (number, hash) = (table.number, table.hash(key));
+        if !self.log.admits(hash, new_bytes, old_bytes) {
+            self.sweep_within(SWEEP);
+            if !self.log.admits(hash, new_bytes, old_bytes) {
+                return Err(NotAdded::Full);
+            }
+        }
+        Ok((number, hash))
     }
 
     /// Deletes an object, if the one that is there fulfils the condition; gives the version that it had,
     /// `None` when there was none.
     pub fn delete(&mut self, name: Name<'_>, condition: Condition) -> Result<Option<u64>, WriteError> {
-        if !self.tables.has(name.table()) {
-            return Err(WriteError::UnknownTable);
-        }
-        let found = self.find(name).map(|(place, entry)| (place, Old::of(&entry)));
+        let table = self.tables.find(name.table()).ok_or(WriteError::UnknownTable)?;
+        let hash = table.hash(name.key());
+        let found = self.find(table, name.key()).map(|(place, entry)| (place, Old::of(&entry)));
         condition.check(found.map_or(0, |(_, old)| old.version))?;
         let Some((place, old)) = found else { return Ok(None) };
-        self.log.remove(name.hash(), place);
-        self.remove_chunks(old.version, old.chunks);
-        self.objects -= 1;
+        self.remove(hash, place, old);
         Ok(Some(old.version))
     }
 
@@ -191,22 +241,23 @@ impl Store {
         Ok((self.put(name, value, Condition::Always)?, sum))
     }
 
-    /// Calls `visit` with the objects of a table whose keys have the hash `from` or a higher one, in the
-    /// order of their hashes, until their keys and values have `page_bytes`; at least one, unless few of the
-    /// objects looked at are the table's. Gives the hash to go on from; `None` when the table has no more.
+    /// Calls `visit` with objects of a table, in an order that is the store's own, as many as the limits allow;
+    /// at least one, unless few of the entries looked at are the table's. Says where the next page begins.
     ///
     /// Every object that exists from the first page of a scan to the last is met exactly once.
     pub fn scan<'s>(
         &'s self,
         table: TableId,
-        from: u64,
-        page_bytes: usize,
-        visit: impl FnMut(Object<'s>),
-    ) -> Result<Option<u64>, ReadError> {
-        if !self.tables.has(table) {
-            return Err(ReadError::UnknownTable);
-        }
-        Ok(scan::scan(&self.log, table, from, page_bytes, visit))
+        from: ScanFrom<'_>,
+        limits: PageLimits,
+        mut visit: impl FnMut(Object<'s>),
+    ) -> Result<ScanNext, ReadError> {
+        let table = self.tables.find(table).ok_or(ReadError::UnknownTable)?;
+        let start = match from {
+            ScanFrom::Hash(hash) => Start { hash, after: None },
+            ScanFrom::After(key) => Start { hash: table.hash(key), after: Some(key) },
+        };
+        Ok(walk(&self.log, table.number, start, limits, |_, entry| visit(Object::new(&self.log, entry))))
     }
 
     /// What the store holds.
@@ -222,14 +273,43 @@ impl Store {
     }
 
     #[inline(always)]
-    fn find(&self, name: Name<'_>) -> Option<(Place, Entry<'_>)> {
-        let (table, key) = (name.table(), name.key());
-        self.log.find(name.hash(), move |entry| entry.is_of(table, key))
+    fn find(&self, table: &Table, key: &[u8]) -> Option<(Place, Entry<'_>)> {
+        let number = table.number;
+        self.log.find(table.hash(key), move |entry| entry.is_of(number, key))
+    }
+
+    fn remove(&mut self, hash: u64, place: Place, old: Old) {
+        self.log.remove(hash, place);
+        self.remove_chunks(old.version, old.chunks);
+        self.objects -= 1;
+    }
+
+    /// Removes objects of the table that was dropped first, within the limits.
+    #[inline]
+    fn sweep_within(&mut self, limits: PageLimits) {
+        if let Some(dropped) = self.tables.dropped() {
+            self.sweep_table(dropped, limits);
+        }
+    }
+
+    #[cold]
+    fn sweep_table(&mut self, dropped: Dropped, limits: PageLimits) {
+        let mut met = Vec::new();
+        let start = Start { hash: dropped.from, after: None };
+        let next = walk(&self.log, dropped.number, start, limits, |slot, entry| {
+            met.push((slot, Old::of(&entry)));
+        });
+        met.into_iter().for_each(|(slot, old)| self.remove(slot.hash, slot.place, old));
+        match next {
+            ScanNext::End => self.tables.removed_all(),
+            ScanNext::Hash(hash) => self.tables.removed_to(hash),
+            // What the page had is gone: the next one begins where it did.
+            ScanNext::AfterLast => {}
+        }
     }
 
     /// Writes an object that was admitted, and removes what it takes the place of.
-    fn write(&mut self, name: Name<'_>, value: &[u8]) -> Result<u64, Full> {
-        let (table, key, hash) = (name.table(), name.key(), name.hash());
+    fn write(&mut self, table: u32, hash: u64, key: &[u8], value: &[u8]) -> Result<u64, NotAdded> {
         let version = self.last_version + 1;
         let length = (value.len() as u64).to_le_bytes();
         let entry = if value.len() <= WHOLE_BYTES_MAX {
@@ -241,7 +321,8 @@ impl Store {
         let written =
             self.write_chunks(version, value, chunks).and_then(|()| self.log.prepare(entry.bytes()));
         // Looked up again: places change while room is made.
-        let old = self.find(name).map(|(place, entry)| (place, Old::of(&entry)));
+        let old = self.log.find(hash, |entry| entry.is_of(table, key));
+        let old = old.map(|(place, entry)| (place, Old::of(&entry)));
         let written = written.and_then(|()| match old {
             Some((place, _)) => {
                 self.log.replace(hash, place, &entry);
@@ -261,12 +342,12 @@ impl Store {
         Ok(version)
     }
 
-    fn write_chunks(&mut self, version: u64, value: &[u8], chunks: usize) -> Result<(), Full> {
+    fn write_chunks(&mut self, version: u64, value: &[u8], chunks: usize) -> Result<(), NotAdded> {
         for (number, body) in value.chunks(WHOLE_BYTES_MAX).enumerate().take(chunks) {
             let key = ChunkKey::new(version, number);
-            let entry = NewEntry { kind: Kind::Chunk, table: TableId(0), key: key.as_bytes(), version, body };
+            let entry = NewEntry { kind: Kind::Chunk, table: 0, key: key.as_bytes(), version, body };
             self.log.prepare(entry.bytes())?;
-            self.log.add(key.hash(), &entry)?;
+            self.log.add(self.log.hashes().of_chunk(&key), &entry)?;
         }
         Ok(())
     }
@@ -276,8 +357,9 @@ impl Store {
         for number in 0..chunks {
             let key = ChunkKey::new(version, number);
             let is_it = |entry: &Entry<'_>| entry.kind() == Kind::Chunk && entry.key() == key.as_bytes();
-            if let Some((place, _)) = self.log.find(key.hash(), is_it) {
-                self.log.remove(key.hash(), place);
+            let hash = self.log.hashes().of_chunk(&key);
+            if let Some((place, _)) = self.log.find(hash, is_it) {
+                self.log.remove(hash, place);
             }
         }
     }

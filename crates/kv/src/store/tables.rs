@@ -1,60 +1,155 @@
-//! Which tables a store has.
+//! Which tables a store has, and which it had: the objects of a dropped one are removed a few at a time.
+
+use farcall_base::SipPrefix;
 
 use super::error::CreateTableError;
+use super::hashes::Hashes;
 use crate::{TABLES_MAX, TableId};
 
-/// The tables, in the order of their numbers.
+/// A table.
+#[derive(Debug)]
+pub struct Table {
+    id: TableId,
+    name: String,
+    /// Names the table in entries. No other table of the store ever had it, so that nobody finds the objects of
+    /// a dropped table.
+    pub number: u32,
+    keys: SipPrefix,
+}
+
+impl Table {
+    /// The hash under which the index has an object.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.keys.hash(key)
+    }
+}
+
+/// A table whose name is free again and whose objects are not all removed yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropped {
+    pub number: u32,
+    /// Objects with lower hashes are removed.
+    pub from: u64,
+}
+
+/// The tables, in the order of their numbers on the wire.
 #[derive(Debug, Default)]
-pub struct Tables(Vec<(TableId, String)>);
+pub struct Tables {
+    tables: Vec<Table>,
+    /// In the order in which they were dropped.
+    dropped: Vec<Dropped>,
+    last_number: u32,
+}
 
 impl Tables {
     #[inline]
-    pub fn has(&self, table: TableId) -> bool {
-        self.0.binary_search_by_key(&table, |(id, _)| *id).is_ok()
+    pub fn find(&self, id: TableId) -> Option<&Table> {
+        let place = self.place(id).ok()?;
+        Some(&self.tables[place])
     }
 
-    /// Adds a table, unless there is one of that name.
-    pub fn create(&mut self, name: &str) -> Result<TableId, CreateTableError> {
-        let table = TableId::of(name)?;
-        match self.0.binary_search_by_key(&table, |(id, _)| *id) {
-            Ok(place) if self.0[place].1 == name => Ok(table),
-            Ok(_) => Err(CreateTableError::SameNumber),
-            Err(_) if self.0.len() == TABLES_MAX => Err(CreateTableError::TooMany),
-            Err(place) => {
-                self.0.insert(place, (table, name.to_owned()));
-                Ok(table)
-            }
+    #[inline]
+    fn place(&self, id: TableId) -> Result<usize, usize> {
+        self.tables.binary_search_by_key(&id, |table| table.id)
+    }
+
+    /// Adds a table, unless there is one of that name; says whether it did.
+    pub fn create(&mut self, hashes: &Hashes, name: &str) -> Result<(TableId, bool), CreateTableError> {
+        let id = TableId::of(name)?;
+        let place = match self.place(id) {
+            Ok(place) if self.tables[place].name == name => return Ok((id, false)),
+            Ok(_) => return Err(CreateTableError::SameNumber),
+            Err(place) => place,
+        };
+        if self.tables.len() + self.dropped.len() >= TABLES_MAX || self.last_number == u32::MAX {
+            return Err(CreateTableError::TooMany);
+        }
+        self.last_number += 1;
+        let (number, keys) = (self.last_number, hashes.of_table(self.last_number));
+        self.tables.insert(place, Table { id, name: name.to_owned(), number, keys });
+        Ok((id, true))
+    }
+
+    /// Frees a name; says whether it was a table's. Its objects are nobody's from now on.
+    pub fn drop_table(&mut self, name: &str) -> bool {
+        let place = TableId::of(name).ok().and_then(|id| self.place(id).ok());
+        let Some(place) = place.filter(|&place| self.tables[place].name == name) else { return false };
+        let table = self.tables.remove(place);
+        self.dropped.push(Dropped { number: table.number, from: 0 });
+        true
+    }
+
+    /// The dropped table whose objects are removed next.
+    #[inline]
+    pub fn dropped(&self) -> Option<Dropped> {
+        self.dropped.first().copied()
+    }
+
+    /// The objects of the first dropped table below this hash are removed.
+    pub fn removed_to(&mut self, from: u64) {
+        if let Some(dropped) = self.dropped.first_mut() {
+            dropped.from = from;
         }
     }
 
+    /// All objects of the first dropped table are removed.
+    pub fn removed_all(&mut self) {
+        self.dropped.remove(0);
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(_, name)| name.as_str())
+        self.tables.iter().map(|table| table.name.as_str())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use farcall_base::SipKey;
+
     use super::*;
+
+    fn hashes() -> Hashes {
+        Hashes::new(SipKey([1, 2]))
+    }
+
+    fn id(name: &str) -> TableId {
+        TableId::of(name).expect("short")
+    }
 
     #[test]
     fn tables_are_created_once_and_up_to_their_number() {
-        let mut tables = Tables::default();
+        let (hashes, mut tables) = (hashes(), Tables::default());
         for number in 0..TABLES_MAX {
             let name = number.to_string();
-            assert_eq!(tables.create(&name), Ok(TableId::of(&name).expect("short")));
+            assert_eq!(tables.create(&hashes, &name), Ok((id(&name), true)));
         }
-        assert_eq!(tables.create("0"), Ok(TableId::of("0").expect("short")), "it is there");
-        assert_eq!(tables.create("one more"), Err(CreateTableError::TooMany));
-        assert_eq!(
-            (tables.names().count(), tables.has(TableId::of("one more").expect("short"))),
-            (TABLES_MAX, false)
-        );
+        assert_eq!(tables.create(&hashes, "0"), Ok((id("0"), false)), "it is there");
+        assert_eq!(tables.create(&hashes, "one more"), Err(CreateTableError::TooMany));
+        assert_eq!((tables.names().count(), tables.find(id("one more")).is_some()), (TABLES_MAX, false));
+    }
+
+    #[test]
+    fn a_dropped_table_makes_room_when_its_objects_are_gone() {
+        let (hashes, mut tables) = (hashes(), Tables::default());
+        for number in 0..TABLES_MAX {
+            tables.create(&hashes, &number.to_string()).expect("one of the first");
+        }
+        assert!(tables.drop_table("7") && !tables.drop_table("7") && !tables.drop_table("none"));
+        assert!(tables.find(id("7")).is_none());
+        assert_eq!(tables.create(&hashes, "7"), Err(CreateTableError::TooMany), "its objects are there");
+        let dropped = tables.dropped().expect("one was dropped");
+        tables.removed_all();
+        assert_eq!(tables.create(&hashes, "7"), Ok((id("7"), true)));
+        assert_ne!(tables.find(id("7")).expect("created").number, dropped.number, "no number is used twice");
     }
 
     #[test]
     fn two_names_with_one_number_are_not_confused() {
-        let table = TableId::of("b").expect("short");
-        let mut tables = Tables(vec![(table, "a".to_owned())]);
-        assert_eq!(tables.create("b"), Err(CreateTableError::SameNumber));
+        let hashes = hashes();
+        let table = Table { id: id("b"), name: "a".to_owned(), number: 1, keys: hashes.of_table(1) };
+        let mut tables = Tables { tables: vec![table], dropped: Vec::new(), last_number: 1 };
+        assert_eq!(tables.create(&hashes, "b"), Err(CreateTableError::SameNumber));
+        assert!(!tables.drop_table("b"), "it is another one's");
     }
 }

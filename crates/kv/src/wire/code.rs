@@ -24,13 +24,17 @@ pub enum Code {
     Overflow = 7,
     /// Another table has the same number.
     SameNumber = 8,
-    /// The store has all tables that it can have.
+    /// The store has all tables that it can have, or this client has created all that it may.
     TooManyTables = 9,
+    /// Too many objects have the hash of this one's key.
+    SameHash = 10,
+    /// Too many requests of this client wait, or requests of too many bytes.
+    Busy = 11,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Done,
         Self::Malformed,
         Self::WrongShard,
@@ -41,6 +45,8 @@ impl Code {
         Self::Overflow,
         Self::SameNumber,
         Self::TooManyTables,
+        Self::SameHash,
+        Self::Busy,
     ];
 
     /// The code that a number means.
@@ -63,6 +69,7 @@ impl From<WriteError> for Code {
             WriteError::UnknownTable => Self::UnknownTable,
             WriteError::WrongVersion { .. } => Self::WrongVersion,
             WriteError::OutOfMemory => Self::OutOfMemory,
+            WriteError::SameHash => Self::SameHash,
         }
     }
 }

@@ -22,32 +22,49 @@ pub use response::{
 
 use farcall::Service;
 
+use crate::Name;
+
 /// Reads an object.
-pub const GET: Service = Service(256);
+pub const GET: Service = Service(272);
 /// Writes an object.
-pub const PUT: Service = Service(257);
+pub const PUT: Service = Service(273);
 /// Deletes an object.
-pub const DELETE: Service = Service(258);
+pub const DELETE: Service = Service(274);
 /// Adds to a number.
-pub const INCREMENT: Service = Service(259);
+pub const INCREMENT: Service = Service(275);
 /// Reads objects.
-pub const MULTI_GET: Service = Service(260);
+pub const MULTI_GET: Service = Service(276);
 /// Writes objects.
-pub const MULTI_PUT: Service = Service(261);
+pub const MULTI_PUT: Service = Service(277);
 /// Reads a page of a table.
-pub const SCAN: Service = Service(262);
+pub const SCAN: Service = Service(278);
 /// Creates a table.
-pub const CREATE_TABLE: Service = Service(263);
+pub const CREATE_TABLE: Service = Service(279);
 /// Tells what a shard holds.
-pub const STATISTICS: Service = Service(264);
+pub const STATISTICS: Service = Service(280);
+/// Drops a table.
+pub const DROP_TABLE: Service = Service(281);
+
+/// The most shards of a store.
+pub const SHARDS_MAX: u32 = 1024;
 
 /// The most bytes of objects in a page of a scan or in the answer to a multi-get that has more than one
 /// object.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
-/// The shard, of `shards`, that has the objects with this hash: the low half of the hash as a fraction of
-/// all.
+/// The most objects that a shard reads or writes for one request before it serves others.
+pub const TURN_OBJECTS_MAX: usize = 128;
+
+/// The most bytes of keys and values that a multi-put writes before others are served, if it is more than one
+/// object. Less than can be read in a turn: a write also cleans.
+pub const TURN_WRITE_BYTES_MAX: usize = 256 << 10;
+
+/// The shard, of `shards`, that has an object: the low half of its hash as a fraction of all.
 #[inline]
-pub fn shard_of(hash: u64, shards: u32) -> u32 {
-    ((u64::from(hash as u32) * u64::from(shards)) >> 32) as u32
+pub fn shard_of(name: Name<'_>, shards: u32) -> u32 {
+    // One shard has everything; then nobody needs the hash.
+    if shards == 1 {
+        return 0;
+    }
+    ((u64::from(name.hash() as u32) * u64::from(shards)) >> 32) as u32
 }

@@ -3,8 +3,8 @@
 use core::iter;
 
 use super::fields::{Fields, Malformed};
-use crate::store::Condition;
-use crate::{Name, TableId, Value};
+use crate::store::{Condition, ScanFrom};
+use crate::{KEY_BYTES_MAX, Name, TableId, Value};
 
 /// The version that stands for [`Condition::Always`]; no object gets so far.
 const ALWAYS: u64 = u64::MAX;
@@ -30,7 +30,7 @@ fn condition_of(version: u64) -> Condition {
 }
 
 #[inline(always)]
-fn name(table: u32, key: &[u8]) -> Result<Name<'_>, Malformed> {
+fn name(table: u64, key: &[u8]) -> Result<Name<'_>, Malformed> {
     Name::new(TableId(table), key).map_err(|_| Malformed)
 }
 
@@ -49,7 +49,7 @@ impl<'a> GetRequest<'a> {
     /// Appends it to a message.
     #[inline]
     pub fn encode(&self, to: &mut Vec<u8>) {
-        to.reserve(size_of::<u32>() + self.name.key().len());
+        to.reserve(size_of::<u64>() + self.name.key().len());
         to.extend_from_slice(&self.name.table().0.to_le_bytes());
         to.extend_from_slice(self.name.key());
     }
@@ -58,7 +58,7 @@ impl<'a> GetRequest<'a> {
     #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        Ok(Self { name: name(fields.u32()?, fields.rest())? })
+        Ok(Self { name: name(fields.u64()?, fields.rest())? })
     }
 }
 
@@ -74,7 +74,7 @@ pub struct PutRequest<'a> {
 }
 
 /// Bytes of a put without key and value.
-const PUT_HEADER_BYTES: usize = 16;
+const PUT_HEADER_BYTES: usize = 20;
 
 impl<'a> PutRequest<'a> {
     /// Bytes of the message.
@@ -102,9 +102,9 @@ impl<'a> PutRequest<'a> {
 
     fn header(&self) -> [u8; PUT_HEADER_BYTES] {
         let mut header = [0; PUT_HEADER_BYTES];
-        header[..4].copy_from_slice(&self.name.table().0.to_le_bytes());
-        header[4..8].copy_from_slice(&(self.name.key().len() as u32).to_le_bytes());
-        header[8..].copy_from_slice(&wire_condition(self.condition).to_le_bytes());
+        header[..8].copy_from_slice(&self.name.table().0.to_le_bytes());
+        header[8..16].copy_from_slice(&wire_condition(self.condition).to_le_bytes());
+        header[16..].copy_from_slice(&(self.name.key().len() as u32).to_le_bytes());
         header
     }
 
@@ -112,7 +112,7 @@ impl<'a> PutRequest<'a> {
     #[inline(always)]
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let (table, key_bytes, version) = (fields.u32()?, fields.length()?, fields.u64()?);
+        let (table, version, key_bytes) = (fields.u64()?, fields.u64()?, fields.length()?);
         let name = name(table, fields.bytes(key_bytes)?)?;
         let value = Value::new(fields.rest()).map_err(|_| Malformed)?;
         Ok(Self { name, value, condition: condition_of(version) })
@@ -131,7 +131,7 @@ pub struct DeleteRequest<'a> {
 impl<'a> DeleteRequest<'a> {
     /// Appends it to a message.
     pub fn encode(&self, to: &mut Vec<u8>) {
-        to.reserve(size_of::<u32>() + size_of::<u64>() + self.name.key().len());
+        to.reserve(2 * size_of::<u64>() + self.name.key().len());
         to.extend_from_slice(&self.name.table().0.to_le_bytes());
         to.extend_from_slice(&wire_condition(self.condition).to_le_bytes());
         to.extend_from_slice(self.name.key());
@@ -140,7 +140,7 @@ impl<'a> DeleteRequest<'a> {
     /// Reads it from a message.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let (table, version) = (fields.u32()?, fields.u64()?);
+        let (table, version) = (fields.u64()?, fields.u64()?);
         Ok(Self { name: name(table, fields.rest())?, condition: condition_of(version) })
     }
 }
@@ -157,7 +157,7 @@ pub struct IncrementRequest<'a> {
 impl<'a> IncrementRequest<'a> {
     /// Appends it to a message.
     pub fn encode(&self, to: &mut Vec<u8>) {
-        to.reserve(size_of::<u32>() + size_of::<u64>() + self.name.key().len());
+        to.reserve(2 * size_of::<u64>() + self.name.key().len());
         to.extend_from_slice(&self.name.table().0.to_le_bytes());
         to.extend_from_slice(&self.amount.to_le_bytes());
         to.extend_from_slice(self.name.key());
@@ -166,12 +166,12 @@ impl<'a> IncrementRequest<'a> {
     /// Reads it from a message.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let (table, amount) = (fields.u32()?, fields.i64()?);
+        let (table, amount) = (fields.u64()?, fields.i64()?);
         Ok(Self { name: name(table, fields.rest())?, amount })
     }
 }
 
-/// Asks for objects; as many are answered as fit into the answer, in order, at least one.
+/// Asks for objects; as many are answered as fit into the answer and a turn, in order, at least one.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiGetRequest<'a>(Fields<'a>);
 
@@ -191,13 +191,13 @@ impl<'a> MultiGetRequest<'a> {
     /// The objects, up to the first that is malformed.
     pub fn items(self) -> impl Iterator<Item = Result<Name<'a>, Malformed>> {
         items(self.0, |fields| {
-            let (table, key_bytes) = (fields.u32()?, fields.length()?);
+            let (table, key_bytes) = (fields.u64()?, fields.length()?);
             name(table, fields.bytes(key_bytes)?)
         })
     }
 }
 
-/// Writes objects, one after the other and each by itself.
+/// Writes objects, one after the other and each by itself; as many as fit into a turn, at least one.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiPutRequest<'a>(Fields<'a>);
 
@@ -206,8 +206,8 @@ impl<'a> MultiPutRequest<'a> {
     pub fn encode_item(put: &PutRequest<'_>, to: &mut Vec<u8>) {
         let (key, value) = (put.name.key(), put.value.as_bytes());
         to.extend_from_slice(&put.name.table().0.to_le_bytes());
-        put_lengths(to, &[key.len(), value.len()]);
         to.extend_from_slice(&wire_condition(put.condition).to_le_bytes());
+        put_lengths(to, &[key.len(), value.len()]);
         to.extend_from_slice(key);
         to.extend_from_slice(value);
     }
@@ -220,8 +220,8 @@ impl<'a> MultiPutRequest<'a> {
     /// The objects, up to the first that is malformed.
     pub fn items(self) -> impl Iterator<Item = Result<PutRequest<'a>, Malformed>> {
         items(self.0, |fields| {
-            let (table, key_bytes, value_bytes) = (fields.u32()?, fields.length()?, fields.length()?);
-            let condition = condition_of(fields.u64()?);
+            let (table, condition) = (fields.u64()?, condition_of(fields.u64()?));
+            let (key_bytes, value_bytes) = (fields.length()?, fields.length()?);
             let name = name(table, fields.bytes(key_bytes)?)?;
             let value = Value::new(fields.bytes(value_bytes)?).map_err(|_| Malformed)?;
             Ok(PutRequest { name, value, condition })
@@ -248,27 +248,37 @@ pub(super) fn items<'a, T>(
 
 /// Asks for a page of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ScanRequest {
+pub struct ScanRequest<'a> {
     /// Which table.
     pub table: TableId,
     /// The most bytes of keys and values, if it is less than [`PAGE_BYTES_MAX`](super::PAGE_BYTES_MAX).
     pub page_bytes: u32,
-    /// The hash at which the page begins.
-    pub from: u64,
+    /// Where the page begins.
+    pub from: ScanFrom<'a>,
 }
 
-impl ScanRequest {
+impl<'a> ScanRequest<'a> {
     /// Appends it to a message.
     pub fn encode(&self, to: &mut Vec<u8>) {
+        let (hash, key) = match self.from {
+            ScanFrom::Hash(hash) => (hash, &[][..]),
+            ScanFrom::After(key) => (0, key),
+        };
         to.extend_from_slice(&self.table.0.to_le_bytes());
         to.extend_from_slice(&self.page_bytes.to_le_bytes());
-        to.extend_from_slice(&self.from.to_le_bytes());
+        to.extend_from_slice(&hash.to_le_bytes());
+        to.extend_from_slice(key);
     }
 
     /// Reads it from a message.
-    pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let request = Self { table: TableId(fields.u32()?), page_bytes: fields.u32()?, from: fields.u64()? };
-        fields.end().map(|()| request)
+        let (table, page_bytes, hash) = (TableId(fields.u64()?), fields.u32()?, fields.u64()?);
+        let from = match (hash, fields.rest()) {
+            (hash, []) => ScanFrom::Hash(hash),
+            (0, key) if key.len() <= KEY_BYTES_MAX => ScanFrom::After(key),
+            _ => return Err(Malformed),
+        };
+        Ok(Self { table, page_bytes, from })
     }
 }

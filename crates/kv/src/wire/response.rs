@@ -3,7 +3,8 @@
 use super::code::Code;
 use super::fields::{Fields, Malformed};
 use super::request::items;
-use crate::store::{CleanerStatistics, Object, StoreStatistics};
+use crate::TABLE_NAME_BYTES_MAX;
+use crate::store::{CleanerStatistics, Object, ScanNext, StoreStatistics};
 
 /// The answer to a get: eight bytes of zero when there is no such object, else its version and its value,
 /// which is how they lie in the store.
@@ -105,7 +106,7 @@ impl<'a> MultiGetResponse<'a> {
     /// How many objects with values of this many bytes one answer has, if they are asked for.
     pub const fn objects_max(value_bytes: usize) -> usize {
         let others = super::PAGE_BYTES_MAX.saturating_sub(value_bytes) / (MULTI_GET_ITEM_BYTES + value_bytes);
-        1 + others
+        if others < super::TURN_OBJECTS_MAX { 1 + others } else { super::TURN_OBJECTS_MAX }
     }
 
     /// Appends one more object, or why there is none.
@@ -165,16 +166,19 @@ pub struct ScanItem<'a> {
     pub value: &'a [u8],
 }
 
+/// What stands in the place of a hash when the next page begins behind the last object of this one.
+const AFTER_LAST: u64 = u64::MAX;
+
 /// A page of a scan.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanResponse<'a> {
-    /// The hash at which the next page begins; `None` after the last page.
-    pub next: Option<u64>,
+    /// Where the next page begins.
+    pub next: ScanNext,
     fields: Fields<'a>,
 }
 
 impl<'a> ScanResponse<'a> {
-    /// Begins a message; the hash of the next page is filled in at its end.
+    /// Begins a message; where the next page begins is filled in at its end.
     pub fn begin(to: &mut Vec<u8>) {
         to.extend_from_slice(&[0; 8]);
     }
@@ -188,16 +192,26 @@ impl<'a> ScanResponse<'a> {
         append_value(object, to);
     }
 
-    /// Fills in where the next page begins. No next page begins at hash 0.
-    pub fn end(next: Option<u64>, message: &mut [u8]) {
-        message[..8].copy_from_slice(&next.unwrap_or(0).to_le_bytes());
+    /// Fills in where the next page begins. No next page begins at hash 0, and none at [`AFTER_LAST`].
+    pub fn end(next: ScanNext, message: &mut [u8]) {
+        let next = match next {
+            ScanNext::End => 0,
+            ScanNext::Hash(hash) => hash,
+            ScanNext::AfterLast => AFTER_LAST,
+        };
+        message[..8].copy_from_slice(&next.to_le_bytes());
     }
 
     /// Reads it from a message.
     pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
-        let next = fields.u64()?;
-        Ok(Self { next: (next != 0).then_some(next), fields })
+        let next = match fields.u64()? {
+            0 => ScanNext::End,
+            AFTER_LAST if fields.is_empty() => return Err(Malformed),
+            AFTER_LAST => ScanNext::AfterLast,
+            hash => ScanNext::Hash(hash),
+        };
+        Ok(Self { next, fields })
     }
 
     /// The objects.
@@ -254,10 +268,14 @@ impl ShardStatistics {
         message
     }
 
-    /// Reads it from a message.
+    /// Reads it from a message. What no store has is malformed: a client makes room for as many shards as it is
+    /// told of.
     pub fn decode(message: &[u8]) -> Result<Self, Malformed> {
         let mut fields = Fields(message);
         let (shard, shards) = (fields.u32()?, fields.u32()?);
+        if shard >= shards || shards > super::SHARDS_MAX {
+            return Err(Malformed);
+        }
         let mut bytes = || fields.u64().and_then(|bytes| usize::try_from(bytes).map_err(|_| Malformed));
         let objects = bytes()? as u64;
         let (memory_bytes, used_bytes, live_bytes, live_bytes_max) = (bytes()?, bytes()?, bytes()?, bytes()?);
@@ -271,6 +289,9 @@ impl ShardStatistics {
             StoreStatistics { objects, memory_bytes, used_bytes, live_bytes, live_bytes_max, cleaner };
         let tables = items(fields, |fields| {
             let bytes = usize::from(fields.u8()?);
+            if !(1..=TABLE_NAME_BYTES_MAX).contains(&bytes) {
+                return Err(Malformed);
+            }
             let name = core::str::from_utf8(fields.bytes(bytes)?).map_err(|_| Malformed)?;
             Ok(name.to_owned())
         });

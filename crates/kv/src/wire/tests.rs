@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::store::{CleanerStatistics, Condition, MEMORY_BYTES_MIN, Store, StoreStatistics};
+use crate::store::{
+    CleanerStatistics, Condition, MEMORY_BYTES_MIN, ScanFrom, ScanNext, Store, StoreStatistics,
+};
 use crate::{Name, TableId, Value};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocol/kv.md");
@@ -55,8 +57,18 @@ fn messages() -> BTreeMap<&'static str, Vec<u8>> {
     let page = message(|to| {
         ScanResponse::begin(to);
         ScanResponse::encode_item(&object(b"k").expect("there"), to);
-        ScanResponse::end(Some(0x1234), to);
+        ScanResponse::end(ScanNext::Hash(0x1234), to);
     });
+    let last_page = message(|to| {
+        ScanResponse::begin(to);
+        ScanResponse::end(ScanNext::End, to);
+    });
+    let cut_page = message(|to| {
+        ScanResponse::begin(to);
+        ScanResponse::encode_item(&object(b"l").expect("there"), to);
+        ScanResponse::end(ScanNext::AfterLast, to);
+    });
+    let scan = |from| message(|to| ScanRequest { table: table(), page_bytes: 4096, from }.encode(to));
     let found = object(b"k").expect("there");
     BTreeMap::from([
         ("get", message(|to| GetRequest { name: name(b"k") }.encode(to))),
@@ -91,8 +103,11 @@ fn messages() -> BTreeMap<&'static str, Vec<u8>> {
             "multi-put",
             message(|to| MultiPutRequest::encode_item(&put(b"k", b"value", Condition::Version(7)), to)),
         ),
-        ("scan", message(|to| ScanRequest { table: table(), page_bytes: 4096, from: 0x1234 }.encode(to))),
+        ("scan", scan(ScanFrom::Hash(0x1234))),
+        ("scan, behind a key", scan(ScanFrom::After(b"k"))),
         ("scan, answer", page),
+        ("scan, answer, last page", last_page),
+        ("scan, answer, next page behind its last object", cut_page),
         ("statistics, answer", statistics().encode()),
     ])
 }
@@ -122,7 +137,9 @@ fn the_document_names_every_code_and_service() {
     for code in Code::ALL.into_iter().skip(1) {
         assert!(DOCUMENT.contains(&format!("\n| {} | ", code as u8)), "{code:?}");
     }
-    for service in [GET, PUT, DELETE, INCREMENT, MULTI_GET, MULTI_PUT, SCAN, CREATE_TABLE, STATISTICS] {
+    for service in
+        [GET, PUT, DELETE, INCREMENT, MULTI_GET, MULTI_PUT, SCAN, CREATE_TABLE, STATISTICS, DROP_TABLE]
+    {
         assert!(DOCUMENT.contains(&format!("\n| {} | ", service.0)), "{service:?}");
     }
 }
@@ -151,8 +168,31 @@ fn what_is_written_is_read() {
     assert_eq!(puts, [Ok(put(b"k", b"value", Condition::Version(7)))]);
     let page = ScanResponse::decode(&messages["scan, answer"]).expect("a page");
     let item = ScanItem { version: 1, key: b"k", value: b"value" };
-    assert_eq!((page.next, page.items().collect()), (Some(0x1234), vec![Ok(item)]));
+    assert_eq!((page.next, page.items().collect()), (ScanNext::Hash(0x1234), vec![Ok(item)]));
+    for (asked, from) in
+        [("scan", ScanFrom::Hash(0x1234)), ("scan, behind a key", ScanFrom::After(&b"k"[..]))]
+    {
+        let scan = ScanRequest { table: table(), page_bytes: 4096, from };
+        assert_eq!(ScanRequest::decode(&messages[asked]), Ok(scan));
+    }
+    let next = |answer: &str| ScanResponse::decode(&messages[answer]).map(|page| page.next);
+    assert_eq!(next("scan, answer, last page"), Ok(ScanNext::End));
+    assert_eq!(next("scan, answer, next page behind its last object"), Ok(ScanNext::AfterLast));
     assert_eq!(ShardStatistics::decode(&messages["statistics, answer"]), Ok(statistics()));
+}
+
+#[test]
+fn a_shard_that_no_store_has_is_malformed() {
+    let with = |shard, shards, tables: &[&str]| {
+        let tables = tables.iter().map(|name| (*name).to_owned()).collect();
+        ShardStatistics::decode(&ShardStatistics { shard, shards, tables, ..statistics() }.encode())
+    };
+    assert!(with(SHARDS_MAX - 1, SHARDS_MAX, &["t"]).is_ok());
+    for (shard, shards) in [(0, 0), (2, 2), (0, SHARDS_MAX + 1), (0, u32::MAX)] {
+        assert_eq!(with(shard, shards, &["t"]), Err(Malformed), "shard {shard} of {shards}");
+    }
+    assert_eq!(with(0, 1, &[""]), Err(Malformed), "a table without a name");
+    assert_eq!(with(0, 1, &[&"n".repeat(65)]), Err(Malformed), "a longer name than tables have");
 }
 
 #[test]
@@ -167,18 +207,23 @@ fn a_version_that_no_object_has_does_not_become_another_condition() {
 #[test]
 fn what_is_cut_short_or_over_a_limit_is_refused() {
     let messages = messages();
-    assert_eq!(GetRequest::decode(&messages["get"][..4]), Err(Malformed), "an empty key");
-    assert_eq!(PutRequest::decode(&messages["put"][..16]), Err(Malformed));
-    let long = [&messages["put"][..17], &vec![0; crate::VALUE_BYTES_MAX + 1][..]].concat();
+    assert_eq!(GetRequest::decode(&messages["get"][..8]), Err(Malformed), "an empty key");
+    assert_eq!(PutRequest::decode(&messages["put"][..20]), Err(Malformed));
+    let long = [&messages["put"][..21], &vec![0; crate::VALUE_BYTES_MAX + 1][..]].concat();
     assert_eq!(PutRequest::decode(&long), Err(Malformed));
-    assert_eq!(DeleteRequest::decode(&messages["delete"][..12]), Err(Malformed));
+    assert_eq!(DeleteRequest::decode(&messages["delete"][..16]), Err(Malformed));
     assert_eq!(IncrementRequest::decode(&messages["increment"][..3]), Err(Malformed));
-    assert_eq!(ScanRequest::decode(&messages["scan"][..15]), Err(Malformed));
-    assert_eq!(ScanRequest::decode(&[&messages["scan"][..], &[0]].concat()), Err(Malformed), "too long");
-    let items: Vec<_> = MultiGetRequest::decode(&messages["multi-get"][..12]).items().collect();
+    assert_eq!(ScanRequest::decode(&messages["scan"][..19]), Err(Malformed));
+    let both = [&messages["scan"][..], b"k"].concat();
+    assert_eq!(ScanRequest::decode(&both), Err(Malformed), "a hash and a key");
+    let long = [&messages["scan, behind a key"][..], &vec![0; crate::KEY_BYTES_MAX]].concat();
+    assert_eq!(ScanRequest::decode(&long), Err(Malformed), "no key is that long");
+    let none = &messages["scan, answer, next page behind its last object"][..8];
+    assert_eq!(ScanResponse::decode(none).map(drop), Err(Malformed), "behind the last object of none");
+    let items: Vec<_> = MultiGetRequest::decode(&messages["multi-get"][..16]).items().collect();
     assert_eq!(items, [Ok(name(b"k")), Err(Malformed)]);
     let mut huge = messages["multi-put"].clone();
-    huge[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+    huge[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(MultiPutRequest::decode(&huge).items().collect::<Vec<_>>(), [Err(Malformed)]);
     assert_eq!(WriteResponse::decode(&[99; 9]), Err(Malformed), "an unknown code");
     assert_eq!(found(&[0; 9]), Err(Malformed), "a value of nothing");
@@ -189,7 +234,7 @@ fn shards_have_about_the_same_number_of_objects() {
     for shards in [1, 2, 3, 7, 200] {
         let mut counts = vec![0_u32; shards as usize];
         for number in 0..100_000_u32 {
-            counts[shard_of(name(&number.to_le_bytes()).hash(), shards) as usize] += 1;
+            counts[shard_of(name(&number.to_le_bytes()), shards) as usize] += 1;
         }
         let mean = 100_000 / shards;
         let near = mean - mean / 5..=mean + mean / 5;

@@ -138,14 +138,12 @@ fn apply(store: &mut Store, table: TableId, model: &mut Model, seed: u64, step: 
             }
         }
         Step::Scan(page_bytes) => {
-            let (mut found, mut from) = (BTreeMap::new(), Some(0));
-            while let Some(hash) = from {
-                let visit = |object: Object<'_>| {
-                    let twice = found.insert(object.key().to_vec(), (object.version(), object.to_vec()));
-                    assert!(twice.is_none(), "an object is met once");
-                };
-                from = store.scan(table, hash, usize::from(page_bytes), visit).expect("a table");
-            }
+            let (mut found, mut scan) = (BTreeMap::new(), Scan::new(table));
+            let mut visit = |object: Object<'_>| {
+                let twice = found.insert(object.key().to_vec(), (object.version(), object.to_vec()));
+                assert!(twice.is_none(), "an object is met once");
+            };
+            while scan.page(store, usize::from(page_bytes), &mut visit) {}
             assert!(found == model.objects);
         }
     }

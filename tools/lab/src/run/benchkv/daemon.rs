@@ -85,7 +85,7 @@ fn filled_shard(bench: &BenchKv, (own, shards): (u32, u32)) -> Result<Shard, Str
     let value = Value::new(&[1; VALUE_BYTES]).expect("the value is short");
     for key in 0..keys {
         let key = key.to_le_bytes();
-        if shard_of(name(&key).hash(), shards) == own {
+        if shard_of(name(&key), shards) == own {
             store.put(name(&key), value, Condition::Always).map_err(|error| error.to_string())?;
         }
     }

@@ -112,7 +112,7 @@ pub(super) fn pattern(bench: &BenchKv, rank: usize, client: usize) -> Vec<Patter
         let reads = (random.below(1 << 53) as f64) < bench.read_ratio * (1_u64 << 53) as f64;
         let key = (key as u64).to_le_bytes();
         let name = name(&key);
-        let remote = shard_of(name.hash(), bench.ranks as u32) as usize != rank;
+        let remote = shard_of(name, bench.ranks as u32) as usize != rank;
         let (call, good) = if reads { (GET, GoodAnswer::OF_READ) } else { (PUT, GoodAnswer::OF_WRITE) };
         let mut bytes = Vec::new();
         if reads {

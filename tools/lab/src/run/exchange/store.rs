@@ -80,7 +80,7 @@ pub(super) fn filled_shard(work: &StoreWork, exchange: &Exchange, shard: u32) ->
     let value = Value::new(&contents).map_err(|error| error.to_string())?;
     for number in 0..work.objects {
         let key = key(number);
-        if shard_of(name(&key).hash(), shards) == shard {
+        if shard_of(name(&key), shards) == shard {
             store.put(name(&key), value, Condition::Always).map_err(|error| error.to_string())?;
         }
     }
@@ -116,7 +116,7 @@ impl StoreRequests {
     ) -> (Peer, Service, Outgoing<'_>) {
         let key = self.random_key();
         let name = name(&key);
-        let shard = shard_of(name.hash(), self.peers.len() as u32);
+        let shard = shard_of(name, self.peers.len() as u32);
         let peer = self.peers[shard as usize];
         self.message.clear();
         match self.work.access {
@@ -151,7 +151,7 @@ impl StoreRequests {
         loop {
             let key = self.random_key();
             let name = name(&key);
-            if shard_of(name.hash(), self.peers.len() as u32) == shard {
+            if shard_of(name, self.peers.len() as u32) == shard {
                 return MultiGetRequest::encode_item(name, &mut self.message);
             }
         }
