@@ -4,6 +4,8 @@ use core::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use farcall_base::printable;
+
 /// Why a command did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -37,11 +39,12 @@ impl Failure {
         }
     }
 
-    /// What to print: one line, whatever the cause had to say.
+    /// What to print: one line that shows itself and does nothing else, whatever the cause had to say.
     pub fn sentence(&self) -> Option<String> {
         match self {
             Self::Usage(sentence) | Self::Run(sentence) => {
-                Some(sentence.split_whitespace().collect::<Vec<_>>().join(" "))
+                let words = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+                Some(printable(&words).into_owned())
             }
             Self::ReaderGone => None,
         }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use farcall_base::printable_lines;
 use farcall_lab::explain::recorded::{Run, RunFolder};
 use farcall_lab::record::{Record, RecordWriter};
 use serde_json::Value;
@@ -18,6 +19,11 @@ pub enum Destination {
     StandardOutput,
     /// A file, which is made or emptied.
     File(PathBuf),
+}
+
+/// Prints text to standard output, which may have come from others.
+pub fn print_text(text: &str) -> Result<(), Failure> {
+    io::stdout().write_all(printable_lines(text).as_bytes()).map_err(Failure::output)
 }
 
 /// Takes what a command has to say.
@@ -69,10 +75,11 @@ impl Report {
         self.tables
     }
 
-    /// Prints a line for people, unless standard output is for records.
+    /// Prints a line for people, unless standard output is for records. Whatever is in it cannot control a
+    /// terminal.
     pub fn line(&mut self, line: impl std::fmt::Display) -> Result<(), Failure> {
         if self.tables {
-            writeln!(io::stdout(), "{line}").map_err(Failure::output)?;
+            print_text(&format!("{line}\n"))?;
         }
         Ok(())
     }

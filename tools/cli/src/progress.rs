@@ -2,6 +2,7 @@
 
 use std::io::{IsTerminal, stderr};
 
+use farcall_base::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A progress bar that is drawn only when standard error is a terminal, and only when the work moves on: a
@@ -32,7 +33,7 @@ impl Progress {
 
     /// Says what the next step is.
     pub fn begin(&self, what: impl std::fmt::Display) {
-        self.0.set_message(what.to_string());
+        self.0.set_message(printable(&what.to_string()).into_owned());
     }
 
     /// A step is done.

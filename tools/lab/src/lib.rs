@@ -4,6 +4,7 @@
 
 pub mod compare;
 pub mod explain;
+pub mod files;
 pub mod record;
 pub mod run;
 pub mod statistics;

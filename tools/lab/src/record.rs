@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
+use farcall_base::is_printable;
 use serde::Serialize;
+use serde_json::ser::Formatter;
 use serde_json::{Map, Value};
 
 /// The version of the records. It goes up when a field changes its name, its unit or its meaning.
@@ -88,6 +90,23 @@ pub enum Statistic {
     Count,
 }
 
+/// JSON on one line, in which text of others cannot control a terminal: what is not printable is escaped, which
+/// means the same.
+struct Printable;
+
+impl Formatter for Printable {
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut units = [0; 2];
+        let mut rest = fragment;
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| !is_printable(*c)) {
+            out.write_all(&rest.as_bytes()[..at])?;
+            c.encode_utf16(&mut units).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))?;
+            rest = &rest[at + c.len_utf8()..];
+        }
+        out.write_all(rest.as_bytes())
+    }
+}
+
 /// Writes records, one a line.
 pub struct RecordWriter<W> {
     out: W,
@@ -102,7 +121,8 @@ impl<W: Write> RecordWriter<W> {
     /// Writes one record and its line end, and passes them on at once: a reader sees whole lines while a long
     /// command is still running.
     pub fn write(&mut self, record: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, record)?;
+        let mut serializer = serde_json::Serializer::with_formatter(&mut self.out, Printable);
+        record.serialize(&mut serializer)?;
         self.out.write_all(b"\n")?;
         self.out.flush()
     }
@@ -137,6 +157,17 @@ mod tests {
         let text = String::from_utf8(out).expect("JSON is UTF-8");
         let line = r#"{"schema":"farcall.result.v1","command":"perf","test":"echo","transport":"ring+shm","name":"echo100.99","value":131.5,"unit":"ns","statistic":"p99","samples":10000,"in_flight":1,"size_bytes":100}"#;
         assert_eq!(text, format!("{line}\n{line}\n"));
+    }
+
+    #[test]
+    fn what_is_not_printable_is_escaped_and_read_back_as_it_was() {
+        let hostile = "\u{9b}2J \u{202e}exe\u{200b} \u{e0041} \x1b]0;t\x07 \"ü\"";
+        let mut out = Vec::new();
+        RecordWriter::new(&mut out).write(&serde_json::json!({ hostile: hostile })).expect("memory");
+        let text = String::from_utf8(out).expect("JSON is UTF-8");
+        assert!(text.trim_end_matches('\n').chars().all(is_printable), "{text:?}");
+        let read: Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!(read[hostile], hostile);
     }
 
     #[test]

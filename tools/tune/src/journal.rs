@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use farcall_lab::run::regime::Regime;
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::{Censored, Outcome, Sample};
@@ -202,7 +203,9 @@ impl Journal {
     }
 
     fn open(directory: &Path, path: PathBuf) -> Result<Self, JournalError> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
         let file = file.map_err(|error| io("open", &path, &error))?;
         // A lock of this process: the programs that it starts do not hold it.
         fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)

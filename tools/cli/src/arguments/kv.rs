@@ -36,6 +36,8 @@ pub enum KvCommand {
     Incr(KvIncr),
     /// Lists the objects of a table
     Scan(KvScan),
+    /// Drops a table with all that is in it
+    Drop(KvDrop),
     /// Prints what each shard holds
     Stat(KvStat),
 }
@@ -80,6 +82,10 @@ pub struct KvServe {
     /// Tables to create, separated by commas
     #[arg(long, value_delimiter = ',', default_value = "default", value_name = "NAMES")]
     pub tables: Vec<String>,
+    /// Who may read, write and drop everything: your own processes, and where they cannot be told apart this
+    /// machine's; or whoever reaches the store
+    #[arg(long, default_value = "own", value_name = "WHO")]
+    pub allow: AllowArgument,
     /// Processes of this host that may use slots at a time
     #[arg(long, default_value = "64", value_parser = whole_number::<1024>)]
     pub clients: u64,
@@ -91,6 +97,15 @@ pub struct KvServe {
     pub slot_bytes: Size,
     #[command(flatten)]
     pub place: KvPlace,
+}
+
+/// Whom a store serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AllowArgument {
+    /// Processes of this machine, over a loopback address or shared memory
+    Own,
+    /// Every host that reaches the addresses of the store
+    Any,
 }
 
 /// How to reach the store.
@@ -188,6 +203,16 @@ pub struct KvScan {
     pub limit: Option<u64>,
     #[command(flatten)]
     pub table: KvTable,
+    #[command(flatten)]
+    pub place: KvPlace,
+}
+
+/// `farcall kv drop`.
+#[derive(Debug, Args)]
+pub struct KvDrop {
+    /// The table
+    #[arg(value_name = "TABLE")]
+    pub table: String,
     #[command(flatten)]
     pub place: KvPlace,
 }

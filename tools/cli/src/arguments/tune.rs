@@ -19,10 +19,11 @@ pub struct Tune {
     /// The directory for journal, logs and results [default: the file's name with .tune, here]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["resume", "revalidate"])]
     pub record: Option<PathBuf>,
-    /// Goes on with the tuning in a directory
+    /// Goes on with the tuning in a directory: runs the command that stands there, and says which
     #[arg(long, value_name = "DIR", conflicts_with = "file")]
     pub resume: Option<PathBuf>,
-    /// Runs the finalists of the tuning in a directory against the reference again, here and now
+    /// Runs the finalists of the tuning in a directory against the reference again, here and now, by the
+    /// command that stands there, and says which
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "resume"])]
     pub revalidate: Option<PathBuf>,
     /// Counts and checks the rows, and runs nothing
@@ -73,6 +74,9 @@ pub enum TuneAction {
     Report {
         /// The directory of the tuning
         directory: PathBuf,
+        /// Writes the files of the result into the directory again
+        #[arg(long)]
+        write: bool,
         #[command(flatten)]
         output: Output,
     },

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use farcall_base::printable;
 use farcall_lab::explain::analysis::analyse;
 use farcall_lab::explain::analysis::finding::{Finding, Section};
 use farcall_lab::explain::analysis::input::{Document, DocumentError};
@@ -16,9 +17,9 @@ pub fn run(audit: &Audit) -> Result<(), Failure> {
     let documents = audit.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let mut report = Report::open(audit.json.as_ref())?;
     for (path, document) in audit.files.iter().zip(documents) {
-        report.line(format_args!("# {}", path.display()))?;
+        report.line(format_args!("# {}", printable(&path.to_string_lossy())))?;
         if !document.source.is_empty() {
-            report.line(format_args!("# {}", document.source))?;
+            report.line(format_args!("# {}", printable(&document.source)))?;
         }
         show(&analyse(&document), &mut report)?;
     }
@@ -50,7 +51,8 @@ pub fn show(findings: &[Finding], report: &mut Report) -> Result<(), Failure> {
         if section.replace(finding.section) != Some(finding.section) {
             report.line(format_args!("\n{}", finding.section))?;
         }
-        report.line(format_args!("  {}: {}", finding.about, finding.sentence))?;
+        let (about, sentence) = (printable(&finding.about), printable(&finding.sentence));
+        report.line(format_args!("  {about}: {sentence}"))?;
         report.object(&finding.to_json())?;
     }
     if findings.is_empty() {

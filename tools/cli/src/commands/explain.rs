@@ -1,5 +1,6 @@
 //! `farcall explain`: what recorded runs say, by the laws that `audit` holds everybody's figures against.
 
+use farcall_base::printable;
 use farcall_lab::explain::recorded::{RecordedRun, explain as findings};
 
 use super::audit::show;
@@ -18,7 +19,8 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
             Some(seconds) => format!("{seconds:.1} s"),
             None => "did not end: its last figures are missing".to_owned(),
         };
-        let (name, words, figures) = (&recorded.name, run.arguments.join(" "), recorded.figures.len());
+        let words = printable(&run.arguments.join(" ")).into_owned();
+        let (name, figures) = (printable(&recorded.name), recorded.figures.len());
         report
             .line(format_args!("# {name}: farcall {words}; {figures} figures, seed {}, {ended}", run.seed))?;
     }

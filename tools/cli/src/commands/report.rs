@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use farcall_lab::explain::page::page_with;
 use farcall_lab::explain::recorded::RecordedRun;
+use farcall_lab::files::write_beside;
 
 use super::tune;
 use crate::arguments::runs::ReportArguments;
@@ -18,5 +19,5 @@ pub fn run(arguments: &ReportArguments) -> Result<(), Failure> {
     let tunings = tunings.iter().map(|path| tune::page_part(path)).collect::<Result<Vec<_>, _>>()?;
     let path = &arguments.output;
     let failed = |error| Failure::Run(format!("cannot write to {}: {error}", path.display()));
-    std::fs::write(path, page_with(&runs, &tunings)).map_err(failed)
+    write_beside(path, page_with(&runs, &tunings).as_bytes()).map_err(failed)
 }

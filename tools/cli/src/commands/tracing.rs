@@ -6,6 +6,8 @@ use farcall_lab::explain::trace::{
     MESSAGE_PART_WORDS, MESSAGE_PARTS, PART_WORDS, PARTS, Part, Traced, TracedMessages, perfetto,
     perfetto_of_messages,
 };
+use farcall_lab::files::write_beside;
+use farcall_lab::record::Statistic;
 use farcall_lab::record::Statistic;
 use serde_json::{Value, json};
 
@@ -77,7 +79,7 @@ fn head(report: &mut Report) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, document: &Value) -> Result<(), Failure> {
-    std::fs::write(path, document.to_string())
+    write_beside(path, document.to_string().as_bytes())
         .map_err(|error| Failure::Run(format!("cannot write to {}: {error}", path.display())))
 }
 

@@ -2,7 +2,7 @@
 //! time limit.
 
 use core::time::Duration;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
+use farcall_lab::files::{create_new, write_beside};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -116,7 +117,7 @@ impl CommandObjective {
         }
         fs::create_dir_all(&self.directory).map_err(failed)?;
         for (name, content) in rendered.files() {
-            fs::write(self.directory.join(name), content).map_err(failed)?;
+            write_beside(&self.directory.join(name), content.as_bytes()).map_err(failed)?;
         }
         Ok(())
     }
@@ -125,7 +126,7 @@ impl CommandObjective {
         let arguments = rendered.arguments();
         let (program, arguments) = arguments.split_first().unwrap_or((&"", &[]));
         let file = |name: &str| {
-            let created = File::create(self.directory.join(name));
+            let created = create_new(&self.directory.join(name));
             created.map_err(|error| system("write the output of a trial", &error))
         };
         let mut command = Command::new(program);
@@ -227,7 +228,7 @@ impl CommandObjective {
             tail(stderr)
         ));
         let path = self.logs.join(&name);
-        fs::write(&path, text).ok().map(|()| path.display().to_string())
+        write_beside(&path, text.as_bytes()).ok().map(|()| path.display().to_string())
     }
 }
 

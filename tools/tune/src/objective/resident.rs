@@ -6,7 +6,6 @@
 //! trial, `{"trial": 7, "session": {…}, "message": {…}}`, and answers with one line, in which the figures
 //! are.
 
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use farcall_lab::files::create_new;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Map, Value as Json, json};
 
@@ -68,7 +68,7 @@ impl ResidentObjective {
         let failed = |what: &str, reason: String| ObjectiveError::System { what: what.to_owned(), reason };
         let arguments = rendered.arguments();
         let (program, arguments) = arguments.split_first().unwrap_or((&"", &[]));
-        let errors = File::create(self.command.file("stderr"))
+        let errors = create_new(&self.command.file("stderr"))
             .map_err(|error| failed("write the output of a trial", error.to_string()))?;
         let mut command = Command::new(program);
         command.args(arguments).envs(rendered.environment()).process_group(0);

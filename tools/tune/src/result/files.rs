@@ -34,7 +34,8 @@ pub fn settings_files(choice: &Choice) -> Vec<SettingsFile> {
         choice
             .environment
             .iter()
-            .filter(move |(name, _)| name.starts_with(prefix))
+            // These files know no value of several lines: the rest of it would be lines of its own.
+            .filter(move |(name, value)| name.starts_with(prefix) && !value.contains(['\n', '\r']))
             .map(|(n, v)| (n.as_str(), v.as_str()))
     };
     let mca: String = with_prefix(MCA_PREFIX)
@@ -91,7 +92,12 @@ mod tests {
             samples: 0,
             medians: Vec::new(),
             against_reference: Vec::new(),
-            environment: map(&[("OMPI_MCA_btl_x", "4096"), ("UCX_TLS", "sysv,self"), ("OTHER", "it's two")]),
+            environment: map(&[
+                ("OMPI_MCA_btl_x", "4096"),
+                ("UCX_TLS", "sysv,self"),
+                ("OTHER", "it's two"),
+                ("UCX_X", "1\nUCX_TLS=tcp"),
+            ]),
             settings: map(&[
                 ("ring.batch_bytes", "512"),
                 ("ring.ring_bytes", "65536"),
@@ -102,7 +108,9 @@ mod tests {
         let content = |name| files.iter().find(|file| file.name == name).map(|file| file.content.as_str());
         assert_eq!(
             content("best.env"),
-            Some("export OMPI_MCA_btl_x=4096\nexport OTHER='it'\\''s two'\nexport UCX_TLS=sysv,self\n")
+            Some(
+                "export OMPI_MCA_btl_x=4096\nexport OTHER='it'\\''s two'\nexport UCX_TLS=sysv,self\nexport UCX_X='1\nUCX_TLS=tcp'\n"
+            )
         );
         assert_eq!(content("mca-params.conf"), Some("btl_x = 4096\n"));
         assert_eq!(content("ucx.conf"), Some("UCX_TLS=sysv,self\n"));

@@ -114,6 +114,7 @@ impl Space {
         }
         check_targets(&emissions)?;
         emissions.extend(command(&names)?);
+        check_places(&emissions)?;
         check_scopes(&names, &emissions)?;
         Self::new(checked, requirements, emissions)
     }
@@ -167,6 +168,37 @@ fn check_targets(emissions: &[Emission]) -> Result<(), SpaceError> {
         }
     }
     Ok(())
+}
+
+/// What a row is turned into goes where it says and nowhere else: results are files that shells and programs
+/// read, and those of a trial belong into its directory.
+fn check_places(emissions: &[Emission]) -> Result<(), SpaceError> {
+    let is_word = |name: &str, others: &[char]| {
+        let tail = |c: char| c.is_ascii_alphanumeric() || c == '_' || others.contains(&c);
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(tail)
+    };
+    for emission in emissions {
+        match &emission.target {
+            Target::Environment(name) if !is_word(name, &[]) => {
+                return Err(SpaceError::Variable { name: name.clone() });
+            }
+            Target::Setting(name) if !is_word(name, &['.']) => {
+                return Err(SpaceError::Setting { name: name.clone() });
+            }
+            Target::Line { file } if !is_file_name(file) => {
+                return Err(SpaceError::File { name: file.clone() });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether it names a file of the trial's directory itself.
+fn is_file_name(name: &str) -> bool {
+    let mut components = std::path::Path::new(name).components();
+    let first = components.next();
+    matches!(first, Some(std::path::Component::Normal(part)) if part == name) && components.next().is_none()
 }
 
 /// What a running program is told does not reach it in another way as well.

@@ -112,6 +112,24 @@ pub enum SpaceError {
         /// The variable or parameter.
         name: String,
     },
+    /// A name that a shell would not take for that of a variable.
+    #[error("`{name}` is no name for an environment variable; use letters, digits and `_`, no digit first")]
+    Variable {
+        /// What was written.
+        name: String,
+    },
+    /// A name that no parameter of farcall has.
+    #[error("`{name}` is no name of a parameter; use letters, digits, `_` and `.`")]
+    Setting {
+        /// What was written.
+        name: String,
+    },
+    /// A file that would not be in the directory of the trial.
+    #[error("`{name}` is no name for a file of a trial; leave out folders")]
+    File {
+        /// What was written.
+        name: String,
+    },
     /// A value that takes effect while the program runs, and goes to where only a launch brings it.
     #[error(
         "parameter `{parameter}` is told to the running program; leave it out of `environment`, `set` and templates, or give it the scope `launch`"

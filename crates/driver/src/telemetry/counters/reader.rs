@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
+use farcall_base::is_printable;
+
 use super::CounterFile;
 use super::layout::{
     COUNTERS_PER_GROUP_MAX, DESCRIPTION_BYTES, FILE_NAME, GROUP_BYTES, GROUP_COUNTERS, GROUP_LABEL,
@@ -189,7 +191,7 @@ fn counter((description, value): (&[u8], &[u8])) -> CounterSnapshot {
 /// The text up to the first zero, fit for a terminal.
 fn text(padded: &[u8]) -> String {
     let end = padded.iter().position(|byte| *byte == 0).unwrap_or(padded.len());
-    let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let printable = |c: char| if is_printable(c) { c } else { char::REPLACEMENT_CHARACTER };
     String::from_utf8_lossy(&padded[..end]).chars().map(printable).collect()
 }
 

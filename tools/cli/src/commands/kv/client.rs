@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
+use farcall_base::printable;
 use farcall_kv::store::Condition;
 use farcall_kv::{Name, ScanPosition, TableId, VALUE_BYTES_MAX, Value};
 use serde_json::json;
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::SCHEMA;
 use super::show::{Shown, show_object, show_shard, shown};
 use super::way::{Connection, Repeat, Way, explain};
-use crate::arguments::kv::{KvDelete, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
+use crate::arguments::kv::{KvDelete, KvDrop, KvGet, KvIncr, KvPut, KvScan, KvStat, KvTable};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -108,6 +109,21 @@ pub fn scan(scan: &KvScan) -> Result<(), Failure> {
         position = page.next;
     }
     Ok(())
+}
+
+/// Drops a table.
+pub fn drop_table(drop: &KvDrop) -> Result<(), Failure> {
+    let shown = printable(&drop.table);
+    TableId::of(&drop.table).map_err(|error| Failure::Usage(error.to_string()))?;
+    let connection = Connection::open(&drop.place)?;
+    let client = connection.client()?;
+    let dropped = connection.endpoint.block_on(client.drop_table(&drop.table)).map_err(Failure::run)?;
+    if !dropped {
+        return Err(Failure::Run(format!("there is no table `{shown}`")));
+    }
+    let mut report = Report::open(drop.place.json.as_ref())?;
+    report.object(&json!({ "schema": SCHEMA, "kind": "dropped", "table": drop.table }))?;
+    report.line(format_args!("dropped table {shown}"))
 }
 
 /// Prints what each shard holds.

@@ -1,5 +1,6 @@
 //! `farcall kv`: the store as a service, and its clients for the shell.
 
+mod access;
 mod client;
 mod serve;
 mod show;
@@ -27,6 +28,7 @@ pub fn run(kv: &Kv) -> Result<(), Failure> {
         KvCommand::Delete(delete) => client::delete(delete),
         KvCommand::Incr(incr) => client::incr(incr),
         KvCommand::Scan(scan) => client::scan(scan),
+        KvCommand::Drop(drop) => client::drop_table(drop),
         KvCommand::Stat(stat) => client::stat(stat),
     }
 }

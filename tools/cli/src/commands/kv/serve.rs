@@ -10,7 +10,7 @@ use farcall_kv::slots::{SlotLayout, SlotServer};
 use farcall_kv::store::Store;
 use serde_json::json;
 
-use super::{JOIN_WITHIN, RANKS, SCHEMA};
+use super::{JOIN_WITHIN, RANKS, SCHEMA, access};
 use crate::arguments::kv::KvServe;
 use crate::arguments::load_settings;
 use crate::failure::Failure;
@@ -29,6 +29,7 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
         )));
     }
     let settings = load_settings(&place.settings)?;
+    access::check(serve, &settings)?;
     let store = Store::new(serve.memory.0).map_err(|error| Failure::Usage(format!("--memory: {error}")))?;
     let mut shard = Shard::new(store, serve.shard as u32, serve.shards as u32);
     for table in &serve.tables {

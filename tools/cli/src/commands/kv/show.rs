@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use farcall_base::printable;
 use farcall_kv::wire::ShardStatistics;
 use farcall_lab::units::Size;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub fn show_shard(statistics: &ShardStatistics, report: &mut Report) -> Result<(
     report.line(format_args!(
         "shard {shard} of {shards}: {} objects in {}",
         store.objects,
-        tables.join(", ")
+        tables.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ")
     ))?;
     let percent = 100.0 * store.live_bytes as f64 / store.live_bytes_max.max(1) as f64;
     let memory = Size(store.memory_bytes);

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::arguments::runs::Top;
 use crate::failure::Failure;
+use farcall_base::printable_lines;
 use sample::Sample;
 use view::view;
 
@@ -29,6 +30,7 @@ pub fn run(top: &Top) -> Result<(), Failure> {
             Err(failure) => return Err(failure),
         };
         let text = view(&before, &after);
+        let text = printable_lines(&text);
         let clear = if live { HOME_AND_CLEAR } else { "" };
         let mut out = io::stdout().lock();
         write!(out, "{clear}{text}").and_then(|()| out.flush()).map_err(Failure::output)?;

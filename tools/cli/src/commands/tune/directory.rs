@@ -1,11 +1,12 @@
 //! The directory of a tuning: experiment, journal, sessions, logs, results.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use farcall_lab::files::{append, write_beside};
 use farcall_tune::experiment::ExperimentFile;
 use farcall_tune::journal::{Begin, Journal, Line};
 use farcall_tune::result::{EquivalenceSet, Summary, lines, settings_files};
@@ -78,11 +79,7 @@ impl Directory {
             "process": std::process::id(),
         });
         let path = self.0.join("sessions.jsonl");
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|error| failed(&path, &error))?;
+        let mut file = append(&path).map_err(|error| failed(&path, &error))?;
         writeln!(file, "{session}").map_err(|error| failed(&path, &error))
     }
 
@@ -116,7 +113,7 @@ impl Directory {
         };
         let damaged = || {
             Failure::Run(format!(
-                "{}/set.jsonl is damaged; run `farcall tune report` to write it again",
+                "{}/set.jsonl is damaged; run `farcall tune report --write` to write it again",
                 self.0.display()
             ))
         };
@@ -131,7 +128,7 @@ impl Directory {
 
     fn write(&self, name: &str, content: &str) -> Result<(), Failure> {
         let path = self.0.join(name);
-        fs::write(&path, content).map_err(|error| failed(&path, &error))
+        write_beside(&path, content.as_bytes()).map_err(|error| failed(&path, &error))
     }
 }
 

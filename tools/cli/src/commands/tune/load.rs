@@ -85,6 +85,20 @@ impl Loaded {
         Some(self.objective.as_ref()?.check().err()?.to_string())
     }
 
+    /// The command of the reference and the proposer, as far as there are any: what others wrote into a
+    /// directory is run.
+    pub fn commands(&self, directory: &Directory) -> Vec<String> {
+        let path = directory.path().display().to_string();
+        let space = &self.problem.space;
+        let reference = space.render(self.problem.row(0), &path);
+        let variables = reference.environment().map(|(name, value)| format!("{name}={value}"));
+        let arguments = reference.arguments();
+        let trial = variables.chain(arguments.iter().map(|&argument| argument.to_owned()));
+        let trial = (!arguments.is_empty()).then(|| words(trial));
+        let proposer = self.search.proposer.as_ref().map(|command| words(command.iter().cloned()));
+        trial.into_iter().chain(proposer).collect()
+    }
+
     /// What runs the trials.
     pub fn objective(
         &self,
@@ -117,6 +131,16 @@ impl Loaded {
             }
         }
     }
+}
+
+/// Words as one line; those that would not look like one word are quoted.
+fn words(words: impl Iterator<Item = String>) -> String {
+    let shown = |word: String| match word.is_empty() || word.contains(|c: char| c.is_whitespace() || c == '"')
+    {
+        true => format!("{word:?}"),
+        false => word,
+    };
+    words.map(shown).collect::<Vec<_>>().join(" ")
 }
 
 /// Watches the cores beside it, if that is wanted.

@@ -26,7 +26,9 @@ pub fn run(tune: &Tune) -> Result<(), Failure> {
     match &tune.action {
         Some(TuneAction::Import { source, file }) => return others::import(*source, file),
         Some(TuneAction::Merge { merging, directories }) => return others::merge(*merging, directories),
-        Some(TuneAction::Report { directory, output }) => return others::report(directory, output),
+        Some(TuneAction::Report { directory, write, output }) => {
+            return others::report(directory, *write, output);
+        }
         None => {}
     }
     if let Some(path) = &tune.resume {
@@ -73,6 +75,7 @@ fn resume(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let mut report = Report::open(tune.output.json.as_ref())?;
     let interrupt = Interrupt::watch()?;
     let mut objective = loaded.objective(&begin.plan, Some(&directory), &interrupt)?;
+    show::command(&loaded, &directory, &mut report)?;
     let mut tuning = Tuning::resume(&loaded.problem, &begin, journal, &lines).map_err(Failure::run)?;
     directory.add_session()?;
     let outcome = measure::all(&mut tuning, objective.as_mut(), &interrupt, tune.output.quiet);
@@ -96,6 +99,7 @@ fn revalidate(tune: &Tune, path: PathBuf) -> Result<(), Failure> {
     let plan =
         Plan { confirm: tune.confirm.map_or(begin.plan.confirm, |blocks| blocks as usize), ..begin.plan };
     let mut objective = loaded.objective(&plan, Some(&directory), &interrupt)?;
+    show::command(&loaded, &directory, &mut report)?;
     let mut tuning = Tuning::of_finalists(&loaded.problem, finalists, plan.confirm, tune.seed);
     directory.add_session()?;
     measure::all(&mut tuning, objective.as_mut(), &interrupt, tune.output.quiet)?;

@@ -1,6 +1,6 @@
 //! What `farcall tune` does beside searching: import, merge, report.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use farcall_lab::explain::page::Part;
@@ -13,7 +13,7 @@ use super::load::Loaded;
 use super::show;
 use crate::arguments::{ImportSource, Output, TuneMerging};
 use crate::failure::Failure;
-use crate::output::Report;
+use crate::output::{Report, print_text};
 
 /// Prints a space for what a program says of itself.
 pub fn import(source: ImportSource, file: &str) -> Result<(), Failure> {
@@ -32,7 +32,7 @@ pub fn import(source: ImportSource, file: &str) -> Result<(), Failure> {
         ImportSource::Openmpi => import::open_mpi(&text()?).map_err(Failure::run)?,
         ImportSource::Libfabric => import::libfabric(&text()?).map_err(Failure::run)?,
     };
-    io::stdout().write_all(space.write().as_bytes()).map_err(Failure::output)
+    print_text(&space.write())
 }
 
 /// Prints a smaller space.
@@ -47,13 +47,15 @@ pub fn merge(merging: TuneMerging, directories: &[PathBuf]) -> Result<(), Failur
         directories.first().ok_or_else(|| Failure::Usage("name the directories of tunings".to_owned()))?;
     let (space, rows) = merge_sets(&first.experiment()?, &sets, merging).map_err(Failure::run)?;
     let text = format!("# The values of the {rows} rows in the merged sets.\n{}", space.write());
-    io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+    print_text(&text)
 }
 
-/// Prints the result of a tuning, and writes its files again.
-pub fn report(path: &Path, output: &Output) -> Result<(), Failure> {
+/// Prints the result of a tuning, and writes its files again if it should.
+pub fn report(path: &Path, write: bool, output: &Output) -> Result<(), Failure> {
     with_result(path, |directory, tuning, summary| {
-        directory.keep_result(tuning.session(), summary)?;
+        if write {
+            directory.keep_result(tuning.session(), summary)?;
+        }
         show::summary(summary, &mut Report::open(output.json.as_ref())?)
     })
 }

@@ -1,10 +1,12 @@
 //! What is printed.
 
+use farcall_base::printable;
 use farcall_tune::result::{Summary, lines};
 use farcall_tune::search::Problem;
 use farcall_tune::space::{Coverage, lint};
 use serde_json::json;
 
+use super::directory::Directory;
 use super::load::Loaded;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -73,6 +75,12 @@ pub fn dry_run(loaded: &Loaded, rows: bool, report: &mut Report) -> Result<(), F
 pub fn findings(problem: &Problem, report: &mut Report) -> Result<(), Failure> {
     let findings = lint(&problem.space, &problem.rows, &problem.environments);
     findings.iter().try_for_each(|finding| report.line(format_args!("# warning: {finding}")))
+}
+
+/// Says what is about to be run.
+pub fn command(loaded: &Loaded, directory: &Directory, report: &mut Report) -> Result<(), Failure> {
+    let commands = loaded.commands(directory);
+    commands.iter().try_for_each(|command| report.line(format_args!("# runs {}", printable(command))))
 }
 
 /// The result.

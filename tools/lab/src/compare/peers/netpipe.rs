@@ -7,6 +7,7 @@ use std::process::Command;
 use super::launch::{last_words, output_of};
 use super::mpi::{mpich_launcher, on_their_cores, open_mpi_launcher};
 use super::{Ask, PeerError, PeerFigure};
+use crate::files::ScratchFolder;
 
 const PROGRAM: &str = "NetPIPE";
 
@@ -61,14 +62,16 @@ fn run(
     count: u64,
     more: &[&str],
 ) -> Result<String, PeerError> {
-    let file = std::env::temp_dir().join(format!("farcall-netpipe-{}-{program}", std::process::id()));
+    let folder = ScratchFolder::new().map_err(|error| PeerError::Failed {
+        program: program.to_owned(),
+        why: format!("no folder for its output: {error}"),
+    })?;
+    let file = folder.file("results");
     on_their_cores(&mut launcher, ask.cores, program);
     let (bytes, count) = (ask.bytes.to_string(), count.to_string());
     launcher.args(more).args(["-l", &bytes, "-u", &bytes, "-p", "0", "-n", &count, "-o"]).arg(&file);
     let printed = output_of(&mut launcher);
     let text = std::fs::read_to_string(&file);
-    // A file that is not there needs no removal.
-    let _ = std::fs::remove_file(&file);
     let printed = printed?;
     Ok(text.unwrap_or(printed))
 }

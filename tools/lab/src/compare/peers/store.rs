@@ -4,7 +4,6 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use farcall::Clock;
@@ -12,6 +11,7 @@ use farcall_limit::pin_to;
 
 use super::launch::{Server, bounded_on, free_port};
 use super::{Ask, PeerError, PeerFigure};
+use crate::files::ScratchFolder;
 use crate::statistics::histogram::LatencyHistogram;
 use farcall_base::Random;
 
@@ -55,11 +55,15 @@ const MEMCACHED: Dialect = Dialect {
 
 /// Redis behind a Unix socket.
 pub fn redis_unix(ask: Ask) -> Result<PeerFigure, PeerError> {
-    let socket = SocketFile::new("redis");
+    let folder = ScratchFolder::new().map_err(|error| PeerError::Start {
+        program: "redis-server".to_owned(),
+        why: format!("no folder for its socket: {error}"),
+    })?;
+    let socket = folder.file("socket");
     let mut server = redis(ask);
-    server.args(["--port", "0", "--unixsocket"]).arg(&socket.0);
-    let _server = Server::start(server)?.with_file("redis-server", &socket.0)?;
-    let stream = UnixStream::connect(&socket.0).and_then(|stream| {
+    server.args(["--port", "0", "--unixsocket"]).arg(&socket);
+    let _server = Server::start(server)?.with_file("redis-server", &socket)?;
+    let stream = UnixStream::connect(&socket).and_then(|stream| {
         stream.set_nonblocking(true)?;
         Ok(stream)
     });
@@ -101,28 +105,6 @@ fn connected(port: u16) -> std::io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
-}
-
-/// A Unix socket that is removed with this value.
-struct SocketFile(PathBuf);
-
-impl SocketFile {
-    fn new(name: &str) -> Self {
-        let file = std::env::temp_dir().join(format!("farcall-{name}-{}.socket", std::process::id()));
-        remove(&file);
-        Self(file)
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        remove(&self.0);
-    }
-}
-
-/// A file that is not there needs no removal.
-fn remove(file: &Path) {
-    let _ = std::fs::remove_file(file);
 }
 
 /// Fills the store and reads from it, on a thread of its own on the initiator's core.

@@ -1,5 +1,7 @@
 //! Text of others within a page and within an address.
 
+use farcall_base::is_printable;
+
 /// Text as it may stand between tags and in quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -10,8 +12,8 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() && c != '\n' => {}
-            c => escaped.push(c),
+            c if is_printable(c) || c == '\n' => escaped.push(c),
+            c => escaped.extend(c.escape_unicode()),
         }
     }
     escaped

@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::{RESULTS_FILE, RUN_FILE, Run};
+use crate::files::{create_new, write_beside};
 use crate::record::RecordWriter;
 
 /// A run that is being recorded.
@@ -43,7 +44,7 @@ impl RunFolder {
             return Err(WriteError::NotEmpty(path.to_owned()));
         }
         write_run(path, &run).map_err(failed)?;
-        let results = File::create(path.join(RESULTS_FILE)).map_err(failed)?;
+        let results = create_new(&path.join(RESULTS_FILE)).map_err(failed)?;
         Ok(Self { path: path.to_owned(), run, began: Instant::now(), results: RecordWriter::new(results) })
     }
 
@@ -61,9 +62,7 @@ impl RunFolder {
     }
 }
 
-/// Writes beside and renames: a reader sees the whole of one version or the other.
 fn write_run(folder: &Path, run: &Run) -> io::Result<()> {
-    let beside = folder.join("run.json.new");
-    fs::write(&beside, serde_json::to_string_pretty(run)? + "\n")?;
-    fs::rename(beside, folder.join(RUN_FILE))
+    let text = serde_json::to_string_pretty(run)? + "\n";
+    write_beside(&folder.join(RUN_FILE), text.as_bytes())
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::work::{Job, OVERHEAD_MAX, WORKER_COMMAND, WorkerReport};
 use super::{MessageRate, MessageRateResult};
 use crate::explain::trace::{HostTrace, TracedMessages};
+use crate::files::ScratchFolder;
 use crate::run::program::Program;
 
 /// Why the rate could not be measured.
@@ -57,9 +58,13 @@ pub fn run(rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
 pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRateResult, MessageRateError> {
     let by_launcher = rate.transport == "mpi";
     let mut jobs = jobs(rate)?;
-    for (rank, job) in jobs.iter_mut().enumerate().filter(|_| by_launcher && rate.traced) {
-        let name = format!("farcall-msgrate-{}-{rank}.json", std::process::id());
-        job.trace_file = Some(std::env::temp_dir().join(name));
+    let folder = (by_launcher && rate.traced).then(ScratchFolder::new).transpose();
+    let folder = folder.map_err(|error| MessageRateError::Failed {
+        transport: rate.transport.clone(),
+        why: format!("no folder for the traces: {error}"),
+    })?;
+    for (rank, job) in jobs.iter_mut().enumerate() {
+        job.trace_file = folder.as_ref().map(|folder| folder.file(&format!("{rank}.json")));
     }
     let text = serde_json::to_string(&jobs).expect("jobs are JSON");
     let end = Instant::now() + rate.lasting * 2 + OVERHEAD_MAX;
@@ -105,7 +110,6 @@ pub(crate) fn run_by(program: &Program, rate: &MessageRate) -> Result<MessageRat
 /// The trace that a process put away; nothing when it could not, which it has reported.
 fn taken(file: &Path) -> Vec<HostTrace> {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let _ = fs::remove_file(file);
     serde_json::from_str(&text).unwrap_or_default()
 }
 

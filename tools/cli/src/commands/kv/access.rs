@@ -1,0 +1,46 @@
+//! Who may reach a store: without keys whoever reaches it may do everything.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use farcall::parameters::Settings;
+
+use crate::arguments::kv::{AllowArgument, KvServe};
+use crate::failure::Failure;
+
+/// What every refusal says at its end.
+const ADVICE: &str = "may read, change and delete everything; give --allow any if all of them may";
+
+/// Refuses a store that others than this machine's processes could reach, unless it is meant for all.
+pub fn check(serve: &KvServe, settings: &Settings) -> Result<(), Failure> {
+    if serve.allow == AllowArgument::Any {
+        return Ok(());
+    }
+    let at = serve.place.at.to_string();
+    // What has no address cannot be listened at either, which is said when it is tried.
+    let addresses = at.to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    if let Some(open) = addresses.iter().map(|address| address.ip()).find(|ip| !is_loopback(*ip)) {
+        return refused(&format!("--at {at} is {open}, which is not a loopback address: whoever reaches it"));
+    }
+    let transport = serve.place.transport.name();
+    match transport.rsplit_once('+').map_or(transport, |(_, fabric)| fabric) {
+        "shm" => Ok(()),
+        "udp" | "tcp" => match settings.udp.bind_address.filter(|ip| !is_loopback(*ip)) {
+            Some(ip) => {
+                refused(&format!("udp.bind_address={ip} is not a loopback address: whoever reaches it"))
+            }
+            None => Ok(()),
+        },
+        fabric => refused(&format!(
+            "{fabric} also listens at other addresses of this machine: whoever reaches them"
+        )),
+    }
+}
+
+fn refused(who: &str) -> Result<(), Failure> {
+    Err(Failure::Usage(format!("{who} {ADVICE}")))
+}
+
+/// Addresses of IPv6 that stand for ones of IPv4 are taken for those.
+fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
+}
