@@ -28,13 +28,14 @@ pub use farcall_driver::trace::TraceRecord;
 pub use farcall_driver::{
     CounterFile, CounterReadError, CounterSnapshot, GroupSnapshot, Loan, LoanError, Snapshot, clock::Clock,
 };
+pub use farcall_shm::access::{Access as HostAccess, NoSuchRule};
 pub use farcall_transport::trace;
 pub use farcall_transport::{
     CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,
 };
 pub use farcall_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
 pub use node::{EndpointError, Node, NodeError};
-pub use transports::{Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport};
+pub use transports::{Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, host_access};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

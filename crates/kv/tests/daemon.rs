@@ -16,7 +16,7 @@ use farcall_kv::daemon::{
     Daemon, DaemonClient, NobodyObserves, SlotFailure, SlotResponse, attach_on_host, call_number,
     listen_on_host,
 };
-use farcall_kv::slots::{AttachError, SlotLayout, SlotServer};
+use farcall_kv::slots::{Access, AttachError, SlotLayout, SlotServer};
 use farcall_kv::store::{Condition, IncrementError, MEMORY_BYTES_MIN, ReadError, Store, WriteError};
 use farcall_kv::wire::{Code, GET, GetRequest, MULTI_GET, shard_of};
 use farcall_kv::{Name, Shard, TableId};
@@ -161,9 +161,10 @@ fn an_idle_daemon_sleeps_and_wakes_for_processes_of_its_host() {
     let rendezvous = Rendezvous::bind("127.0.0.1:0", 1).expect("a rendezvous on loopback");
     let endpoint = endpoint(&rendezvous.address().into(), 0, 1, TransportKind::RING_SHM, &settings(&[]));
     let store = slots_name("sleeps", 0);
-    let listen = || listen_on_host(&store, LAYOUT, 1).expect("a free name");
+    let listen = || listen_on_host(&store, &Access::default(), LAYOUT, 1).expect("a free name");
     // Two daemons of a store on a host: the first has no room and refuses, so the second takes the client.
-    let (full, slots) = (listen_on_host(&store, LAYOUT, 0).expect("a free name"), listen());
+    let (full, slots) =
+        (listen_on_host(&store, &Access::default(), LAYOUT, 0).expect("a free name"), listen());
     let refuses = std::thread::spawn({
         let stop = Arc::clone(&stop);
         move || run_full(full, &stop)
@@ -171,7 +172,7 @@ fn an_idle_daemon_sleeps_and_wakes_for_processes_of_its_host() {
     let user = std::thread::spawn({
         let (store, stop) = (store.clone(), Arc::clone(&stop));
         move || {
-            let put = attach_on_host(&store)
+            let put = attach_on_host(&store, &Access::default())
                 .map(|mut client| client.put(name(b"k"), value(b"v"), Condition::Always));
             stop.store(true, Ordering::Relaxed);
             put
@@ -188,7 +189,7 @@ fn an_idle_daemon_sleeps_and_wakes_for_processes_of_its_host() {
     refuses.join().expect("it does not panic");
     turn_until(&mut daemon, |daemon| daemon.clients() == 0);
     drop(daemon);
-    assert_eq!(attach_on_host(&store).err(), Some(AttachError::NotThere));
+    assert_eq!(attach_on_host(&store, &Access::default()).err(), Some(AttachError::NotThere));
 }
 
 fn run_full(mut full: SlotServer, stop: &AtomicBool) {

@@ -1,9 +1,12 @@
 //! Large payloads in shared memory: those that we lend, and those that peers lent us.
 //!
-//! A process has one block memory for all peers, which they map read-only. A block that was lent comes home
-//! when the peer says so, or when the peer lets go of the connection, whichever is first.
+//! A process has one block memory for all peers that it trusts, which they map read-only. A peer that is not
+//! trusted has a memory of its own, in which the blocks that it is lent lie at the same places; and what it
+//! lends is copied before it is looked at. A block that was lent is returned when the peer says so, or when
+//! it drops the connection, whichever is first.
 
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use farcall_driver::{Block, BlockDescriptor, BlockHome, LaneFault, LoanMemory, Returns};
@@ -13,6 +16,8 @@ use crate::segment::Mapping;
 
 /// Bytes that one read brings into the cache.
 const LINE_BYTES: usize = 64;
+
+const WORD_BYTES: usize = size_of::<u64>();
 
 // SAFETY: the mapping is shared memory of this process's own, writable, zero at first, and mapped as long as
 // it lives; peers map it read-only.
@@ -30,6 +35,8 @@ unsafe impl LoanMemory for Mapping {
 #[derive(Debug)]
 pub struct PeerBlocks {
     mapping: Mapping,
+    /// Bytes of its blocks that are copied here now; `None` for a peer whose blocks are read in place.
+    copied_bytes: Option<AtomicUsize>,
     /// Keeps the connection half open: the peer reuses its memory only when we have let go of this.
     _link: Arc<Link>,
     due: Returns,
@@ -37,16 +44,53 @@ pub struct PeerBlocks {
 
 impl PeerBlocks {
     /// The memory that the peer at the other end of `link` lends from.
-    pub fn new(mapping: Mapping, link: Arc<Link>) -> Self {
-        Self { mapping, _link: link, due: Returns::default() }
+    pub fn new(mapping: Mapping, link: Arc<Link>, copies: bool) -> Self {
+        let copied_bytes = copies.then(AtomicUsize::default);
+        Self { mapping, copied_bytes, _link: link, due: Returns::default() }
     }
 
     /// The block that `descriptor` names, readable in place and at home in this memory.
     #[inline]
     pub fn borrow(self: Arc<Self>, descriptor: BlockDescriptor) -> Result<Block, LaneFault> {
+        if self.copied_bytes.is_some() {
+            return self.copy(descriptor);
+        }
         let bytes = self.find(descriptor)?;
         // SAFETY: the range is inside the mapping (`find` checks it), which the home keeps.
         Ok(unsafe { Block::from_raw(bytes, descriptor, self) })
+    }
+
+    /// A copy of the block, which the peer cannot change any more. It is returned when the copy is dropped,
+    /// so that copies are never longer than the peer's memory, all together.
+    #[cold]
+    fn copy(self: Arc<Self>, descriptor: BlockDescriptor) -> Result<Block, LaneFault> {
+        let from = self.find(descriptor)?.cast::<AtomicU64>();
+        if !descriptor.offset.is_multiple_of(WORD_BYTES as u64) {
+            return Err(LaneFault::Corrupt { what: "a block that begins within a word" });
+        }
+        let length = descriptor.length as usize;
+        let copied_bytes = self.copied_bytes.as_ref().expect("a peer that is not trusted");
+        if copied_bytes.fetch_add(length, Ordering::Relaxed) + length > self.mapping.len() {
+            copied_bytes.fetch_sub(length, Ordering::Relaxed);
+            return Err(LaneFault::Corrupt { what: "more blocks than its memory holds" });
+        }
+        let words = length / WORD_BYTES;
+        let mut copy = Vec::with_capacity(words + 1);
+        // SAFETY: the words are inside the mapping (`find` checks all bytes), which lives as long as `self`,
+        // and aligned (checked above); they are only read here, as atomics.
+        let word = |at: usize| unsafe { from.add(at).as_ref() }.load(Ordering::Relaxed);
+        copy.extend((0..words).map(word));
+        let mut rest = [0; WORD_BYTES];
+        for (at, byte) in rest.iter_mut().enumerate().take(length % WORD_BYTES) {
+            // SAFETY: as above; the byte is within the block.
+            let place = unsafe { from.add(words).cast::<AtomicU8>().add(at).as_ref() };
+            *byte = place.load(Ordering::Relaxed);
+        }
+        copy.push(u64::from_ne_bytes(rest));
+        let home = Arc::new(Copied { words: copy.into(), peer: self });
+        let bytes = NonNull::from(&home.words[..]).cast();
+        // SAFETY: the words hold all bytes of the block, and live as long as the home.
+        Ok(unsafe { Block::from_raw(bytes, descriptor, home) })
     }
 
     /// Brings bytes into this core's cache, if they are of this memory. Reading them does more than a
@@ -75,6 +119,31 @@ impl PeerBlocks {
     pub fn due_return(&self) -> Option<BlockDescriptor> {
         self.due.next()
     }
+}
+
+/// The copy of a block.
+struct Copied {
+    /// As many as hold its bytes, and a part of one more.
+    words: Box<[u64]>,
+    peer: Arc<PeerBlocks>,
+}
+
+impl BlockHome for Copied {
+    fn give_back(&self, descriptor: BlockDescriptor) {
+        if let Some(copied_bytes) = &self.peer.copied_bytes {
+            copied_bytes.fetch_sub(descriptor.length as usize, Ordering::Relaxed);
+        }
+        self.peer.give_back(descriptor);
+    }
+}
+
+/// Copies a block to its place in the memory of its own that a peer reads.
+pub fn copy_for_peer(from: &Mapping, to: &Mapping, block: BlockDescriptor) {
+    let (offset, length) = (block.offset as usize, block.length as usize);
+    // SAFETY: both ranges are inside their mappings (`at` checks it), which are two. The block is lent, so
+    // nobody writes to it; the copy's place is the same peer's since the block is, and only this process
+    // can write there.
+    unsafe { to.at(offset, length).copy_from_nonoverlapping(from.at(offset, length), length) };
 }
 
 impl BlockHome for PeerBlocks {

@@ -16,22 +16,27 @@ use farcall_driver::{LaneFault, LaneId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, shutdown};
 
+use crate::access::{Access, Trust};
 use crate::connections::Connections;
+use crate::counters::ShmCounters;
 use crate::doorbell::Doorbell;
 use crate::handshake::Accepted;
+use crate::intake::ForeignFd;
+use crate::place::Door;
+use crate::quota::Ledger;
 use crate::segment::{Mapping, Segment};
 
 /// Our hold on a peer's memory: the driver has one for each lane, and so has every borrowed block. When the
 /// last is dropped the peer is told that its memory is its own again.
 #[derive(Debug)]
 pub struct Link {
-    pub(crate) socket: Arc<OwnedFd>,
+    pub(crate) socket: Arc<ForeignFd>,
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
         // Fails only when the peer is gone, and then nobody needs to know.
-        let _peer_gone = shutdown(&self.socket, Shutdown::Write);
+        let _peer_gone = shutdown(&*self.socket, Shutdown::Write);
     }
 }
 
@@ -47,6 +52,12 @@ pub struct Terms {
     pub may_sleep: bool,
     /// What wakes it.
     pub doorbell: Doorbell,
+    /// Where its peers are looked for, and which are taken.
+    pub access: Access,
+    /// The peers whose memory is copied before it is looked at.
+    pub trust: Trust,
+    /// What of their memory is mapped.
+    pub ledger: Arc<Ledger>,
 }
 
 /// A lane that is up.
@@ -57,6 +68,10 @@ pub struct Established {
     pub ring: Arc<Mapping>,
     /// The connection.
     pub link: Arc<Link>,
+    /// What only this peer reads of the blocks that we lend; `None` if it reads all of them.
+    pub own_blocks: Option<Mapping>,
+    /// Whether the peer's memory is copied before it is looked at.
+    pub copies: bool,
 }
 
 /// What the conductor tells the driver.
@@ -73,12 +88,14 @@ pub enum Notice {
 
 /// What the driver tells the conductor.
 pub enum Command {
+    /// A peer's offer has come, and was checked.
+    Received(LaneId, Result<Option<Accepted>, LaneFault>),
     /// Connect to the socket of this name.
     Connect {
         /// The lane's number.
         lane: LaneId,
-        /// The abstract name of the peer's socket.
-        name: Vec<u8>,
+        /// The name of the peer's socket.
+        name: String,
         /// The hello for the peer.
         hello: Vec<u8>,
         /// How long the peer has to answer.
@@ -118,6 +135,12 @@ impl Shared {
         self.terms.doorbell.ring();
     }
 
+    /// Passes a command to the thread.
+    pub fn command(&self, command: Command) {
+        lock(&self.commands).push_back(command);
+        signal(self.command_signal.as_fd());
+    }
+
     /// The commands since the last time.
     pub fn take_commands(&self) -> VecDeque<Command> {
         drain(self.command_signal.as_fd());
@@ -137,8 +160,8 @@ pub struct Conductor {
 }
 
 impl Conductor {
-    /// Starts the thread, which accepts connections at `listener`.
-    pub fn start(terms: Terms, listener: OwnedFd) -> io::Result<Self> {
+    /// Starts the thread, which accepts connections at `door`.
+    pub fn start(terms: Terms, door: Door, counters: ShmCounters) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             terms,
             commands: Mutex::default(),
@@ -147,7 +170,7 @@ impl Conductor {
             notices_waiting: AtomicUsize::new(0),
             next_lane: AtomicUsize::new(0),
         });
-        let connections = Connections::new(Arc::clone(&shared), listener);
+        let connections = Connections::new(Arc::clone(&shared), door, counters);
         let thread =
             std::thread::Builder::new().name("farcall-shm".into()).spawn(move || connections.run())?;
         Ok(Self { shared, thread: Some(thread) })
@@ -160,8 +183,7 @@ impl Conductor {
 
     /// Passes a command to the thread.
     pub fn command(&self, command: Command) {
-        lock(&self.shared.commands).push_back(command);
-        signal(self.shared.command_signal.as_fd());
+        self.shared.command(command);
     }
 
     /// Whether there is a notice; costs one load.

@@ -1,9 +1,10 @@
 //! What wakes a driver's sleeping owner: a pair of connected sockets, whose far end every peer holds.
 //!
 //! Sockets and not an event descriptor: a peer shares the open file with us and could make an event
-//! descriptor blocking, or fill or empty it, and so hang whoever touches it next. Socket calls that say
-//! themselves that they must not block never do, whatever the peer did to the file or passed as one. The
-//! worst that a hostile peer can do is to ring without need, or to shut the bell down, and then it counts as
+//! descriptor blocking, or fill or empty it, and so hang whoever touches it next. Calls on stream sockets of
+//! this machine that say themselves that they must not block never do, whatever the peer did to the file; of
+//! other sockets that is not so, and a peer's doorbell is checked to be of this kind
+//! ([`handshake`](crate::handshake)). The worst that a hostile peer can do is to ring without need, or to shut the bell down, and then it counts as
 //! ringing all the time: we poll instead of sleeping.
 
 use std::io;
@@ -53,10 +54,10 @@ impl Doorbell {
     }
 }
 
-/// Rings the doorbell whose far end is `bell`; never blocks and never fails, whatever a peer passed to us as
-/// its bell.
+/// Rings the doorbell whose far end is `bell`, which is a stream socket of this machine; never blocks and
+/// never fails.
 pub fn ring(bell: BorrowedFd<'_>) {
-    // Fails when so many rings are waiting that the peer is awake, or when it is no bell at all.
+    // Fails when so many rings are waiting that the peer is awake, or when nobody has the other end.
     let _already_rung = send(bell, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 

@@ -13,8 +13,11 @@ use rustix::net::{
     socketpair,
 };
 
+use crate::doorbell::Doorbell;
 use crate::flags::MARK;
-use crate::handshake::{RING_BYTES_MIN, receive_offer};
+use crate::handshake::{Account, RING_BYTES_MIN, receive_offer};
+use crate::options::Caller;
+use crate::quota::{Ledger, Quota};
 use crate::ring::ShmReceiver;
 use crate::ring_memory::CONTROL_BYTES;
 use crate::segment::{PeerAccess, Segment};
@@ -39,7 +42,9 @@ pub fn fuzz_offer(bytes: &[u8]) {
     }
     sendmsg(&there, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL)
         .expect("a peer that reads");
-    match receive_offer(&here) {
+    let quota = Quota { process_bytes: 1 << 30, total_bytes: 1 << 30 };
+    let ledger = Arc::new(Ledger::new(quota, None));
+    match receive_offer(&here, &Account { caller: Caller::Number(0), ledger: &ledger }) {
         Ok(Some(accepted)) => {
             let ring_bytes = accepted.ring.len() - CONTROL_BYTES;
             assert!(ring_bytes.is_power_of_two() && ring_bytes >= RING_BYTES_MIN);
@@ -80,6 +85,10 @@ fn descriptor(place: u8, kinds: u8) -> OwnedFd {
         _ => segment(64),
     };
     match (kinds >> ((place % 4) * 2)) & 3 {
+        0 if place == 2 => {
+            let bell = Doorbell::new().expect("sockets");
+            bell.for_peers().try_clone_to_owned().expect("a descriptor to spare")
+        }
         0 => sealed.as_fd().try_clone_to_owned().expect("a descriptor to spare"),
         1 => {
             let loose = memfd_create("farcall-fuzz", MemfdFlags::CLOEXEC).expect("a memory file");
@@ -101,7 +110,13 @@ pub fn fuzz_ring(bytes: &[u8]) {
     let mut file = File::from(segment.as_fd().try_clone_to_owned().expect("a descriptor to spare"));
     file.write_all(&[0; CONTROL_BYTES]).expect("a memory file takes what is written");
     file.write_all(&ring_content(bytes)).expect("it fits");
-    let receiver = ShmReceiver::new(Arc::new(mapping), Weak::new());
+    let mapping = Arc::new(mapping);
+    for copies in [false, true] {
+        read_all(&ShmReceiver::new(Arc::clone(&mapping), Weak::new(), copies));
+    }
+}
+
+fn read_all(receiver: &ShmReceiver) {
     for offset in (0..RING_BYTES_MIN).step_by(RECORD_ALIGN) {
         match receiver.peek(offset, 0..RECORD_ALIGN) {
             Ok(None) | Err(LaneFault::Corrupt { .. }) => {}

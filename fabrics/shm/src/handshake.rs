@@ -3,6 +3,9 @@
 //! The socket keeps message boundaries, so an offer is one `sendmsg` with three descriptors: the ring that
 //! the receiver of the offer will write into, the block memory that it may read, and the descriptor that
 //! wakes the sender.
+//!
+//! An offer is received and checked on a thread that may be lost ([`intake`](crate::intake)): its descriptors
+//! are whatever the peer passed, and even to close one may wait.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -11,10 +14,13 @@ use std::sync::Arc;
 
 use farcall_driver::{HELLO_BYTES_MAX, LaneFault};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, send, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketType, recvmsg, send, sendmsg, sockopt,
 };
 
+use crate::intake::ForeignFd;
+use crate::options::Caller;
+use crate::quota::Ledger;
 use crate::ring_memory::CONTROL_BYTES;
 use crate::segment::{Mapping, PeerAccess};
 
@@ -28,9 +34,9 @@ const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + HELLO_BYTES_MAX;
 /// The smallest ring, in bytes.
 pub const RING_BYTES_MIN: usize = 4096;
 /// The largest ring, in bytes.
-pub const RING_BYTES_MAX: usize = 1 << 30;
+pub const RING_BYTES_MAX: usize = 64 << 20;
 /// The largest block memory, in bytes.
-pub const BLOCK_BYTES_MAX: usize = 1 << 40;
+pub const BLOCK_BYTES_MAX: usize = 16 << 30;
 
 /// What one side offers to the other.
 pub struct Offer<'a> {
@@ -57,7 +63,7 @@ pub struct Accepted {
     /// The peer's block memory, for reading.
     pub blocks: Mapping,
     /// What wakes the peer; `None` if it never sleeps.
-    pub doorbell: Option<Arc<OwnedFd>>,
+    pub doorbell: Option<Arc<ForeignFd>>,
     /// The hello or welcome.
     pub hello: Vec<u8>,
 }
@@ -76,8 +82,16 @@ pub fn send_offer(socket: impl AsFd, offer: &Offer<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives, checks and maps the peer's offer; `None` when it has not come yet.
-pub fn receive_offer(socket: impl AsFd) -> Result<Option<Accepted>, LaneFault> {
+/// The process that made an offer, and the quota that its memory counts to.
+pub struct Account<'a> {
+    /// The process.
+    pub caller: Caller,
+    /// What is in use.
+    pub ledger: &'a Arc<Ledger>,
+}
+
+/// Receives, checks and maps the peer's offer; `None` when it has not come yet. May be hung by the peer.
+pub fn receive_offer(socket: impl AsFd, account: &Account<'_>) -> Result<Option<Accepted>, LaneFault> {
     let mut message = [0; MESSAGE_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -96,7 +110,7 @@ pub fn receive_offer(socket: impl AsFd) -> Result<Option<Accepted>, LaneFault> {
         })
         .flatten()
         .collect();
-    accept_offer(&message[..received.bytes], descriptors).map(Some)
+    accept_offer(&message[..received.bytes], descriptors, account).map(Some)
 }
 
 /// Tells the peer why its offer was refused.
@@ -124,45 +138,82 @@ fn encode_offer(offer: &Offer<'_>) -> Vec<u8> {
     message
 }
 
-fn accept_offer(message: &[u8], descriptors: Vec<OwnedFd>) -> Result<Accepted, LaneFault> {
-    if let [REFUSAL, why @ ..] = message {
-        return Err(refuse(format!("it refused us: {}", String::from_utf8_lossy(why))));
-    }
-    let (header, hello) =
-        message.split_first_chunk::<HEADER_BYTES>().ok_or_else(|| refuse("a short offer"))?;
-    if header[..4] != MAGIC {
-        return Err(refuse("it does not speak farcall's shared-memory handshake"));
-    }
-    if header[4] != VERSION {
-        return Err(refuse(format!(
-            "it speaks version {} of the handshake, this program {VERSION}",
-            header[4]
-        )));
-    }
-    let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
-    let ring_bytes = usize::try_from(number(8)).unwrap_or(usize::MAX);
-    let block_bytes = usize::try_from(number(16)).unwrap_or(usize::MAX);
-    if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
-        return Err(refuse(format!("its ring of {ring_bytes} bytes is not a power of two from 4K to 1G")));
-    }
-    if block_bytes > BLOCK_BYTES_MAX {
-        return Err(refuse("its block memory is larger than 1T"));
-    }
-    if usize::from(u16::from_le_bytes([header[24], header[25]])) != hello.len() {
-        return Err(refuse("a damaged offer"));
-    }
+fn accept_offer(
+    message: &[u8],
+    descriptors: Vec<OwnedFd>,
+    account: &Account<'_>,
+) -> Result<Accepted, LaneFault> {
+    let Terms { ring_bytes, block_bytes, may_sleep, hello } = Terms::parse(message)?;
     let [ring, blocks, doorbell]: [OwnedFd; 3] =
         descriptors.try_into().map_err(|_| refuse("an offer without its memory"))?;
-    let ring =
-        Mapping::of_peer(ring.as_fd(), CONTROL_BYTES + ring_bytes, PeerAccess::Write).map_err(refuse)?;
-    let blocks = Mapping::of_peer(blocks.as_fd(), block_bytes, PeerAccess::Read).map_err(refuse)?;
-    let may_sleep = header[5] != 0;
+    if may_sleep {
+        check_doorbell(doorbell.as_fd())?;
+    }
+    let Account { caller, ledger } = *account;
+    let claim = |bytes| ledger.claim(caller, bytes).map(Some).map_err(refuse);
+    let ring_bytes = CONTROL_BYTES + ring_bytes;
+    let (ring_claim, blocks_claim) = (claim(ring_bytes)?, claim(block_bytes)?);
+    let ring = Mapping::counted(ring.as_fd(), ring_bytes, PeerAccess::Write, ring_claim).map_err(refuse)?;
+    let blocks = Mapping::counted(blocks.as_fd(), block_bytes, PeerAccess::Read, blocks_claim);
     Ok(Accepted {
         ring: Arc::new(ring),
-        blocks,
-        doorbell: may_sleep.then(|| Arc::new(doorbell)),
+        blocks: blocks.map_err(refuse)?,
+        doorbell: may_sleep.then(|| Arc::new(ForeignFd::new(doorbell, caller))),
         hello: hello.to_vec(),
     })
+}
+
+/// What an offer says, within the bounds.
+struct Terms<'a> {
+    ring_bytes: usize,
+    block_bytes: usize,
+    may_sleep: bool,
+    hello: &'a [u8],
+}
+
+impl<'a> Terms<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, LaneFault> {
+        if let [REFUSAL, why @ ..] = message {
+            return Err(refuse(format!("it refused us: {}", String::from_utf8_lossy(why))));
+        }
+        let (header, hello) =
+            message.split_first_chunk::<HEADER_BYTES>().ok_or_else(|| refuse("a short offer"))?;
+        if header[..4] != MAGIC {
+            return Err(refuse("it does not speak farcall's shared-memory handshake"));
+        }
+        if header[4] != VERSION {
+            return Err(refuse(format!(
+                "it speaks version {} of the handshake, this program {VERSION}",
+                header[4]
+            )));
+        }
+        let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+        let ring_bytes = usize::try_from(number(8)).unwrap_or(usize::MAX);
+        let block_bytes = usize::try_from(number(16)).unwrap_or(usize::MAX);
+        if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
+            return Err(refuse(format!(
+                "its ring of {ring_bytes} bytes is not a power of two from 4K to 64M"
+            )));
+        }
+        if block_bytes > BLOCK_BYTES_MAX {
+            return Err(refuse("its block memory is larger than 16G"));
+        }
+        if usize::from(u16::from_le_bytes([header[24], header[25]])) != hello.len() {
+            return Err(refuse("a damaged offer"));
+        }
+        Ok(Self { ring_bytes, block_bytes, may_sleep: header[5] != 0, hello })
+    }
+}
+
+/// Ringing must not block, whatever is passed as a doorbell. Of stream sockets of this machine that is so; of
+/// others it is not (a TCP socket is locked while another thread sends, whatever flags say). Neither question
+/// takes a lock.
+fn check_doorbell(doorbell: BorrowedFd<'_>) -> Result<(), LaneFault> {
+    let kind = (sockopt::socket_domain(doorbell), sockopt::socket_type(doorbell));
+    if kind == (Ok(AddressFamily::UNIX), Ok(SocketType::STREAM)) {
+        return Ok(());
+    }
+    Err(refuse("its doorbell is not a stream socket of this machine"))
 }
 
 /// A peer, or what it offers, cannot be taken, for that reason.
@@ -172,11 +223,18 @@ pub fn refuse(why: impl ToString) -> LaneFault {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use rustix::net::{SocketFlags, socketpair};
 
     use super::*;
     use crate::doorbell::Doorbell;
+    use crate::quota::Quota;
     use crate::segment::Segment;
+
+    fn receive(socket: &OwnedFd) -> Result<Option<Accepted>, LaneFault> {
+        let quota = Quota { process_bytes: 1 << 20, total_bytes: 1 << 20 };
+        let ledger = Arc::new(Ledger::new(quota, None));
+        receive_offer(socket, &Account { caller: Caller::Number(0), ledger: &ledger })
+    }
 
     /// The example of `docs/shared-memory.md`.
     #[test]
@@ -200,9 +258,9 @@ mod tests {
         let flags = SocketFlags::CLOEXEC;
         let (near, far) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets");
-        assert!(matches!(receive_offer(&far), Ok(None)), "nothing has come yet");
+        assert!(matches!(receive(&far), Ok(None)), "nothing has come yet");
         send_offer(&near, &offer).expect("room");
-        let accepted = receive_offer(&far).expect("a good offer").expect("an offer");
+        let accepted = receive(&far).expect("a good offer").expect("an offer");
         assert_eq!((accepted.hello.as_slice(), accepted.ring.len()), (&b"hi"[..], CONTROL_BYTES + 4096));
         assert_eq!((accepted.blocks.len(), accepted.doorbell.is_some()), (65_536, true));
     }
@@ -214,8 +272,25 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets");
         send_refusal(&near, "because");
         drop(near);
-        let refused = receive_offer(&far).err();
+        let refused = receive(&far).err();
         assert_eq!(refused, Some(LaneFault::Unacceptable { why: "it refused us: because".into() }));
-        assert_eq!(receive_offer(&far).err(), Some(LaneFault::PeerGone));
+        assert_eq!(receive(&far).err(), Some(LaneFault::PeerGone));
+    }
+
+    #[test]
+    fn only_stream_sockets_of_this_machine_are_doorbells() {
+        let bell = Doorbell::new().expect("sockets");
+        assert_eq!(check_doorbell(bell.for_peers()), Ok(()));
+        let flags = SocketFlags::CLOEXEC;
+        let socket = |family, kind| rustix::net::socket_with(family, kind, flags, None).expect("a socket");
+        for wrong in [
+            socket(AddressFamily::INET, SocketType::STREAM),
+            socket(AddressFamily::UNIX, SocketType::SEQPACKET),
+            socket(AddressFamily::UNIX, SocketType::DGRAM),
+            std::io::pipe().expect("a pipe").1.into(),
+            std::fs::File::open("/dev/null").expect("it is everywhere").into(),
+        ] {
+            assert!(check_doorbell(wrong.as_fd()).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -9,16 +9,19 @@ use std::sync::Arc;
 
 use farcall_base::{Address, AddressError};
 use farcall_driver::{
-    BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, HELLO_BYTES_MAX, LaneDriver, LaneEvent, LaneFault,
-    LaneId, LaneLimits, Loan, LoanError,
+    BLOCK_BYTES_MIN, Block, BlockDescriptor, BlockMemory, CounterFile, HELLO_BYTES_MAX, LaneDriver,
+    LaneEvent, LaneFault, LaneId, LaneLimits, Loan, LoanError,
 };
 
-use crate::blocks::PeerBlocks;
+use crate::access::{Access, Trust};
+use crate::blocks::{PeerBlocks, copy_for_peer};
 use crate::conductor::{Command, Conductor, Established, Notice, Terms};
 use crate::copy::spare::SpareBlock;
+use crate::counters::ShmCounters;
 use crate::doorbell::Doorbell;
 use crate::handshake::{BLOCK_BYTES_MAX, RING_BYTES_MAX, RING_BYTES_MIN};
 use crate::place;
+use crate::quota::{Ledger, Quota};
 use crate::ring::{ShmReceiver, ShmSender, announce_sleep};
 use crate::segment::{Mapping, PeerAccess, Segment};
 
@@ -26,20 +29,44 @@ use crate::segment::{Mapping, PeerAccess, Segment};
 const ADDRESS_TAG: u8 = b'S';
 
 /// How a shared-memory lane driver is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShmConfig {
-    /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
+    /// Bytes in the ring that each peer writes into; a power of two from 4K to 64M.
     pub ring_bytes: usize,
-    /// Bytes of memory for loans, shared by all peers; a power of two from 4K to 1T. Only what is used costs
-    /// memory.
+    /// Bytes of memory for loans, shared by all peers that are trusted; a power of two from 4K to 16G. Only
+    /// what is used costs memory.
     pub block_bytes: usize,
     /// Whether the owner ever blocks; if not, peers save the look at its doorbell.
     pub may_sleep: bool,
     /// Whether what is long is copied by non-temporal stores; with `None`, where that is faster.
     pub nontemporal: Option<bool>,
+    /// Where peers are found, and which may connect.
+    pub access: Access,
+    /// The peers whose memory is copied before it is looked at.
+    pub trust: Trust,
+    /// The most bytes of one process's memory that are mapped at a time.
+    pub process_bytes_max: usize,
+    /// The most bytes of all peers' memory that are mapped at a time.
+    pub mapped_bytes_max: usize,
 }
 
-/// Shared-memory lanes to other processes of this machine and user.
+/// As the parameters of an endpoint are by default, with small rings.
+impl Default for ShmConfig {
+    fn default() -> Self {
+        Self {
+            ring_bytes: 256 << 10,
+            block_bytes: 64 << 20,
+            may_sleep: true,
+            nontemporal: None,
+            access: Access::default(),
+            trust: Trust::default(),
+            process_bytes_max: 32 << 30,
+            mapped_bytes_max: 512 << 30,
+        }
+    }
+}
+
+/// Shared-memory lanes to other processes of this machine.
 pub struct ShmLanes {
     config: ShmConfig,
     address: Address,
@@ -47,6 +74,8 @@ pub struct ShmLanes {
     blocks: BlockMemory<Mapping>,
     lanes: BTreeMap<LaneId, LaneState>,
     spare: SpareBlock,
+    /// Whether a peer has had a block memory of its own.
+    any_own_blocks: bool,
 }
 
 /// What the driver keeps of a lane that is up.
@@ -60,24 +89,32 @@ struct LaneState {
     /// leave this core, such as the answer to the block before: it is counted when a block goes back, while
     /// that answer is still to be written.
     next_home: Option<Arc<PeerBlocks>>,
+    /// The memory of its own in which a peer that is not trusted finds the blocks that it is lent.
+    own_blocks: Option<Mapping>,
 }
 
 impl ShmLanes {
     /// Starts the driver and its listening thread.
     pub fn new(config: ShmConfig) -> io::Result<Self> {
         check(&config)?;
-        let (listener, address) = place::listen_somewhere(ADDRESS_TAG)?;
+        let (door, address) = place::listen_somewhere(ADDRESS_TAG, &config.access)?;
         let (segment, mapping) = Segment::create("farcall-blocks", config.block_bytes, PeerAccess::Read)?;
         let blocks = BlockMemory::read_in_place(mapping);
+        let counters = ShmCounters::new(CounterFile::process(), &label(&address));
+        let quota = Quota { process_bytes: config.process_bytes_max, total_bytes: config.mapped_bytes_max };
         let terms = Terms {
             ring_bytes: config.ring_bytes,
             blocks: segment,
             block_bytes: config.block_bytes,
             may_sleep: config.may_sleep,
             doorbell: Doorbell::new()?,
+            access: config.access.clone(),
+            trust: config.trust,
+            ledger: Arc::new(Ledger::new(quota, Some(counters.mapped_bytes))),
         };
-        let conductor = Conductor::start(terms, listener)?;
-        Ok(Self { config, address, conductor, blocks, lanes: BTreeMap::new(), spare: SpareBlock::default() })
+        let conductor = Conductor::start(terms, door, counters)?;
+        let (lanes, spare) = (BTreeMap::new(), SpareBlock::default());
+        Ok(Self { config, address, conductor, blocks, lanes, spare, any_own_blocks: false })
     }
 
     fn doorbell(&self) -> &Doorbell {
@@ -106,13 +143,14 @@ impl ShmLanes {
     }
 
     fn lane_up(&mut self, lane: LaneId, established: Established) -> Vec<u8> {
-        let Established { peer, ring, link } = established;
+        let Established { peer, ring, link, own_blocks, copies } = established;
+        self.any_own_blocks |= own_blocks.is_some();
         let sender =
             ShmSender::new(peer.ring, peer.doorbell, self.config.nontemporal, self.spare.wanted_bytes());
-        let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link));
-        let receiver = ShmReceiver::new(Arc::clone(&ring), Arc::downgrade(&peer_blocks));
-        self.lanes
-            .insert(lane, LaneState { ends: Some((sender, receiver)), ring, peer_blocks, next_home: None });
+        let peer_blocks = Arc::new(PeerBlocks::new(peer.blocks, link, copies));
+        let receiver = ShmReceiver::new(Arc::clone(&ring), Arc::downgrade(&peer_blocks), copies);
+        let ends = Some((sender, receiver));
+        self.lanes.insert(lane, LaneState { ends, ring, peer_blocks, next_home: None, own_blocks });
         peer.hello
     }
 }
@@ -137,7 +175,7 @@ impl LaneDriver for ShmLanes {
         assert!(hello.len() <= HELLO_BYTES_MAX, "hellos are short");
         let name = place::name_in(to, ADDRESS_TAG)?;
         let lane = self.conductor.shared().new_lane();
-        let (name, hello) = (name.to_vec(), hello.to_vec());
+        let (name, hello) = (name.to_owned(), hello.to_vec());
         self.conductor.command(Command::Connect { lane, name, hello, within });
         Ok(lane)
     }
@@ -176,7 +214,13 @@ impl LaneDriver for ShmLanes {
     }
 
     fn lend(&mut self, lane: LaneId, loan: Loan) -> Result<BlockDescriptor, Loan> {
-        self.blocks.lend(loan, lane)
+        let block = self.blocks.lend(loan, lane)?;
+        if self.any_own_blocks
+            && let Some(own) = self.lanes.get(&lane).and_then(|state| state.own_blocks.as_ref())
+        {
+            copy_for_peer(self.blocks.memory(), own, block);
+        }
+        Ok(block)
     }
 
     fn take_back(&mut self, lane: LaneId, block: BlockDescriptor) -> Result<(), LaneFault> {
@@ -225,13 +269,20 @@ impl fmt::Debug for ShmLanes {
     }
 }
 
+/// Names a driver's counters by a part of its address.
+fn label(address: &Address) -> String {
+    const DIGITS: usize = 8;
+    let name = address.as_bytes();
+    format!("shm {}", String::from_utf8_lossy(&name[name.len() - DIGITS..]))
+}
+
 fn check(config: &ShmConfig) -> io::Result<()> {
     let in_range = |bytes: usize, least, most| bytes.is_power_of_two() && (least..=most).contains(&bytes);
     if !in_range(config.ring_bytes, RING_BYTES_MIN, RING_BYTES_MAX) {
-        return Err(io::Error::other("a ring has a power of two of bytes, from 4K to 1G"));
+        return Err(io::Error::other("a ring has a power of two of bytes, from 4K to 64M"));
     }
     if !in_range(config.block_bytes, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX) {
-        return Err(io::Error::other("block memory has a power of two of bytes, from 4K to 1T"));
+        return Err(io::Error::other("block memory has a power of two of bytes, from 4K to 16G"));
     }
     Ok(())
 }

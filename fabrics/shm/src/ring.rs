@@ -7,7 +7,7 @@
 use core::ops::Range;
 use core::ptr::slice_from_raw_parts;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 
 use farcall_base::Instant;
@@ -22,6 +22,8 @@ use crate::copy::progress::{self, Follower, PROGRESS_BYTES_MIN, Progress};
 use crate::copy::{PayloadCopier, StreamCopier};
 use crate::doorbell;
 use crate::flags::{Runway, Words, published};
+use crate::intake::ForeignFd;
+use crate::mirror::Mirror;
 use crate::ring_memory::{FIRST_LINE_BYTES, RingMemory};
 use crate::segment::Mapping;
 use crate::sleep;
@@ -47,13 +49,13 @@ pub struct ShmSender {
     /// Whether a peer that waits for a long payload is told how far its copy is.
     tells_progress: bool,
     /// The peer's wake-up descriptor, if it may sleep at all.
-    doorbell: Option<Arc<OwnedFd>>,
+    doorbell: Option<Arc<ForeignFd>>,
 }
 
 impl ShmSender {
     pub(crate) fn new(
         mapping: Arc<Mapping>,
-        doorbell: Option<Arc<OwnedFd>>,
+        doorbell: Option<Arc<ForeignFd>>,
         nontemporal: Option<bool>,
         wanted_bytes: Arc<AtomicUsize>,
     ) -> Self {
@@ -192,11 +194,42 @@ impl LaneSender for ShmSender {
 pub struct ShmReceiver {
     ring: RingMemory,
     follower: Follower,
+    /// Where records are copied that a peer writes which is not trusted.
+    mirror: Option<Box<Mirror>>,
 }
 
 impl ShmReceiver {
-    pub(crate) fn new(mapping: Arc<Mapping>, peer_blocks: Weak<PeerBlocks>) -> Self {
-        Self { ring: RingMemory::new(mapping), follower: Follower::new(peer_blocks) }
+    pub(crate) fn new(mapping: Arc<Mapping>, peer_blocks: Weak<PeerBlocks>, copies: bool) -> Self {
+        let ring = RingMemory::new(mapping);
+        let mirror = copies.then(|| Box::new(Mirror::new(ring.bytes())));
+        Self { ring, follower: Follower::new(peer_blocks), mirror }
+    }
+
+    /// As `record`, for a peer that is not trusted. The record that is being read stays as it was copied,
+    /// whatever the peer writes there, unless it is not published any more.
+    #[cold]
+    fn copied_record<'a>(&'a self, mirror: &'a Mirror, offset: usize) -> Result<Option<&'a [u8]>, LaneFault> {
+        let Some(length) = self.published(offset)? else {
+            mirror.forget();
+            return Ok(None);
+        };
+        match mirror.reading(offset) {
+            Some(record) => Ok(Some(record)),
+            None => mirror.copy(&self.ring, offset, length).map(Some),
+        }
+    }
+
+    /// The length of the record at `offset`, if there is one, within the ring.
+    #[inline(always)]
+    fn published(&self, offset: usize) -> Result<Option<usize>, LaneFault> {
+        let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
+        else {
+            return Ok(None);
+        };
+        if length < RECORD_HEADER_BYTES || length > self.ring.bytes() - offset {
+            return Err(bad("a record that leaves the ring"));
+        }
+        Ok(Some(length))
     }
 
     /// The bytes of the record at `offset`, behind its flag.
@@ -206,13 +239,10 @@ impl ShmReceiver {
             offset < self.ring.bytes() && offset.is_multiple_of(RECORD_ALIGN),
             "an offset outside the ring"
         );
-        let Some(length) = published(&self.ring, offset).map_err(|_| bad("a damaged publication flag"))?
-        else {
-            return Ok(None);
-        };
-        if length < RECORD_HEADER_BYTES || length > self.ring.bytes() - offset {
-            return Err(bad("a record that leaves the ring"));
+        if let Some(mirror) = &self.mirror {
+            return self.copied_record(mirror, offset);
         }
+        let Some(length) = self.published(offset)? else { return Ok(None) };
         // SAFETY: inside the mapping (checked above), which outlives the borrow. A correct peer does not
         // write to a published record; what a hostile one could change is documented at `Record`.
         let bytes = unsafe {
@@ -251,7 +281,7 @@ fn bad(what: &'static str) -> LaneFault {
 
 /// Wakes the owner of a ring if it sleeps; called after publishing something there.
 #[inline]
-pub fn wake_sleeper(mapping: &Mapping, doorbell: &OwnedFd) {
+pub fn wake_sleeper(mapping: &Mapping, doorbell: &ForeignFd) {
     if sleep::must_ring(sleeper(mapping)) {
         doorbell::ring(doorbell.as_fd());
     }

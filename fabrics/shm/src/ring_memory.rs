@@ -28,6 +28,11 @@ const SHORT_RECORD_BYTES: usize = 512;
 /// is for streams, and takes no memory before.
 const POPULATED_BYTES: usize = 256 << 10;
 
+/// Gives a ring's segment the pages through which conversations walk.
+pub fn populate_for_conversations(mapping: &Mapping) {
+    mapping.populate(CONTROL_BYTES + POPULATED_BYTES);
+}
+
 /// The ring inside its segment.
 #[derive(Clone, Debug)]
 pub struct RingMemory {
@@ -46,7 +51,7 @@ impl RingMemory {
     pub fn new(mapping: Arc<Mapping>) -> Self {
         let bytes = mapping.len() - CONTROL_BYTES;
         assert!(bytes.is_power_of_two(), "rings have a power of two of bytes");
-        mapping.populate(CONTROL_BYTES + POPULATED_BYTES);
+        populate_for_conversations(&mapping);
         Self { start: mapping.at(CONTROL_BYTES, bytes), bytes, mapping }
     }
 

@@ -1,17 +1,27 @@
 //! Shared memory: sealed memfds and their mappings.
 //!
 //! A memfd has no name, so nothing is left behind when a process is killed. The creator seals its size, so
-//! that no peer can shrink it and make our accesses fault; whoever receives one checks the seal and the size
-//! before mapping.
+//! that no peer can shrink it; the receiver of one checks the seals, which also tell that it is a memfd, then
+//! its size, before mapping it.
+//!
+//! Seals keep the length, not the pages: those come when they are touched, and a writer may give them back.
+//! Where the system has none to give it ends the process that touches one (SIGBUS, or its group's memory
+//! limit). It refuses pages to all only with `vm.overcommit_memory=2`; there own segments get all of theirs
+//! when they are made.
 
 use core::ptr::NonNull;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create,
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
+    ftruncate, memfd_create,
 };
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::process::{Resource, getrlimit};
+
+use crate::quota::Claim;
 
 /// The kind of file system that ordinary memfds are in.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -34,10 +44,18 @@ pub enum PeerAccess {
 impl Segment {
     /// Creates and maps a segment of `bytes` zero bytes.
     pub fn create(name: &str, bytes: usize, peers: PeerAccess) -> io::Result<(Self, Mapping)> {
-        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        let file = memory_file(name)?;
+        // Beyond the limit the kernel would send SIGXFSZ.
+        if getrlimit(Resource::Fsize).current.is_some_and(|most| bytes as u64 > most) {
+            let why = format!("shared memory of {bytes} bytes is over the limit of file sizes (ulimit -f)");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+        }
         ftruncate(&file, bytes as u64)?;
+        if commits_strictly() {
+            fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
+        }
         // The mapping comes first: the seal against future writers spares those that exist.
-        let mapping = Mapping::new(file.as_fd(), bytes, PeerAccess::Write)?;
+        let mapping = Mapping::new(file.as_fd(), bytes, PeerAccess::Write, None)?;
         let mut seals = SealFlags::SHRINK | SealFlags::GROW;
         if peers == PeerAccess::Read {
             seals |= SealFlags::FUTURE_WRITE;
@@ -52,12 +70,29 @@ impl Segment {
     }
 }
 
+/// A memory file that nobody can execute, where the kernel knows how to say so (since Linux 6.3); a setting
+/// of `vm.memfd_noexec` may demand it.
+fn memory_file(name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        made => made,
+    }
+}
+
+/// Whether the system refuses pages that nobody has set aside.
+fn commits_strictly() -> bool {
+    std::fs::read_to_string("/proc/sys/vm/overcommit_memory").is_ok_and(|policy| policy.trim() == "2")
+}
+
 /// A mapped segment; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     access: PeerAccess,
+    /// Of a peer's memory.
+    _claim: Option<Claim>,
 }
 
 // SAFETY: a mapping is only an address range that stays valid until the drop; all access to it is unsafe by
@@ -68,22 +103,36 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps a segment that a peer passed, after checking that it has `bytes` bytes and cannot shrink.
+    ///
+    /// The first call on the descriptor asks for its seals: that fails at once on whatever is no memfd, and
+    /// nothing else is asked of such a thing, which could wait for a server of the peer's.
     pub fn of_peer(file: BorrowedFd<'_>, bytes: usize, access: PeerAccess) -> io::Result<Self> {
-        let size = fstat(file)?.st_size;
-        if size != bytes as i64 {
-            return Err(io::Error::other(format!("the peer's memory has {size} bytes instead of {bytes}")));
+        Self::counted(file, bytes, access, None)
+    }
+
+    /// As [`of_peer`](Self::of_peer), with what it takes of a quota.
+    pub(crate) fn counted(
+        file: BorrowedFd<'_>,
+        bytes: usize,
+        access: PeerAccess,
+        claim: Option<Claim>,
+    ) -> io::Result<Self> {
+        let seals = fcntl_get_seals(file).map_err(|_| io::Error::other("the peer's memory is no memfd"))?;
+        if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
+            return Err(io::Error::other("the peer's memory is not sealed against shrinking"));
         }
         // Memory of huge pages can be taken away again, and then an access would fault.
         if fstatfs(file)?.f_type != TMPFS_MAGIC {
             return Err(io::Error::other("the peer's memory is not of ordinary pages"));
         }
-        if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK | SealFlags::GROW) {
-            return Err(io::Error::other("the peer's memory is not sealed against shrinking"));
+        let size = fstat(file)?.st_size;
+        if size != bytes as i64 {
+            return Err(io::Error::other(format!("the peer's memory has {size} bytes instead of {bytes}")));
         }
-        Self::new(file, bytes, access)
+        Self::new(file, bytes, access, claim)
     }
 
-    fn new(file: BorrowedFd<'_>, bytes: usize, access: PeerAccess) -> io::Result<Self> {
+    fn new(file: BorrowedFd<'_>, bytes: usize, access: PeerAccess, claim: Option<Claim>) -> io::Result<Self> {
         let protection = match access {
             PeerAccess::Read => ProtFlags::READ,
             PeerAccess::Write => ProtFlags::READ | ProtFlags::WRITE,
@@ -91,7 +140,7 @@ impl Mapping {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice touches no memory of ours.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file, 0)? };
         let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        Ok(Self { start, bytes, access })
+        Ok(Self { start, bytes, access, _claim: claim })
     }
 
     /// Gives a mapping that can be written to the pages of its first `bytes` now. Who touches a page for the
@@ -144,6 +193,18 @@ mod tests {
         assert!(ftruncate(&segment.file, 4096).is_err(), "sealed");
         assert!(Mapping::of_peer(segment.as_fd(), 8192, PeerAccess::Read).is_ok());
         assert!(Mapping::of_peer(segment.as_fd(), 8192, PeerAccess::Write).is_err());
+    }
+
+    /// Mode bits of execution.
+    const EXECUTE: u32 = 0o111;
+
+    #[test]
+    fn nobody_can_execute_a_segment() {
+        let (segment, _mapping) = Segment::create("farcall-test", 4096, PeerAccess::Write).expect("memfd");
+        if memfd_create("farcall-test", MemfdFlags::NOEXEC_SEAL).is_ok() {
+            assert_eq!(fstat(&segment.file).expect("a memfd").st_mode & EXECUTE, 0);
+            assert!(rustix::fs::fchmod(&segment.file, 0o777.into()).is_err(), "sealed");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ const WITHIN: Duration = Duration::from_secs(20);
 const CONNECTIONS_MAX: usize = 4096;
 
 fn lanes() -> ShmLanes {
-    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true, nontemporal: None })
+    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, ..ShmConfig::default() })
         .expect("memory")
 }
 

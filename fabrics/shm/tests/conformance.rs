@@ -5,26 +5,32 @@ use core::time::Duration;
 use farcall_driver::clock::Clock;
 use farcall_driver::decorate::{LaneDelay, LaneDelayConfig};
 use farcall_driver::lane_conformance;
+use farcall_shm::access::Trust;
 use farcall_shm::{ShmConfig, ShmLanes};
 
 fn lanes(count: usize, config: ShmConfig) -> Vec<ShmLanes> {
-    (0..count).map(|_| ShmLanes::new(config).expect("shared memory")).collect()
+    (0..count).map(|_| ShmLanes::new(config.clone()).expect("shared memory")).collect()
 }
 
 fn lanes_plain(count: usize) -> Vec<ShmLanes> {
-    lanes(count, ShmConfig { ring_bytes: 1 << 18, block_bytes: 1 << 22, may_sleep: true, nontemporal: None })
+    lanes(count, ShmConfig { ring_bytes: 1 << 18, block_bytes: 1 << 22, ..ShmConfig::default() })
 }
 
 /// The smallest ring, and just enough memory for the loans of the suite.
 fn lanes_frugal(count: usize) -> Vec<ShmLanes> {
-    lanes(count, ShmConfig { ring_bytes: 4096, block_bytes: 1 << 18, may_sleep: true, nontemporal: None })
+    lanes(count, ShmConfig { ring_bytes: 4096, block_bytes: 1 << 18, ..ShmConfig::default() })
 }
 
 /// Payloads go straight to their places.
 fn lanes_through_caches(count: usize) -> Vec<ShmLanes> {
     lanes(
         count,
-        ShmConfig { ring_bytes: 1 << 16, block_bytes: 1 << 22, may_sleep: true, nontemporal: Some(false) },
+        ShmConfig {
+            ring_bytes: 1 << 16,
+            block_bytes: 1 << 22,
+            nontemporal: Some(false),
+            ..ShmConfig::default()
+        },
     )
 }
 
@@ -32,7 +38,20 @@ fn lanes_through_caches(count: usize) -> Vec<ShmLanes> {
 fn lanes_nontemporal(count: usize) -> Vec<ShmLanes> {
     lanes(
         count,
-        ShmConfig { ring_bytes: 1 << 16, block_bytes: 1 << 22, may_sleep: true, nontemporal: Some(true) },
+        ShmConfig {
+            ring_bytes: 1 << 16,
+            block_bytes: 1 << 22,
+            nontemporal: Some(true),
+            ..ShmConfig::default()
+        },
+    )
+}
+
+/// Peers are not trusted: what they write is copied, and each has a block memory of its own.
+fn lanes_copied(count: usize) -> Vec<ShmLanes> {
+    lanes(
+        count,
+        ShmConfig { ring_bytes: 1 << 16, block_bytes: 1 << 22, trust: Trust::None, ..ShmConfig::default() },
     )
 }
 
@@ -46,4 +65,5 @@ lane_conformance!(lanes_shm_decorated, lanes_decorated);
 lane_conformance!(lanes_shm_through_caches, lanes_through_caches);
 lane_conformance!(lanes_shm_nontemporal, lanes_nontemporal);
 lane_conformance!(lanes_shm, lanes_plain);
+lane_conformance!(lanes_shm_copied, lanes_copied);
 lane_conformance!(lanes_shm_frugal, lanes_frugal);

@@ -13,7 +13,7 @@ use farcall_shm::{ShmConfig, ShmLanes};
 const TARGET: &str = "FARCALL_TEST_TARGET";
 
 fn lanes() -> ShmLanes {
-    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, may_sleep: true, nontemporal: None })
+    ShmLanes::new(ShmConfig { ring_bytes: 4096, block_bytes: 1 << 16, ..ShmConfig::default() })
         .expect("shared memory")
 }
 

@@ -14,13 +14,11 @@ const RING_BYTES: usize = 4096;
 const MARK: u64 = 0xfa2c_a11d << 32;
 
 fn lanes() -> ShmLanes {
-    ShmLanes::new(ShmConfig {
-        ring_bytes: RING_BYTES,
-        block_bytes: 1 << 16,
-        may_sleep: true,
-        nontemporal: None,
-    })
-    .expect("memory")
+    ShmLanes::new(config()).expect("memory")
+}
+
+fn config() -> ShmConfig {
+    ShmConfig { ring_bytes: RING_BYTES, block_bytes: 1 << 16, ..ShmConfig::default() }
 }
 
 /// The driver still takes a correct peer, and that is the first thing that it hears of.
@@ -61,7 +59,7 @@ fn wrong_offers_are_refused_with_a_reason() {
         (Offer { version: 1, ..good.clone() }.encode(), "version 1"),
         (Offer { ring_bytes: 0, ..good.clone() }.encode(), "not a power of two"),
         (Offer { ring_bytes: 5000, ..good.clone() }.encode(), "not a power of two"),
-        (Offer { ring_bytes: 1 << 31, ..good.clone() }.encode(), "not a power of two"),
+        (Offer { ring_bytes: 128 << 20, ..good.clone() }.encode(), "not a power of two"),
         (Offer { ring_bytes: u64::MAX, ..good.clone() }.encode(), "not a power of two"),
         (Offer { ring_bytes: 8192, ..good.clone() }.encode(), "instead of"),
         (Offer { block_bytes: u64::MAX, ..good.clone() }.encode(), "larger than"),
@@ -91,13 +89,54 @@ fn wrong_memory_is_refused_with_a_reason() {
         (vec![&loose_ring, &blocks, &bell], "not sealed"),
         (vec![&ring, &loose_blocks, &bell], "not sealed"),
         (vec![&blocks, &ring, &bell], "instead of"),
-        (vec![&socket, &blocks, &bell], "instead of"),
+        (vec![&socket, &blocks, &bell], "no memfd"),
     ] {
         let refusal = refusal(&address, &message, &descriptors);
         assert!(refusal.contains(reason), "{refusal:?} does not say {reason:?}");
     }
     drop(socket);
     assert_unharmed(driver);
+}
+
+/// A TCP socket that another thread of its owner keeps locked would hang whoever rings it.
+#[test]
+fn a_doorbell_that_may_hang_us_is_refused() {
+    let driver = lanes();
+    let (ring, blocks) = (memory(4096 + RING_BYTES, true), memory(4096, true));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    let tcp: OwnedFd = std::net::TcpStream::connect(at).expect("it listens").into();
+    let message = Offer { may_sleep: true, ..Offer::good(RING_BYTES, b"") }.encode();
+    for bell in [&tcp, &blocks] {
+        let refusal = refusal(&driver.address(), &message, &[&ring, &blocks, bell]);
+        assert!(refusal.contains("doorbell"), "{refusal:?}");
+    }
+    assert_unharmed(driver);
+}
+
+#[test]
+fn a_process_that_wants_more_addresses_than_its_share_is_refused_until_it_gives_some_back() {
+    let lane_bytes = 4096 + RING_BYTES + 4096;
+    let config = ShmConfig { process_bytes_max: 2 * lane_bytes, ..config() };
+    let driver = ShmLanes::new(config).expect("memory");
+    let address = driver.address();
+    let connect = || {
+        let socket = call(&address);
+        send_offer(&socket, &Offer::good(RING_BYTES, b""), &memory(4096 + RING_BYTES, true));
+        let (answer, _) = receive(&socket);
+        (socket, String::from_utf8_lossy(&answer).into_owned())
+    };
+    let first = [connect(), connect()];
+    assert!(first.iter().all(|(_, answer)| answer.starts_with("fSHM")), "{first:?}");
+    let (_, refused) = connect();
+    assert!(refused.starts_with('R') && refused.contains("shm.process_bytes_max"), "{refused:?}");
+    drop(first);
+    // It is given back when the driver has noticed.
+    let mut driver = driver;
+    until("there is room again", || {
+        while driver.poll_event().is_some() {}
+        connect().1.starts_with("fSHM").then_some(())
+    });
 }
 
 #[test]

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::Value;
 use super::choice::Choice;
-use super::name::{NAME_BYTES_MAX, Name};
+use super::name::{NAME_BYTES_MAX, Name, Text};
 use super::nearest::nearest;
 use super::quantity::{show_duration, show_size, wide_duration, wide_integer, wide_size};
 use super::sizes::{SIZES_MAX, Sizes};
@@ -59,6 +59,10 @@ pub enum Kind {
     IpAddress,
     /// A word of the user's own: the name of something.
     Name,
+    /// An absolute path.
+    Path,
+    /// Which processes of the machine may share memory.
+    Allow,
     /// Numbers of bytes, ascending.
     Sizes {
         /// The least value.
@@ -134,6 +138,16 @@ impl Domain {
         Self { kind: Kind::Name, auto: false }
     }
 
+    /// An absolute path.
+    pub(super) const fn path() -> Self {
+        Self { kind: Kind::Path, auto: false }
+    }
+
+    /// Which processes of the machine may share memory.
+    pub(super) const fn allow() -> Self {
+        Self { kind: Kind::Allow, auto: false }
+    }
+
     /// Up to `count_max` numbers of bytes from `min` to `max`, ascending.
     pub(super) const fn sizes(min: u32, max: u32, count_max: usize) -> Self {
         assert!(count_max <= SIZES_MAX, "a list holds no more");
@@ -168,6 +182,8 @@ impl Domain {
             Kind::Choice(words) => parse_choice(text, words),
             Kind::IpAddress => text.parse::<IpAddr>().map(Value::IpAddress).map_err(|_| Invalid::WrongKind),
             Kind::Name => Name::parse(text).map(Value::Name).ok_or(Invalid::WrongKind),
+            Kind::Path => text_that(text, |text| text.starts_with('/')),
+            Kind::Allow => text_that(text, is_rule),
             Kind::Sizes { min, max, count_max } => parse_sizes(text, min, max, count_max),
         }
     }
@@ -178,7 +194,8 @@ impl Domain {
             Kind::Integer { unit, .. } => unit,
             Kind::Size { .. } | Kind::Sizes { .. } => "bytes",
             Kind::Duration { .. } => "time",
-            Kind::Boolean | Kind::Choice(_) | Kind::IpAddress | Kind::Name => "",
+            Kind::Boolean | Kind::Choice(_) | Kind::IpAddress => "",
+            Kind::Name | Kind::Path | Kind::Allow => "",
         }
     }
 }
@@ -203,11 +220,27 @@ impl fmt::Display for Domain {
             Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Kind::IpAddress => f.write_str("an IP address such as 127.0.0.1"),
             Kind::Name => write!(f, "a name of up to {NAME_BYTES_MAX} characters without spaces"),
+            Kind::Path => f.write_str("an absolute path without spaces"),
+            Kind::Allow => f.write_str("same-user, group:G, users:A,B or any"),
             Kind::Sizes { min, max, count_max } => {
                 let (min, max) = (show_size(u64::from(min)), show_size(u64::from(max)));
                 write!(f, "up to {count_max} ascending sizes from {min} to {max}, between commas")
             }
         }
+    }
+}
+
+fn text_that(text: &str, is_valid: impl FnOnce(&str) -> bool) -> Result<Value, Invalid> {
+    Text::parse(text).filter(|_| is_valid(text)).map(Value::Text).ok_or(Invalid::WrongKind)
+}
+
+/// Whether a text has the form of a rule; whether its names exist is seen where it is applied.
+fn is_rule(text: &str) -> bool {
+    match text.split_once(':') {
+        None => matches!(text, "same-user" | "any"),
+        Some(("group", group)) => !group.is_empty() && !group.contains(','),
+        Some(("users", users)) => users.split(',').all(|user| !user.is_empty()),
+        Some(_) => false,
     }
 }
 

@@ -23,12 +23,12 @@ pub use choice::Choice;
 pub use domain::{Domain, Invalid, Kind};
 pub use error::{Origin, SettingsError};
 pub use load::{CONFIG_VARIABLE, Sources};
-pub use name::Name;
+pub use name::{Name, Text, Word};
 pub use parameter::{Parameter, Scope};
 pub use sizes::Sizes;
 pub use table::{
     BasicSettings, ConnectBy, EndpointSettings, FaultSettings, HomaSettings, Idle, MpiThreads, PARAMETERS,
-    RingSettings, Settings, ShmSettings, UdpSettings, VerbsSettings,
+    RingSettings, Settings, ShmSettings, ShmTrust, UdpSettings, VerbsSettings,
 };
 pub use value::Value;
 

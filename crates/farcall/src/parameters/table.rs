@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::choice::choice;
 use super::declare::parameters;
 use super::domain::Domain;
-use super::name::Name;
+use super::name::{Name, Text};
 use super::quantity::{G, K, M};
 use super::sizes::Sizes;
 
@@ -36,6 +36,15 @@ choice! {
     }
 }
 
+choice! {
+    /// Whose shared memory is read in place, and whose is copied before it is looked at.
+    ShmTrust {
+        SameUser = "same-user", "Memory of the same user's processes is read in place, that of others copied.";
+        All = "all", "All is read in place.";
+        None = "none", "All is copied.";
+    }
+}
+
 const MICROSECOND: Duration = Duration::from_micros(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -53,6 +62,11 @@ parameters! {
     "The `shm` driver: memory shared by the processes of one machine."
     shm: ShmSettings {
         block_bytes: usize = "64M", Domain::size(64 * K, 16 * G), Endpoint, "Memory from which one endpoint lends large payloads to its peers.";
+        directory: Option<Text> = "auto", Domain::path().or_auto(), Endpoint, "Folder of the sockets at which processes meet; shared between containers it connects them, whatever namespaces they have. At most 64 bytes; made for this user alone if it is not there. auto takes farcall in $XDG_RUNTIME_DIR or /run/user/UID, where there is one, beside names of the network namespace.";
+        allow: Text = "same-user", Domain::allow(), Endpoint, "The processes that may share memory with this one: same-user, group:G and users:A,B (those too), or any that reach the socket. Both sides apply their own.";
+        trust: ShmTrust = "same-user", Domain::choice::<ShmTrust>(), Endpoint, "Whose memory is read in place. What others write is copied before it is looked at, and each of them reads a block memory of its own instead of the one for all.";
+        process_bytes_max: usize = "32G", Domain::size(M, 1024 * G), Endpoint, "Most memory of one process's endpoints that is mapped here; each takes its ring and its block memory.";
+        mapped_bytes_max: usize = "512G", Domain::size(M, 64 * 1024 * G), Endpoint, "The same for all processes together.";
         nontemporal: Option<bool> = "auto", Domain::boolean().or_auto(), Endpoint, "Whether long payloads, and many short messages at a time, are copied into shared memory by non-temporal stores: payloads are faster so where the peer's core is far and slower where it is near, messages on some processors; auto tries both now and then, for each peer.";
     }
     "The `basic` transport: unscheduled bytes first, grants for the rest."

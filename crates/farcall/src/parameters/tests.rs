@@ -107,6 +107,8 @@ fn every_bound_fits_its_field_and_can_be_read_back() {
             Kind::Choice(words) => words.iter().map(|word| (*word).to_owned()).collect(),
             Kind::IpAddress => vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()],
             Kind::Name => vec!["x".to_owned(), "n".repeat(name::NAME_BYTES_MAX)],
+            Kind::Path => vec!["/".to_owned(), "/".repeat(name::TEXT_BYTES_MAX)],
+            Kind::Allow => ["same-user", "any", "group:0", "users:a", "users:1,b"].map(str::to_owned).into(),
             Kind::Sizes { min, max, count_max } => {
                 let many = (min..).take(count_max - 1).map(|bytes| bytes.to_string() + ",");
                 let (few, last) = (min.to_string(), quantity::show_size(u64::from(max)));
@@ -120,6 +122,23 @@ fn every_bound_fits_its_field_and_can_be_read_back() {
             assert_eq!(parameter.value(&settings).to_string(), text, "{}", parameter.name);
         }
     }
+}
+
+#[test]
+fn what_is_no_path_and_no_rule_is_refused() {
+    let mut settings = Settings::default();
+    for wrong in [
+        "shm.directory=relative",
+        "shm.directory=/a b",
+        "shm.allow=users:",
+        "shm.allow=users:a,",
+        "shm.allow=group:a,b",
+        "shm.allow=all",
+        "shm.allow=user:a",
+    ] {
+        assert!(settings.assign(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(settings, Settings::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use super::domain::{AUTO, Kind};
-use super::name::Name;
+use super::name::{Name, Text};
 use super::quantity::{show_duration, show_size};
 use super::sizes::Sizes;
 
@@ -26,6 +26,8 @@ pub enum Value {
     IpAddress(IpAddr),
     /// The name of something.
     Name(Name),
+    /// A path or a rule.
+    Text(Text),
     /// Several numbers of bytes, ascending.
     Sizes(Sizes),
     /// Left to the program.
@@ -43,6 +45,7 @@ impl fmt::Display for Value {
             Self::Choice(word) => f.write_str(word),
             Self::IpAddress(address) => write!(f, "{address}"),
             Self::Name(name) => write!(f, "{name}"),
+            Self::Text(text) => write!(f, "{text}"),
             Self::Sizes(sizes) => write!(f, "{sizes}"),
             Self::Auto => f.write_str(AUTO),
         }
@@ -134,6 +137,19 @@ impl Field for Name {
 
     fn to_value(&self, _: &Kind) -> Value {
         Value::Name(*self)
+    }
+}
+
+impl Field for Text {
+    fn from_value(value: Value) -> Self {
+        match value {
+            Value::Text(text) => text,
+            other => unreachable!("{other} is not a path or a rule, which the declaration promised"),
+        }
+    }
+
+    fn to_value(&self, _: &Kind) -> Value {
+        Value::Text(*self)
     }
 }
 

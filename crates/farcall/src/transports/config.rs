@@ -10,13 +10,17 @@ use farcall_ofi::datagram::OfiDatagramConfig;
 use farcall_ofi::messages::OfiConfig;
 use farcall_protocol::homa::HomaRules;
 use farcall_shm::ShmConfig;
+use farcall_shm::access::{Access, Allow, NoSuchRule, Trust};
+use farcall_shm::folder::Directory;
 use farcall_transport::{LibraryConfig, PacketConfig, RingConfig};
 use farcall_ucx::UcxConfig;
 use farcall_udp::UdpConfig;
 use farcall_verbs::ConnectBy as LanesConnectBy;
 use farcall_verbs::{DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};
 
-use crate::parameters::{ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, UdpSettings};
+use crate::parameters::{
+    ConnectBy, FaultSettings, HomaSettings, Idle, MpiThreads, Settings, ShmTrust, UdpSettings,
+};
 
 /// A ring of shared memory, in bytes: more than a core's own caches hold. Streams of messages of 1 KiB take
 /// half as long as through a quarter of a megabyte.
@@ -43,13 +47,37 @@ pub fn lane_delay_config(faults: &FaultSettings) -> Option<LaneDelayConfig> {
     Some(LaneDelayConfig { seed, delay, delay_time })
 }
 
-pub fn shm_config(settings: &Settings) -> ShmConfig {
-    ShmConfig {
-        ring_bytes: settings.ring.ring_bytes.unwrap_or(SHM_RING_BYTES),
+/// Where processes of this machine meet, and which may share memory.
+///
+/// # Errors
+/// When `shm.allow` names users or groups that this system does not have.
+pub fn host_access(settings: &Settings) -> Result<Access, NoSuchRule> {
+    let directory = match settings.shm.directory {
+        Some(path) => Directory::At(path.as_str().into()),
+        None => Directory::OfUser,
+    };
+    Ok(Access { directory, allow: Allow::parse(settings.shm.allow.as_str())? })
+}
+
+pub fn shm_ring_bytes(settings: &Settings) -> usize {
+    settings.ring.ring_bytes.unwrap_or(SHM_RING_BYTES)
+}
+
+pub fn shm_config(settings: &Settings) -> Result<ShmConfig, NoSuchRule> {
+    Ok(ShmConfig {
+        ring_bytes: shm_ring_bytes(settings),
         block_bytes: settings.shm.block_bytes,
         may_sleep: settings.endpoint.idle == Idle::Block,
         nontemporal: settings.shm.nontemporal,
-    }
+        access: host_access(settings)?,
+        trust: match settings.shm.trust {
+            ShmTrust::SameUser => Trust::SameUser,
+            ShmTrust::All => Trust::All,
+            ShmTrust::None => Trust::None,
+        },
+        process_bytes_max: settings.shm.process_bytes_max,
+        mapped_bytes_max: settings.shm.mapped_bytes_max,
+    })
 }
 
 /// The longest payload that is copied through a ring, and where peers read lent blocks in place: they are as

@@ -8,6 +8,7 @@ use core::fmt;
 use core::str::FromStr;
 
 pub(crate) use build::{Builder, Site};
+pub use config::host_access;
 pub use farcall_transport::Presence;
 
 use crate::parameters::Settings;
@@ -94,7 +95,7 @@ impl TransportKind {
     /// `None` where nothing is lent, or a library decides by itself.
     pub fn copied_and_lent(self, settings: &Settings) -> Option<String> {
         let (ring_bytes, config) = match self {
-            Self::RING_SHM => (config::shm_config(settings).ring_bytes, config::ring_config(settings, true)),
+            Self::RING_SHM => (config::shm_ring_bytes(settings), config::ring_config(settings, true)),
             Self::RING_VERBS => (config::verbs_ring_bytes(settings), config::ring_config(settings, false)),
             _ => return None,
         };

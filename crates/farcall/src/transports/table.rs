@@ -69,7 +69,7 @@ transports! {
     ALL {
         RING_SHM = pair(RING, Fabric::Shm), "ring+shm",
             "rings in shared memory, between processes of one machine",
-            None, OnMachine(|builder, _| builder.ring(ShmLanes::new(shm_config(builder.settings))?));
+            None, OnMachine(|builder, _| builder.ring(ShmLanes::new(shm_config(builder.settings)?)?));
         BASIC_UDP = pair(BASIC, Fabric::Udp), "basic+udp",
             "receiver-granted packets over the kernel's UDP sockets",
             None, OnMachine(|builder, local| builder.basic(udp(builder, local)?));

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::slots::{AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
+use crate::slots::{Access, AttachError, DaemonGone, ShortMessage, SlotClient, SlotMessage};
 use farcall::Service;
 
 use super::message::{SlotResponse, call_number};
@@ -68,14 +68,14 @@ pub struct DaemonClient {
 }
 
 impl DaemonClient {
-    /// Attaches to the daemon that listens at that abstract name, or will within the time.
+    /// Attaches to the daemon that listens at that name, or will within the time.
     pub fn attach(name: &str, within: Duration) -> Result<Self, AttachError> {
         SlotClient::attach(name, within).map(Self::new)
     }
 
-    /// Attaches to the daemon that listens at that abstract name already; it may take `within` to answer.
-    pub fn attach_present(name: &str, within: Duration) -> Result<Self, AttachError> {
-        SlotClient::attach_present(name, within).map(Self::new)
+    /// Attaches to the daemon that listens at that name already; it may take `within` to answer.
+    pub fn attach_present(name: &str, access: &Access, within: Duration) -> Result<Self, AttachError> {
+        SlotClient::attach_present(name, access, within).map(Self::new)
     }
 
     fn new(slots: SlotClient) -> Self {

@@ -1,10 +1,12 @@
-//! How the processes of a host find the daemons of a store there: by abstract names that follow from the
-//! store's.
+//! How the processes of a host find the daemons of a store there: by names that follow from the store's.
+//!
+//! Anybody can work these names out, and take the abstract ones. In the folder of a user's sockets nobody
+//! else can.
 
 use core::time::Duration;
 use std::io;
 
-use crate::slots::{AttachError, SlotLayout, SlotServer};
+use crate::slots::{Access, AttachError, SlotLayout, SlotServer};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::client::DaemonClient;
@@ -20,22 +22,27 @@ fn name(store: &str, number: u32) -> String {
 }
 
 /// Listens as one of the daemons of a store, by the first name that is free.
-pub fn listen_on_host(store: &str, layout: SlotLayout, clients_max: usize) -> io::Result<SlotServer> {
+pub fn listen_on_host(
+    store: &str,
+    access: &Access,
+    layout: SlotLayout,
+    clients_max: usize,
+) -> io::Result<SlotServer> {
     for number in 0..DAEMONS_PER_HOST_MAX {
-        match SlotServer::bind(&name(store, number), layout, clients_max) {
+        match SlotServer::bind_at(&name(store, number), access, layout, clients_max) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             bound => return bound,
         }
     }
-    Err(io::Error::other(format!("this host has {DAEMONS_PER_HOST_MAX} daemons of the store, the most")))
+    Err(io::Error::other(format!("all {DAEMONS_PER_HOST_MAX} names of the store's daemons here are taken")))
 }
 
 /// Attaches to the first daemon of a store on this host that takes another client. The error is that of the
 /// last one that was there.
-pub fn attach_on_host(store: &str) -> Result<DaemonClient, AttachError> {
+pub fn attach_on_host(store: &str, access: &Access) -> Result<DaemonClient, AttachError> {
     let mut last = AttachError::NotThere;
     for number in 0..DAEMONS_PER_HOST_MAX {
-        match DaemonClient::attach_present(&name(store, number), ANSWER_WITHIN) {
+        match DaemonClient::attach_present(&name(store, number), access, ANSWER_WITHIN) {
             Err(AttachError::NotThere) => {}
             Err(error) => last = error,
             attached => return attached,

@@ -91,7 +91,9 @@ impl<'e> Daemon<'e> {
     /// Lets [`turn_idle`](Self::turn_idle) wake from a sleep when a client comes. Once for a daemon's
     /// endpoint.
     pub fn wake_for_clients(&self) -> io::Result<()> {
-        self.endpoint.wake_for(self.slots.waker()?);
+        if let Some(waker) = self.slots.waker()? {
+            self.endpoint.wake_for(waker);
+        }
         Ok(())
     }
 

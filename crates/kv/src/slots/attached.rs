@@ -1,10 +1,10 @@
 //! One client's slots, as the daemon sees them.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use farcall_shm::cells::{BadLength, CellCopy, CellHeader, Cells};
+use farcall_shm::intake::ForeignFd;
 use farcall_shm::segment::{PeerAccess, Segment};
 
 use super::{SlotLayout, SlotMessage, hello, slot_ahead};
@@ -58,7 +58,7 @@ struct Slot {
 /// A client's part.
 #[derive(Debug)]
 pub struct Attached {
-    socket: OwnedFd,
+    socket: ForeignFd,
     requests: Cells,
     responses: Cells,
     slots: Box<[Slot]>,
@@ -72,7 +72,7 @@ pub struct Attached {
 
 impl Attached {
     /// Gives a client its slots.
-    pub fn new(socket: OwnedFd, layout: SlotLayout) -> io::Result<Self> {
+    pub fn new(socket: ForeignFd, layout: SlotLayout) -> io::Result<Self> {
         let (responses, bytes) = layout.extent();
         let (segment, mapping) = Segment::create("farcall-slots", bytes, PeerAccess::Write)?;
         hello::send(&socket, &layout, segment.as_fd())?;
@@ -90,7 +90,7 @@ impl Attached {
     }
 
     /// What is readable when the client is gone.
-    pub fn socket(&self) -> &OwnedFd {
+    pub fn socket(&self) -> &ForeignFd {
         &self.socket
     }
 

@@ -6,12 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use farcall_shm::access::Access;
 use farcall_shm::cells::{CellCopy, CellHeader, Cells, ShortMessage};
-use farcall_shm::same_user;
+use farcall_shm::place::{NotReached, reach};
 use farcall_shm::segment::{Mapping, PeerAccess};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::{SlotLayout, SlotMessage, hello, slot_ahead};
 
@@ -69,20 +68,20 @@ pub struct SlotClient {
 }
 
 impl SlotClient {
-    /// Attaches to the daemon that listens at an abstract name, or will within the time.
+    /// Attaches to the daemon that listens at a name, or will within the time.
     pub fn attach(name: &str, within: Duration) -> Result<Self, AttachError> {
-        let deadline = Instant::now() + within;
-        let socket = reach(name, deadline)?;
-        Self::receive(socket, deadline.saturating_duration_since(Instant::now()))
+        let (access, deadline) = (Access::default(), Instant::now() + within);
+        let socket = reach_until(name, &access, deadline)?;
+        Self::receive(socket, &access, deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Attaches to the daemon that listens at an abstract name already; it may take `within` to answer.
-    pub fn attach_present(name: &str, within: Duration) -> Result<Self, AttachError> {
-        Self::receive(reach(name, Instant::now())?, within)
+    /// Attaches to the daemon that listens at a name already; it may take `within` to answer.
+    pub fn attach_present(name: &str, access: &Access, within: Duration) -> Result<Self, AttachError> {
+        Self::receive(reach_until(name, access, Instant::now())?, access, within)
     }
 
-    fn receive(socket: OwnedFd, within: Duration) -> Result<Self, AttachError> {
-        same_user(&socket).map_err(unusable)?;
+    fn receive(socket: OwnedFd, access: &Access, within: Duration) -> Result<Self, AttachError> {
+        access.allow.check(&socket).map_err(unusable)?;
         if !has_something(&socket, within) {
             return Err(AttachError::NotThere);
         }
@@ -172,16 +171,12 @@ impl SlotClient {
 }
 
 /// Connects, and tries again until somebody listens.
-pub(super) fn reach(name: &str, deadline: Instant) -> Result<OwnedFd, AttachError> {
-    let address = SocketAddrUnix::new_abstract_name(name.as_bytes()).map_err(unusable)?;
+pub(super) fn reach_until(name: &str, access: &Access, deadline: Instant) -> Result<OwnedFd, AttachError> {
     loop {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket =
-            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(unusable)?;
-        match connect(&socket, &address) {
-            Ok(()) => return Ok(socket),
-            Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN | Errno::INTR) => {}
-            Err(error) => return Err(unusable(error)),
+        match reach(name, access) {
+            Ok(socket) => return Ok(socket),
+            Err(NotReached::NotThere | NotReached::Full) => {}
+            Err(NotReached::Refused(error)) => return Err(unusable(error)),
         }
         if Instant::now() >= deadline {
             return Err(AttachError::NotThere);

@@ -5,6 +5,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use farcall_shm::cells::cell_bytes;
+use farcall_shm::intake::ForeignFd;
+use farcall_shm::options::Caller;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::attached::{Attached, GROUP, LOOKS_AT_A_SLOT, TakenRequest};
@@ -19,7 +21,7 @@ pub fn fuzz_slots(bytes: &[u8]) {
     let (here, there) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets");
     let _never_understood = hello::understand(bytes, None);
-    let mut served = Attached::new(here, LAYOUT).expect("memory");
+    let mut served = Attached::new(ForeignFd::new(here, Caller::Number(0)), LAYOUT).expect("memory");
     let Ok(hello::Attachment::Segment(layout, segment)) = hello::receive(&there) else {
         panic!("an honest daemon offers a segment")
     };

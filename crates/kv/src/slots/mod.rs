@@ -16,6 +16,7 @@ mod server;
 
 pub use attached::Responder;
 pub use client::{AttachError, DaemonGone, SlotClient};
+pub use farcall_shm::access::Access;
 pub use farcall_shm::cells::{SHORT_BYTES_MAX, ShortMessage};
 #[doc(hidden)]
 pub use fuzz::fuzz_slots;

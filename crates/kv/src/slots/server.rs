@@ -3,17 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use farcall_shm::same_user;
+use farcall_shm::access::Access;
+use farcall_shm::intake::ForeignFd;
+use farcall_shm::options::caller;
+use farcall_shm::place::Door;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-};
 
 use super::attached::{Attached, GROUP, Responder, TakenRequest};
 use super::{SlotLayout, SlotMessage, hello};
-
-/// How many clients may wait to be attended to.
-const BACKLOG: i32 = 128;
 
 /// The most clients that are let in by one turn of attendance.
 const ACCEPTS_PER_TURN: usize = 16;
@@ -60,7 +57,9 @@ struct Place {
 /// A daemon's clients.
 #[derive(Debug)]
 pub struct SlotServer {
-    listener: OwnedFd,
+    /// `None` for a daemon that has no slots to give.
+    door: Option<Door>,
+    access: Access,
     layout: SlotLayout,
     places: Box<[Place]>,
     attached: usize,
@@ -69,19 +68,30 @@ pub struct SlotServer {
 }
 
 impl SlotServer {
-    /// Listens at an abstract name for up to `clients_max` clients at a time.
+    /// Listens at a name for up to `clients_max` clients of this user at a time.
     ///
     /// # Panics
     /// When the layout or the number of clients is out of bounds.
     pub fn bind(name: &str, layout: SlotLayout, clients_max: usize) -> io::Result<Self> {
+        Self::bind_at(name, &Access::default(), layout, clients_max)
+    }
+
+    /// As [`bind`](Self::bind), for the clients that may, in the folder where they look.
+    pub fn bind_at(name: &str, access: &Access, layout: SlotLayout, clients_max: usize) -> io::Result<Self> {
         assert!(layout.is_valid() && clients_max <= usize::from(u16::MAX), "bounds of the caller's making");
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        bind(&listener, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        listen(&listener, BACKLOG)?;
+        let door = Some(Door::open(name, access)?);
+        Ok(Self { access: access.clone(), ..Self::with(door, layout, clients_max) })
+    }
+
+    /// The slots of a daemon that has none to give: it serves the network only.
+    pub fn none(layout: SlotLayout) -> Self {
+        Self::with(None, layout, 0)
+    }
+
+    fn with(door: Option<Door>, layout: SlotLayout, clients_max: usize) -> Self {
         let places = (0..clients_max).map(|_| Place::default()).collect();
         let group = core::array::from_fn(|_| TakenRequest::new(layout));
-        Ok(Self { listener, layout, places, attached: 0, group })
+        Self { door, access: Access::default(), layout, places, attached: 0, group }
     }
 
     /// Clients that are attached.
@@ -94,9 +104,9 @@ impl SlotServer {
         self.layout
     }
 
-    /// A descriptor that can be read while callers wait to be attended to.
-    pub fn waker(&self) -> io::Result<OwnedFd> {
-        self.listener.try_clone()
+    /// A descriptor that can be read while callers wait to be attended to; `None` where nobody can call.
+    pub fn waker(&self) -> io::Result<Option<OwnedFd>> {
+        self.door.as_ref().map(Door::waker).transpose()
     }
 
     /// How many places for clients there are.
@@ -109,9 +119,10 @@ impl SlotServer {
     pub fn attend(&mut self) -> Attendance {
         let mut attendance = Attendance { detached: self.detach_gone(), ..Attendance::default() };
         for _ in 0..ACCEPTS_PER_TURN {
-            let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) else {
-                break;
-            };
+            let Some(Ok(socket)) = self.door.as_ref().map(Door::accept) else { break };
+            // A client may send descriptors, which would be closed with its socket: elsewhere.
+            let caller = caller(socket.as_fd());
+            let socket = ForeignFd::new(socket, caller);
             if self.admit(socket) {
                 attendance.attached += 1;
             } else {
@@ -144,13 +155,13 @@ impl SlotServer {
     }
 
     /// Gives a caller its slots; says whether it got them.
-    fn admit(&mut self, socket: OwnedFd) -> bool {
+    fn admit(&mut self, socket: ForeignFd) -> bool {
         let clients_max = self.places.len();
         let vacant = self.places.iter_mut().find(|place| place.client.is_none());
-        let why = match (same_user(&socket), vacant) {
+        let why = match (self.access.allow.check(&socket), vacant) {
             (Err(fault), _) => fault.to_string(),
-            (Ok(()), None) => format!("it has {clients_max} clients, the limit"),
-            (Ok(()), Some(place)) => match Attached::new(socket, self.layout) {
+            (Ok(_), None) => format!("it has {clients_max} clients, the limit"),
+            (Ok(_), Some(place)) => match Attached::new(socket, self.layout) {
                 Ok(client) => {
                     place.client = Some(client);
                     self.attached += 1;

@@ -112,11 +112,14 @@ fn a_client_that_goes_leaves_its_place_and_owed_responses_go_nowhere() {
 #[test]
 fn who_waits_for_callers_is_woken_and_who_finds_nobody_does_not_wait() {
     let name = name("present");
-    assert_eq!(SlotClient::attach_present(&name, LONG).err(), Some(AttachError::NotThere));
+    assert_eq!(
+        SlotClient::attach_present(&name, &Access::default(), LONG).err(),
+        Some(AttachError::NotThere)
+    );
     let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");
-    let waker = server.waker().expect("a descriptor to spare");
+    let waker = server.waker().expect("a descriptor to spare").expect("it listens");
     std::thread::scope(|scope| {
-        let client = scope.spawn(|| SlotClient::attach_present(&name, LONG));
+        let client = scope.spawn(|| SlotClient::attach_present(&name, &Access::default(), LONG));
         farcall_driver::wait_readable(&[waker.as_raw_fd()], LONG);
         assert_eq!(server.attend().attached, 1);
         assert!(client.join().expect("it does not panic").is_ok());
@@ -138,7 +141,8 @@ fn a_daemon_that_ends_is_noticed() {
 fn a_client_that_claims_too_long_a_request_is_sent_away() {
     let name = name("long");
     let mut server = SlotServer::bind(&name, LAYOUT, 1).expect("a free name");
-    let socket = client::reach(&name, std::time::Instant::now()).expect("a daemon that listens");
+    let socket = client::reach_until(&name, &Access::default(), std::time::Instant::now())
+        .expect("a daemon that listens");
     assert_eq!(server.attend().attached, 1);
     let Ok(hello::Attachment::Segment(layout, segment)) = hello::receive(&socket) else {
         panic!("a segment")
@@ -164,4 +168,11 @@ fn requests_in_any_order_of_slots_are_found() {
             assert_eq!(client.take(slot), Some(SlotMessage { tag: 255, bytes: &[slot as u8] }));
         }
     }
+}
+
+#[test]
+fn a_daemon_without_slots_has_no_clients_and_is_not_woken() {
+    let mut server = SlotServer::none(LAYOUT);
+    assert_eq!(server.attend(), Attendance::default());
+    assert!(server.waker().is_ok_and(|waker| waker.is_none()) && server.places() == 0);
 }

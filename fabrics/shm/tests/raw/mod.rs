@@ -21,6 +21,7 @@ pub const CONTROL_BYTES: usize = 4096;
 pub struct Offer {
     pub magic: [u8; 4],
     pub version: u8,
+    pub may_sleep: bool,
     pub ring_bytes: u64,
     pub block_bytes: u64,
     pub hello_bytes: u16,
@@ -33,6 +34,7 @@ impl Offer {
         Self {
             magic: *b"fSHM",
             version: 2,
+            may_sleep: false,
             ring_bytes: ring_bytes as u64,
             block_bytes: 4096,
             hello_bytes: hello.len() as u16,
@@ -43,7 +45,7 @@ impl Offer {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.magic.to_vec();
-        bytes.extend([self.version, 0, 0, 0]);
+        bytes.extend([self.version, u8::from(self.may_sleep), 0, 0]);
         bytes.extend(self.ring_bytes.to_le_bytes());
         bytes.extend(self.block_bytes.to_le_bytes());
         bytes.extend(self.hello_bytes.to_le_bytes());

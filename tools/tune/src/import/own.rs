@@ -42,7 +42,7 @@ fn entry(parameter: &Parameter) -> Option<ParameterEntry> {
             _ => guess::words(name, &["false", "true"], parameter.default),
         },
         Kind::Choice(words) => guess::words(name, words, parameter.default),
-        Kind::IpAddress | Kind::Name | Kind::Sizes { .. } => return None,
+        Kind::IpAddress | Kind::Name | Kind::Path | Kind::Allow | Kind::Sizes { .. } => return None,
     };
     Some(ParameterEntry { set: Some(name.to_owned()), about: Some(parameter.doc.to_owned()), ..entry })
 }

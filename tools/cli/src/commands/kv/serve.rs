@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use farcall::Node;
 use farcall::bootstrap::{Bootstrap, Rendezvous};
+use farcall::{HostAccess, Node, host_access};
 use farcall_kv::Shard;
 use farcall_kv::daemon::{Daemon, listen_on_host};
 use farcall_kv::slots::{SlotLayout, SlotServer};
@@ -41,9 +41,10 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     let _rendezvous = (serve.shard == 0).then(rendezvous).transpose()?;
     let bootstrap =
         Bootstrap::join(&place.at, serve.shard as u32, RANKS, JOIN_WITHIN).map_err(Failure::run)?;
+    let access = host_access(&settings).map_err(|error| Failure::Usage(error.to_string()))?;
     let node = Node::new(bootstrap, settings);
     let endpoint = node.endpoint(place.transport.name()).map_err(Failure::run)?;
-    let slots = listen(serve)?;
+    let slots = listen(serve, &access);
     let mut daemon = Daemon::new(&endpoint, shard, (serve.shard as u32, serve.shards as u32), slots);
     daemon.wake_for_clients().map_err(Failure::run)?;
     daemon.meet_present(MEET_WITHIN);
@@ -62,11 +63,15 @@ pub fn run(serve: &KvServe) -> Result<(), Failure> {
     }
 }
 
-/// Listens for the processes of this host.
-fn listen(serve: &KvServe) -> Result<SlotServer, Failure> {
+/// Listens for the processes of this host. Where that cannot be, by somebody's intent or not, the shard is
+/// there for the network all the same.
+fn listen(serve: &KvServe, access: &HostAccess) -> SlotServer {
     let bytes = serve.slot_bytes.0;
     let layout =
         SlotLayout { slots: serve.queue_depth as usize, request_bytes: bytes, response_bytes: bytes };
-    listen_on_host(&serve.place.at.to_string(), layout, serve.clients as usize)
-        .map_err(|error| Failure::Run(format!("cannot listen for processes of this host: {error}")))
+    let bound = listen_on_host(&serve.place.at.to_string(), access, layout, serve.clients as usize);
+    bound.unwrap_or_else(|error| {
+        eprintln!("farcall: no slots for processes of this host, only the network: {error}");
+        SlotServer::none(layout)
+    })
 }

@@ -2,7 +2,7 @@
 
 use core::error::Error;
 
-use farcall::{Endpoint, Node};
+use farcall::{Endpoint, Node, host_access};
 use farcall_kv::daemon::{DaemonClient, SlotFailure, attach_on_host};
 use farcall_kv::store::ReadError;
 use farcall_kv::{Client, Failure as KvFailure};
@@ -48,7 +48,9 @@ impl<'a> Way<'a> {
     ) -> Result<T, Failure> {
         let only = self.way.slots == SlotsArgument::Only;
         if self.way.slots != SlotsArgument::Never {
-            match attach_on_host(&self.way.place.at.to_string()) {
+            let access = host_access(&load_settings(&self.way.place.settings)?)
+                .map_err(|error| Failure::Usage(error.to_string()))?;
+            match attach_on_host(&self.way.place.at.to_string(), &access) {
                 Ok(mut daemon) => match in_slots(&mut daemon) {
                     Err(failure) if !only && may_repeat(&failure, repeat) => {}
                     done => return done.map_err(|failure| explain(failure, self.table)),
