@@ -8,7 +8,6 @@ use farcall_lab::explain::trace::{
 };
 use farcall_lab::files::write_beside;
 use farcall_lab::record::Statistic;
-use farcall_lab::record::Statistic;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
