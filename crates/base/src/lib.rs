@@ -8,15 +8,13 @@
 mod address;
 pub mod canary;
 mod entropy;
-mod identity;
 mod instant;
 mod random;
 mod sip;
 mod text;
 
-pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
+pub use address::{ADDRESS_BYTES_MAX, Address, AddressError, Identity};
 pub use entropy::Entropy;
-pub use identity::Identity;
 pub use instant::Instant;
 pub use random::{Random, seed_of_stream};
 pub use sip::{SipKey, SipPrefix};

@@ -25,7 +25,6 @@ mod bell;
 mod config;
 mod counters;
 mod datagram;
-mod event;
 mod fabric;
 mod faults;
 mod host;

@@ -21,7 +21,6 @@ mod lane;
 mod pair;
 mod queues;
 mod region;
-mod status;
 mod sys;
 
 pub use config::{ConnectBy, DeviceChoice, VerbsDatagramConfig, VerbsLaneConfig};

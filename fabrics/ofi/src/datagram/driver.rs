@@ -11,11 +11,9 @@ use farcall_driver::{
     CounterFile, Datagram, DatagramLimits, Destination, Packet, Peers, STRANGERS_MAX, SendError,
 };
 
-use crate::datagram::config::OfiDatagramConfig;
-use crate::datagram::counters::OfiDatagramCounters;
-use crate::datagram::name::Name;
 use crate::datagram::receiving::Receiving;
 use crate::datagram::sending::{SEND_TOKEN, Sending};
+use crate::datagram::{Name, OfiDatagramConfig, OfiDatagramCounters};
 
 /// The kind of this driver's addresses, which have no use for a number.
 const KIND: Kind = *b"fODG";

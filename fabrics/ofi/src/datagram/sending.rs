@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::libfabric::{Context, Endpoint, Posted};
 use farcall_driver::SendQueueFull;
 
-use crate::datagram::counters::OfiDatagramCounters;
+use crate::datagram::OfiDatagramCounters;
 
 /// The token of a slot's operation: its number and this.
 pub const SEND_TOKEN: u64 = 1 << 32;

@@ -1,23 +1,49 @@
 //! One endpoint of libfabric: what belongs to it, and what becomes of operations that are done.
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
 
 use crate::libfabric::{Completion, Endpoint, EndpointConfig, Offer, OfiError, Place, Wanted};
 use farcall_base::Address;
 use farcall_driver::Destination;
 
+use crate::messages::Token;
 use crate::messages::arrival::{Arrived, OfiArrival};
-use crate::messages::config::OfiConfig;
 use crate::messages::frame::{self, Contents, FRAME_OVERHEAD_MAX, TAG_BITS};
 use crate::messages::peers::{KIND, Peers};
 use crate::messages::receives::{Buffers, Fetches};
 use crate::messages::sends::Sends;
-use crate::messages::token::Token;
 use crate::messages::waking::Waking;
 
 /// How many peers that were forgotten have messages waiting for the provider. Many providers notice nothing
 /// of a dead peer, so that the longest wait may find nothing.
 const RESTING_MAX: usize = 64;
+
+/// How an instance is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfiConfig {
+    /// The provider's name; without it libfabric's first choice for general use.
+    pub provider: Option<String>,
+    /// The address of this machine by which others reach it.
+    pub local: Option<IpAddr>,
+    /// The longest payload that is accepted, in bytes.
+    pub payload_bytes_max: usize,
+    /// The longest payload that travels whole, in bytes; longer ones are announced.
+    pub eager_bytes: usize,
+    /// The longest frame that is given to the provider to copy, in bytes; less where the provider copies
+    /// less.
+    pub inject_bytes: usize,
+    /// The most sends that the provider is given at a time; less where the provider takes less. To a
+    /// destination it is given as many as are left for others, and at least one.
+    pub tx_depth: usize,
+    /// How many buffers wait for frames, and how many payloads are fetched at a time; less where the provider
+    /// takes less.
+    pub rx_depth: usize,
+    /// Whether its user may block until something arrives.
+    pub may_sleep: bool,
+    /// A number drawn at random, which tells the endpoint apart from others.
+    pub drawn: u64,
+}
 
 /// One endpoint of libfabric.
 pub struct Ofi {

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use crate::libfabric::{Context, Endpoint, Posted};
 
+use crate::messages::Token;
 use crate::messages::frame::{FRAME_TAG, sender_of};
-use crate::messages::token::Token;
 
 /// The most memory that is kept for payloads which nobody waits for, of endpoints that may be dead, in bytes.
 pub const DISOWNED_BYTES_MAX: usize = 64 << 20;

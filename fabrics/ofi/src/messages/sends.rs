@@ -9,8 +9,8 @@ use crate::libfabric::{Context, Endpoint, Posted};
 use farcall_driver::{Destination, Loan};
 use farcall_transport::{Outgoing, Payload, Spares};
 
+use crate::messages::Token;
 use crate::messages::frame::FRAME_TAG;
-use crate::messages::token::Token;
 
 /// Where the bytes of a message are.
 enum Body {

@@ -1,10 +1,48 @@
 //! Reading a profile.
 
-use super::{EMBEDDED, Profile, ProfileError};
+use std::io;
+
+use super::Profile;
 use crate::config::{self, ConfigError};
 
 /// The smallest ring that the conformance suite of lanes works with.
 const RING_BYTES_MIN: usize = 4096;
+
+/// The names and texts of the profiles that are part of the program.
+pub const EMBEDDED: &[(&str, &str)] = &[
+    ("ideal", include_str!("../../profiles/ideal.toml")),
+    ("connectx2-qdr", include_str!("../../profiles/connectx2-qdr.toml")),
+    ("omni-path-100", include_str!("../../profiles/omni-path-100.toml")),
+    ("connectx7-ndr", include_str!("../../profiles/connectx7-ndr.toml")),
+];
+
+/// Why a profile cannot be used. Each is one sentence that names the file and the field.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// Neither an embedded name nor a file that can be read: correct the name.
+    #[error("there is no fabric profile `{name}`: as a file, {source}; the embedded ones are {known}")]
+    NotFound {
+        /// What was asked for.
+        name: String,
+        /// The embedded profiles.
+        known: String,
+        /// Why it could not be read as a file.
+        source: io::Error,
+    },
+    /// The profile says something wrong, or not enough: correct it.
+    #[error("fabric profile {0}")]
+    Wrong(#[from] ConfigError),
+    /// More hosts than places: use fewer, or a larger topology.
+    #[error("fabric profile `{profile}`, `topology`: there are places for {places} hosts, not for {hosts}")]
+    TooManyHosts {
+        /// The profile.
+        profile: String,
+        /// How many were asked for.
+        hosts: usize,
+        /// How many there is room for.
+        places: usize,
+    },
+}
 
 impl Profile {
     /// The embedded profile of that name, or the one in that file.

@@ -3,14 +3,11 @@
 //! A profile is a TOML file, read once into these types; `docs/simulation.md` describes each field for people
 //! who write one. Every field must be given: a default would be a property of a fabric that nobody stated.
 
-mod embedded;
-mod error;
 mod load;
 
 use serde::Deserialize;
 
-pub use embedded::EMBEDDED;
-pub use error::ProfileError;
+pub use load::{EMBEDDED, ProfileError};
 
 use crate::placement::Placement;
 use crate::time::{PerByte, Picos};

@@ -2,8 +2,8 @@
 
 use super::packets::{Cargo, Packet};
 use super::{Step, World};
-use crate::event::Event;
 use crate::faults::{Action, Fate, Schedule, ScheduleError, Scheduled};
+use crate::queue::Event;
 use crate::time::Picos;
 
 /// What the fingerprint notes of an action.

@@ -10,8 +10,8 @@ use farcall_driver::{LaneEvent, LaneFault};
 use super::World;
 use super::lanes::Connection;
 use super::packets::{Cargo, LaneCargo, Message, NONE, Packet};
-use crate::event::Event;
 use crate::lane::Ring;
+use crate::queue::Event;
 use crate::time::Picos;
 
 impl World {

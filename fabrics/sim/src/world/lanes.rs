@@ -9,8 +9,8 @@ use farcall_driver::{BlockDescriptor, LaneEvent, LaneFault, LaneId, Loan};
 
 use super::World;
 use super::packets::Message;
-use crate::event::Event;
 use crate::lane::Ring;
+use crate::queue::Event;
 use crate::time::Picos;
 
 /// A lane and its two ends. End 0 is the one that called.

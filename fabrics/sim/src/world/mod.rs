@@ -18,7 +18,6 @@ mod port;
 mod sending;
 mod sources;
 mod totals;
-mod trace_hash;
 mod turns;
 
 pub use host::HostUsage;
@@ -38,13 +37,12 @@ use nic::Nic;
 use overflows::Overflows;
 use packets::Packets;
 use port::Port;
-use trace_hash::TraceHash;
+use totals::TraceHash;
 
 use crate::counters::SimCounters;
-use crate::event::Event;
 use crate::faults::{Cuts, PacketFaults, Scheduled};
 use crate::profile::{Profile, ProfileError};
-use crate::queue::EventQueue;
+use crate::queue::{Event, EventQueue};
 use crate::time::Picos;
 use crate::wakes::Wakes;
 

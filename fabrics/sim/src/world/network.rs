@@ -4,7 +4,7 @@ use super::World;
 use super::layout::NextHop;
 use super::packets::Cargo;
 use super::port::Offered;
-use crate::event::Event;
+use crate::queue::Event;
 use crate::time::Picos;
 
 /// What kind of event the fingerprint notes.

@@ -7,7 +7,7 @@ use farcall_driver::{Destination, SendError, SendQueueFull};
 use super::World;
 use super::packets::{Cargo, NONE, Packet};
 use crate::bell::Bell;
-use crate::event::Event;
+use crate::queue::Event;
 use crate::time::Picos;
 
 /// A packet that its host takes over.

@@ -53,10 +53,10 @@ use crate::config::{ConnectBy, VerbsLaneConfig};
 use crate::counters::VerbsLaneCounters;
 use crate::device::{Device, Network};
 use crate::error::VerbsError;
+use crate::error::describe;
 use crate::events;
 use crate::queues::CompletionChannel;
 use crate::region::{Region, pinned_bytes};
-use crate::status::describe;
 use crate::sys;
 
 /// Lanes over reliable connections of one RDMA device.
