@@ -9,6 +9,7 @@ mod address;
 pub mod canary;
 mod entropy;
 mod instant;
+mod named;
 mod random;
 mod sip;
 mod text;

@@ -4,9 +4,6 @@
 //! all of them know, the size of the group and the length of the buffers, and on [`Algorithms`], which is the
 //! same everywhere.
 
-use core::fmt;
-use core::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 /// How a group does its operations. The same at all members.
@@ -185,34 +182,11 @@ pub enum PushPolicy {
     PowerOfTwo,
 }
 
-impl PushPolicy {
-    /// All policies.
-    pub const ALL: [Self; 3] = [Self::Deterministic, Self::Random, Self::PowerOfTwo];
-
-    /// The policy's name on command lines and in records.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Deterministic => "deterministic",
-            Self::Random => "random",
-            Self::PowerOfTwo => "power-of-two",
-        }
-    }
-}
-
-impl fmt::Display for PushPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for PushPolicy {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|policy| policy.name() == name);
-        known.ok_or_else(|| format!("`{name}` is none of deterministic, random and power-of-two"))
-    }
-}
+farcall_base::named!(PushPolicy:
+    Deterministic = "deterministic",
+    Random = "random",
+    PowerOfTwo = "power-of-two",
+);
 
 impl Algorithms {
     pub(crate) fn check(&self) {
