@@ -8,8 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+use farcall_base::Random;
 use farcall_fuzz::Target;
-use farcall_fuzz::mutate::{Random, mutate};
+use farcall_fuzz::mutate::mutate;
 
 /// The longest input that mutation makes.
 const INPUT_BYTES_MAX: usize = 4096;
@@ -51,12 +52,12 @@ fn explore(name: &str, target: Target, random: &mut Random, within: Duration) ->
     pool.push(Vec::new());
     let (start, mut runs) = (Instant::now(), pool.len() as u64);
     while start.elapsed() < within {
-        let mut input = pool[random.below(pool.len())].clone();
-        mutate(&mut input, &pool[random.below(pool.len())], random, INPUT_BYTES_MAX);
+        let mut input = pool[random.index(pool.len())].clone();
+        mutate(&mut input, &pool[random.index(pool.len())], random, INPUT_BYTES_MAX);
         run(name, target, &input);
         runs += 1;
         // A full pool changes slowly, so that lines of descent have time to grow.
-        let place = random.below(POOL_MAX * 16);
+        let place = random.index(POOL_MAX * 16);
         if pool.len() < POOL_MAX {
             pool.push(input);
         } else if place < POOL_MAX {

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use common::random::Random;
 use common::stream::Stream;
 use common::{LONG, settings};
 use farcall::{CallError, CallRefused, Context, Deferred, Event, Outcome, Pending, Reply, Request, Service};
+use farcall_base::Random;
 
 const ECHO: Service = Service(1);
 /// Refuses what begins with an odd byte.

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use common::random::Random;
 use common::stream::Stream;
 use common::{LONG, Pair, settings, transports};
 use farcall::{Cancellation, Context, Endpoint, Event, Peer, Received, Receiving, Tag};
+use farcall_base::Random;
 
 const TAGS: u32 = 4;
 const SOME: Tag = Tag(1);

@@ -9,10 +9,10 @@ mod common;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use common::counters::sum_of;
-use common::random::Random;
 use common::{LONG, Pair, settings, transports};
 use farcall::bootstrap::random_incarnation;
 use farcall::{Context, Endpoint, Event, Peer, Service, TransportKind};
+use farcall_base::Random;
 
 /// Answers with bytes that depend on the request's number.
 const NUMBERED: Service = Service(1);

@@ -5,10 +5,10 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::random::Random;
 use common::stream::Stream;
 use common::{LONG, settings, transports};
 use farcall::{AnyTag, ReceiveError, Receiving, Tag, TransportKind};
+use farcall_base::Random;
 
 const TAGS: u32 = 3;
 

@@ -8,9 +8,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use common::random::Random;
 use common::{LONG, Pair, pattern, settings, transports};
 use farcall::{AnySource, Context, Service, Tag};
+use farcall_base::Random;
 
 /// Has the server receive all messages of one tag.
 const TAKE: Service = Service(1);

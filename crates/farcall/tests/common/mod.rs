@@ -7,7 +7,6 @@ pub mod life;
 pub mod litter;
 pub mod load;
 pub mod post;
-pub mod random;
 pub mod stream;
 pub mod victim;
 
