@@ -4,6 +4,7 @@
 //! they are all words. On 64-bit little-endian machines, the only ones this is used on, a word that is passed
 //! holds the number in the half that a callee looks at, and a cleared word that a callee writes its number
 //! into holds just this number.
+#![allow(missing_docs, reason = "functions and constants of a standard, documented there")]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;

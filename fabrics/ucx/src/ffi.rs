@@ -4,7 +4,7 @@
 //! Every structure begins with a mask of the fields that are set; UCX reads and writes only those, so that
 //! structures may grow at their ends. A test compares sizes, offsets and constants with the headers where
 //! these are installed.
-#![allow(unsafe_code, reason = "declarations of a C library")]
+#![allow(unsafe_code, missing_docs, reason = "declarations of a C library, documented there")]
 
 use core::ffi::{c_char, c_int, c_uint, c_void};
 

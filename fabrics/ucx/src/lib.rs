@@ -10,8 +10,7 @@
 //!   long payload is fetched to. Tags would need a receive posted before the length is known. What is short
 //!   has its head in front of it and is copied as it comes: UCX is quickest with a message that has no header
 //!   and is not left to its receiver.
-//! - Tagged messages are matched by the layer above, which sends many short ones as one message. [`raw`] has
-//!   UCX's own, to measure against.
+//! - Tagged messages are matched by the layer above, which sends many short ones as one message.
 //! - Nothing is looked for: arrivals, completed sends and failed endpoints are queued by callbacks, which UCX
 //!   runs inside `ucp_worker_progress`, and are taken from these queues afterwards, when UCX is not running.
 //! - An endpoint is a worker of its own, used by one thread at a time; two of them share nothing.
@@ -35,10 +34,19 @@ mod api;
 mod ffi;
 mod library;
 mod peers;
-pub mod raw;
 mod sends;
 mod shared;
 mod worker;
 
 pub use api::presence;
 pub use library::{Ucx, UcxConfig, UcxError};
+
+/// UCX's declarations, for programs that measure UCX itself.
+#[doc(hidden)]
+pub mod sys {
+    pub use crate::address::unwrap;
+    pub use crate::api::api;
+    pub use crate::ffi::*;
+    pub use crate::sends::no_param;
+    pub use crate::worker::{WorkerBox, refused, zeroed};
+}

@@ -21,7 +21,9 @@ pub const MESSAGE_ID: u32 = 0;
 
 /// A worker and its context. Its owner calls UCX with them from one thread at a time.
 pub struct WorkerBox {
+    /// The functions of UCX.
     pub api: &'static Api,
+    /// The worker itself.
     pub worker: *mut Worker,
     context: *mut Context,
     descriptor: Option<RawFd>,

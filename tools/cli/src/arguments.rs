@@ -3,17 +3,17 @@
 pub mod benchkv;
 pub mod compare;
 pub mod kv;
+pub mod measuring;
 mod msgrate;
 mod perf;
 pub mod runs;
 mod shuffle;
-pub mod tracing;
 mod tune;
-pub mod vary;
 
 use core::time::Duration;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use farcall::TransportKind;
 use farcall::parameters::Settings;
@@ -28,10 +28,7 @@ pub use msgrate::Msgrate;
 pub use perf::Perf;
 use runs::{Audit, Diff, Explain, ReportArguments, Top};
 pub use shuffle::{Growth, Ranks, Shuffle};
-pub use tune::{
-    ImportSource, Landscape as TuneLandscape, Merging as TuneMerging, Strategy as TuneStrategy, Tune,
-    TuneAction,
-};
+pub use tune::{ImportSource, LandscapeArgument, Tune, TuneAction};
 
 /// Calls between the processes of a cluster in about a microsecond, and where every nanosecond went.
 #[derive(Debug, Parser)]
@@ -200,6 +197,17 @@ impl From<&str> for Destination {
     fn from(text: &str) -> Self {
         if text == "-" { Self::StandardOutput } else { Self::File(PathBuf::from(text)) }
     }
+}
+
+/// One of some things with names, each with what it is in the words of the help.
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+    about: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names = all.map(|one| PossibleValue::new(name(one)).help(about(one)));
+    let named = move |text: String| all.into_iter().find(|&one| name(one) == text);
+    PossibleValuesParser::new(names).map(move |text| named(text).expect("it is one of the names"))
 }
 
 /// A whole number from 1 to `MAX`.

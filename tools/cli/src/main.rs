@@ -3,7 +3,6 @@
 mod arguments;
 mod commands;
 mod failure;
-mod interrupt;
 mod output;
 mod progress;
 mod usage;

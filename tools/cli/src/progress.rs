@@ -1,9 +1,14 @@
-//! How far long work has come: a bar on a terminal, nothing elsewhere.
+//! Long work: how far it has come, as a bar on a terminal and nothing elsewhere, and noticing that it is to
+//! end, so that what was found is shown and what was made is removed.
 
 use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use farcall_base::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::failure::Failure;
 
 /// A progress bar that is drawn only when standard error is a terminal, and only when the work moves on: a
 /// thread that redraws it would disturb what is measured.
@@ -50,5 +55,31 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+/// Whether somebody wants to stop.
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Watches for the signals that ask a program to end.
+    pub fn watch() -> Result<Self, Failure> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // A second one changes nothing: `timeout` sends two, and what is left to do takes seconds.
+            let noticed = signal_hook::flag::register(signal, Arc::clone(&flag));
+            noticed.map_err(|error| Failure::Run(format!("cannot watch for signals: {error}")))?;
+        }
+        Ok(Self(flag))
+    }
+
+    /// The flag itself, for those who look often.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+
+    /// Whether one of them has come.
+    pub fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 }

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 /// The version of the records. It goes up when a field changes its name, its unit or its meaning.
 pub const SCHEMA: &str = "farcall.result.v1";
 
-/// One figure.
+/// One figure, as [`Figure::record`] makes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Record {
     /// [`SCHEMA`].
-    pub schema: &'static str,
+    schema: &'static str,
     /// The command that measured it, such as `perf`.
     pub command: &'static str,
     /// The test, such as `echo`.
@@ -36,6 +36,72 @@ pub struct Record {
     /// What the command adds.
     #[serde(flatten)]
     pub more: Map<String, Value>,
+}
+
+/// What the figures of a measurement have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// The command that measured them.
+    pub command: &'static str,
+    /// The test.
+    pub test: &'a str,
+    /// The transport, or the name of what stands in its place.
+    pub transport: &'a str,
+    /// How many samples they rest on.
+    pub samples: u64,
+    /// How many operations were in flight at a time, all clients together.
+    pub in_flight: u64,
+}
+
+/// A value with its name, its unit and what it says of its samples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// The name of the row that shows it.
+    pub name: String,
+    /// The value, in the unit.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
+    /// What it says of its samples.
+    pub statistic: Statistic,
+}
+
+impl Figure {
+    /// A figure.
+    pub fn new(name: impl Into<String>, value: f64, unit: Unit, statistic: Statistic) -> Self {
+        Self { name: name.into(), value, unit, statistic }
+    }
+
+    /// Its record, with the fields that its command adds.
+    pub fn record<N: Into<String>>(
+        self,
+        origin: Origin<'_>,
+        more: impl IntoIterator<Item = (N, Value)>,
+    ) -> Record {
+        let Self { name, value, unit, statistic } = self;
+        let Origin { command, test, transport, samples, in_flight } = origin;
+        Record {
+            schema: SCHEMA,
+            command,
+            test: test.to_owned(),
+            transport: transport.to_owned(),
+            name,
+            value,
+            unit,
+            statistic,
+            samples,
+            in_flight,
+            more: more.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+        }
+    }
+}
+
+impl Record {
+    /// The same with more fields.
+    pub fn with<N: Into<String>>(mut self, more: impl IntoIterator<Item = (N, Value)>) -> Self {
+        self.more.extend(more.into_iter().map(|(name, value)| (name.into(), value)));
+        self
+    }
 }
 
 /// The units of figures. Records use base units only; tables convert for the eye.
@@ -133,19 +199,10 @@ mod tests {
     use super::*;
 
     fn record() -> Record {
-        Record {
-            schema: SCHEMA,
-            command: "perf",
-            test: "echo".to_owned(),
-            transport: "ring+shm".to_owned(),
-            name: "echo100.99".to_owned(),
-            value: 131.5,
-            unit: Unit::Nanoseconds,
-            statistic: Statistic::P99,
-            samples: 10_000,
-            in_flight: 1,
-            more: Map::from_iter([("size_bytes".to_owned(), 100.into())]),
-        }
+        let origin =
+            Origin { command: "perf", test: "echo", transport: "ring+shm", samples: 10_000, in_flight: 1 };
+        let figure = Figure::new("echo100.99", 131.5, Unit::Nanoseconds, Statistic::P99);
+        figure.record(origin, [("size_bytes", 100.into())])
     }
 
     #[test]

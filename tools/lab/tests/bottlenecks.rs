@@ -7,8 +7,9 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::{Action, Cluster, Picos, Profile, Schedule, Scheduled};
 use farcall_lab::explain::analysis::finding::{Finding, Section};
-use farcall_lab::explain::recorded::{Figure, RecordedRun, Run, anatomy};
+use farcall_lab::explain::recorded::{RecordedFigure, RecordedRun, Run, anatomy};
 use farcall_lab::explain::trace::PARTS;
+use farcall_lab::run::closed_loop::ClosedLoop;
 use farcall_lab::run::closed_loop::Outcome;
 use farcall_lab::run::echo::EchoTest;
 use farcall_lab::run::exchange::{Buffers, Instruments};
@@ -45,16 +46,18 @@ fn echo(transport: TransportKind, bottleneck: &Bottleneck<'_>) -> Outcome {
     let assignments: Vec<String> = settings.map(|&text| text.to_owned()).collect();
     let test = EchoTest {
         settings: Settings::load(assignments.clone()).expect("valid settings"),
-        assignments,
         buffers: Buffers::Copied,
-        calls: 5000,
-        lasting: Duration::from_secs(1),
-        warmup_calls: 0,
-        in_flight: bottleneck.in_flight,
-        clients: 1,
-        servers: 1,
-        seed: 1,
-        instruments: Instruments { trace: true, handler: Duration::from_nanos(bottleneck.handler_ns) },
+        closed_loop: ClosedLoop {
+            assignments,
+            calls: 5000,
+            lasting: Duration::from_secs(1),
+            warmup_calls: 0,
+            in_flight: bottleneck.in_flight,
+            clients: 1,
+            servers: 1,
+            seed: 1,
+            instruments: Instruments { trace: true, handler: Duration::from_nanos(bottleneck.handler_ns) },
+        },
     };
     let fabric = SimulatedFabric { profile, seed: 1 };
     test.simulate_with(&fabric, transport, Size(1024), bottleneck.prepare).expect("a simulation")
@@ -68,7 +71,7 @@ fn run(name: &str, bottleneck: &Bottleneck<'_>) -> RecordedRun {
         "counters": outcome.counters,
         "trace": outcome.traced.summary,
     });
-    let figure = Figure {
+    let figure = RecordedFigure {
         schema: farcall_lab::record::SCHEMA.to_owned(),
         command: "perf".to_owned(),
         test: "echo".to_owned(),

@@ -7,13 +7,22 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
 use farcall_lab::run::collective::launches::{self, Means, Place};
-use farcall_lab::run::collective::{Collective, Plan, PushLimits, PushPolicy, simulated, threads};
+use farcall_lab::run::collective::{Collective, CollectivePlan, PushLimits, PushPolicy, simulated, threads};
 
 const CHUNK_BYTES: usize = 5_000;
 
-fn plan(collective: Collective, ranks: u32, message_bytes: usize, policy: PushPolicy) -> Plan {
+fn plan(collective: Collective, ranks: u32, message_bytes: usize, policy: PushPolicy) -> CollectivePlan {
     let limits = PushLimits { policy, chunk_bytes: CHUNK_BYTES, pending_max: 3, outstanding_max: 5, seed: 0 };
-    Plan { collective, ranks, message_bytes, warmup: 1, operations: 3, limits, seed: 0x5eed, trace: false }
+    CollectivePlan {
+        collective,
+        ranks,
+        message_bytes,
+        warmup: 1,
+        operations: 3,
+        limits,
+        seed: 0x5eed,
+        trace: false,
+    }
 }
 
 fn profile() -> Profile {
@@ -42,7 +51,7 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
         for push in PushPolicy::ALL {
             let plan = plan(Collective::Shuffle, 12, 7_000, push);
             let trace = |seed| {
-                let plan = Plan { seed, ..plan.clone() };
+                let plan = CollectivePlan { seed, ..plan.clone() };
                 let run = simulated::run(&plan, profile(), transport, &Settings::default()).expect("a run");
                 (run.run.trace_hash, run.times)
             };
@@ -91,7 +100,7 @@ fn launches_share_the_operations_and_have_seeds_of_their_own() {
             launches.iter().flat_map(|launch| &launch.simulated).map(|run| run.trace_hash).collect();
         assert_ne!(traces[0], traces[1], "{plan:?}");
         let alone = simulated::run(
-            &Plan { operations: 1, seed: plan.seed + 1, ..plan.clone() },
+            &CollectivePlan { operations: 1, seed: plan.seed + 1, ..plan.clone() },
             profile(),
             means.transport,
             &Settings::default(),

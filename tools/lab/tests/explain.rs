@@ -7,7 +7,8 @@ use farcall::parameters::Settings;
 use farcall::simulated::Profile;
 use farcall_lab::explain::analysis::analyse;
 use farcall_lab::explain::analysis::finding::Finding;
-use farcall_lab::explain::recorded::{Figure, RecordedRun, Run, document};
+use farcall_lab::explain::recorded::{RecordedFigure, RecordedRun, Run, document};
+use farcall_lab::run::closed_loop::ClosedLoop;
 use farcall_lab::run::echo::EchoTest;
 use farcall_lab::run::exchange::{Buffers, Instruments};
 use farcall_lab::run::simulation::SimulatedFabric;
@@ -25,21 +26,23 @@ fn sweep(name: &str, settings: &[&str], fabric: &[&str]) -> Vec<RecordedRun> {
     let run = |in_flight: usize| {
         let test = EchoTest {
             settings: Settings::load(assignments.clone()).expect("valid settings"),
-            assignments: assignments.clone(),
             buffers: Buffers::Copied,
-            calls: 2000,
-            lasting: Duration::from_secs(1),
-            warmup_calls: 0,
-            in_flight,
-            clients: 1,
-            servers: 1,
-            seed: 1,
-            instruments: Instruments::default(),
+            closed_loop: ClosedLoop {
+                assignments: assignments.clone(),
+                calls: 2000,
+                lasting: Duration::from_secs(1),
+                warmup_calls: 0,
+                in_flight,
+                clients: 1,
+                servers: 1,
+                seed: 1,
+                instruments: Instruments::default(),
+            },
         };
         let outcome =
             test.simulate(&fabric_of_run, TransportKind::RING_SIM, Size(1024)).expect("a simulation");
         let more = json!({ "size_bytes": 1024, "calls_per_second": outcome.calls_per_second });
-        let figure = Figure {
+        let figure = RecordedFigure {
             schema: farcall_lab::record::SCHEMA.to_owned(),
             command: "perf".to_owned(),
             test: "echo".to_owned(),

@@ -7,6 +7,7 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall::simulated::Profile;
 use farcall_lab::explain::vary::{Analysis, Better, Design, Experiment, Factor, Subject, Verdict};
+use farcall_lab::run::closed_loop::ClosedLoop;
 use farcall_lab::run::echo::EchoTest;
 use farcall_lab::run::exchange::{Buffers, Instruments};
 use farcall_lab::run::simulation::{SimulatedFabric, SimulationError, UNCHECKED};
@@ -27,17 +28,19 @@ fn measure(assignments: &[String], seed: u64) -> Result<f64, SimulationError> {
         UNCHECKED.map(str::to_owned).into_iter().chain(own.into_iter().cloned()).collect();
     let settings = Settings::load(assignments.iter().cloned()).expect("the assignments are valid");
     let test = EchoTest {
-        assignments,
         settings,
         buffers: Buffers::Copied,
-        calls: 20,
-        lasting: Duration::from_secs(1),
-        warmup_calls: 0,
-        in_flight: 1,
-        clients: 1,
-        servers: 1,
-        seed,
-        instruments: Instruments::default(),
+        closed_loop: ClosedLoop {
+            assignments,
+            calls: 20,
+            lasting: Duration::from_secs(1),
+            warmup_calls: 0,
+            in_flight: 1,
+            clients: 1,
+            servers: 1,
+            seed,
+            instruments: Instruments::default(),
+        },
     };
     let echo = test.simulate(&SimulatedFabric { profile, seed }, TransportKind::BASIC_SIM, SIZE)?;
     Ok(echo.latency.p50_nanos.expect("there are enough calls") as f64)

@@ -1,11 +1,11 @@
-//! Samples of a time, and what is said about them.
+//! How long a limit is measured, its samples, and what is said about them.
 
 use core::time::Duration;
 
 use farcall_base::Instant;
 use farcall_driver::clock::Clock;
 
-use crate::{Effort, median_between_steps};
+use crate::median_between_steps;
 
 /// The most samples that one measurement keeps; it ends early when they are taken.
 pub const SAMPLES_MAX: usize = 1 << 20;
@@ -13,6 +13,22 @@ pub const SAMPLES_MAX: usize = 1 << 20;
 /// Fewer samples than this say nothing about the 99th percentile: the largest of 299 lies above it
 /// with 95 % confidence, since 0.99^299 < 0.05 (Wilks, 1941).
 pub const P99_SAMPLES_MIN: usize = 299;
+
+/// How long to run before and while samples are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Runs without a record, for caches, branch predictors and clock frequency.
+    pub warmup: Duration,
+    /// Runs on the record.
+    pub measure: Duration,
+}
+
+impl Effort {
+    /// Measures for `measure`, after a tenth of it as warm-up.
+    pub fn lasting(measure: Duration) -> Self {
+        Self { warmup: measure / 10, measure }
+    }
+}
 
 /// What was seen of a time that was measured many times over.
 #[derive(Clone, Copy, Debug, PartialEq)]

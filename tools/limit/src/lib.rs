@@ -6,14 +6,14 @@
 //!
 //! The two sides are threads of one process, each pinned to its core. Threads share the coherence fabric
 //! exactly as processes do: a cache line travels between cores, whatever address spaces map it. Memory is
-//! mapped shared, as two processes would have to map it.
+//! mapped shared, as two processes would have to map it. The loops over other libraries ([`raw`]) are those
+//! libraries' own limits, and run in two processes.
 
 mod bandwidth;
 mod copying;
 mod cores;
 mod crowding;
 mod distance;
-mod effort;
 mod error;
 mod latency;
 mod median;
@@ -21,6 +21,7 @@ mod memory;
 mod message;
 mod pair;
 mod pipe;
+pub mod raw;
 mod reading;
 mod ring;
 mod slots;
@@ -31,9 +32,8 @@ pub use bandwidth::{Bandwidth, BandwidthPlan, Copies, best_bandwidth_plan, strea
 pub use cores::{Core, CorePair, CoresError, allowed_cores, pin_to};
 pub use crowding::{Crowding, crowding};
 pub use distance::{CoreDistance, DistanceProbe, core_distance};
-pub use effort::Effort;
 pub use error::LimitError;
-pub use latency::{Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
+pub use latency::{Effort, Latency, P99_SAMPLES_MIN, SAMPLES_MAX};
 pub use median::median_between_steps;
 pub use message::{MessagePlan, best_message_plan, ping_pong};
 pub use pipe::Writes;

@@ -14,7 +14,7 @@ const RUNS_PER_FAILURE: usize = 9;
 /// What a trial came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// A figure for each metric.
     Measured(Vec<f64>),
     /// No figures: it is known only that this row does not do.
@@ -41,7 +41,7 @@ pub struct Sample {
     /// How far the cores were apart, where that was watched.
     pub regime: Option<Regime>,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
 }
 
 /// All samples, in their order.
@@ -71,7 +71,7 @@ impl Evidence {
         let mut blocks = Vec::new();
         let mut observations = Vec::new();
         for sample in self.samples.iter().filter(|sample| wanted(sample.block)) {
-            let Outcome::Measured(values) = &sample.outcome else { continue };
+            let TrialOutcome::Measured(values) = &sample.outcome else { continue };
             let key = (sample.block, sample.regime);
             // Blocks come one after the other, so the one that is looked for is among the last.
             let block = blocks.iter().rposition(|known| *known == key).unwrap_or_else(|| {
@@ -93,8 +93,8 @@ impl Evidence {
         for sample in &self.samples {
             let (runs, failures) = counts.entry(sample.environment).or_default();
             match sample.outcome {
-                Outcome::Measured(_) => *runs += 1,
-                Outcome::Censored(_) => *failures += 1,
+                TrialOutcome::Measured(_) => *runs += 1,
+                TrialOutcome::Censored(_) => *failures += 1,
             }
         }
         let fails = |(_, (runs, failures)): &(usize, (usize, usize))| *runs < failures * RUNS_PER_FAILURE;
@@ -106,8 +106,8 @@ impl Evidence {
         self.samples
             .iter()
             .filter_map(|sample| match &sample.outcome {
-                Outcome::Censored(censored) => Some((sample.environment, censored)),
-                Outcome::Measured(_) => None,
+                TrialOutcome::Censored(censored) => Some((sample.environment, censored)),
+                TrialOutcome::Measured(_) => None,
             })
             .collect()
     }
@@ -124,10 +124,10 @@ mod tests {
             evidence.push(Sample { environment, block: 0, regime: None, outcome });
             evidence.failing()
         };
-        let failed = || Outcome::Censored(Censored { why: "it hung".to_owned(), log: None });
+        let failed = || TrialOutcome::Censored(Censored { why: "it hung".to_owned(), log: None });
         assert_eq!(push(7, failed()), [7]);
         for _ in 0..RUNS_PER_FAILURE {
-            push(7, Outcome::Measured(vec![1.0]));
+            push(7, TrialOutcome::Measured(vec![1.0]));
         }
         assert_eq!(push(3, failed()), [3]);
         assert_eq!(push(7, failed()), [3, 7]);

@@ -16,8 +16,8 @@ use farcall_lab::run::regime::Regime;
 use rustix::fs::{FlockOperation, OFlags, fcntl_lock};
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{Censored, Outcome, Sample};
-use crate::objective::Finding;
+use crate::evidence::{Censored, Sample, TrialOutcome};
+use crate::objective::TrialFinding;
 use crate::plan::Plan;
 use crate::search::Problem;
 use crate::session::Trial;
@@ -239,10 +239,10 @@ fn parse(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(Begin, Vec<Line
 
 impl Entry {
     /// The line of a trial.
-    pub fn new(problem: &Problem, trial: &Trial, finding: &Finding, confirms: bool) -> Self {
+    pub fn new(problem: &Problem, trial: &Trial, finding: &TrialFinding, confirms: bool) -> Self {
         let (values, failure) = match &finding.outcome {
-            Outcome::Measured(values) => (Some(values.clone()), None),
-            Outcome::Censored(censored) => (None, Some(censored.clone())),
+            TrialOutcome::Measured(values) => (Some(values.clone()), None),
+            TrialOutcome::Censored(censored) => (None, Some(censored.clone())),
         };
         Self {
             trial: trial.number,
@@ -274,14 +274,14 @@ impl Entry {
 
     /// The regime and the outcome; `None` when the line has neither figures nor a failure, or too few
     /// figures.
-    pub fn outcome(&self, metrics: usize) -> Option<(Option<Regime>, Outcome)> {
+    pub fn outcome(&self, metrics: usize) -> Option<(Option<Regime>, TrialOutcome)> {
         let regime = match self.regime.as_deref() {
             None => None,
             Some(name) => Some(Regime::named(name)?),
         };
         let outcome = match (&self.values, &self.failure) {
-            (Some(values), None) if values.len() == metrics => Outcome::Measured(values.clone()),
-            (None, Some(failure)) => Outcome::Censored(failure.clone()),
+            (Some(values), None) if values.len() == metrics => TrialOutcome::Measured(values.clone()),
+            (None, Some(failure)) => TrialOutcome::Censored(failure.clone()),
             _ => return None,
         };
         Some((regime, outcome))

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use farcall_base::Random;
 use farcall_lab::run::regime::Regime;
 
-use crate::evidence::{Censored, Evidence, Outcome, Sample};
+use crate::evidence::{Censored, Evidence, Sample, TrialOutcome};
 use crate::result::finalists;
 use crate::search::{Knowledge, Problem, Search, SearchError};
 
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
     }
 
     /// Records what the trial came to that [`Session::next_trial`] gave.
-    pub fn record(&mut self, regime: Option<Regime>, outcome: Outcome) {
+    pub fn record(&mut self, regime: Option<Regime>, outcome: TrialOutcome) {
         if let Some(environment) = self.waiting.pop_front() {
             self.evidence.push(Sample { environment, block: self.blocks - 1, regime, outcome });
         }
@@ -227,8 +227,8 @@ impl<'a> Session<'a> {
         let trials = self.evidence.samples().iter().rev().take_while(|sample| sample.block == last);
         let failures: Option<Vec<&Censored>> = trials
             .map(|sample| match &sample.outcome {
-                Outcome::Censored(censored) => Some(censored),
-                Outcome::Measured(_) => None,
+                TrialOutcome::Censored(censored) => Some(censored),
+                TrialOutcome::Measured(_) => None,
             })
             .collect();
         let Some((Censored { why, log }, count)) =

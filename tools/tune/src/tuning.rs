@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use crate::evidence::{Evidence, Outcome};
+use crate::evidence::{Evidence, TrialOutcome};
 use crate::experiment::StrategyName;
 use crate::journal::{Begin, Entry, Journal, JournalError, Line, Proposal, SCHEMA};
 use crate::objective::{Objective, ObjectiveError};
@@ -114,7 +114,7 @@ impl<'a> Tuning<'a> {
         }
         let finding = objective.measure(self.problem, &trial)?;
         // A reference that does not run ends the tuning, and is tried again when the tuning is resumed.
-        let lasting = trial.block > 0 || matches!(finding.outcome, Outcome::Measured(_));
+        let lasting = trial.block > 0 || matches!(finding.outcome, TrialOutcome::Measured(_));
         if let Some(journal) = self.journal.as_mut().filter(|_| lasting) {
             let confirms = self.session.confirmed_from().is_some();
             journal.append(&Line::Trial(Entry::new(self.problem, &trial, &finding, confirms)))?;

@@ -1,6 +1,6 @@
 //! The default search on landscapes whose truth is known, over the published space of 37,730 rows.
 
-use farcall_tune::evidence::Outcome;
+use farcall_tune::evidence::TrialOutcome;
 use farcall_tune::import::otpo;
 use farcall_tune::landscape::{Landscape, Shape};
 use farcall_tune::metric::{Goal, Metric, Role};
@@ -36,7 +36,7 @@ fn tuned<'a>(problem: &'a Problem, landscape: &Landscape, budget: usize, seed: u
     let mut session = Session::new(problem, Box::new(search), 20, seed);
     while let Some(trial) = session.next_trial().expect("nothing fails") {
         let value = landscape.measure(trial.environment, trial.number);
-        session.record(None, Outcome::Measured(vec![value]));
+        session.record(None, TrialOutcome::Measured(vec![value]));
     }
     session
 }

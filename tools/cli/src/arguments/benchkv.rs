@@ -8,8 +8,7 @@ use farcall::TransportKind;
 use farcall_lab::run::benchkv::Distribution;
 use farcall_lab::units::Size;
 
-use super::tracing::Tracing;
-use super::vary::Varying;
+use super::measuring::{Tracing, Varying};
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// The most clients of a rank.
@@ -47,7 +46,7 @@ pub struct BenchKvArguments {
     pub runs: u64,
     /// Repeats everything with other numbers of clients, and finds the knee, such as clients=1,2,4,8,16
     #[arg(long, value_name = "clients=NUMBERS")]
-    pub sweep: Option<Sweep>,
+    pub sweep: Option<SweepArgument>,
     /// The transport between daemons
     #[arg(long, default_value = "ring+shm", value_name = "NAME")]
     pub transport: TransportKind,
@@ -65,9 +64,9 @@ pub struct BenchKvArguments {
 
 /// Numbers of clients to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sweep(pub Vec<u64>);
+pub struct SweepArgument(pub Vec<u64>);
 
-impl FromStr for Sweep {
+impl FromStr for SweepArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -89,9 +88,9 @@ mod tests {
 
     #[test]
     fn sweeps_and_shares_are_read() {
-        assert_eq!("clients=1,2,16".parse(), Ok(Sweep(vec![1, 2, 16])));
+        assert_eq!("clients=1,2,16".parse(), Ok(SweepArgument(vec![1, 2, 16])));
         for text in ["", "1,2", "clients=", "clients=0", "clients=1,x", "keys=1"] {
-            assert!(text.parse::<Sweep>().is_err(), "{text}");
+            assert!(text.parse::<SweepArgument>().is_err(), "{text}");
         }
         assert_eq!((parse_share("0"), parse_share("1"), parse_share("0.25")), (Ok(0.0), Ok(1.0), Ok(0.25)));
         assert!(["", "-0.1", "1.1", "nan", "half"].iter().all(|text| parse_share(text).is_err()));

@@ -7,8 +7,7 @@ use farcall::TransportKind;
 use farcall_lab::run::msgrate::{Mode, Raw};
 use farcall_lab::units::Size;
 
-use super::tracing::Tracing;
-use super::vary::Varying;
+use super::measuring::{Tracing, Varying};
 use super::{Output, Recording, Tuning, parse_seconds, whole_number};
 
 /// `farcall msgrate`.

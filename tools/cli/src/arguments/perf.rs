@@ -2,24 +2,22 @@
 
 use core::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use farcall::TransportKind;
 use farcall::parameters::quantity::parse_duration;
 use farcall_lab::run::exchange::Buffers;
 use farcall_lab::run::workload::{Reply, SizeMix};
 use farcall_lab::units::Size;
 
-use super::tracing::Tracing;
-use super::vary::Varying;
-use super::{Output, Recording, Tuning, parse_seconds, whole_number};
+use super::measuring::{Tracing, Varying};
+use super::{Output, Recording, Tuning, one_of, parse_seconds, whole_number};
 use crate::commands::perf::{WORKLOADS, Workload};
 
 /// `farcall perf`.
 #[derive(Clone, Debug, Args)]
 pub struct Perf {
     /// Tests to run [default: echo]
-    #[arg(value_name = "TEST", value_parser = test())]
+    #[arg(value_name = "TEST", value_parser = one_of(WORKLOADS, |test| test.name(), |test| test.about()))]
     pub tests: Vec<&'static dyn Workload>,
     /// Transports, separated by commas [default: all that this program has]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
@@ -54,8 +52,8 @@ pub struct Perf {
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = handler_time)]
     pub handler: Duration,
     /// How payloads of echo are made and looked at
-    #[arg(long, default_value = "copied")]
-    pub buffers: BuffersArgument,
+    #[arg(long, default_value = "copied", value_parser = one_of(Buffers::ALL, Buffers::name, Buffers::about))]
+    pub buffers: Buffers,
     /// Lengths of the messages of echoWorkload: W1, W2, W3, W4, W5, or a file
     #[arg(long, default_value = "W4", value_name = "NAME|FILE")]
     pub workload: SizeMix,
@@ -63,8 +61,8 @@ pub struct Perf {
     #[arg(long, value_delimiter = ',', default_value = "0.8", value_parser = parse_load)]
     pub load: Vec<f64>,
     /// What comes back for a message of echoWorkload
-    #[arg(long, default_value = "ack")]
-    pub reply: ReplyArgument,
+    #[arg(long, default_value = "ack", value_parser = one_of(Reply::ALL, Reply::name, Reply::about))]
+    pub reply: Reply,
     /// Ranks of echoWorkload that send to all others, instead of clients and servers [default: 16 on a
     /// simulated fabric]
     #[arg(long, value_parser = whole_number::<4096>, conflicts_with_all = ["clients", "servers"])]
@@ -85,52 +83,6 @@ pub struct Perf {
     pub recording: Recording,
     #[command(flatten)]
     pub output: Output,
-}
-
-/// The tests by their names.
-fn test() -> impl TypedValueParser<Value = &'static dyn Workload> {
-    let names = WORKLOADS.map(|test| PossibleValue::new(test.name()).help(test.about()));
-    let named = |name: String| WORKLOADS.into_iter().find(|test| test.name() == name);
-    PossibleValuesParser::new(names).map(move |name| named(name).expect("it is one of the names"))
-}
-
-/// How payloads are made and looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BuffersArgument {
-    /// Sent from the sender's own memory and copied out by the receiver
-    Copied,
-    /// Sent from the sender's own memory and read where they arrive
-    Read,
-    /// Loaned responses, which neither side touches
-    Loaned,
-}
-
-/// What comes back for a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReplyArgument {
-    /// 8 bytes: nearly the time of one message on its way
-    Ack,
-    /// The message itself, as in clusterperf
-    Echo,
-}
-
-impl From<ReplyArgument> for Reply {
-    fn from(reply: ReplyArgument) -> Self {
-        match reply {
-            ReplyArgument::Ack => Self::Ack,
-            ReplyArgument::Echo => Self::Echo,
-        }
-    }
-}
-
-impl From<BuffersArgument> for Buffers {
-    fn from(buffers: BuffersArgument) -> Self {
-        match buffers {
-            BuffersArgument::Copied => Self::Copied,
-            BuffersArgument::Read => Self::Read,
-            BuffersArgument::Loaned => Self::Loaned,
-        }
-    }
 }
 
 /// A part of a link's rate: above 0, and up to 1.

@@ -6,8 +6,7 @@ use farcall::bootstrap::RANKS_MAX;
 use farcall_lab::run::collective::{Collective, PushPolicy};
 use farcall_lab::units::Size;
 
-use super::tracing::Tracing;
-use super::vary::Varying;
+use super::measuring::{Tracing, Varying};
 use super::{Output, Recording, Tuning, whole_number};
 use crate::commands::shuffle::PlacementArgument;
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use farcall_tune::experiment::StrategyName;
+use farcall_tune::result::Merging;
 
-use super::{Output, whole_number};
+use super::{Output, one_of, whole_number};
 
 /// `farcall tune`.
 #[derive(Debug, Args)]
@@ -34,10 +36,10 @@ pub struct Tune {
     pub rows: bool,
     /// Tries the plan on a synthetic landscape instead of the machine: one with a peak, or a flat one
     #[arg(long, value_name = "LANDSCAPE", num_args = 0..=1, default_missing_value = "peaked")]
-    pub rehearse: Option<Landscape>,
+    pub rehearse: Option<LandscapeArgument>,
     /// How to search [default: as the file says, else halving]
-    #[arg(long)]
-    pub strategy: Option<Strategy>,
+    #[arg(long, value_parser = one_of(StrategyName::ALL, StrategyName::name, StrategyName::about))]
+    pub strategy: Option<StrategyName>,
     /// About how many trials to make [default: as the file says, else by the number of values]
     #[arg(long, value_name = "TRIALS", value_parser = whole_number::<1_000_000>)]
     pub budget: Option<u64>,
@@ -65,6 +67,7 @@ pub enum TuneAction {
     /// Writes a smaller space from the equivalence sets of finished tunings
     Merge {
         /// Rows of any, or of all
+        #[arg(value_parser = one_of(Merging::ALL, Merging::name, Merging::about))]
         merging: Merging,
         /// The directories of the tunings
         #[arg(required = true, num_args = 2..)]
@@ -97,41 +100,11 @@ pub enum ImportSource {
     Farcall,
 }
 
-/// Rows of any or of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Merging {
-    /// Rows of any set
-    Union,
-    /// Rows of all sets
-    Intersection,
-}
-
 /// Synthetic landscapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Landscape {
+pub enum LandscapeArgument {
     /// Three parameters matter and two act together
     Peaked,
     /// Nothing matters
     Flat,
-}
-
-/// The strategies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Strategy {
-    /// Blocked successive halving
-    Halving,
-    /// Everything, equally often
-    Exhaustive,
-    /// Rows at random, equally often
-    Random,
-    /// Each value of each parameter, everything else as in the reference
-    OneAtATime,
-    /// Two values of each parameter, in combinations
-    Factorial,
-    /// A race that drops what is worse, or dominated, beyond doubt
-    Race,
-    /// Halving, screened by tree-structured Parzen estimators
-    Tpe,
-    /// Halving, screened by the program that the file names as proposer
-    Proposer,
 }

@@ -5,12 +5,12 @@ mod install;
 mod peers;
 
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::compare::{Budget, Comparison, Row as BudgetRow, RowOutcome, RowRun, rows, rows_of_builds};
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::compare::{Budget, BudgetRow, ComparePlan, RowOutcome, RowRun, rows, rows_of_builds};
+use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::program::{Program, ProgramError};
 use farcall_lab::table::{Row, UNITS_NOTE};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::arguments::compare::Compare;
 use crate::commands::drift;
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 pub fn run(compare: &Compare) -> Result<(), Failure> {
     let (assignments, settings) = compare.tuning.load()?;
     let chosen = if compare.has_peers() { peers::choose(compare)? } else { Vec::new() };
-    let comparison = Comparison {
+    let comparison = ComparePlan {
         assignments,
         settings,
         program: compare.program.as_deref().map(Program::other).transpose().map_err(not_a_program)?,
@@ -69,7 +69,7 @@ fn choose_rows(compare: &Compare) -> Result<Vec<BudgetRow>, Failure> {
 
 fn measure(
     rows: Vec<BudgetRow>,
-    comparison: &Comparison,
+    comparison: &ComparePlan,
     bench: &Bench,
     quiet: bool,
 ) -> Result<Vec<RowRun>, Failure> {
@@ -187,17 +187,12 @@ fn record(run: &RowRun, outcome: &RowOutcome) -> Record {
         ("regime", json!(outcome.regime.to_string())),
         ("blocks_discarded", json!(run.discarded())),
     ];
-    Record {
-        schema: SCHEMA,
+    let origin = Origin {
         command: "compare",
-        test: row.test().to_owned(),
-        transport: row.transport().name().to_owned(),
-        name: row.name(),
-        value: outcome.farcall,
-        unit: run.unit(),
-        statistic: Statistic::MedianOfBlocks,
+        test: row.test(),
+        transport: row.transport().name(),
         samples: outcome.blocks as u64,
         in_flight: row.in_flight() as u64,
-        more: Map::from_iter(more.map(|(name, value)| (name.to_owned(), value))),
-    }
+    };
+    Figure::new(row.name(), outcome.farcall, run.unit(), Statistic::MedianOfBlocks).record(origin, more)
 }

@@ -2,9 +2,9 @@
 //! the run.
 
 use farcall_lab::explain::recorded::REFERENCE;
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Statistic, Unit};
 use farcall_lab::run::blocks::Distance;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use crate::failure::Failure;
 use crate::output::Report;
@@ -16,29 +16,20 @@ pub fn record(
     distances: &[Distance],
     report: &mut Report,
 ) -> Result<(), Failure> {
+    let origin = Origin { command, test: REFERENCE, transport: "limit", samples: 1, in_flight: 1 };
     for (block, distance) in distances.iter().enumerate() {
         for (edge, standing) in [("before", distance.before), ("after", distance.after)] {
-            let more = json!({
-                "of": of,
-                "block": block,
-                "edge": edge,
-                "block_began_seconds": distance.began.as_secs_f64(),
-                "block_kept": distance.kept,
-                "crowded": standing.is_crowded,
-            });
-            report.beside(&Record {
-                schema: SCHEMA,
-                command,
-                test: REFERENCE.to_owned(),
-                transport: "limit".to_owned(),
-                name: "distance".to_owned(),
-                value: standing.distance_nanos,
-                unit: Unit::Nanoseconds,
-                statistic: Statistic::TrimmedMean,
-                samples: 1,
-                in_flight: 1,
-                more: more.as_object().cloned().unwrap_or_else(Map::new),
-            })?;
+            let more = [
+                ("of", json!(of)),
+                ("block", json!(block)),
+                ("edge", json!(edge)),
+                ("block_began_seconds", json!(distance.began.as_secs_f64())),
+                ("block_kept", json!(distance.kept)),
+                ("crowded", json!(standing.is_crowded)),
+            ];
+            let nanos = standing.distance_nanos;
+            let figure = Figure::new("distance", nanos, Unit::Nanoseconds, Statistic::TrimmedMean);
+            report.beside(&figure.record(origin, more))?;
         }
     }
     Ok(())

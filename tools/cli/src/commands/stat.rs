@@ -1,8 +1,7 @@
 //! `farcall stat`: the counters of a running process, read without its help.
 
 use farcall::CounterFile;
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
-use serde_json::Map;
+use farcall_lab::record::{Figure, Origin, Statistic, Unit};
 
 use crate::arguments::Stat;
 use crate::failure::Failure;
@@ -14,22 +13,14 @@ pub fn run(stat: &Stat) -> Result<(), Failure> {
     let mut report = Report::open(stat.json.as_ref())?;
     for group in &snapshot.groups {
         report.line(&group.label)?;
+        let transport = &*group.label;
+        let origin = Origin { command: "stat", test: "", transport, samples: 1, in_flight: 0 };
         for counter in &group.counters {
             let (name, unit) = (&counter.name, &counter.unit);
             report.line(format_args!("  {name:<24} {:>20} {unit:<10} {}", counter.value, counter.doc))?;
-            report.record(&Record {
-                schema: SCHEMA,
-                command: "stat",
-                test: String::new(),
-                transport: group.label.clone(),
-                name: name.clone(),
-                value: counter.value as f64,
-                unit: Unit::Counted(unit.clone()),
-                statistic: Statistic::Count,
-                samples: 1,
-                in_flight: 0,
-                more: Map::from_iter([("process".to_owned(), stat.process.into())]),
-            })?;
+            let (value, unit) = (counter.value as f64, Unit::Counted(unit.clone()));
+            let figure = Figure::new(name, value, unit, Statistic::Count);
+            report.record(&figure.record(origin, [("process", stat.process.into())]))?;
         }
     }
     if snapshot.unlisted_groups > 0 {

@@ -16,21 +16,21 @@ use farcall::parameters::Settings;
 
 use crate::record::Unit;
 use crate::run::bench::{Bench, BenchError};
-use crate::run::blocks::{Blocks, Distance, Plan};
+use crate::run::blocks::{BlockPlan, Blocks, Distance};
 use crate::run::program::Program;
 use crate::run::regime::{Regime, Standing, regime_between};
 use crate::statistics::bootstrap::{Ratio, median, ratio_of_medians};
 use arm::Arm;
 
-pub use rows::{Budget, Row, rows, rows_of_builds};
-pub use verdict::Verdict;
+pub use rows::{Budget, BudgetRow, rows, rows_of_builds};
+pub use verdict::BudgetVerdict;
 
 /// How many blocks are tried for each one that is to be kept, while the cores move or others come and go.
 const TRIES_PER_BLOCK: usize = 3;
 
 /// How the comparison is done.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct ComparePlan {
     /// Parameters, each as `name=value`.
     pub assignments: Vec<String>,
     /// The same, checked.
@@ -61,14 +61,14 @@ pub struct RowOutcome {
     /// farcall's figure over the other.
     pub ratio: Option<Ratio>,
     /// Whether the budget is kept.
-    pub verdict: Verdict,
+    pub verdict: BudgetVerdict,
 }
 
 /// A row under measurement: call [`RowRun::block`] as often as there are blocks, best alternately with other
 /// rows.
 pub struct RowRun {
-    row: Row,
-    comparison: Comparison,
+    row: BudgetRow,
+    comparison: ComparePlan,
     arms: ArmsByPlace,
     /// The orders of the blocks that may still be run.
     orders: std::vec::IntoIter<Vec<usize>>,
@@ -84,7 +84,7 @@ struct ArmsByPlace {
 
 impl ArmsByPlace {
     /// Finds those for where the cores are now.
-    fn new(row: &Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
+    fn new(row: &BudgetRow, comparison: &ComparePlan, bench: &Bench) -> Result<Self, BenchError> {
         let mut places = Self { count: 0, near: None, far: None };
         places.find(bench.standing()?, row, comparison, bench)?;
         Ok(places)
@@ -94,8 +94,8 @@ impl ArmsByPlace {
     fn find(
         &mut self,
         standing: Standing,
-        row: &Row,
-        comparison: &Comparison,
+        row: &BudgetRow,
+        comparison: &ComparePlan,
         bench: &Bench,
     ) -> Result<Option<&[Arm]>, BenchError> {
         let place = match Regime::of(standing) {
@@ -113,15 +113,15 @@ impl ArmsByPlace {
 
 impl RowRun {
     /// Prepares a row: finds the fastest way to reach its limit, as the cores are now.
-    pub fn new(row: Row, comparison: &Comparison, bench: &Bench) -> Result<Self, BenchError> {
+    pub fn new(row: BudgetRow, comparison: &ComparePlan, bench: &Bench) -> Result<Self, BenchError> {
         let arms = ArmsByPlace::new(&row, comparison, bench)?;
         let blocks = comparison.blocks * TRIES_PER_BLOCK;
-        let orders = Plan { arms: arms.count, blocks, seed: comparison.seed }.orders().into_iter();
+        let orders = BlockPlan { arms: arms.count, blocks, seed: comparison.seed }.orders().into_iter();
         Ok(Self { row, comparison: comparison.clone(), arms, orders, blocks: Blocks::new() })
     }
 
     /// The row.
-    pub fn row(&self) -> &Row {
+    pub fn row(&self) -> &BudgetRow {
         &self.row
     }
 

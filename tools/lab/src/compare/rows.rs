@@ -6,7 +6,7 @@ mod words;
 use farcall::TransportKind;
 use farcall_limit::UdpCalls;
 
-use super::verdict::Verdict;
+use super::verdict::BudgetVerdict;
 use crate::record::Unit;
 use crate::run::msgrate::Mode;
 use crate::statistics::bootstrap::{Ratio, ratio_of_medians};
@@ -66,7 +66,7 @@ pub enum Budget {
 
 /// A line of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct BudgetRow {
     transport: TransportKind,
     kind: Kind,
     budget: Option<Budget>,
@@ -83,8 +83,8 @@ enum Beside {
 }
 
 /// The rows for the transports that are here.
-pub fn rows() -> Vec<Row> {
-    let row = |transport, kind, budget| Row { transport, kind, budget, beside: Beside::Limit };
+pub fn rows() -> Vec<BudgetRow> {
+    let row = |transport, kind, budget| BudgetRow { transport, kind, budget, beside: Beside::Limit };
     let of_memory = |transport| {
         vec![
             row(transport, Kind::Echo, Some(Budget::RatioAtMost(1.25))),
@@ -115,13 +115,13 @@ pub fn rows() -> Vec<Row> {
 
 /// The same rows for a comparison with another build, which may differ by the fraction `within`, if it is
 /// asked whether it does; those that differ only in the limit are one.
-pub fn rows_of_builds(within: Option<f64>) -> Vec<Row> {
+pub fn rows_of_builds(within: Option<f64>) -> Vec<BudgetRow> {
     let budget = within.map(Budget::RatioWithin);
     let rows = rows().into_iter().filter(|row| !matches!(row.kind, Kind::EchoBeside(_)));
-    rows.map(|row| Row { budget, beside: Beside::Program, ..row }).collect()
+    rows.map(|row| BudgetRow { budget, beside: Beside::Program, ..row }).collect()
 }
 
-impl Row {
+impl BudgetRow {
     /// The transport that is judged.
     pub fn transport(&self) -> TransportKind {
         self.transport
@@ -168,20 +168,20 @@ impl Row {
         pairs: &[(f64, f64)],
         ratio: Option<Ratio>,
         seed: u64,
-    ) -> Verdict {
+    ) -> BudgetVerdict {
         let alone = |figures: &mut dyn Iterator<Item = f64>| {
             let figures: Vec<(f64, f64)> = figures.map(|figure| (figure, 1.0)).collect();
             ratio_of_medians(&figures, seed)
         };
         match self.budget {
-            None => Verdict::NoBudget,
+            None => BudgetVerdict::NoBudget,
             Some(budget @ Budget::FigureAtLeast(_)) => {
-                Verdict::of(budget, alone(&mut farcall.iter().copied()))
+                BudgetVerdict::of(budget, alone(&mut farcall.iter().copied()))
             }
             Some(budget @ Budget::ExcessAtMost(_)) => {
-                Verdict::of(budget, alone(&mut pairs.iter().map(|(farcall, other)| farcall - other)))
+                BudgetVerdict::of(budget, alone(&mut pairs.iter().map(|(farcall, other)| farcall - other)))
             }
-            Some(budget) => Verdict::of(budget, ratio),
+            Some(budget) => BudgetVerdict::of(budget, ratio),
         }
     }
 }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_excess_is_taken_block_by_block() {
-        let row = Row {
+        let row = BudgetRow {
             transport: TransportKind::RING_SHM,
             kind: Kind::StoreRead,
             budget: Some(Budget::ExcessAtMost(60.0)),
@@ -224,16 +224,17 @@ mod tests {
         let pairs: Vec<(f64, f64)> =
             (0..20).map(|block| 300.0 + 40.0 * f64::from(block)).map(|o| (o + 50.0, o)).collect();
         let farcall: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
-        assert_eq!(row.verdict(&farcall, &pairs, ratio_of_medians(&pairs, 1), 1), Verdict::Met);
+        assert_eq!(row.verdict(&farcall, &pairs, ratio_of_medians(&pairs, 1), 1), BudgetVerdict::Met);
         let slower: Vec<(f64, f64)> = pairs.iter().map(|(farcall, other)| (farcall + 20.0, *other)).collect();
-        assert_eq!(row.verdict(&farcall, &slower, None, 1), Verdict::Missed);
+        assert_eq!(row.verdict(&farcall, &slower, None, 1), BudgetVerdict::Missed);
     }
 
     #[test]
     fn the_window_of_a_bulk_stream_is_bounded() {
         let window = |bytes| {
             let kind = Kind::Bulk(bytes);
-            Row { transport: TransportKind::RING_SHM, kind, budget: None, beside: Beside::Limit }.in_flight()
+            BudgetRow { transport: TransportKind::RING_SHM, kind, budget: None, beside: Beside::Limit }
+                .in_flight()
         };
         assert_eq!((window(1 << 10), window(1 << 20), window(1 << 24)), (64, 4, 2));
     }

@@ -7,7 +7,7 @@ use crate::statistics::bootstrap::Ratio;
 
 /// Whether a budget is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BudgetVerdict {
     /// The whole interval lies on the good side.
     Met,
     /// The whole interval lies on the bad side.
@@ -18,7 +18,7 @@ pub enum Verdict {
     NoBudget,
 }
 
-impl Verdict {
+impl BudgetVerdict {
     /// Judges a figure with its interval.
     pub(super) fn of(budget: Budget, figure: Option<Ratio>) -> Self {
         let Some((low, high)) = figure.and_then(|figure| figure.interval) else { return Self::Undecided };
@@ -38,7 +38,7 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for BudgetVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Met => "met",
@@ -53,37 +53,37 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
-    fn judge(budget: Budget, interval: Option<(f64, f64)>) -> Verdict {
-        Verdict::of(budget, Some(Ratio { ratio: 1.0, interval, blocks: 10 }))
+    fn judge(budget: Budget, interval: Option<(f64, f64)>) -> BudgetVerdict {
+        BudgetVerdict::of(budget, Some(Ratio { ratio: 1.0, interval, blocks: 10 }))
     }
 
     #[test]
     fn the_whole_interval_decides() {
         let most = Budget::RatioAtMost(1.25);
-        assert_eq!(judge(most, Some((1.1, 1.25))), Verdict::Met);
-        assert_eq!(judge(most, Some((1.2, 1.3))), Verdict::Undecided);
-        assert_eq!(judge(most, Some((1.26, 1.3))), Verdict::Missed);
+        assert_eq!(judge(most, Some((1.1, 1.25))), BudgetVerdict::Met);
+        assert_eq!(judge(most, Some((1.2, 1.3))), BudgetVerdict::Undecided);
+        assert_eq!(judge(most, Some((1.26, 1.3))), BudgetVerdict::Missed);
         let least = Budget::RatioAtLeast(0.9);
-        assert_eq!(judge(least, Some((0.9, 1.0))), Verdict::Met);
-        assert_eq!(judge(least, Some((0.8, 1.0))), Verdict::Undecided);
-        assert_eq!(judge(least, Some((0.7, 0.8))), Verdict::Missed);
+        assert_eq!(judge(least, Some((0.9, 1.0))), BudgetVerdict::Met);
+        assert_eq!(judge(least, Some((0.8, 1.0))), BudgetVerdict::Undecided);
+        assert_eq!(judge(least, Some((0.7, 0.8))), BudgetVerdict::Missed);
         let same = Budget::RatioWithin(0.02);
-        assert_eq!(judge(same, Some((0.985, 1.015))), Verdict::Met);
-        assert_eq!(judge(same, Some((0.985, 1.025))), Verdict::Undecided);
-        assert_eq!(judge(same, Some((0.97, 1.0))), Verdict::Undecided);
+        assert_eq!(judge(same, Some((0.985, 1.015))), BudgetVerdict::Met);
+        assert_eq!(judge(same, Some((0.985, 1.025))), BudgetVerdict::Undecided);
+        assert_eq!(judge(same, Some((0.97, 1.0))), BudgetVerdict::Undecided);
         assert_eq!(
             (judge(same, Some((1.03, 1.1))), judge(same, Some((0.9, 0.97)))),
-            (Verdict::Missed, Verdict::Missed)
+            (BudgetVerdict::Missed, BudgetVerdict::Missed)
         );
         let excess = Budget::ExcessAtMost(60.0);
-        assert_eq!(judge(excess, Some((-5.0, 60.0))), Verdict::Met);
-        assert_eq!(judge(excess, Some((50.0, 70.0))), Verdict::Undecided);
-        assert_eq!(judge(excess, Some((61.0, 70.0))), Verdict::Missed);
+        assert_eq!(judge(excess, Some((-5.0, 60.0))), BudgetVerdict::Met);
+        assert_eq!(judge(excess, Some((50.0, 70.0))), BudgetVerdict::Undecided);
+        assert_eq!(judge(excess, Some((61.0, 70.0))), BudgetVerdict::Missed);
     }
 
     #[test]
     fn without_an_interval_nothing_is_decided() {
-        assert_eq!(judge(Budget::RatioAtMost(1.25), None), Verdict::Undecided);
-        assert_eq!(Verdict::of(Budget::FigureAtLeast(1.0), None), Verdict::Undecided);
+        assert_eq!(judge(Budget::RatioAtMost(1.25), None), BudgetVerdict::Undecided);
+        assert_eq!(BudgetVerdict::of(Budget::FigureAtLeast(1.0), None), BudgetVerdict::Undecided);
     }
 }

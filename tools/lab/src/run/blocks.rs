@@ -123,7 +123,7 @@ impl<T> Default for Blocks<T> {
 
 /// How an experiment is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct BlockPlan {
     /// How many things are compared.
     pub arms: usize,
     /// How many blocks are run.
@@ -132,7 +132,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl BlockPlan {
     /// The order in which the arms run in each block.
     pub fn orders(&self) -> Vec<Vec<usize>> {
         let mut random = Random::new(self.seed);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn every_arm_runs_once_a_block_in_varying_order() {
-        let plan = Plan { arms: 3, blocks: 50, seed: 4 };
+        let plan = BlockPlan { arms: 3, blocks: 50, seed: 4 };
         let orders = plan.orders();
         assert_eq!(orders.len(), 50);
         for first in 0..3 {
@@ -169,7 +169,7 @@ mod tests {
             assert_eq!(order, [0, 1, 2]);
         }
         assert_eq!(plan.orders(), plan.orders());
-        assert_ne!(plan.orders(), Plan { seed: 5, ..plan }.orders());
+        assert_ne!(plan.orders(), BlockPlan { seed: 5, ..plan }.orders());
     }
 
     /// A block of two arms in which the distance was first `before`, then `after`.

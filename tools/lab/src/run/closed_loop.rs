@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::explain::trace::Traced;
 use crate::run::bench::{Bench, BenchError};
-use crate::run::blocks::{Blocks, Distance, Plan};
-use crate::run::exchange::{Exchange, ExchangeResult, sum_of};
+use crate::run::blocks::{BlockPlan, Blocks, Distance};
+use crate::run::exchange::{Buffers, Exchange, ExchangeResult, ExchangeWork, Instruments, Timing, sum_of};
 use crate::run::regime::Regime;
 use crate::run::simulation::SimulatedRun;
 use crate::statistics::histogram::{LatencyHistogram, LatencySummary};
@@ -22,6 +22,56 @@ pub const BLOCKS: usize = 3;
 
 /// How many blocks are tried while cores move.
 pub(crate) const BLOCKS_MAX: usize = 9;
+
+/// What tests that call in a closed loop have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClosedLoop {
+    /// Parameters, each as `name=value`.
+    pub assignments: Vec<String>,
+    /// Calls of each client.
+    pub calls: u64,
+    /// The longest that the calls of one size may take.
+    pub lasting: Duration,
+    /// The fewest calls before the measurement.
+    pub warmup_calls: u64,
+    /// Calls that each client keeps in flight.
+    pub in_flight: usize,
+    /// Processes that call.
+    pub clients: usize,
+    /// Processes that answer.
+    pub servers: usize,
+    /// Decides the order of what a block compares, and which objects of a store are accessed.
+    pub seed: u64,
+    /// What is done beside the calls.
+    pub instruments: Instruments,
+}
+
+impl ClosedLoop {
+    /// One of `parts` equal parts of its calls. Requests have no length of their own; payloads are copied.
+    pub(crate) fn exchange(
+        &self,
+        transport: TransportKind,
+        workload: ExchangeWork,
+        size: Size,
+        parts: u32,
+    ) -> Exchange {
+        Exchange {
+            transport: transport.name().to_owned(),
+            settings: self.assignments.clone(),
+            workload,
+            request_bytes: 0,
+            response_bytes: size.0,
+            buffers: Buffers::Copied,
+            timing: Timing::EachCall,
+            in_flight: self.in_flight,
+            clients: self.clients,
+            servers: self.servers,
+            warmup_calls: self.warmup_calls,
+            calls: self.calls.div_ceil(u64::from(parts)),
+            lasting: self.lasting / parts,
+        }
+    }
+}
 
 /// What was found for one transport and size.
 #[derive(Clone, Debug)]
@@ -92,7 +142,7 @@ pub(crate) fn in_blocks<T>(
     mut measure: impl FnMut(usize) -> Result<T, BenchError>,
 ) -> Result<Blocks<T>, BenchError> {
     let mut blocks = Blocks::new();
-    for order in (Plan { arms, blocks: BLOCKS_MAX, seed }).orders() {
+    for order in (BlockPlan { arms, blocks: BLOCKS_MAX, seed }).orders() {
         blocks.run(&order, || bench.distance_nanos(), &mut measure)?;
         if blocks.main_regime().is_some_and(|regime| blocks.of_arm(regime, 0).count() == BLOCKS) {
             break;
@@ -102,8 +152,20 @@ pub(crate) fn in_blocks<T>(
 }
 
 impl Outcome {
-    /// Puts the blocks of the main regime together; `None` when no block was kept. `result` is that of arm 0.
+    /// Puts the blocks of the main regime together; an error when no block of `what` was kept. `result` is
+    /// that of arm 0.
     pub(crate) fn of_blocks<T>(
+        transport: TransportKind,
+        exchange: &Exchange,
+        blocks: &Blocks<T>,
+        what: String,
+        result: impl Fn(&T) -> Option<&ExchangeResult>,
+    ) -> Result<Self, BenchError> {
+        let unsteady = || BenchError::NeverSteady { what, blocks: BLOCKS_MAX };
+        Self::of_main_regime(transport, exchange, blocks, result).ok_or_else(unsteady)
+    }
+
+    fn of_main_regime<T>(
         transport: TransportKind,
         exchange: &Exchange,
         blocks: &Blocks<T>,

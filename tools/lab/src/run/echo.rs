@@ -9,8 +9,8 @@ use farcall_limit::Effort;
 
 use crate::run::bench::{Bench, BenchError, RoundTripLimit};
 use crate::run::blocks::Blocks;
-use crate::run::closed_loop::{BLOCKS, BLOCKS_MAX, Outcome, Ran, in_blocks};
-use crate::run::exchange::{Buffers, Exchange, ExchangeResult, Instruments, Timing, Workload, simulate_with};
+use crate::run::closed_loop::{BLOCKS, ClosedLoop, Outcome, Ran, in_blocks};
+use crate::run::exchange::{Buffers, Exchange, ExchangeResult, ExchangeWork, Instruments, simulate_with};
 use crate::run::published::{Configuration, Published, clusterperf};
 use crate::run::simulation::{SimulatedFabric, SimulationError};
 use crate::statistics::bootstrap::{Ratio, ratio_of_medians};
@@ -25,28 +25,12 @@ const LIMIT_EFFORT: Effort = Effort { warmup: Duration::from_millis(3), measure:
 /// What is the same for all sizes and transports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EchoTest {
-    /// Parameters, each as `name=value`.
-    pub assignments: Vec<String>,
-    /// The same, checked.
+    /// Its calls.
+    pub closed_loop: ClosedLoop,
+    /// Its parameters, checked.
     pub settings: Settings,
     /// How payloads are made and looked at.
     pub buffers: Buffers,
-    /// Calls of each client.
-    pub calls: u64,
-    /// The longest that the calls of one size may take.
-    pub lasting: Duration,
-    /// The fewest calls before the measurement.
-    pub warmup_calls: u64,
-    /// Calls that each client keeps in flight.
-    pub in_flight: usize,
-    /// Processes that call.
-    pub clients: usize,
-    /// Processes that answer.
-    pub servers: usize,
-    /// Decides the order of limit and exchange in each block.
-    pub seed: u64,
-    /// What is done beside the calls.
-    pub instruments: Instruments,
 }
 
 /// The limit beside an echo.
@@ -79,23 +63,21 @@ impl EchoTest {
         size: Size,
     ) -> Result<(Outcome, Option<EchoLimit>), BenchError> {
         let exchange = self.exchange(transport, size, BLOCKS as u32);
-        let limit = (self.in_flight * self.clients == 1)
+        let ClosedLoop { in_flight, clients, seed, instruments, .. } = self.closed_loop;
+        let limit = (in_flight * clients == 1)
             .then(|| RoundTripLimit::beside(transport, &self.settings, bench, REQUEST_BYTES, size.0))
             .transpose()?;
         let arms = if limit.is_some() { 2 } else { 1 };
-        let blocks = in_blocks(bench, arms, self.seed ^ size.0 as u64, |arm| match (arm, &limit) {
+        let blocks = in_blocks(bench, arms, seed ^ size.0 as u64, |arm| match (arm, &limit) {
             (LIMIT_ARM, Some(limit)) => Ok(Found::Limit(limit.measure(bench, LIMIT_EFFORT)?.median_nanos)),
             _ => {
-                let result = bench.exchange_with(&exchange, self.instruments);
+                let result = bench.exchange_with(&exchange, instruments);
                 result.map(|result| Found::Echo(Box::new(result)))
             }
         })?;
-        let outcome = Outcome::of_blocks(transport, &exchange, &blocks, Found::echo);
-        let outcome = outcome.ok_or_else(|| BenchError::NeverSteady {
-            what: format!("echo{size} over {transport}"),
-            blocks: BLOCKS_MAX,
-        })?;
-        let limit = limit.and_then(|limit| limit_of(&blocks, limit, self.seed));
+        let what = format!("echo{size} over {transport}");
+        let outcome = Outcome::of_blocks(transport, &exchange, &blocks, what, Found::echo)?;
+        let limit = limit.and_then(|limit| limit_of(&blocks, limit, seed));
         Ok((outcome, limit))
     }
 
@@ -106,7 +88,7 @@ impl EchoTest {
         transport: TransportKind,
         size: Size,
     ) -> Result<ExchangeResult, BenchError> {
-        let instruments = Instruments { trace: false, ..self.instruments };
+        let instruments = Instruments { trace: false, ..self.closed_loop.instruments };
         bench.exchange_with(&self.exchange(transport, size, 1), instruments)
     }
 
@@ -129,7 +111,8 @@ impl EchoTest {
         prepare: impl FnOnce(&Cluster),
     ) -> Result<Outcome, SimulationError> {
         let exchange = self.exchange(transport, size, 1);
-        let (result, run) = simulate_with(&exchange, self.instruments, &self.settings, fabric, prepare)?;
+        let (result, run) =
+            simulate_with(&exchange, self.closed_loop.instruments, &self.settings, fabric, prepare)?;
         Ok(Outcome::simulated(transport, &exchange, result, run))
     }
 
@@ -137,7 +120,7 @@ impl EchoTest {
     /// simulated.
     pub fn published(&self, outcome: &Outcome, row: &str) -> Option<Published> {
         let Ran::OnFabric(run) = &outcome.ran else { return None };
-        let Self { in_flight, clients, servers, .. } = *self;
+        let ClosedLoop { in_flight, clients, servers, .. } = self.closed_loop;
         let configuration = Configuration { in_flight, clients, servers };
         clusterperf(&run.profile, outcome.transport.name(), configuration, row)
     }
@@ -145,19 +128,9 @@ impl EchoTest {
     /// One of `parts` equal parts of the test.
     fn exchange(&self, transport: TransportKind, size: Size, parts: u32) -> Exchange {
         Exchange {
-            transport: transport.name().to_owned(),
-            settings: self.assignments.clone(),
-            workload: Workload::Echo,
             request_bytes: REQUEST_BYTES,
-            response_bytes: size.0,
             buffers: self.buffers,
-            timing: Timing::EachCall,
-            in_flight: self.in_flight,
-            clients: self.clients,
-            servers: self.servers,
-            warmup_calls: self.warmup_calls,
-            calls: self.calls.div_ceil(u64::from(parts)),
-            lasting: self.lasting / parts,
+            ..self.closed_loop.exchange(transport, ExchangeWork::Echo, size, parts)
         }
     }
 }

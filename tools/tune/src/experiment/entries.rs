@@ -242,3 +242,14 @@ pub enum StrategyName {
     /// Halving, screened by a program outside.
     Proposer,
 }
+
+farcall_base::named!(StrategyName:
+    Halving = "halving", "Blocked successive halving";
+    Exhaustive = "exhaustive", "Everything, equally often";
+    Random = "random", "Rows at random, equally often";
+    OneAtATime = "one-at-a-time", "Each value of each parameter, everything else as in the reference";
+    Factorial = "factorial", "Two values of each parameter, in combinations";
+    Race = "race", "A race that drops what is worse, or dominated, beyond doubt";
+    Tpe = "tpe", "Halving, screened by tree-structured Parzen estimators";
+    Proposer = "proposer", "Halving, screened by the program that the file names as proposer";
+);

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::Observation;
 use super::design::Design;
 use super::interactions::strongest_pair;
 use super::matrix::Symmetric;
-use super::variances::{Variances, variance};
+use super::{Observation, Variances, variance};
 use crate::space::{Environments, Rows, Space};
 
 /// Steps of the EM algorithm for each design. The first ones do nearly all; what is left errs towards larger

@@ -16,9 +16,9 @@ use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use super::output::{read, tail};
-use super::{Finding, Objective, ObjectiveError, Reader, censored, measured};
-use crate::evidence::Outcome;
+use super::reader::{read, tail};
+use super::{Objective, ObjectiveError, Reader, TrialFinding, censored, measured};
+use crate::evidence::TrialOutcome;
 use crate::search::Problem;
 use crate::session::Trial;
 use crate::space::{Rendered, Scope};
@@ -178,7 +178,7 @@ impl CommandObjective {
         Ok(if asked_to_end.is_some() { End::TimedOut } else { End::Exited(status) })
     }
 
-    fn judge(&self, problem: &Problem, end: &End, stdout: &str, stderr: &str) -> Outcome {
+    fn judge(&self, problem: &Problem, end: &End, stdout: &str, stderr: &str) -> TrialOutcome {
         let why = match end {
             End::TimedOut => Some(format!("it did not end within {:?}", self.plan.timeout)),
             End::Exited(status) => match (status.code(), status.signal()) {
@@ -197,7 +197,7 @@ impl CommandObjective {
     }
 
     /// What a run that ended well has said.
-    pub(super) fn judge_output(&self, problem: &Problem, output: &str) -> Outcome {
+    pub(super) fn judge_output(&self, problem: &Problem, output: &str) -> TrialOutcome {
         if self.plan.success.as_ref().is_some_and(|pattern| !pattern.is_match(output)) {
             return censored("its output lacks what a successful run says", None);
         }
@@ -233,7 +233,7 @@ impl CommandObjective {
 }
 
 impl Objective for CommandObjective {
-    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<TrialFinding, ObjectiveError> {
         let directory = self.directory.display().to_string();
         let rendered = problem.space.render(problem.row(trial.environment), &directory);
         self.prepare(&rendered)?;
@@ -244,10 +244,10 @@ impl Objective for CommandObjective {
         let seconds = Some(begun.elapsed().as_secs_f64());
         let (stdout, stderr) = (read(&self.directory.join("stdout")), read(&self.directory.join("stderr")));
         let mut outcome = self.judge(problem, &end, &stdout, &stderr);
-        if let Outcome::Censored(censored) = &mut outcome {
+        if let TrialOutcome::Censored(censored) = &mut outcome {
             censored.log = self.log(trial, &rendered, &censored.why, &stdout, &stderr);
         }
-        Ok(Finding { regime: None, outcome, begun_ms, seconds })
+        Ok(TrialFinding { regime: None, outcome, begun_ms, seconds })
     }
 }
 

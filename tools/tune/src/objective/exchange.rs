@@ -8,11 +8,11 @@ use std::time::Instant;
 use farcall::parameters::quantity::parse_duration;
 use farcall::{Clock, TransportKind};
 use farcall_lab::run::bench::Bench;
-use farcall_lab::run::exchange::{Buffers, Exchange, ExchangeResult, Timing, Workload};
+use farcall_lab::run::exchange::{Buffers, Exchange, ExchangeResult, ExchangeWork, Timing};
 use farcall_lab::units::Size;
 
 use super::command::now_ms;
-use super::{Finding, Objective, ObjectiveError, censored, measured};
+use super::{Objective, ObjectiveError, TrialFinding, censored, measured};
 use crate::experiment::{ExchangeEntry, ExperimentError};
 use crate::search::Problem;
 use crate::session::Trial;
@@ -68,7 +68,7 @@ impl ExchangePlan {
         }
         let timed = matches!(figure, Figure::MedianNanos | Figure::P99Nanos);
         let exchange = Exchange {
-            workload: Workload::Echo,
+            workload: ExchangeWork::Echo,
             transport: transport.name().to_owned(),
             settings: Vec::new(),
             request_bytes: size(&entry.request)?,
@@ -136,7 +136,7 @@ impl ExchangeObjective {
 }
 
 impl Objective for ExchangeObjective {
-    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<TrialFinding, ObjectiveError> {
         let rendered = problem.space.render(problem.row(trial.environment), "");
         let own = rendered.settings().map(|(name, value)| format!("{name}={value}"));
         let settings: Vec<String> = self.settings.iter().cloned().chain(own).collect();
@@ -152,6 +152,6 @@ impl Objective for ExchangeObjective {
             return Err(ObjectiveError::Interrupted);
         }
         let outcome = found.map_or_else(|why| censored(why, None), |values| measured(problem, values));
-        Ok(Finding { regime: None, outcome, begun_ms, seconds: Some(begun.elapsed().as_secs_f64()) })
+        Ok(TrialFinding { regime: None, outcome, begun_ms, seconds: Some(begun.elapsed().as_secs_f64()) })
     }
 }

@@ -2,7 +2,6 @@
 
 mod command;
 mod exchange;
-mod output;
 mod reader;
 mod rehearsal;
 mod resident;
@@ -17,7 +16,7 @@ pub use rehearsal::Rehearsal;
 pub use resident::ResidentObjective;
 pub use watched::Watched;
 
-use crate::evidence::{Censored, Outcome};
+use crate::evidence::{Censored, TrialOutcome};
 use crate::search::Problem;
 use crate::session::Trial;
 
@@ -42,11 +41,11 @@ impl ObjectivePlan {
 
 /// What a trial came to, and when.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
+pub struct TrialFinding {
     /// Where the cores were all the time, if that was watched.
     pub regime: Option<Regime>,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// When it began, in milliseconds since 1970; none in a rehearsal.
     pub begun_ms: Option<u64>,
     /// How long it took; none in a rehearsal.
@@ -78,21 +77,21 @@ pub enum ObjectiveError {
 /// Runs trials.
 pub trait Objective {
     /// Runs one.
-    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError>;
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<TrialFinding, ObjectiveError>;
 }
 
 /// A trial without figures.
-fn censored(why: impl Into<String>, log: Option<String>) -> Outcome {
-    Outcome::Censored(Censored { why: why.into(), log })
+fn censored(why: impl Into<String>, log: Option<String>) -> TrialOutcome {
+    TrialOutcome::Censored(Censored { why: why.into(), log })
 }
 
 /// Figures that can be compared, which are positive numbers.
-fn measured(problem: &Problem, values: Vec<f64>) -> Outcome {
+fn measured(problem: &Problem, values: Vec<f64>) -> TrialOutcome {
     let odd = values.iter().zip(&problem.metrics).find(|(value, _)| !(value.is_finite() && **value > 0.0));
     match odd {
         Some((value, metric)) => {
             censored(format!("`{}` is {value}, and only positive figures can be compared", metric.name), None)
         }
-        None => Outcome::Measured(values),
+        None => TrialOutcome::Measured(values),
     }
 }

@@ -1,6 +1,6 @@
 //! A rehearsal: the plan as it is, on a synthetic landscape instead of the machine.
 
-use super::{Finding, Objective, ObjectiveError, measured};
+use super::{Objective, ObjectiveError, TrialFinding, measured};
 use crate::landscape::{Landscape, Shape};
 use crate::metric::Goal;
 use crate::search::Problem;
@@ -27,7 +27,7 @@ impl Rehearsal {
 }
 
 impl Objective for Rehearsal {
-    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<TrialFinding, ObjectiveError> {
         let value = |(landscape, metric): (&Landscape, &crate::metric::Metric)| {
             let cost = landscape.measure(trial.environment, trial.number);
             match metric.goal {
@@ -36,6 +36,6 @@ impl Objective for Rehearsal {
             }
         };
         let values = self.landscapes.iter().zip(&problem.metrics).map(value).collect();
-        Ok(Finding { regime: None, outcome: measured(problem, values), begun_ms: None, seconds: None })
+        Ok(TrialFinding { regime: None, outcome: measured(problem, values), begun_ms: None, seconds: None })
     }
 }

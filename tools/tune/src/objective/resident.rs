@@ -19,10 +19,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Map, Value as Json, json};
 
 use super::command::{CommandObjective, CommandPlan, now_ms};
-use super::output::read;
-use super::{Finding, Objective, ObjectiveError, censored};
+use super::reader::read;
+use super::{Objective, ObjectiveError, TrialFinding, censored};
 use crate::answers::{Answers, Silence, Unasked};
-use crate::evidence::Outcome;
+use crate::evidence::TrialOutcome;
 use crate::search::Problem;
 use crate::session::Trial;
 use crate::space::{Rendered, Scope};
@@ -119,7 +119,7 @@ impl ResidentObjective {
 }
 
 impl Objective for ResidentObjective {
-    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<TrialFinding, ObjectiveError> {
         let directory = self.command.directory().display().to_string();
         let rendered = problem.space.render(problem.row(trial.environment), &directory);
         let (begun_ms, begun) = (now_ms(), Instant::now());
@@ -129,11 +129,11 @@ impl Objective for ResidentObjective {
             Ok(line) => (line.clone(), self.command.judge_output(problem, &line)),
             Err(why) => (String::new(), censored(why, None)),
         };
-        if let Outcome::Censored(censored) = &mut outcome {
+        if let TrialOutcome::Censored(censored) = &mut outcome {
             let stderr = read(&self.command.file("stderr"));
             censored.log = self.command.log(trial, &rendered, &censored.why, &said, &stderr);
         }
-        Ok(Finding { regime: None, outcome, begun_ms, seconds })
+        Ok(TrialFinding { regime: None, outcome, begun_ms, seconds })
     }
 }
 

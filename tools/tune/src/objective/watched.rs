@@ -9,7 +9,7 @@ use std::sync::Arc;
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::regime::regime_between;
 
-use super::{Finding, Objective, ObjectiveError};
+use super::{Objective, ObjectiveError, TrialFinding};
 use crate::search::Problem;
 use crate::session::Trial;
 
@@ -38,7 +38,7 @@ impl<O> Watched<O> {
 }
 
 impl<O: Objective> Objective for Watched<O> {
-    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<Finding, ObjectiveError> {
+    fn measure(&mut self, problem: &Problem, trial: &Trial) -> Result<TrialFinding, ObjectiveError> {
         let mut before = self.distance()?;
         let mut tries = 0;
         loop {
@@ -48,7 +48,7 @@ impl<O: Objective> Objective for Watched<O> {
             tries += 1;
             // What moved all the time stays without a regime: it will be compared with nothing else.
             if regime.is_some() || tries == TRIES {
-                return Ok(Finding { regime, ..finding });
+                return Ok(TrialFinding { regime, ..finding });
             }
             before = after;
         }

@@ -17,6 +17,11 @@ pub enum Merging {
     Intersection,
 }
 
+farcall_base::named!(Merging:
+    Union = "union", "Rows of any set";
+    Intersection = "intersection", "Rows of all sets";
+);
+
 /// Why results cannot be merged.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MergeError {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use farcall_lab::explain::page::{Part, escape};
+use farcall_lab::explain::page::{PagePart, escape};
 
 use super::chart::{Axis, Interval, chart};
 use super::summary::{Choice, Contrast, MetricSummary, Percent, Summary};
 use super::text::{LINES_MAX, SHARE_MIN, lines, percent, trade_line, words};
 
 /// The part of a page about one tuning.
-pub fn part(name: &str, summary: &Summary) -> Part {
+pub fn part(name: &str, summary: &Summary) -> PagePart {
     let mut html = format!("<section>\n<h2>Tuning {}</h2>\n", escape(name));
     trust(&mut html, summary);
     confirmation(&mut html, &summary.confirmation);
@@ -20,7 +20,7 @@ pub fn part(name: &str, summary: &Summary) -> Part {
         "<details><summary>The same in words</summary>\n<pre>{}</pre></details>\n</section>\n",
         escape(&lines(summary).join("\n"))
     ));
-    Part { name: name.to_owned(), html }
+    PagePart { name: name.to_owned(), html }
 }
 
 /// Why one should believe it, or not.

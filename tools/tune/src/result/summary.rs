@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::equivalence::{CONFIDENCE, EquivalenceSet};
 use super::importance::{Importance, LocalEffect, PathStep, importance};
 use super::trades::{Trade, trades};
-use crate::evidence::Outcome;
+use crate::evidence::TrialOutcome;
 use crate::metric::Goal;
 use crate::model::Estimate;
 use crate::model::normal::{expected_greatest, quantile};
@@ -251,8 +251,8 @@ impl Choice {
                 .iter()
                 .filter(|sample| sample.environment == environment)
                 .filter_map(|sample| match &sample.outcome {
-                    Outcome::Measured(values) => Some(values[metric]),
-                    Outcome::Censored(_) => None,
+                    TrialOutcome::Measured(values) => Some(values[metric]),
+                    TrialOutcome::Censored(_) => None,
                 })
                 .collect();
             median(&figures)
@@ -287,7 +287,7 @@ fn confirmation(session: &Session, known: &Knowledge) -> Vec<Contrast> {
         for (metric, described) in problem.metrics.iter().enumerate() {
             let value = |environment: usize, block: usize, regime| {
                 fresh.iter().find_map(|sample| match &sample.outcome {
-                    Outcome::Measured(values)
+                    TrialOutcome::Measured(values)
                         if (sample.environment, sample.block, sample.regime)
                             == (environment, block, regime) =>
                     {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json, json};
 use super::proposer::nearest_row;
 use super::{Knowledge, Problem, Proposer, SearchError};
 use crate::answers::{Answers, Silence};
-use crate::evidence::{Outcome, Sample};
+use crate::evidence::{Sample, TrialOutcome};
 use crate::metric::Metric;
 use crate::space::{Parameter, Value};
 
@@ -147,7 +147,7 @@ fn told(known: &Knowledge, sample: &Sample) -> Json {
             Some((problem.space.parameters[index].name.clone(), json_of(problem.space.value(row, index)?)))
         })
         .collect();
-    let Outcome::Measured(values) = &sample.outcome else {
+    let TrialOutcome::Measured(values) = &sample.outcome else {
         return json!({ "values": assignment, "failed": true });
     };
     let reference = evidence.samples().iter().rev().find_map(|other| {
@@ -155,7 +155,7 @@ fn told(known: &Knowledge, sample: &Sample) -> Json {
             && other.regime == sample.regime
             && other.environment == problem.reference;
         match &other.outcome {
-            Outcome::Measured(values) if same => Some(values),
+            TrialOutcome::Measured(values) if same => Some(values),
             _ => None,
         }
     });

@@ -6,7 +6,7 @@ use tpe::{TpeOptimizer, categorical_range, histogram_estimator};
 
 use super::proposer::nearest_row;
 use super::{Knowledge, Problem, Proposer, SearchError};
-use crate::evidence::Outcome;
+use crate::evidence::TrialOutcome;
 
 /// The most proposals that are made at once: the model learns from each batch.
 const BATCH: usize = 12;
@@ -34,14 +34,14 @@ impl TpeProposer {
         let Knowledge { problem, evidence, .. } = known;
         let samples = evidence.samples();
         for sample in &samples[self.told..] {
-            let Outcome::Measured(values) = &sample.outcome else { continue };
+            let TrialOutcome::Measured(values) = &sample.outcome else { continue };
             let references = samples.iter().filter(|other| {
                 other.environment == problem.reference
                     && (other.block, other.regime) == (sample.block, sample.regime)
             });
             let reference = references.into_iter().find_map(|other| match &other.outcome {
-                Outcome::Measured(values) => Some(values[0]),
-                Outcome::Censored(_) => None,
+                TrialOutcome::Measured(values) => Some(values[0]),
+                TrialOutcome::Censored(_) => None,
             });
             let Some(reference) = reference else { continue };
             let worse = problem.metrics[0].sign() * (values[0] / reference).ln();

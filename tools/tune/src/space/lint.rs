@@ -9,7 +9,7 @@ use super::{Coverage, Environments, NOT_IN_PLAY, Rows, Space};
 
 /// Something that its author will hardly have meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub enum SpaceFinding {
     /// No emission mentions the parameter.
     Dead {
         /// Which.
@@ -67,7 +67,7 @@ pub enum Finding {
 }
 
 /// Looks for everything that can be seen without running anything.
-pub fn lint(space: &Space, rows: &Rows, environments: &Environments) -> Vec<Finding> {
+pub fn lint(space: &Space, rows: &Rows, environments: &Environments) -> Vec<SpaceFinding> {
     let mut findings = Vec::new();
     lint_parameters(space, &mut findings);
     lint_requirements(space, rows, &mut findings);
@@ -75,41 +75,41 @@ pub fn lint(space: &Space, rows: &Rows, environments: &Environments) -> Vec<Find
         lint_levels(space, rows, &mut findings);
     }
     if environments.len() < rows.len() {
-        findings.push(Finding::Clones { rows: rows.len(), environments: environments.len() });
+        findings.push(SpaceFinding::Clones { rows: rows.len(), environments: environments.len() });
     }
     findings
 }
 
-fn lint_parameters(space: &Space, findings: &mut Vec<Finding>) {
+fn lint_parameters(space: &Space, findings: &mut Vec<SpaceFinding>) {
     for (index, parameter) in space.parameters.iter().enumerate() {
         let name = || parameter.name.clone();
         if !space.emissions.iter().any(|emission| emission.template.parameters().any(|one| one == index)) {
-            findings.push(Finding::Dead { parameter: name() });
+            findings.push(SpaceFinding::Dead { parameter: name() });
         }
         if parameter.levels.len() == 1 {
-            findings.push(Finding::Constant { parameter: name(), level: parameter.show(0) });
+            findings.push(SpaceFinding::Constant { parameter: name(), level: parameter.show(0) });
         }
         if let Some(end) = parameter.missed_end {
             let last = parameter.show(parameter.levels.len() - 1);
             let end = parameter.kind.show(&super::Value::Number(end));
-            findings.push(Finding::EndNotReached { parameter: name(), last, end });
+            findings.push(SpaceFinding::EndNotReached { parameter: name(), last, end });
         }
     }
 }
 
-fn lint_requirements(space: &Space, rows: &Rows, findings: &mut Vec<Finding>) {
+fn lint_requirements(space: &Space, rows: &Rows, findings: &mut Vec<SpaceFinding>) {
     let texts = space.requirements.iter().map(|requirement| requirement.text.clone());
     if let Coverage::Whole { rejected, .. } = rows.coverage() {
         let idle = texts.zip(rejected).filter(|(_, count)| **count == 0);
-        findings.extend(idle.map(|(requirement, _)| Finding::IdleRequirement { requirement }));
+        findings.extend(idle.map(|(requirement, _)| SpaceFinding::IdleRequirement { requirement }));
     }
     let defaults = space.default_row();
     let broken = space.requirements.iter().filter(|one| !space.satisfies(&defaults, one));
-    findings.extend(broken.map(|one| Finding::InvalidDefaults { requirement: one.text.clone() }));
+    findings.extend(broken.map(|one| SpaceFinding::InvalidDefaults { requirement: one.text.clone() }));
 }
 
 /// Levels that occur nowhere, and conditions that make no difference.
-fn lint_levels(space: &Space, rows: &Rows, findings: &mut Vec<Finding>) {
+fn lint_levels(space: &Space, rows: &Rows, findings: &mut Vec<SpaceFinding>) {
     for (index, parameter) in space.parameters.iter().enumerate() {
         let mut met = vec![false; parameter.levels.len()];
         let mut out_of_play = false;
@@ -121,21 +121,21 @@ fn lint_levels(space: &Space, rows: &Rows, findings: &mut Vec<Finding>) {
         }
         let in_play = met.contains(&true);
         if let Some(condition) = parameter.when.as_ref().filter(|_| !in_play || !out_of_play) {
-            findings.push(Finding::IdleCondition {
+            findings.push(SpaceFinding::IdleCondition {
                 parameter: parameter.name.clone(),
                 condition: condition.text.clone(),
                 holds: in_play,
             });
         }
         let missing = met.iter().enumerate().filter(|(_, met)| in_play && !**met);
-        findings.extend(missing.map(|(level, _)| Finding::Unreachable {
+        findings.extend(missing.map(|(level, _)| SpaceFinding::Unreachable {
             parameter: parameter.name.clone(),
             level: parameter.show(level),
         }));
     }
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for SpaceFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dead { parameter } => {

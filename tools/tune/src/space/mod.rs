@@ -23,7 +23,7 @@ pub use entries::{EmitEntry, ParameterEntry, RequireEntry, Scope};
 pub use environments::Environments;
 pub use error::SpaceError;
 pub use grid::{Grid, GridError, GridFailure, LEVELS_MAX, Step};
-pub use lint::{Finding, lint};
+pub use lint::{SpaceFinding, lint};
 pub use parameter::{Condition, Level, Parameter, Requirement};
 pub use rows::{Coverage, NOT_IN_PLAY, ROWS_MAX, Row, RowId, Rows};
 pub use template::{DIRECTORY_FIELD, Template, TemplateError};

@@ -22,7 +22,7 @@ fn rows(space: &Space) -> Rows {
 
 fn findings(space: &Space) -> Vec<String> {
     let rows = rows(space);
-    lint(space, &rows, &Environments::of(space, &rows)).iter().map(Finding::to_string).collect()
+    lint(space, &rows, &Environments::of(space, &rows)).iter().map(SpaceFinding::to_string).collect()
 }
 
 const PROTOCOLS: &str = r#"

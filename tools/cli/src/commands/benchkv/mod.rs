@@ -11,7 +11,7 @@ use farcall_lab::run::bench::Bench;
 use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, run as run_bench};
 use farcall_lab::run::blocks::Distance;
 
-use self::shown::Shown;
+use self::shown::ShownRun;
 use self::sweep::Sweep;
 use crate::arguments::benchkv::BenchKvArguments;
 use crate::commands::{drift, tracing};
@@ -69,7 +69,7 @@ fn show_runs(
 ) -> Result<(), Failure> {
     report.line(header(bench, distance_nanos))?;
     for (run, result) in results.iter().enumerate() {
-        Shown { bench, run, result }.show(report)?;
+        ShownRun { bench, run, result }.show(report)?;
     }
     Ok(())
 }

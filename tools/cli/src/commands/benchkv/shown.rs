@@ -1,10 +1,10 @@
 //! A run of the benchmark: throughput, latencies of both classes, checks, and the daemons.
 
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, ClassResult};
 use farcall_lab::statistics::little::LittleCheck;
 use farcall_lab::table::{Row, latency_rows};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::rank::{rank_object, show_rank};
 use crate::commands::tracing;
@@ -12,14 +12,14 @@ use crate::failure::Failure;
 use crate::output::Report;
 
 /// A run, to be shown.
-pub struct Shown<'a> {
+pub struct ShownRun<'a> {
     pub bench: &'a BenchKv,
     /// Its number, from 0.
     pub run: usize,
     pub result: &'a BenchKvResult,
 }
 
-impl Shown<'_> {
+impl ShownRun<'_> {
     /// Prints and records it.
     pub fn show(&self, report: &mut Report) -> Result<(), Failure> {
         let result = self.result;
@@ -95,12 +95,9 @@ impl Shown<'_> {
                 let class_name = name;
                 let name = format!("{name}{}", row.suffix);
                 let (unit, samples) = (Unit::Nanoseconds, class.requests);
-                let mut record = self.record(&name, row.nanos, unit, row.statistic, samples);
-                if class_name == "remote" {
-                    let trace = tracing::field(row.statistic, &result.traced);
-                    record.more.extend(trace.map(|(name, value)| (name.to_owned(), value)));
-                }
-                report.record(&record)?;
+                let record = self.record(&name, row.nanos, unit, row.statistic, samples);
+                let trace = tracing::field(row.statistic, &result.traced);
+                report.record(&record.with(trace.filter(|_| class_name == "remote")))?;
             }
         }
         Ok(())
@@ -109,7 +106,7 @@ impl Shown<'_> {
     fn record(&self, name: &str, value: f64, unit: Unit, statistic: Statistic, samples: u64) -> Record {
         let Self { bench, run, result } = self;
         let ranks = result.ranks.iter().map(rank_object).collect::<Vec<_>>();
-        let more: Vec<(&str, Value)> = vec![
+        let more = [
             ("run", (*run).into()),
             ("ranks", bench.ranks.into()),
             ("clients", bench.clients.into()),
@@ -128,18 +125,13 @@ impl Shown<'_> {
             ("warm", result.warm.into()),
             ("daemons", ranks.into()),
         ];
-        Record {
-            schema: SCHEMA,
+        let origin = Origin {
             command: "benchkv",
-            test: "benchkv".to_owned(),
-            transport: bench.transport.clone(),
-            name: name.to_owned(),
-            value,
-            unit,
-            statistic,
+            test: "benchkv",
+            transport: &bench.transport,
             samples,
             in_flight: result.little.in_flight as u64,
-            more: Map::from_iter(more.into_iter().map(|(name, value)| (name.to_owned(), value))),
-        }
+        };
+        Figure::new(name, value, unit, statistic).record(origin, more)
     }
 }

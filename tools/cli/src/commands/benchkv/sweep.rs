@@ -1,12 +1,11 @@
 //! A sweep over the number of clients: latency and throughput of each class, and where more clients stop to
 //! help.
 
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Statistic, Unit};
 use farcall_lab::run::benchkv::{BenchKv, BenchKvResult, ClassResult, knee_of};
 use farcall_lab::table::Row;
-use serde_json::Map;
 
-use super::shown::Shown;
+use super::shown::ShownRun;
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -36,7 +35,7 @@ impl Sweep {
     ) -> Result<(), Failure> {
         for (run, result) in results.iter().enumerate() {
             show_point(bench, result, report)?;
-            Shown { bench, run, result }.record_figures(report)?;
+            ShownRun { bench, run, result }.record_figures(report)?;
         }
         if let Some(best) = results.iter().max_by(|a, b| a.per_second.total_cmp(&b.per_second)) {
             let of = |class: &ClassResult| (class.little.in_flight, class.per_second);
@@ -63,21 +62,14 @@ impl Sweep {
         report.line(row)?;
         let words = "the most requests of the sweep".to_owned();
         report.line(Row::rate(format!("{class}ceiling"), ceiling, words))?;
-        let figure = |name: &str, value, unit| Record {
-            schema: SCHEMA,
-            command: "benchkv",
-            test: "sweep".to_owned(),
-            transport: self.bench.transport.clone(),
-            name: format!("{class}{name}"),
-            value,
-            unit,
-            statistic: Statistic::Max,
-            samples: 1,
-            in_flight: 0,
-            more: Map::new(),
+        let transport = &*self.bench.transport;
+        let origin = Origin { command: "benchkv", test: "sweep", transport, samples: 1, in_flight: 0 };
+        let record = |name: &str, value, unit| {
+            let figure = Figure::new(format!("{class}{name}"), value, unit, Statistic::Max);
+            figure.record::<String>(origin, [])
         };
-        report.record(&figure("knee", knee, Unit::Counted("requests".to_owned())))?;
-        report.record(&figure("ceiling", ceiling, Unit::PerSecond))
+        report.record(&record("knee", knee, Unit::Counted("requests".to_owned())))?;
+        report.record(&record("ceiling", ceiling, Unit::PerSecond))
     }
 }
 

@@ -7,7 +7,7 @@ use farcall_lab::run::benchkv::{BenchKv, ClassResult, run as run_bench};
 use super::plan;
 use crate::arguments::benchkv::BenchKvArguments;
 use crate::arguments::load_settings;
-use crate::commands::vary::{self, Metric, Subject, rate, time};
+use crate::commands::vary::{self, Metric, VariedTest, rate, time};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -32,7 +32,7 @@ struct VariedStore<'a> {
     bench: &'a Bench,
 }
 
-impl Subject for VariedStore<'_> {
+impl VariedTest for VariedStore<'_> {
     type Prepared = BenchKv;
 
     fn names(&self) -> (&'static str, String, String) {
@@ -58,8 +58,8 @@ impl Subject for VariedStore<'_> {
         Ok(BenchKv { lasting: whole.lasting / arguments.varying.blocks() as u32, runs: 1, ..whole })
     }
 
-    fn distance_nanos(&self) -> Result<f64, Failure> {
-        self.bench.distance_nanos().map_err(Failure::run)
+    fn bench(&self) -> Option<&Bench> {
+        Some(self.bench)
     }
 
     fn measure(

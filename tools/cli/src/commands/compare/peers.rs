@@ -1,20 +1,19 @@
 //! `farcall compare --peers`: farcall beside programs of others, cell by cell.
 
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::compare::Comparison;
-use farcall_lab::compare::peers::{CellLine, CellRun, Outcome, PEERS, Peer, PeerPlan, PeerStatistic};
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::compare::ComparePlan;
+use farcall_lab::compare::peers::{CellLine, CellRun, PEERS, Peer, PeerOutcome, PeerPlan, PeerStatistic};
+use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::bench::{Bench, BenchError};
 use farcall_lab::units::Size;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{install, readable};
 use crate::arguments::compare::Compare;
 use crate::commands::drift;
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::Report;
-use crate::progress::Progress;
+use crate::progress::{Interrupt, Progress};
 
 /// Lengths unless the command line says otherwise.
 const SIZES: [Size; 5] = [Size(8), Size(1 << 10), Size(10 << 10), Size(100 << 10), Size(1 << 20)];
@@ -50,7 +49,7 @@ pub fn choose(compare: &Compare) -> Result<Vec<Peer>, Failure> {
 pub fn run(
     compare: &Compare,
     chosen: Vec<Peer>,
-    comparison: &Comparison,
+    comparison: &ComparePlan,
     bench: &Bench,
     report: &mut Report,
 ) -> Result<(), Failure> {
@@ -205,7 +204,7 @@ fn scale(line: &CellLine) -> f64 {
     if line.path.is_one_way() { line.size.0 as f64 } else { 1.0 }
 }
 
-fn record(line: &CellLine, outcome: &Outcome) -> Record {
+fn record(line: &CellLine, outcome: &PeerOutcome) -> Record {
     let interval = outcome.ratio.interval;
     let more = [
         ("description", json!(what(line))),
@@ -221,17 +220,14 @@ fn record(line: &CellLine, outcome: &Outcome) -> Record {
     ];
     let is_rate = line.in_flight > 1 || line.path.is_one_way();
     let rate = if is_rate { ".rate" } else { "" };
-    Record {
-        schema: SCHEMA,
+    let origin = Origin {
         command: "compare",
-        test: "peers".to_owned(),
-        transport: line.transport.name().to_owned(),
-        name: format!("{}.{}{rate}", line.peer, line.size),
-        value: outcome.farcall * scale(line),
-        unit: unit(line),
-        statistic: Statistic::MedianOfBlocks,
+        test: "peers",
+        transport: line.transport.name(),
         samples: outcome.ratio.blocks as u64,
         in_flight: line.in_flight as u64,
-        more: Map::from_iter(more.map(|(name, value)| (name.to_owned(), value))),
-    }
+    };
+    let name = format!("{}.{}{rate}", line.peer, line.size);
+    let value = outcome.farcall * scale(line);
+    Figure::new(name, value, unit(line), Statistic::MedianOfBlocks).record(origin, more)
 }

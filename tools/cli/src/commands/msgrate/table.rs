@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::msgrate::{MessageRate, MessageRateResult, RateCell, RateLine};
 use farcall_lab::units::Size;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::arguments::Msgrate;
 use crate::commands::{drift, tracing};
@@ -119,7 +119,7 @@ fn record(line: &RateLine, result: &MessageRateResult, name: &str, value: f64, u
     let (way, size) = (way(rate).replace(' ', "-"), Size(rate.message_bytes));
     let trace = result.traced.as_ref().and_then(tracing::parts_of_messages);
     let interval = ratio.and_then(|ratio| ratio.interval);
-    let more: [(&str, Value); 9] = [
+    let more = [
         ("mode", way.clone().into()),
         ("message_bytes", rate.message_bytes.into()),
         ("threads", rate.threads.into()),
@@ -130,17 +130,13 @@ fn record(line: &RateLine, result: &MessageRateResult, name: &str, value: f64, u
         ("ratio_low", json!(interval.map(|(low, _)| low))),
         ("ratio_high", json!(interval.map(|(_, high)| high))),
     ];
-    Record {
-        schema: SCHEMA,
+    let origin = Origin {
         command: "msgrate",
-        test: way.clone(),
-        transport: rate.transport.clone(),
-        name: format!("{way}.{size}x{}.{name}", rate.in_flight),
-        value,
-        unit,
-        statistic: Statistic::OverWallClock,
+        test: &way,
+        transport: &rate.transport,
         samples: result.messages,
         in_flight: (rate.in_flight * rate.threads) as u64,
-        more: Map::from_iter(more.into_iter().chain(trace).map(|(name, value)| (name.to_owned(), value))),
-    }
+    };
+    let name = format!("{way}.{size}x{}.{name}", rate.in_flight);
+    Figure::new(name, value, unit, Statistic::OverWallClock).record(origin, more).with(trace)
 }

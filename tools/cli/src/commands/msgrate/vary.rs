@@ -9,7 +9,7 @@ use farcall_lab::units::Size;
 use super::rows;
 use super::table::way;
 use crate::arguments::Msgrate;
-use crate::commands::vary::{self, Metric, Subject, rate};
+use crate::commands::vary::{self, Metric, VariedTest, rate};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -50,7 +50,7 @@ impl VariedMessages<'_> {
     }
 }
 
-impl Subject for VariedMessages<'_> {
+impl VariedTest for VariedMessages<'_> {
     type Prepared = Vec<MessageRate>;
 
     fn names(&self) -> (&'static str, String, String) {
@@ -80,8 +80,8 @@ impl Subject for VariedMessages<'_> {
         Ok(self.measurements(&assignments).into_iter().map(of_block).collect())
     }
 
-    fn distance_nanos(&self) -> Result<f64, Failure> {
-        self.bench.distance_nanos().map_err(Failure::run)
+    fn bench(&self) -> Option<&Bench> {
+        Some(self.bench)
     }
 
     /// Nothing is drawn at random.

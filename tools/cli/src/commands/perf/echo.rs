@@ -2,10 +2,10 @@
 //! fabric.
 
 use farcall::TransportKind;
-use farcall_lab::record::{Record, Statistic, Unit};
-use farcall_lab::run::closed_loop::{Outcome, Ran};
+use farcall_lab::record::{Figure, Record, Statistic, Unit};
+use farcall_lab::run::closed_loop::{ClosedLoop, Outcome, Ran};
 use farcall_lab::run::echo::{EchoLimit, EchoTest, REQUEST_BYTES};
-use farcall_lab::run::exchange::{Buffers, Instruments};
+use farcall_lab::run::exchange::Instruments;
 use farcall_lab::run::published::clusterperf_settings;
 use farcall_lab::run::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::{Row, latency_rows, row_name};
@@ -13,7 +13,7 @@ use farcall_lab::units::Size;
 use serde_json::{Value, json};
 
 use super::simulated::{run_note, simulation_failure};
-use super::workload::{Figure, Findings, Measurement, Plan, Site, Vary, Workload, counted};
+use super::workload::{Findings, Measurement, Plan, Site, Vary, Workload, counted, record_of};
 use super::{check_sizes, defaults, sizes, vary};
 use crate::arguments::Perf;
 use crate::failure::Failure;
@@ -82,10 +82,13 @@ impl Workload for Echo {
 pub fn test(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<EchoTest, Failure> {
     let calls = if fabric.is_some() { CALLS_SIMULATED } else { CALLS };
     let (assignments, settings) = perf.tuning.load_with(&defaults(&Echo, fabric))?;
-    Ok(EchoTest {
+    Ok(EchoTest { closed_loop: closed_loop(perf, assignments, calls), settings, buffers: perf.buffers })
+}
+
+/// The calls that the command line asks for, `calls` of each client unless it says otherwise.
+pub fn closed_loop(perf: &Perf, assignments: Vec<String>, calls: u64) -> ClosedLoop {
+    ClosedLoop {
         assignments,
-        settings,
-        buffers: Buffers::from(perf.buffers),
         calls: perf.count.unwrap_or(calls),
         lasting: perf.seconds,
         warmup_calls: perf.warmup,
@@ -94,14 +97,14 @@ pub fn test(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<EchoTest, F
         servers: perf.servers.unwrap_or(1) as usize,
         seed: perf.tuning.seed,
         instruments: Instruments { trace: perf.tracing.is_on(), handler: perf.handler },
-    })
+    }
 }
 
 fn header(test: &EchoTest, transport: TransportKind) -> String {
-    let in_flight = test.in_flight * test.clients;
-    let (clients, servers) = (counted(test.clients, "client"), counted(test.servers, "server"));
-    let buffers = buffers_word(test.buffers);
-    format!("\n# {transport}: {in_flight} in flight, {clients}, {servers}, payloads {buffers}")
+    let ClosedLoop { in_flight, clients, servers, .. } = test.closed_loop;
+    let in_flight = in_flight * clients;
+    let (clients, servers) = (counted(clients, "client"), counted(servers, "server"));
+    format!("\n# {transport}: {in_flight} in flight, {clients}, {servers}, payloads {}", test.buffers)
 }
 
 fn fabric_lines(fabric: &SimulatedFabric) -> Vec<String> {
@@ -115,14 +118,6 @@ fn fabric_lines(fabric: &SimulatedFabric) -> Vec<String> {
         }
     }
     lines
-}
-
-fn buffers_word(buffers: Buffers) -> &'static str {
-    match buffers {
-        Buffers::Copied => "copied",
-        Buffers::Read => "read",
-        Buffers::Loaned => "loaned",
-    }
 }
 
 fn measure(
@@ -144,7 +139,7 @@ fn measure(
     found.add_notes();
     let mut findings = found.findings;
     findings.distances = outcome.distances().to_vec();
-    findings.traced = test.instruments.trace.then_some(outcome.traced);
+    findings.traced = test.closed_loop.instruments.trace.then_some(outcome.traced);
     Ok(findings)
 }
 
@@ -196,7 +191,10 @@ impl Found<'_> {
     fn add_limit(&mut self, limit: &EchoLimit) {
         let (outcome, nanos, ratio) = (self.outcome, limit.p50_nanos, limit.ratio.ratio);
         let Ran::OnProcesses(found) = &outcome.ran else { return };
-        let of_blocks = |record| Record { samples: found.blocks as u64, ..record };
+        let of_blocks = |mut record: Record| {
+            record.samples = found.blocks as u64;
+            record
+        };
         let name = row_name("echo", outcome.size, ".limit");
         let record = self.record(name.clone(), nanos, Unit::Nanoseconds, Statistic::MedianOfBlocks);
         self.findings.row(Row::latency(name, nanos, format!("{}, median", limit.words)), of_blocks(record));
@@ -218,15 +216,13 @@ impl Found<'_> {
     }
 
     fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
-        let mut more: Vec<(&'static str, Value)> = vec![
-            ("request_bytes", REQUEST_BYTES.into()),
-            ("buffers", json!(buffers_word(self.test.buffers))),
-        ];
+        let mut more: Vec<(&'static str, Value)> =
+            vec![("request_bytes", REQUEST_BYTES.into()), ("buffers", json!(self.test.buffers.name()))];
         if let Ran::OnFabric(_) = self.outcome.ran {
             let published = self.test.published(self.outcome, &name);
             more.push(("published", json!(published.map(|published| published.value))));
             more.push(("error", json!(published.map(|published| published.error_of(value)))));
         }
-        Figure { name, value, unit, statistic }.of("echo", self.outcome, more)
+        record_of(Figure { name, value, unit, statistic }, "echo", self.outcome, more)
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use farcall::TransportKind;
-use farcall_lab::record::{Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Statistic, Unit};
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::simulation::{SimulatedFabric, SimulatedRun};
 use farcall_lab::run::workload::{Reply, Roles, SizeBand, WorkloadOutcome, WorkloadTest};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::defaults;
 use super::echo::CALLS;
 use super::simulated::{run_note, simulation_failure};
-use super::workload::{Figure, Findings, Measurement, Plan, Site, Workload, counted};
+use super::workload::{Findings, Measurement, Plan, Site, Workload, counted};
 use crate::arguments::Perf;
 use crate::commands::tracing;
 use crate::failure::Failure;
@@ -95,7 +95,7 @@ fn workloads(perf: &Perf, fabric: Option<&SimulatedFabric>) -> Result<Vec<Worklo
         load,
         link_bits_per_second,
         roles: roles(perf, fabric.is_some()),
-        reply: Reply::from(perf.reply),
+        reply: perf.reply,
         messages: perf.count.unwrap_or(messages),
         lasting: perf.seconds,
         seed: perf.tuning.seed,
@@ -160,8 +160,14 @@ fn show(
             if band.decile.is_none() && figure.unit == Unit::Nanoseconds {
                 more.extend(tracing::field(figure.statistic, &outcome.traced));
             }
-            let counts = (band.latency.samples, outcome.outstanding_peak);
-            findings.figure(figure.record("echoWorkload", transport, counts, more));
+            let origin = Origin {
+                command: "perf",
+                test: "echoWorkload",
+                transport: transport.name(),
+                samples: band.latency.samples,
+                in_flight: outcome.outstanding_peak,
+            };
+            findings.figure(figure.record(origin, more));
         }
     }
     findings.text(summary(test, outcome));

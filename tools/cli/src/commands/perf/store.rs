@@ -2,17 +2,16 @@
 
 use farcall::TransportKind;
 use farcall_kv::VALUE_BYTES_MAX;
-use farcall_lab::record::{Record, Statistic, Unit};
-use farcall_lab::run::closed_loop::Outcome;
-use farcall_lab::run::exchange::{Instruments, StoreAccess};
+use farcall_lab::record::{Figure, Record, Statistic, Unit};
+use farcall_lab::run::closed_loop::{ClosedLoop, Outcome};
+use farcall_lab::run::exchange::StoreAccess;
 use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::run::store::StoreTest;
 use farcall_lab::table::{Row, latency_rows, row_name};
 use farcall_lab::units::{Size, in_readable_unit};
-use serde_json::Value;
 
-use super::echo::{CALLS, SIZES};
-use super::workload::{Figure, Findings, Measurement, Plan, Site, Workload, counted};
+use super::echo::{CALLS, SIZES, closed_loop};
+use super::workload::{Findings, Measurement, Plan, Site, Workload, counted, record_of};
 use super::{check_sizes, sizes};
 use crate::arguments::Perf;
 use crate::commands::tracing;
@@ -138,10 +137,11 @@ impl Workload for StoreWorkload {
         let test = test(perf)?;
         let mut measurements = Vec::new();
         for &size in sizes(perf, self) {
-            for Access { access, clients } in (self.accesses)(test.clients) {
+            for Access { access, clients } in (self.accesses)(test.closed_loop.clients) {
                 let about = format!("{access:?} of {size} by {}", counted(clients, "client"));
                 let (name, show) = (self.name, self.show);
-                let test = StoreTest { clients, ..test.clone() };
+                let mut test = test.clone();
+                test.closed_loop.clients = clients;
                 let run = move |site: Site<'_>| {
                     let what = What { name, test: &test, access };
                     what.measure(transport, size, site, show)
@@ -156,9 +156,10 @@ impl Workload for StoreWorkload {
 impl StoreWorkload {
     fn header(&self, test: &StoreTest, transport: TransportKind) -> String {
         let is_by_more_and_more = (self.accesses)(2).iter().any(|access| access.clients == 1);
-        let clients = counted(test.clients, "client");
+        let ClosedLoop { in_flight, clients, servers, .. } = test.closed_loop;
+        let clients = counted(clients, "client");
         let clients = if is_by_more_and_more { format!("1 to {clients}") } else { clients };
-        let (name, in_flight, servers) = (self.name, test.in_flight, counted(test.servers, "server"));
+        let (name, servers) = (self.name, counted(servers, "server"));
         format!("\n# {transport}: {name}, {in_flight} in flight for each client, {clients}, {servers}")
     }
 }
@@ -166,18 +167,7 @@ impl StoreWorkload {
 /// What the command line asks for.
 fn test(perf: &Perf) -> Result<StoreTest, Failure> {
     let (assignments, _) = perf.tuning.load()?;
-    Ok(StoreTest {
-        assignments,
-        calls: perf.count.unwrap_or(CALLS),
-        lasting: perf.seconds,
-        warmup_calls: perf.warmup,
-        in_flight: perf.concurrent_ops as usize,
-        clients: perf.clients.unwrap_or(1) as usize,
-        servers: perf.servers.unwrap_or(1) as usize,
-        objects: perf.objects,
-        seed: perf.tuning.seed,
-        instruments: Instruments { trace: perf.tracing.is_on(), ..Instruments::default() },
-    })
+    Ok(StoreTest { closed_loop: closed_loop(perf, assignments, CALLS), objects: perf.objects })
 }
 
 /// What is measured.
@@ -209,7 +199,7 @@ impl What<'_> {
             findings.text(format_args!("# {} {size}: {warning}", self.name));
         }
         findings.distances = outcome.distances().to_vec();
-        findings.traced = self.test.instruments.trace.then_some(outcome.traced);
+        findings.traced = self.test.closed_loop.instruments.trace.then_some(outcome.traced);
         Ok(findings)
     }
 }
@@ -254,12 +244,9 @@ impl Found<'_> {
             findings.text(format_args!("{:>10.3} {share:>8.4}", nanos as f64 / 1e3));
             let name = format!("{}{size}.{share}", self.what.name);
             let record = self.record(name, nanos as f64, Unit::Nanoseconds, Statistic::Quantile);
-            let mut record = with(record, "share", share.into());
             // The first that at least half of the operations did not exceed stands for the median.
-            if let Some((name, value)) = trace.take_if(|_| share >= 0.5) {
-                record = with(record, name, value);
-            }
-            findings.figure(record);
+            let trace = trace.take_if(|_| share >= 0.5);
+            findings.figure(record.with([("share", share.into())]).with(trace));
         }
     }
 
@@ -276,10 +263,7 @@ impl Found<'_> {
         );
         let statistic = Statistic::OverWallClock;
         let record = self.record(name.clone(), outcome.calls_per_second, Unit::PerSecond, statistic);
-        let record = match tracing::parts(&outcome.traced) {
-            Some((name, value)) => with(record, name, value),
-            None => record,
-        };
+        let record = record.with(tracing::parts(&outcome.traced));
         findings.row(Row::rate(name, outcome.calls_per_second, what), record);
     }
 
@@ -290,7 +274,7 @@ impl Found<'_> {
         let each = nanos as f64 / objects as f64 / 1e3;
         let what = format!("{} by one call, median; {each:.3} us each", counted(objects, "object"));
         let record = self.record(name.clone(), nanos as f64, Unit::Nanoseconds, Statistic::P50);
-        let record = with(record, "objects_per_call", objects.into());
+        let record = record.with([("objects_per_call", objects.into())]);
         findings.row(Row::latency(name, nanos as f64, what), record);
     }
 
@@ -300,12 +284,6 @@ impl Found<'_> {
 
     fn record(&self, name: String, value: f64, unit: Unit, statistic: Statistic) -> Record {
         let more = [("objects", self.objects().into())];
-        Figure { name, value, unit, statistic }.of(self.what.name, self.outcome, more)
+        record_of(Figure { name, value, unit, statistic }, self.what.name, self.outcome, more)
     }
-}
-
-/// A record with one more field.
-fn with(mut record: Record, field: &str, value: Value) -> Record {
-    record.more.insert(field.to_owned(), value);
-    record
 }

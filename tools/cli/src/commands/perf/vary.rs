@@ -2,6 +2,7 @@
 
 use farcall::TransportKind;
 use farcall::parameters::Settings;
+use farcall_lab::run::bench::Bench;
 use farcall_lab::run::echo::EchoTest;
 use farcall_lab::run::simulation::SimulatedFabric;
 use farcall_lab::statistics::histogram::LatencySummary;
@@ -12,7 +13,7 @@ use super::simulated::simulation_failure;
 use super::workload::{Site, Workload};
 use super::{simulated, sizes};
 use crate::arguments::Perf;
-use crate::commands::vary::{self, Metric, Subject, rate, time};
+use crate::commands::vary::{self, Metric, VariedTest, rate, time};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -37,7 +38,7 @@ struct VariedEcho<'a> {
     site: Site<'a>,
 }
 
-impl Subject for VariedEcho<'_> {
+impl VariedTest for VariedEcho<'_> {
     /// The test, and the fabric if it runs on one.
     type Prepared = (EchoTest, Option<SimulatedFabric>);
 
@@ -77,16 +78,17 @@ impl Subject for VariedEcho<'_> {
             Site::Machine(_) => None,
         };
         Echo.check(&perf, &transports)?;
-        let test = echo::test(&perf, fabric.as_ref())?;
+        let mut test = echo::test(&perf, fabric.as_ref())?;
         let blocks = perf.varying.blocks();
-        let (calls, lasting) = (test.calls.div_ceil(blocks), test.lasting / blocks as u32);
-        Ok((EchoTest { calls, lasting, ..test }, fabric))
+        test.closed_loop.calls = test.closed_loop.calls.div_ceil(blocks);
+        test.closed_loop.lasting /= blocks as u32;
+        Ok((test, fabric))
     }
 
-    fn distance_nanos(&self) -> Result<f64, Failure> {
+    fn bench(&self) -> Option<&Bench> {
         match self.site {
-            Site::Machine(bench) => bench.distance_nanos().map_err(Failure::run),
-            Site::Fabric(_) => Ok(0.0),
+            Site::Machine(bench) => Some(bench),
+            Site::Fabric(_) => None,
         }
     }
 

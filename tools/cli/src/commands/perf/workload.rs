@@ -6,14 +6,14 @@ use core::fmt::Debug;
 
 use farcall::TransportKind;
 use farcall_lab::explain::trace::Traced;
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Record};
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::closed_loop::Outcome;
 use farcall_lab::run::simulation::{SimulatedFabric, UNCHECKED};
 use farcall_lab::table::Row;
 use farcall_lab::units::Size;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::arguments::Perf;
 use crate::commands::tracing;
@@ -93,7 +93,7 @@ pub type Measure = Box<dyn Fn(Site<'_>) -> Result<Findings, Failure>>;
 #[derive(Default)]
 pub struct Findings {
     /// In the order in which they are reported.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ReportLine>,
     /// The calls, if they were traced.
     pub traced: Option<Traced>,
     /// How far the cores were apart around every block.
@@ -101,7 +101,7 @@ pub struct Findings {
 }
 
 /// Something to report.
-pub enum Line {
+pub enum ReportLine {
     /// A line for people.
     Text(String),
     /// A figure for programs.
@@ -111,12 +111,12 @@ pub enum Line {
 impl Findings {
     /// Adds a line for people.
     pub fn text(&mut self, line: impl ToString) {
-        self.lines.push(Line::Text(line.to_string()));
+        self.lines.push(ReportLine::Text(line.to_string()));
     }
 
     /// Adds a figure for programs.
     pub fn figure(&mut self, record: Record) {
-        self.lines.push(Line::Figure(record));
+        self.lines.push(ReportLine::Figure(record));
     }
 
     /// Adds a figure as the table shows it and as its record.
@@ -128,57 +128,29 @@ impl Findings {
     /// Reports all lines.
     pub fn report(&self, report: &mut Report) -> Result<(), Failure> {
         self.lines.iter().try_for_each(|line| match line {
-            Line::Text(text) => report.line(text),
-            Line::Figure(record) => report.record(record),
+            ReportLine::Text(text) => report.line(text),
+            ReportLine::Figure(record) => report.record(record),
         })
     }
 }
 
-/// A figure of a test.
-pub struct Figure {
-    /// The name of its row.
-    pub name: String,
-    pub value: f64,
-    pub unit: Unit,
-    pub statistic: Statistic,
-}
-
-impl Figure {
-    /// The record of a figure that rests on `samples`. `fields` are those of its test.
-    pub fn record(
-        self,
-        test: &str,
-        transport: TransportKind,
-        (samples, in_flight): (u64, u64),
-        fields: impl IntoIterator<Item = (&'static str, Value)>,
-    ) -> Record {
-        let Self { name, value, unit, statistic } = self;
-        Record {
-            schema: SCHEMA,
-            command: "perf",
-            test: test.to_owned(),
-            transport: transport.name().to_owned(),
-            name,
-            value,
-            unit,
-            statistic,
-            samples,
-            in_flight,
-            more: Map::from_iter(fields.into_iter().map(|(name, value)| (name.to_owned(), value))),
-        }
-    }
-
-    /// The record of a figure of a closed loop: `more` is what its test adds to the fields of all of them.
-    pub fn of(
-        self,
-        test: &str,
-        outcome: &Outcome,
-        more: impl IntoIterator<Item = (&'static str, Value)>,
-    ) -> Record {
-        let fields = outcome.fields().into_iter().chain(more);
-        let fields = fields.chain(tracing::field(self.statistic, &outcome.traced));
-        self.record(test, outcome.transport, (outcome.calls, outcome.in_flight), fields)
-    }
+/// The record of a figure of a closed loop: `more` is what its test adds to the fields of all of them.
+pub fn record_of(
+    figure: Figure,
+    test: &str,
+    outcome: &Outcome,
+    more: impl IntoIterator<Item = (&'static str, Value)>,
+) -> Record {
+    let origin = Origin {
+        command: "perf",
+        test,
+        transport: outcome.transport.name(),
+        samples: outcome.calls,
+        in_flight: outcome.in_flight,
+    };
+    let fields = outcome.fields().into_iter().chain(more);
+    let fields = fields.chain(tracing::field(figure.statistic, &outcome.traced));
+    figure.record(origin, fields)
 }
 
 /// The number of things, in words.

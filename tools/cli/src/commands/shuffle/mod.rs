@@ -11,7 +11,7 @@ use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Distance;
 use farcall_lab::run::collective::launches::{self, Launch, LaunchError, Means, Place};
 use farcall_lab::run::collective::simulated::SimulatedError;
-use farcall_lab::run::collective::{Collective, Plan, PushLimits, PushPolicy, Series};
+use farcall_lab::run::collective::{Collective, CollectivePlan, PushLimits, PushPolicy, Series};
 use farcall_lab::run::simulation::{SimulationError, UNCHECKED};
 use farcall_lab::units::Size;
 
@@ -54,7 +54,7 @@ pub fn run(shuffle: &Shuffle) -> Result<(), Failure> {
         let means = Means { transport, settings: settings.clone(), assignments: assignments.clone() };
         progress.suspend(|| table.header(&mut report))?;
         for &(ranks, size) in &cells {
-            let plans: Vec<Plan> =
+            let plans: Vec<CollectivePlan> =
                 shuffle.push.iter().map(|&push| plan(shuffle, ranks, size, push)).collect();
             progress.begin(format_args!("{transport} {ranks} nodes {size}"));
             let begun = Instant::now();
@@ -137,7 +137,7 @@ fn cells(shuffle: &Shuffle) -> Result<Vec<(u32, Size)>, Failure> {
     Ok(cells)
 }
 
-fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, policy: PushPolicy) -> Plan {
+fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, policy: PushPolicy) -> CollectivePlan {
     let others = (ranks as usize - 1).max(1);
     let message_bytes = match shuffle.growth {
         Growth::Fixed => size,
@@ -151,7 +151,7 @@ fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, policy: PushPolicy) -> 
         outstanding_max: shuffle.max_outstanding_chunks as usize,
         seed: shuffle.tuning.seed,
     };
-    Plan {
+    CollectivePlan {
         collective: shuffle.collective,
         ranks,
         message_bytes,
@@ -166,7 +166,7 @@ fn plan(shuffle: &Shuffle, ranks: u32, Size(size): Size, policy: PushPolicy) -> 
 /// The launches of each plan.
 fn measure(
     shuffle: &Shuffle,
-    plans: &[Plan],
+    plans: &[CollectivePlan],
     place: &Place,
     means: &Means,
 ) -> Result<Vec<Vec<Launch>>, Failure> {

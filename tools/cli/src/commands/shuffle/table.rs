@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use farcall::TransportKind;
 use farcall_lab::explain::trace::Traced;
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use farcall_lab::run::collective::launches::{Launch, Place};
-use farcall_lab::run::collective::{OperationTime, Plan, Series, Summary, throughput_gbps};
+use farcall_lab::run::collective::{CollectivePlan, OperationTime, Series, Summary, throughput_gbps};
 use farcall_lab::statistics::bootstrap::{Ratio, median, ratio_of_medians};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::arguments::Shuffle;
 use crate::commands::tracing;
@@ -26,7 +26,7 @@ pub struct Table<'a> {
 
 /// One number of nodes and size: a plan for each way to push, and the launches of each.
 pub struct Cell<'a> {
-    pub plans: &'a [Plan],
+    pub plans: &'a [CollectivePlan],
     pub launches: &'a [Vec<Launch>],
     /// What all that took.
     pub lasted: Duration,
@@ -70,14 +70,14 @@ fn median_nanos(launch: &Launch) -> f64 {
 
 /// All operations of a plan, and the 95 % interval of their median as launches tell it.
 struct Line<'a> {
-    plan: &'a Plan,
+    plan: &'a CollectivePlan,
     launches: &'a [Launch],
     summary: Summary,
     interval_nanos: Option<(f64, f64)>,
 }
 
 impl<'a> Line<'a> {
-    fn new(plan: &'a Plan, launches: &'a [Launch]) -> Self {
+    fn new(plan: &'a CollectivePlan, launches: &'a [Launch]) -> Self {
         let times: Vec<OperationTime> = launches.iter().flat_map(|launch| launch.times.clone()).collect();
         let summary = Summary::of(&times).expect("there is at least one operation");
         let of_launches: Vec<_> = launches.iter().map(|launch| (median_nanos(launch), 1.0)).collect();
@@ -230,12 +230,9 @@ impl Table<'_> {
         ];
         for (name, value, unit, statistic) in figures {
             if let Some(value) = value {
-                let mut record = self.record(line, name, value, unit, statistic);
-                if name == "p50" {
-                    let trace = tracing::field(statistic, traced);
-                    record.more.extend(trace.map(|(name, value)| (name.to_owned(), value)));
-                }
-                report.record(&record)?;
+                let record = self.record(line, name, value, unit, statistic);
+                let trace = tracing::field(statistic, traced).filter(|_| name == "p50");
+                report.record(&record.with(trace))?;
             }
         }
         Ok(())
@@ -261,19 +258,15 @@ impl Table<'_> {
             more.push(("packets_dropped", line.drops().into()));
             more.push(("trace_hashes", json!(line.traces())));
         }
-        Record {
-            schema: SCHEMA,
+        let origin = Origin {
             command: "shuffle",
-            test: plan.collective.name().to_owned(),
-            transport: self.transport.name().to_owned(),
-            name: format!("{}.{}x{}.{name}", plan.collective, plan.ranks, plan.message_bytes),
-            value,
-            unit,
-            statistic,
+            test: plan.collective.name(),
+            transport: self.transport.name(),
             samples: line.summary.operations as u64,
             in_flight: plan.limits.outstanding_max as u64,
-            more: Map::from_iter(more.into_iter().map(|(name, value)| (name.to_owned(), value))),
-        }
+        };
+        let name = format!("{}.{}x{}.{name}", plan.collective, plan.ranks, plan.message_bytes);
+        Figure::new(name, value, unit, statistic).record(origin, more)
     }
 }
 

@@ -4,13 +4,13 @@ use farcall::TransportKind;
 use farcall::parameters::Settings;
 use farcall_lab::run::bench::Bench;
 use farcall_lab::run::collective::launches::{self, Means, Place};
-use farcall_lab::run::collective::{Plan, Summary};
+use farcall_lab::run::collective::{CollectivePlan, Summary};
 use farcall_lab::run::simulation::UNCHECKED;
 use farcall_lab::units::Size;
 
 use super::{launch_failure, place, plan, profile};
 use crate::arguments::Shuffle;
-use crate::commands::vary::{self, Metric, Subject, time};
+use crate::commands::vary::{self, Metric, VariedTest, time};
 use crate::failure::Failure;
 use crate::output::Report;
 
@@ -43,7 +43,7 @@ struct VariedShuffle<'a> {
     bench: Option<Bench>,
 }
 
-impl Subject for VariedShuffle<'_> {
+impl VariedTest for VariedShuffle<'_> {
     type Prepared = (Place, Means);
 
     fn names(&self) -> (&'static str, String, String) {
@@ -73,8 +73,8 @@ impl Subject for VariedShuffle<'_> {
         Ok((place(&shuffle, self.transport, profile.as_ref()), means))
     }
 
-    fn distance_nanos(&self) -> Result<f64, Failure> {
-        self.bench.as_ref().map_or(Ok(0.0), |bench| bench.distance_nanos().map_err(Failure::run))
+    fn bench(&self) -> Option<&Bench> {
+        self.bench.as_ref()
     }
 
     fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure> {
@@ -82,7 +82,7 @@ impl Subject for VariedShuffle<'_> {
         let (place, means) = prepared;
         let whole = plan(self.shuffle, ranks, size, self.shuffle.push[0]);
         let operations = self.shuffle.ops.div_ceil(self.shuffle.varying.blocks()) as u32;
-        let plan = Plan { operations, seed, ..whole };
+        let plan = CollectivePlan { operations, seed, ..whole };
         let launches = launches::run(&[plan], 1, place, means).map_err(launch_failure)?;
         let times: Vec<_> = launches.into_iter().flatten().flat_map(|launch| launch.times).collect();
         let summary = Summary::of(&times);

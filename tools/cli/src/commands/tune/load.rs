@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use farcall_lab::run::bench::Bench;
-use farcall_tune::experiment::{Experiment, ExperimentFile, StrategyName};
+use farcall_tune::experiment::{Experiment, ExperimentFile};
 use farcall_tune::import::otpo;
 use farcall_tune::journal::Begin;
 use farcall_tune::landscape::Shape;
@@ -17,9 +17,9 @@ use farcall_tune::search::Problem;
 use farcall_tune::space::Rows;
 
 use super::directory::Directory;
-use crate::arguments::{MEASURED, Tune, TuneLandscape, TuneStrategy};
+use crate::arguments::{LandscapeArgument, MEASURED, Tune};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
+use crate::progress::Interrupt;
 
 /// A description that makes sense.
 pub struct Loaded {
@@ -42,7 +42,7 @@ impl Loaded {
             true => ExperimentFile::read(&text).map_err(|error| failed(&error))?,
             false => otpo::read(&text).map_err(|error| failed(&error))?,
         };
-        let shape = if tune.rehearse == Some(TuneLandscape::Flat) { Shape::FLAT } else { Shape::PEAKED };
+        let shape = if tune.rehearse == Some(LandscapeArgument::Flat) { Shape::FLAT } else { Shape::PEAKED };
         Self::of(file, tune.seed, shape).map_err(|error| failed(&error))
     }
 
@@ -72,11 +72,11 @@ impl Loaded {
     /// The plan, with what the command line says about it.
     pub fn plan(&self, tune: &Tune) -> Plan {
         let mut entry = self.search.clone();
-        entry.strategy = tune.strategy.map(strategy).or(entry.strategy);
+        entry.strategy = tune.strategy.or(entry.strategy);
         entry.budget = tune.budget.map(|budget| budget as usize).or(entry.budget);
         entry.confirm = tune.confirm.map(|blocks| blocks as usize).or(entry.confirm);
         let plan = Plan::new(&self.problem, &entry, tune.seed);
-        let flat = tune.rehearse == Some(TuneLandscape::Flat);
+        let flat = tune.rehearse == Some(LandscapeArgument::Flat);
         Plan { rehearsal: tune.rehearse.is_some(), flat, ..plan }
     }
 
@@ -149,17 +149,4 @@ fn watched_if(watch_cores: bool, objective: impl Objective + 'static) -> Result<
         return Ok(Box::new(objective));
     }
     Ok(Box::new(Watched::new(objective, Arc::new(Bench::new().map_err(Failure::run)?))))
-}
-
-fn strategy(strategy: TuneStrategy) -> StrategyName {
-    match strategy {
-        TuneStrategy::Halving => StrategyName::Halving,
-        TuneStrategy::Exhaustive => StrategyName::Exhaustive,
-        TuneStrategy::Random => StrategyName::Random,
-        TuneStrategy::OneAtATime => StrategyName::OneAtATime,
-        TuneStrategy::Factorial => StrategyName::Factorial,
-        TuneStrategy::Race => StrategyName::Race,
-        TuneStrategy::Tpe => StrategyName::Tpe,
-        TuneStrategy::Proposer => StrategyName::Proposer,
-    }
 }

@@ -8,8 +8,7 @@ use farcall_tune::result::EquivalenceSet;
 use farcall_tune::tuning::{Tuning, TuningError};
 
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::progress::Progress;
+use crate::progress::{Interrupt, Progress};
 
 /// How often the present best is worked out for the progress bar.
 const LOOK: Duration = Duration::from_secs(5);

@@ -14,8 +14,8 @@ use farcall_tune::tuning::Tuning;
 
 use crate::arguments::{Tune, TuneAction};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::Report;
+use crate::progress::Interrupt;
 use directory::Directory;
 use load::Loaded;
 use measure::Measured;

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use farcall_lab::explain::page::Part;
+use farcall_lab::explain::page::PagePart;
 use farcall_tune::import;
 use farcall_tune::result::{Merging, Summary, merge as merge_sets, part};
 use farcall_tune::tuning::Tuning;
@@ -11,7 +11,7 @@ use farcall_tune::tuning::Tuning;
 use super::directory::Directory;
 use super::load::Loaded;
 use super::show;
-use crate::arguments::{ImportSource, Output, TuneMerging};
+use crate::arguments::{ImportSource, Output};
 use crate::failure::Failure;
 use crate::output::{Report, print_text};
 
@@ -36,13 +36,9 @@ pub fn import(source: ImportSource, file: &str) -> Result<(), Failure> {
 }
 
 /// Prints a smaller space.
-pub fn merge(merging: TuneMerging, directories: &[PathBuf]) -> Result<(), Failure> {
+pub fn merge(merging: Merging, directories: &[PathBuf]) -> Result<(), Failure> {
     let directories: Vec<Directory> = directories.iter().cloned().map(Directory::new).collect();
     let sets = directories.iter().map(Directory::set).collect::<Result<Vec<_>, _>>()?;
-    let merging = match merging {
-        TuneMerging::Union => Merging::Union,
-        TuneMerging::Intersection => Merging::Intersection,
-    };
     let first =
         directories.first().ok_or_else(|| Failure::Usage("name the directories of tunings".to_owned()))?;
     let (space, rows) = merge_sets(&first.experiment()?, &sets, merging).map_err(Failure::run)?;
@@ -66,7 +62,7 @@ pub fn is_tuning(path: &Path) -> bool {
 }
 
 /// The result of a tuning as a part of a page.
-pub fn page_part(path: &Path) -> Result<Part, Failure> {
+pub fn page_part(path: &Path) -> Result<PagePart, Failure> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     with_result(path, |_, _, summary| Ok(part(&name, summary)))
 }

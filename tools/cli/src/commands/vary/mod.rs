@@ -6,9 +6,10 @@ mod show;
 use farcall::parameters::Settings;
 use farcall_lab::explain::vary::{Analysis, Better, Design, Experiment, FACTORS_MAX, Factor};
 use farcall_lab::record::Unit;
+use farcall_lab::run::bench::Bench;
 use farcall_lab::run::blocks::Blocks;
 
-use crate::arguments::vary::Varying;
+use crate::arguments::measuring::Varying;
 use crate::commands::drift;
 use crate::failure::Failure;
 use crate::output::Report;
@@ -43,7 +44,7 @@ pub const fn rate(name: &'static str) -> Metric {
 }
 
 /// A test that can be repeated with other parameters.
-pub trait Subject {
+pub trait VariedTest {
     /// What is made of the parameters of a run before anything is measured.
     type Prepared;
 
@@ -62,8 +63,8 @@ pub trait Subject {
     /// Reads and checks the parameters of a run, which come after those of the command line.
     fn prepare(&self, assignments: &[String]) -> Result<Self::Prepared, Failure>;
 
-    /// How far the cores are apart; the same always where there are none.
-    fn distance_nanos(&self) -> Result<f64, Failure>;
+    /// Where it runs; `None` on a simulated fabric.
+    fn bench(&self) -> Option<&Bench>;
 
     /// Measures a row once; in the order of the metrics, `None` for those that the samples do not support.
     fn measure(&self, row: usize, prepared: &Self::Prepared, seed: u64) -> Result<Vec<Option<f64>>, Failure>;
@@ -88,13 +89,11 @@ struct Varied<'a, S> {
     design: Design,
     /// Which metric the table shows.
     shown: usize,
-    /// Whether there are cores that could move.
-    has_cores: bool,
     seed: u64,
 }
 
 /// Runs the test of every row in blocks, and says what the factors do to it.
-pub fn run<S: Subject>(
+pub fn run<S: VariedTest>(
     varying: &Varying,
     seed: u64,
     subject: &S,
@@ -114,10 +113,10 @@ pub fn run<S: Subject>(
             progress.step();
             found
         };
-        let blocks = experiment.run(&varied.design, || subject.distance_nanos(), measure)?;
+        let blocks = experiment.run(&varied.design, || varied.distance_nanos(), measure)?;
         let row = varied.analyse(name, blocks)?;
         progress.suspend(|| varied.show(&row, report))?;
-        if varied.has_cores {
+        if subject.bench().is_some() {
             let (command, _, transport) = subject.names();
             drift::record(command, &format!("{transport} {name}"), &row.blocks.distances, report)?;
         }
@@ -125,7 +124,7 @@ pub fn run<S: Subject>(
     Ok(())
 }
 
-impl<'a, S: Subject> Varied<'a, S> {
+impl<'a, S: VariedTest> Varied<'a, S> {
     fn new(varying: &'a Varying, seed: u64, subject: &'a S) -> Result<Self, Failure> {
         let usage = |sentence: String| Failure::Usage(format!("--vary: {sentence}"));
         let settings = subject.settings()?;
@@ -155,8 +154,13 @@ impl<'a, S: Subject> Varied<'a, S> {
                 return Err(refused(format!("`{}` is not measured; the rows are {rows}", guard.row)));
             }
         }
-        let (design, has_cores) = (Design::new(factors.len()), subject.distance_nanos()? > 0.0);
-        Ok(Self { varying, subject, factors, design, shown, has_cores, seed })
+        let design = Design::new(factors.len());
+        Ok(Self { varying, subject, factors, design, shown, seed })
+    }
+
+    /// How far the cores are apart; the same always where there are none.
+    fn distance_nanos(&self) -> Result<f64, Failure> {
+        self.subject.bench().map_or(Ok(0.0), |bench| bench.distance_nanos().map_err(Failure::run))
     }
 
     /// Prepares every run, so that what cannot be run is refused before anything is.
@@ -209,7 +213,7 @@ fn figures(blocks: &Blocks<Figures>, metric: usize) -> Option<Vec<Vec<f64>>> {
 }
 
 /// The number of the metric of that name.
-fn metric_of(subject: &impl Subject, name: &str) -> Result<usize, String> {
+fn metric_of(subject: &impl VariedTest, name: &str) -> Result<usize, String> {
     let metrics = subject.metrics();
     metrics.iter().position(|metric| metric.name == name).ok_or_else(|| {
         let known: Vec<_> = metrics.iter().map(|metric| metric.name).collect();

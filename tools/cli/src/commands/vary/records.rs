@@ -1,14 +1,14 @@
 //! The records of `--vary`: the figure of every run, and every effect on every figure.
 
-use farcall_lab::explain::vary::{Effect, Guard, Subject as Of};
-use farcall_lab::record::{Record, SCHEMA, Statistic, Unit};
+use farcall_lab::explain::vary::{Effect, Guard, Subject};
+use farcall_lab::record::{Figure, Origin, Record, Statistic, Unit};
 use serde_json::{Map, Value, json};
 
-use super::{Metric, Row, Subject, Varied, figures};
+use super::{Metric, Row, Varied, VariedTest, figures};
 use crate::failure::Failure;
 use crate::output::Report;
 
-impl<S: Subject> Varied<'_, S> {
+impl<S: VariedTest> Varied<'_, S> {
     /// Records everything that was found for a row.
     pub(super) fn record_row(&self, row: &Row<'_>, report: &mut Report) -> Result<(), Failure> {
         for (number, metric) in self.subject.metrics().iter().enumerate() {
@@ -40,14 +40,14 @@ impl<S: Subject> Varied<'_, S> {
     fn effect_record(&self, row: &Row<'_>, metric: &Metric, effect: &Effect, blocks: usize) -> Record {
         let (kind, what) = self.kind(&effect.subject);
         let factors: Vec<&str> = match &effect.subject {
-            Of::Factor(factor) | Of::AddedIn(factor) | Of::LeftOut(factor) => {
+            Subject::Factor(factor) | Subject::AddedIn(factor) | Subject::LeftOut(factor) => {
                 vec![&self.factors[*factor].name]
             }
-            Of::Pairs(pairs) => pairs
+            Subject::Pairs(pairs) => pairs
                 .iter()
                 .flat_map(|&(one, other)| [&*self.factors[one].name, &*self.factors[other].name])
                 .collect(),
-            Of::All => self.factors.iter().map(|factor| &*factor.name).collect(),
+            Subject::All => self.factors.iter().map(|factor| &*factor.name).collect(),
         };
         let guarding = |guard: &&Guard| guard.row == row.name && guard.metric == metric.name;
         let guard = self.varying.guard.iter().find(guarding).map(|guard| {
@@ -65,7 +65,7 @@ impl<S: Subject> Varied<'_, S> {
             ("ratio_low", json!(effect.interval.map(|(low, _)| low))),
             ("ratio_high", json!(effect.interval.map(|(_, high)| high))),
             ("verdict", json!(effect.verdict.to_string())),
-            ("separable", json!(!matches!(&effect.subject, Of::Pairs(pairs) if pairs.len() > 1))),
+            ("separable", json!(!matches!(&effect.subject, Subject::Pairs(pairs) if pairs.len() > 1))),
             ("guard", json!(guard)),
         ];
         let more = more.into_iter().chain(self.about(metric));
@@ -79,14 +79,14 @@ impl<S: Subject> Varied<'_, S> {
         [("figure", json!(metric.name)), ("shown", json!(shown))]
     }
 
-    fn kind(&self, subject: &Of) -> (&'static str, String) {
+    fn kind(&self, subject: &Subject) -> (&'static str, String) {
         let name = |factor: &usize| self.factors[*factor].name.clone();
         match subject {
-            Of::Factor(factor) => ("effect", name(factor)),
-            Of::Pairs(pairs) => ("interaction", self.pair_names(pairs)),
-            Of::AddedIn(factor) => ("added_in", name(factor)),
-            Of::LeftOut(factor) => ("left_out", name(factor)),
-            Of::All => ("effect", "all".to_owned()),
+            Subject::Factor(factor) => ("effect", name(factor)),
+            Subject::Pairs(pairs) => ("interaction", self.pair_names(pairs)),
+            Subject::AddedIn(factor) => ("added_in", name(factor)),
+            Subject::LeftOut(factor) => ("left_out", name(factor)),
+            Subject::All => ("effect", "all".to_owned()),
         }
     }
 
@@ -100,26 +100,20 @@ impl<S: Subject> Varied<'_, S> {
         more: Vec<(&str, Value)>,
     ) -> Record {
         let (command, test, transport) = self.subject.names();
-        let regime = row.blocks.main_regime().filter(|_| self.has_cores).map(|regime| regime.to_string());
+        let regime = row
+            .blocks
+            .main_regime()
+            .filter(|_| self.subject.bench().is_some())
+            .map(|regime| regime.to_string());
         let common = [
             ("varied", json!(row.name)),
             ("regime", json!(regime)),
             ("blocks_discarded", json!(row.blocks.discarded)),
             ("seed", json!(self.seed)),
         ];
-        let more = common.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value));
-        Record {
-            schema: SCHEMA,
-            command,
-            test,
-            transport,
-            name,
-            value,
-            unit,
-            statistic: Statistic::GeometricMean,
-            samples: samples as u64,
-            in_flight: 0,
-            more: Map::from_iter(more),
-        }
+        let samples = samples as u64;
+        let origin = Origin { command, test: &test, transport: &transport, samples, in_flight: 0 };
+        let figure = Figure::new(name, value, unit, Statistic::GeometricMean);
+        figure.record(origin, common.into_iter().chain(more))
     }
 }

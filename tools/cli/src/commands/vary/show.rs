@@ -1,13 +1,13 @@
 //! The tables of `--vary`.
 
 use comfy_table::{Table, presets::NOTHING};
-use farcall_lab::explain::vary::{Analysis, Effect, INDIFFERENCE, Subject as Of, Verdict};
+use farcall_lab::explain::vary::{Analysis, Effect, INDIFFERENCE, Subject, Verdict};
 
-use super::{Row, Subject, Varied, metric_of};
+use super::{Row, Varied, VariedTest, metric_of};
 use crate::failure::Failure;
 use crate::output::Report;
 
-impl<S: Subject> Varied<'_, S> {
+impl<S: VariedTest> Varied<'_, S> {
     /// What is the same for all rows.
     pub(super) fn header(&self, report: &mut Report) -> Result<(), Failure> {
         let (command, test, transport) = self.subject.names();
@@ -37,10 +37,13 @@ impl<S: Subject> Varied<'_, S> {
                 row.name, metric.name
             ));
         };
-        let regime = row.blocks.main_regime().filter(|_| self.has_cores).map_or_else(String::new, |regime| {
-            let left_out = row.blocks.kept.len() - analysis.blocks + row.blocks.discarded;
-            format!(", cores {regime}, {left_out} left out because cores moved")
-        });
+        let regime = row.blocks.main_regime().filter(|_| self.subject.bench().is_some()).map_or_else(
+            String::new,
+            |regime| {
+                let left_out = row.blocks.kept.len() - analysis.blocks + row.blocks.discarded;
+                format!(", cores {regime}, {left_out} left out because cores moved")
+            },
+        );
         report.line(format_args!("\n# {}, {}; {} blocks{regime}", row.name, metric.name, analysis.blocks))?;
         report.line(self.table(analysis).trim_fmt())?;
         self.guards(row, report)
@@ -52,19 +55,21 @@ impl<S: Subject> Varied<'_, S> {
         table.set_header(["factor", "effect", "95 %", "verdict", "added in", "left out"]);
         for effect in &analysis.effects {
             let (beside, name) = match &effect.subject {
-                Of::Factor(factor) => {
-                    let beside = [Of::AddedIn(*factor), Of::LeftOut(*factor)]
+                Subject::Factor(factor) => {
+                    let beside = [Subject::AddedIn(*factor), Subject::LeftOut(*factor)]
                         .map(|of| with_interval(analysis.effect(&of)));
                     (beside, self.factors[*factor].change())
                 }
                 // With a single factor there is nothing else that could be at its second level.
-                Of::All if self.factors.len() > 1 => (Default::default(), "all of them together".to_owned()),
-                Of::Pairs(pairs) => (Default::default(), self.pair_names(pairs)),
+                Subject::All if self.factors.len() > 1 => {
+                    (Default::default(), "all of them together".to_owned())
+                }
+                Subject::Pairs(pairs) => (Default::default(), self.pair_names(pairs)),
                 _ => continue,
             };
             let [added, left] = beside;
             let interval = effect.interval.map_or_else(|| "-".to_owned(), interval_words);
-            let separable = !matches!(&effect.subject, Of::Pairs(pairs) if pairs.len() > 1);
+            let separable = !matches!(&effect.subject, Subject::Pairs(pairs) if pairs.len() > 1);
             let verdict = match effect.verdict {
                 Verdict::Inert => "inert".to_owned(),
                 verdict if separable => verdict.to_string(),
@@ -93,8 +98,8 @@ impl<S: Subject> Varied<'_, S> {
             };
             for effect in &analysis.effects {
                 let what = match &effect.subject {
-                    Of::Factor(factor) => self.factors[*factor].change(),
-                    Of::All if self.factors.len() > 1 => "all of them together".to_owned(),
+                    Subject::Factor(factor) => self.factors[*factor].change(),
+                    Subject::All if self.factors.len() > 1 => "all of them together".to_owned(),
                     _ => continue,
                 };
                 let verdict = guard.judge(effect, self.subject.metrics()[metric].better);

@@ -10,7 +10,6 @@ mod arm;
 mod launch;
 mod libfabric;
 mod list;
-mod mpi;
 mod netpipe;
 mod oomph;
 mod outcome;
@@ -25,7 +24,7 @@ use farcall::TransportKind;
 use farcall_limit::CorePair;
 
 pub use list::PEERS;
-pub use outcome::{CellLine, Outcome};
+pub use outcome::{CellLine, PeerOutcome};
 pub use path::Path;
 pub use rows::{CellRun, PeerPlan};
 

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use super::launch::{last_words, output_of};
-use super::mpi::{mpich_launcher, on_their_cores, open_mpi_launcher};
+use super::launch::{mpich_launcher, on_their_cores, open_mpi_launcher};
 use super::{Ask, PeerError, PeerFigure};
 use crate::files::ScratchFolder;
 

@@ -10,7 +10,7 @@
 use std::process::Command;
 
 use super::launch::{last_words, output_of};
-use super::mpi::{on_their_cores, open_mpi_launcher};
+use super::launch::{on_their_cores, open_mpi_launcher};
 use super::{Ask, PeerError, PeerFigure, ucx};
 
 const PROGRAM: &str = "oomph";

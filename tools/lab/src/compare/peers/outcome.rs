@@ -39,14 +39,14 @@ pub struct CellLine {
     /// What both figures are: times in nanoseconds, or with many in flight requests per second.
     pub statistic: Option<PeerStatistic>,
     /// The figures and their ratio, or why there are none.
-    pub outcome: Result<Outcome, String>,
+    pub outcome: Result<PeerOutcome, String>,
     /// Blocks in which the cores moved.
     pub discarded: usize,
 }
 
 /// Two figures of the same kind, and how they compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct PeerOutcome {
     /// Where the cores were.
     pub regime: Regime,
     /// farcall's figure: the median of its blocks.
@@ -96,7 +96,7 @@ impl CellRun {
         }
     }
 
-    fn outcome(&self, farcall: usize, arm: usize, regime: Regime) -> Result<Outcome, String> {
+    fn outcome(&self, farcall: usize, arm: usize, regime: Regime) -> Result<PeerOutcome, String> {
         let both = [farcall, arm].map(|arm| self.blocks.of_arm(regime, arm));
         if let Some(Found::Nothing(why)) =
             both.into_iter().flatten().find(|found| matches!(found, Found::Nothing(_)))
@@ -121,7 +121,7 @@ impl CellRun {
         let pairs = self.blocks.pairs(regime, farcall, arm, figure);
         let nothing = || "too few blocks".to_owned();
         let of = |side: fn(&(f64, f64)) -> f64| median(&pairs.iter().map(side).collect::<Vec<_>>());
-        Ok(Outcome {
+        Ok(PeerOutcome {
             regime,
             farcall: of(|pair| pair.0).ok_or_else(nothing)?,
             peer: of(|pair| pair.1).ok_or_else(nothing)?,

@@ -11,8 +11,8 @@ use super::arm::Arm;
 use super::outcome::Found;
 use super::{Ask, Path, Peer};
 use crate::run::bench::{Bench, BenchError, RoundTripLimit};
-use crate::run::blocks::{Blocks, Distance, Plan};
-use crate::run::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
+use crate::run::blocks::{BlockPlan, Blocks, Distance};
+use crate::run::exchange::{Buffers, Exchange, ExchangeWork, StoreAccess, StoreWork, Timing};
 use crate::run::msgrate::{self, MessageRate, MessageRateResult, Mode};
 use crate::units::Size;
 
@@ -111,7 +111,7 @@ impl PeerPlan {
         }
         arms.extend(of_path().map(|&peer| Arm::Peer(peer)));
         let seed = self.seed ^ size.0 as u64;
-        let plan = Plan { arms: arms.len(), blocks: self.blocks * TRIES_PER_BLOCK, seed };
+        let plan = BlockPlan { arms: arms.len(), blocks: self.blocks * TRIES_PER_BLOCK, seed };
         Ok(CellRun {
             path,
             size,
@@ -242,7 +242,7 @@ impl CellRun {
         Exchange {
             transport: transport.name().to_owned(),
             settings: self.settings_with(settings),
-            workload: if store { Workload::Store(work) } else { Workload::Echo },
+            workload: if store { ExchangeWork::Store(work) } else { ExchangeWork::Echo },
             request_bytes: if store { 0 } else { self.size.0 },
             response_bytes: self.size.0,
             buffers: Buffers::Copied,

@@ -4,12 +4,12 @@ use core::time::Duration;
 
 use farcall_limit::{Copies, Effort, best_bandwidth_plan, best_ring_variant};
 
-use super::{Kind, MESSAGES_WINDOW, RATE_BYTES, Row, SHORT_BYTES};
-use crate::compare::Comparison;
+use super::{BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, SHORT_BYTES};
+use crate::compare::ComparePlan;
 use crate::compare::arm::{Arm, Figure};
 use crate::run::bench::{Bench, BenchError, RoundTripLimit};
 use crate::run::echo::REQUEST_BYTES;
-use crate::run::exchange::{Buffers, Exchange, StoreAccess, StoreWork, Timing, Workload};
+use crate::run::exchange::{Buffers, Exchange, ExchangeWork, StoreAccess, StoreWork, Timing};
 use crate::run::msgrate::{MessageRate, Mode};
 use crate::run::program::Program;
 
@@ -22,11 +22,11 @@ const MESSAGES_LASTING_MAX: Duration = Duration::from_secs(60);
 /// Objects of the store that is read. They stay in the caches: what is judged is the way to them.
 const OBJECTS: u64 = 1000;
 
-impl Row {
+impl BudgetRow {
     /// The two sides, farcall first; only that one where there is nothing to compare it with.
     pub(in crate::compare) fn arms(
         &self,
-        comparison: &Comparison,
+        comparison: &ComparePlan,
         bench: &Bench,
     ) -> Result<Vec<Arm>, BenchError> {
         let farcall = || self.arm_of(&Program::THIS, comparison);
@@ -38,7 +38,7 @@ impl Row {
     }
 
     /// farcall, between processes of that program.
-    fn arm_of(&self, program: &Program, comparison: &Comparison) -> Arm {
+    fn arm_of(&self, program: &Program, comparison: &ComparePlan) -> Arm {
         let exchange = |request_bytes, response_bytes, buffers| {
             let exchange = self.exchange(comparison, request_bytes, response_bytes, buffers);
             Arm::Exchange { program: program.clone(), exchange, figure: self.figure() }
@@ -52,7 +52,7 @@ impl Row {
             Kind::StoreRead => {
                 let work = StoreWork { access: StoreAccess::Read, objects: OBJECTS, seed: comparison.seed };
                 let echo = self.exchange(comparison, REQUEST_BYTES, SHORT_BYTES, Buffers::Copied);
-                let read = Exchange { workload: Workload::Store(work), request_bytes: 0, ..echo };
+                let read = Exchange { workload: ExchangeWork::Store(work), request_bytes: 0, ..echo };
                 Arm::Exchange { program: program.clone(), exchange: read, figure: self.figure() }
             }
             Kind::Loaned(bytes) => exchange(REQUEST_BYTES, bytes, Buffers::Loaned),
@@ -63,7 +63,7 @@ impl Row {
 
     /// What this machine can do at best, or the simplest that farcall can; `None` where an absolute figure is
     /// asked for.
-    fn limit(&self, comparison: &Comparison, bench: &Bench) -> Result<Option<Arm>, BenchError> {
+    fn limit(&self, comparison: &ComparePlan, bench: &Bench) -> Result<Option<Arm>, BenchError> {
         let effort = Effort::lasting(comparison.arm_lasting);
         let settings = &comparison.settings;
         let round_trip = |request_bytes, response_bytes| -> Result<Arm, BenchError> {
@@ -105,7 +105,7 @@ impl Row {
 
     fn exchange(
         &self,
-        comparison: &Comparison,
+        comparison: &ComparePlan,
         request_bytes: usize,
         response_bytes: usize,
         buffers: Buffers,
@@ -113,7 +113,7 @@ impl Row {
         Exchange {
             transport: self.transport.name().to_owned(),
             settings: comparison.assignments.clone(),
-            workload: Workload::Echo,
+            workload: ExchangeWork::Echo,
             request_bytes,
             response_bytes,
             buffers,
@@ -127,7 +127,7 @@ impl Row {
         }
     }
 
-    fn message_rate(&self, comparison: &Comparison, mode: Mode) -> MessageRate {
+    fn message_rate(&self, comparison: &ComparePlan, mode: Mode) -> MessageRate {
         MessageRate {
             transport: self.transport.name().to_owned(),
             settings: comparison.assignments.clone(),

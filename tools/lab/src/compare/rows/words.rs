@@ -1,11 +1,11 @@
 //! What rows are called, and what they say of themselves.
 
-use super::{Beside, Kind, MESSAGES_WINDOW, RATE_BYTES, RATE_WINDOW, Row, SHORT_BYTES};
+use super::{Beside, BudgetRow, Kind, MESSAGES_WINDOW, RATE_BYTES, RATE_WINDOW, SHORT_BYTES};
 use crate::run::echo::REQUEST_BYTES;
 use crate::run::msgrate::Mode;
 use crate::units::Size;
 
-impl Row {
+impl BudgetRow {
     /// A short name, unique for the transport.
     pub fn name(&self) -> String {
         match self.kind {

@@ -11,7 +11,7 @@ const INDIFFERENCE: f64 = 0.01;
 
 /// A change that was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Effect {
+pub struct ChangeEffect {
     /// The change, in words.
     pub change: String,
     /// The table.
@@ -26,7 +26,7 @@ pub struct Effect {
     pub noise: Option<f64>,
 }
 
-impl Effect {
+impl ChangeEffect {
     /// Whether the change of a cell is more than noise.
     pub fn is_real(&self, growth: f64) -> bool {
         growth.abs() > self.noise.unwrap_or(0.0).max(INDIFFERENCE)
@@ -60,7 +60,7 @@ impl Effect {
 }
 
 /// Measures a comparison on the cells that both sides have; `None` if there are none.
-pub fn measure(comparison: &Comparison, document: &Document) -> Option<Effect> {
+pub fn measure(comparison: &Comparison, document: &Document) -> Option<ChangeEffect> {
     let table = document.table(&comparison.table)?;
     let (before, after) = (cells(table, &comparison.before), cells(table, &comparison.after));
     let both: Vec<_> = before
@@ -73,7 +73,7 @@ pub fn measure(comparison: &Comparison, document: &Document) -> Option<Effect> {
         .filter_map(|(place, (before, after))| Some((place_on(place, axis)?, after / before - 1.0)))
         .collect();
     cells.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    Some(Effect {
+    Some(ChangeEffect {
         change: comparison.change.clone(),
         table: table.name.clone(),
         tests: comparison.tests,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::explain::analysis::input::table::parse;
 
-    fn effect(rows: &str) -> Option<Effect> {
+    fn effect(rows: &str) -> Option<ChangeEffect> {
         let table = parse("t", &format!("set,size_bytes,ops,throughput_gbps\n{rows}")).expect("a table");
         let labels = |text: &str| BTreeMap::from([("set".to_owned(), text.to_owned())]);
         let comparison = Comparison {

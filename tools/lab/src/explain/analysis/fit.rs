@@ -2,7 +2,7 @@
 
 /// `y = intercept + slope x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct FittedLine {
     /// `y` where `x` is 0.
     pub intercept: f64,
     /// What `y` grows by for each unit of `x`.
@@ -11,7 +11,7 @@ pub struct Line {
     pub squares: f64,
 }
 
-impl Line {
+impl FittedLine {
     /// The least-squares line; `None` for fewer than two different `x`.
     pub fn through(points: &[(f64, f64)]) -> Option<Self> {
         let count = points.len() as f64;
@@ -59,9 +59,9 @@ pub fn variation(values: &[f64]) -> Option<f64> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pieces {
     /// The part before the break, if there is one: how many points it has, and its line.
-    pub first: Option<(usize, Line)>,
+    pub first: Option<(usize, FittedLine)>,
     /// The rest.
-    pub last: Line,
+    pub last: FittedLine,
 }
 
 /// Which lines the part before a break may have.
@@ -81,7 +81,7 @@ pub fn pieces(points: &[(f64, f64)], first_piece: FirstPiece) -> Option<Pieces> 
         FirstPiece::Flat => (2, 2.0),
         FirstPiece::Sloped => (3, 3.0),
     };
-    let whole = Line::through(points)?;
+    let whole = FittedLine::through(points)?;
     let count = points.len() as f64;
     // Exact points would make any further line infinitely better.
     let floor = 1e-9 * points.iter().map(|(_, y)| y * y).sum::<f64>().max(f64::MIN_POSITIVE);
@@ -90,10 +90,10 @@ pub fn pieces(points: &[(f64, f64)], first_piece: FirstPiece) -> Option<Pieces> 
     for at in first_min..(points.len() + 1).saturating_sub(LAST_MIN) {
         let (before, after) = points.split_at(at);
         let first = match first_piece {
-            FirstPiece::Flat => Line::flat(before),
-            FirstPiece::Sloped => Line::through(before),
+            FirstPiece::Flat => FittedLine::flat(before),
+            FirstPiece::Sloped => FittedLine::through(before),
         };
-        let (Some(first), Some(last)) = (first, Line::through(after)) else { continue };
+        let (Some(first), Some(last)) = (first, FittedLine::through(after)) else { continue };
         let broken = score(first.squares + last.squares, 2.0 + more);
         if broken < best.0 {
             best = (broken, Pieces { first: Some((at, first)), last });
@@ -108,10 +108,10 @@ mod tests {
 
     #[test]
     fn a_line_is_found_and_needs_two_places() {
-        let line = Line::through(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]).expect("a line");
+        let line = FittedLine::through(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]).expect("a line");
         assert!((line.intercept - 3.0).abs() < 1e-9 && (line.slope - 2.0).abs() < 1e-9);
-        assert_eq!(Line::through(&[(1.0, 5.0), (1.0, 7.0)]), None);
-        assert_eq!(Line::through(&[]), None);
+        assert_eq!(FittedLine::through(&[(1.0, 5.0), (1.0, 7.0)]), None);
+        assert_eq!(FittedLine::through(&[]), None);
     }
 
     #[test]

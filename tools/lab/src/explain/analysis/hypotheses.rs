@@ -6,7 +6,7 @@
 //! numbers of nodes but one, and judged on that one, in turn. Only a change that somebody made can confirm
 //! one or refute it.
 
-use super::effects::Effect;
+use super::effects::ChangeEffect;
 use super::finding::{Finding, Section};
 use super::fit::mean;
 use super::input::{Cause, Table};
@@ -38,7 +38,7 @@ enum Verdict {
 }
 
 /// Ranks what may limit the shared range of a table.
-pub fn rank(table: &Table, effects: &[Effect]) -> Vec<Finding> {
+pub fn rank(table: &Table, effects: &[ChangeEffect]) -> Vec<Finding> {
     let effects: Vec<_> = effects.iter().filter(|effect| effect.table == table.name).collect();
     let ranges = shared_range(table);
     let mut findings = Vec::new();
@@ -54,7 +54,7 @@ pub fn rank(table: &Table, effects: &[Effect]) -> Vec<Finding> {
     findings
 }
 
-fn laws(table: &Table, ranges: &[SharedRange], effects: &[&Effect]) -> Vec<Finding> {
+fn laws(table: &Table, ranges: &[SharedRange], effects: &[&ChangeEffect]) -> Vec<Finding> {
     let mut scored: Vec<_> =
         LAWS.iter().map(|law| (law, error(*law, ranges), verdict(law.cause, effects))).collect();
     let standing = |verdict: Verdict| match verdict {
@@ -136,7 +136,7 @@ fn error(law: Law, ranges: &[SharedRange]) -> f64 {
     mean(squares).unwrap_or_default().sqrt()
 }
 
-fn verdict(cause: Cause, effects: &[&Effect]) -> Verdict {
+fn verdict(cause: Cause, effects: &[&ChangeEffect]) -> Verdict {
     let mut tests = effects.iter().filter(|effect| effect.tests == Some(cause)).peekable();
     if tests.peek().is_none() {
         return Verdict::Untested;
@@ -147,7 +147,7 @@ fn verdict(cause: Cause, effects: &[&Effect]) -> Verdict {
 }
 
 /// A cause that has no law here, but was tested.
-fn tested(table: &Table, cause: Cause, effects: &[&Effect]) -> Option<Finding> {
+fn tested(table: &Table, cause: Cause, effects: &[&ChangeEffect]) -> Option<Finding> {
     let effect = effects.iter().find(|effect| effect.tests == Some(cause))?;
     let helped: Vec<_> =
         effect.cells.iter().filter(|(_, growth)| effect.is_real(*growth) && *growth > 0.0).collect();

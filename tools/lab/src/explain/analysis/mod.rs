@@ -32,7 +32,7 @@ pub fn analyse(document: &Document) -> Vec<Finding> {
         findings.extend(regimes::find(table));
         findings.extend(bounds::find(table));
     }
-    findings.extend(effects.iter().map(effects::Effect::finding));
+    findings.extend(effects.iter().map(effects::ChangeEffect::finding));
     let contrasts = document.comparisons.iter().flat_map(|comparison| contrast::find(comparison, document));
     findings.extend(contrasts);
     for table in &document.tables {

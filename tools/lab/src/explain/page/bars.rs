@@ -3,8 +3,8 @@
 
 use core::fmt::Write;
 
+use super::Drawing;
 use super::escape::escape;
-use super::figure::Drawing;
 use crate::explain::recorded::VariedEffect;
 
 const WIDTH: f64 = 480.0;

@@ -2,8 +2,8 @@
 
 use core::fmt::Write;
 
+use super::Drawing;
 use super::escape::escape;
-use super::figure::Drawing;
 
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 300.0;

@@ -8,7 +8,6 @@ mod bars;
 mod chart;
 mod curves;
 mod escape;
-mod figure;
 mod waterfall;
 
 use core::fmt::Write;
@@ -20,13 +19,27 @@ use crate::explain::analysis::input::{Latency, Table};
 use crate::explain::recorded::{RecordedRun, Track, document, explain, varied_effects};
 
 pub use escape::escape;
+use escape::of_address;
 
 /// At most this many charts are drawn of one table; its numbers are all in the table itself.
 const CHARTS_MAX: usize = 8;
 
+/// Something drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawing {
+    /// What it shows.
+    pub title: String,
+    /// The same as in the drawing, in words.
+    pub words: String,
+    /// Its numbers.
+    pub csv: String,
+    /// The drawing, which carries its words with it.
+    pub svg: String,
+}
+
 /// A part of the page that is written elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PagePart {
     /// What it is about.
     pub name: String,
     /// A section; texts of others in it are escaped.
@@ -39,7 +52,7 @@ pub fn page(runs: &[RecordedRun]) -> String {
 }
 
 /// The page of some runs, and of what else belongs beside them.
-pub fn page_with(runs: &[RecordedRun], parts: &[Part]) -> String {
+pub fn page_with(runs: &[RecordedRun], parts: &[PagePart]) -> String {
     let document = document(runs);
     let findings = explain(runs);
     let names = runs.iter().map(|run| run.name.as_str()).chain(parts.iter().map(|part| part.name.as_str()));
@@ -119,6 +132,20 @@ fn trust(page: &mut String, runs: &[RecordedRun], findings: &[Finding]) {
     page.push_str("</ul>\n</section>\n");
 }
 
+/// Puts a drawing on the page; `name` is for the file of its numbers.
+fn put(page: &mut String, name: &str, index: usize, drawing: &Drawing) {
+    let Drawing { title, csv, svg, .. } = drawing;
+    debug_assert!(svg.contains(&escape(&drawing.words)), "the words are for those who cannot see it");
+    let file: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    page.push_str(&format!(
+        "<figure>\n{svg}<figcaption>{}</figcaption>\n<details><summary>The numbers</summary>\n<pre>{}</pre>\n\
+         <a download=\"{file}-{index}.csv\" href=\"data:text/csv;charset=utf-8,{}\">as CSV</a></details>\n</figure>\n",
+        escape(title),
+        escape(csv),
+        of_address(csv),
+    ));
+}
+
 fn item(page: &mut String, text: &str) {
     page.push_str(&format!("<li>{}</li>\n", escape::prose(text)));
 }
@@ -145,7 +172,7 @@ fn ablations(page: &mut String, run: &RecordedRun) {
     }
     page.push_str(&format!("<section>\n<h2>{}: factors</h2>\n", escape(&run.name)));
     for (index, (about, effects)) in effects.iter().take(CHARTS_MAX).enumerate() {
-        figure::put(page, "factors", index, &bars::of(about, effects));
+        put(page, "factors", index, &bars::of(about, effects));
     }
     page.push_str("</section>\n");
 }
@@ -192,7 +219,7 @@ fn waterfalls(page: &mut String, run: &RecordedRun) {
     }
     page.push_str(&format!("<section>\n<h2>{}: where the time went</h2>\n", escape(&run.name)));
     for (index, drawing) in drawings.iter().enumerate() {
-        figure::put(page, "parts", index, drawing);
+        put(page, "parts", index, drawing);
     }
     page.push_str("</section>\n");
 }
@@ -202,7 +229,7 @@ fn results(page: &mut String, table: &Table, runs: &[RecordedRun]) {
     page.push_str(&format!("<section>\n<h2>{}</h2>\n", escape(&table.name)));
     let charts = curves::of(table, runs);
     for (index, chart) in charts.iter().take(CHARTS_MAX).enumerate() {
-        figure::put(page, &table.name, index, &chart.drawing());
+        put(page, &table.name, index, &chart.drawing());
     }
     let heads = Latency::QUANTILES.iter().map(|latency| format!("<th scope=\"col\">{latency}, us</th>"));
     page.push_str(&format!(

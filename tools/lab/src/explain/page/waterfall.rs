@@ -2,9 +2,9 @@
 
 use core::fmt::Write;
 
+use super::Drawing;
 use super::escape::escape;
-use super::figure::Drawing;
-use crate::explain::recorded::Figure;
+use crate::explain::recorded::RecordedFigure;
 use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, PARTS, Part, TraceSummary};
 
 const WIDTH: f64 = 480.0;
@@ -30,7 +30,7 @@ struct Traced {
 }
 
 impl Traced {
-    fn of(figure: &Figure) -> Option<Self> {
+    fn of(figure: &RecordedFigure) -> Option<Self> {
         let more = |field: &str| figure.more.get(field).cloned();
         if let Some(trace) = more("trace") {
             let trace: TraceSummary = serde_json::from_value(trace).ok()?;
@@ -59,7 +59,7 @@ impl Traced {
 }
 
 /// The waterfall of a figure whose calls or messages were traced.
-pub fn of(figure: &Figure) -> Option<Drawing> {
+pub fn of(figure: &RecordedFigure) -> Option<Drawing> {
     let trace = Traced::of(figure).filter(|trace| trace.total.typical > 0.0 && trace.total.slow > 0.0)?;
     let title = format!(
         "{} {}, {} in flight: the parts of {} traced {noun}s, as shares of a typical {noun} and of one near the 99th percentile",

@@ -11,7 +11,7 @@ mod causes;
 use serde_json::Value;
 
 use self::causes::{Cause, causes};
-use super::{Figure, RecordedRun};
+use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::trace::{PARTS, TraceSummary};
 
@@ -46,7 +46,7 @@ pub(super) struct Anatomy {
 
 impl Anatomy {
     /// What a figure says, if its calls were traced.
-    pub(super) fn of(figure: &Figure) -> Option<Self> {
+    pub(super) fn of(figure: &RecordedFigure) -> Option<Self> {
         let trace: TraceSummary = serde_json::from_value(figure.more.get("trace")?.clone()).ok()?;
         let per_second = figure.more.get("calls_per_second").and_then(Value::as_f64)?;
         let sane = per_second > 0.0 && trace.calls >= CALLS_MIN && trace.total.typical > 0.0;

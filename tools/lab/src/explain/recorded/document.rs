@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Figure, REFERENCE, RecordedRun};
+use super::{REFERENCE, RecordedFigure, RecordedRun};
 use crate::explain::analysis::input::{
-    Axis, Comparison, Document, Figure as Printed, Latency, Observation, Table, ThroughputUnit,
+    Axis, Comparison, Document, Latency, Observation, PrintedFigure, Table, ThroughputUnit,
 };
 
 /// Fields of records that tell one series from another.
@@ -53,12 +53,12 @@ pub fn document(runs: &[RecordedRun]) -> Document {
 }
 
 /// The figures of a run with their places, those of the reference left out.
-fn measured(run: &RecordedRun) -> impl Iterator<Item = (usize, &Figure)> {
+fn measured(run: &RecordedRun) -> impl Iterator<Item = (usize, &RecordedFigure)> {
     run.figures.iter().enumerate().filter(|(_, figure)| figure.test != REFERENCE)
 }
 
 /// The table that a figure is in.
-fn name_of(figure: &Figure) -> String {
+fn name_of(figure: &RecordedFigure) -> String {
     format!("{} {}", figure.command, figure.test)
 }
 
@@ -142,7 +142,7 @@ fn change(before: &[String], after: &[String]) -> String {
 }
 
 /// What tells the figure's row from others.
-fn row_of(figure: &Figure) -> Observation {
+fn row_of(figure: &RecordedFigure) -> Observation {
     let mut row = Observation::default();
     row.labels.insert("transport".to_owned(), figure.transport.clone());
     for label in LABELS {
@@ -180,11 +180,11 @@ fn positive(value: Option<&Value>) -> Option<f64> {
 }
 
 /// Puts the figure where its unit and statistic say; those that stand for no row of a table are left out.
-fn add(row: &mut Observation, figure: &Figure) {
+fn add(row: &mut Observation, figure: &RecordedFigure) {
     if !(figure.value.is_finite() && figure.value > 0.0) {
         return;
     }
-    let printed = |value: f64| Printed { value, rounding: value * ROUNDING };
+    let printed = |value: f64| PrintedFigure { value, rounding: value * ROUNDING };
     match (figure.unit.as_str(), figure.statistic.as_str()) {
         ("ns", statistic) => {
             let Some(latency) = latency_of(statistic) else { return };

@@ -80,10 +80,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::explain::recorded::{Figure, Run};
+    use crate::explain::recorded::{RecordedFigure, Run};
 
     fn run(name: &str, distances: &[f64]) -> RecordedRun {
-        let figure = |value: &f64| -> Figure {
+        let figure = |value: &f64| -> RecordedFigure {
             serde_json::from_value(json!({
                 "schema": crate::record::SCHEMA, "command": "perf", "test": REFERENCE, "transport": "limit", "name": "distance",
                 "value": value, "unit": "ns", "statistic": "trimmed_mean", "samples": 1, "in_flight": 1,

@@ -7,7 +7,7 @@
 
 use serde_json::Value;
 
-use super::{Figure, RecordedRun};
+use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::trace::{MESSAGE_PARTS, MessageSummary, Part};
 
@@ -34,7 +34,7 @@ struct Stream {
 
 impl Stream {
     /// What a figure says, if it is the rate of traced messages.
-    fn of(figure: &Figure) -> Option<Self> {
+    fn of(figure: &RecordedFigure) -> Option<Self> {
         let trace: MessageSummary = serde_json::from_value(figure.more.get("message_trace")?.clone()).ok()?;
         let sane = figure.unit == "1/s"
             && figure.value > 0.0

@@ -27,7 +27,7 @@ pub use document::document;
 pub use drift::{Track, drift};
 pub use environment::Environment;
 pub use messages::messages;
-pub use read::{Figure, ReadError, RecordedRun, parse};
+pub use read::{ReadError, RecordedFigure, RecordedRun, parse};
 pub use varied::{VariedEffect, interventions, varied_effects};
 pub use write::{RunFolder, WriteError};
 

@@ -15,7 +15,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A figure of a run, as docs/results.md describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Figure {
+pub struct RecordedFigure {
     /// The version of the record.
     pub schema: String,
     /// The command.
@@ -41,7 +41,7 @@ pub struct Figure {
     pub more: Map<String, Value>,
 }
 
-impl Figure {
+impl RecordedFigure {
     /// Whether its command records a row again for each regime that the cores were in. Those of different
     /// ones are different rows.
     pub fn has_row_for_each_regime(&self) -> bool {
@@ -57,7 +57,7 @@ pub struct RecordedRun {
     /// What was run.
     pub run: Run,
     /// Its figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<RecordedFigure>,
 }
 
 /// Why a folder is not a run that can be read.
@@ -134,7 +134,7 @@ pub fn parse(name: &str, run: &str, results: &str) -> Result<RecordedRun, ReadEr
     Ok(RecordedRun { name: called(), run, figures })
 }
 
-fn figure(name: &str, line: usize, text: &str) -> Result<Figure, ReadError> {
+fn figure(name: &str, line: usize, text: &str) -> Result<RecordedFigure, ReadError> {
     let wrong = |error: serde_json::Error| ReadError::Result {
         run: name.to_owned(),
         line,

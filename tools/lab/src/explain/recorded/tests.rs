@@ -3,11 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Map;
-
 use super::*;
 use crate::explain::analysis::analyse;
-use crate::record::{Record, SCHEMA as RECORD_SCHEMA, Statistic, Unit};
+use crate::record::{Figure, Origin, Record, Statistic, Unit};
 
 /// A folder of this test process that is removed with it.
 struct Folder(PathBuf);
@@ -27,19 +25,8 @@ impl Drop for Folder {
 }
 
 fn record(name: &str, value: f64, statistic: Statistic, size: u64) -> Record {
-    Record {
-        schema: RECORD_SCHEMA,
-        command: "perf",
-        test: "echo".to_owned(),
-        transport: "ring+sim".to_owned(),
-        name: name.to_owned(),
-        value,
-        unit: Unit::Nanoseconds,
-        statistic,
-        samples: 1000,
-        in_flight: 1,
-        more: Map::from_iter([("size_bytes".to_owned(), size.into())]),
-    }
+    let origin = Origin { command: "perf", test: "echo", transport: "ring+sim", samples: 1000, in_flight: 1 };
+    Figure::new(name, value, Unit::Nanoseconds, statistic).record(origin, [("size_bytes", size.into())])
 }
 
 fn run() -> Run {
@@ -90,7 +77,7 @@ fn what_is_no_run_gets_one_sentence() {
 #[test]
 fn recorded_figures_go_through_the_same_laws() {
     let mut read = recorded(1500.0);
-    let figure = |name: &str, value, statistic: &str| Figure {
+    let figure = |name: &str, value, statistic: &str| RecordedFigure {
         name: name.to_owned(),
         value,
         statistic: statistic.to_owned(),
@@ -120,8 +107,8 @@ fn differences_are_decided_by_pairs_of_runs() {
 fn with(name: &str, parameters: &[&str], figures: &[(&'static str, &str)]) -> RecordedRun {
     let run = Run { parameters: parameters.iter().map(|&text| text.to_owned()).collect(), ..run() };
     let line = |(command, transport): &(&'static str, &str)| {
-        let record = record("echo100", 1500.0, Statistic::P50, 100);
-        let record = Record { command, transport: (*transport).to_owned(), ..record };
+        let mut record = record("echo100", 1500.0, Statistic::P50, 100);
+        (record.command, record.transport) = (command, (*transport).to_owned());
         serde_json::to_string(&record).expect("JSON") + "\n"
     };
     let lines: String = figures.iter().map(line).collect();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Figure, RecordedRun};
+use super::{RecordedFigure, RecordedRun};
 use crate::explain::analysis::finding::{Finding, Section};
 use crate::explain::vary::{BLOCKS_MAX, INDIFFERENCE};
 
@@ -53,7 +53,7 @@ const ACTS_ON: [(&str, &str); 9] = [
 impl VariedEffect {
     /// An effect on the figure that its command shows, or on one that it guards; `None` of every other
     /// record.
-    fn of(figure: &Figure) -> Option<Self> {
+    fn of(figure: &RecordedFigure) -> Option<Self> {
         let more = &figure.more;
         let text = |field: &str| more.get(field)?.as_str();
         let kind = text("kind").filter(|kind| *kind != "run")?;

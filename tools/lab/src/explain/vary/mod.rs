@@ -16,7 +16,7 @@ pub use effects::{Analysis, Better, Effect, INDIFFERENCE, Subject, Verdict};
 pub use factor::{FABRIC, Factor, FactorError, Level};
 pub use guard::{Guard, GuardVerdict};
 
-use crate::run::blocks::{Blocks, Plan};
+use crate::run::blocks::{BlockPlan, Blocks};
 use farcall_base::Random;
 
 /// The most blocks that are worth asking for.
@@ -46,7 +46,8 @@ impl Experiment {
     ) -> Result<Blocks<T>, E> {
         let mut seeds = Random::new(self.seed);
         let mut blocks = Blocks::new();
-        let plan = Plan { arms: design.runs().len(), blocks: self.blocks * TRIES_PER_BLOCK, seed: self.seed };
+        let plan =
+            BlockPlan { arms: design.runs().len(), blocks: self.blocks * TRIES_PER_BLOCK, seed: self.seed };
         for order in plan.orders() {
             blocks.run(&order, &mut distance_nanos, |run| measure(run, seeds.bits()))?;
             let enough = |regime| blocks.of_arm(regime, 0).count() >= self.blocks;

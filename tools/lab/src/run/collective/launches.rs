@@ -16,7 +16,7 @@ use farcall::simulated::Profile;
 use super::processes::{self, ProcessesError};
 use super::simulated::{self, SimulatedError};
 use super::threads::{self, ThreadsError};
-use super::{OperationTime, Plan};
+use super::{CollectivePlan, OperationTime};
 use crate::explain::trace::HostTrace;
 use crate::run::simulation::SimulatedRun;
 
@@ -72,7 +72,7 @@ pub enum LaunchError {
 /// Shares the operations of each plan among `launches` launches; returns the launches of each plan. The n-th
 /// launches of all plans have the same seed.
 pub fn run(
-    plans: &[Plan],
+    plans: &[CollectivePlan],
     launches: u32,
     place: &Place,
     means: &Means,
@@ -94,13 +94,13 @@ pub fn run(
 }
 
 /// A launch's part of a plan: its share of the operations, and its seed.
-fn part_of(plan: &Plan, launch: u32, launches: u32) -> Plan {
+fn part_of(plan: &CollectivePlan, launch: u32, launches: u32) -> CollectivePlan {
     let one_more = u32::from(launch < plan.operations % launches);
     let operations = plan.operations / launches + one_more;
-    Plan { operations, seed: plan.seed.wrapping_add(launch.into()), ..plan.clone() }
+    CollectivePlan { operations, seed: plan.seed.wrapping_add(launch.into()), ..plan.clone() }
 }
 
-fn launch(plan: &Plan, place: &Place, means: &Means) -> Result<Launch, LaunchError> {
+fn launch(plan: &CollectivePlan, place: &Place, means: &Means) -> Result<Launch, LaunchError> {
     let Means { transport, settings, assignments } = means;
     Ok(match place {
         Place::Simulated(profile) => {

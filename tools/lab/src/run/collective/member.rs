@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use farcall::{CallError, Clock, ConnectError, Endpoint, Event, Instant, Outcome, Peer};
 
-use super::Plan;
+use super::CollectivePlan;
 use super::inbox::{FAILED, SharedInbox};
 use super::orders::{Finish, Order, Times};
 use super::work::{Work, WorkError};
@@ -91,7 +91,7 @@ pub struct Member {
 
 impl Member {
     /// A member that serves on `endpoint`. `copies` says whether chunks are copied where they arrive.
-    pub fn new(rank: u32, endpoint: Endpoint, plan: &Plan, copies: bool) -> Self {
+    pub fn new(rank: u32, endpoint: Endpoint, plan: &CollectivePlan, copies: bool) -> Self {
         let (endpoint, link) = (Rc::new(endpoint), Rc::<Link>::default());
         Self {
             rank,
@@ -239,7 +239,7 @@ impl Member {
 }
 
 /// Does the operations of a rank, each when it is told to.
-async fn work(endpoint: Rc<Endpoint>, link: Rc<Link>, rank: u32, plan: Rc<Plan>, copies: bool) {
+async fn work(endpoint: Rc<Endpoint>, link: Rc<Link>, rank: u32, plan: Rc<CollectivePlan>, copies: bool) {
     let made = Work::new(&endpoint, rank, &plan, copies);
     let met = match made {
         Ok(mut work) => work.meet().await.map(|()| work),

@@ -36,7 +36,7 @@ const END: Service = Service(2);
 
 /// What is measured: operations of one kind, size and number of ranks, one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct CollectivePlan {
     /// What the ranks do.
     pub collective: Collective,
     /// How many of them there are.

@@ -9,7 +9,7 @@ use farcall_limit::{CoresError, allowed_cores};
 use serde::{Deserialize, Serialize};
 
 use super::root::OPERATION_MAX;
-use super::{Member, OperationTime, Plan, Root};
+use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
 use crate::run::exchange::{ExchangeError, OVERHEAD_MAX, Report, Workers, pass, report_on, run_workers};
 use crate::run::program::Program;
@@ -31,7 +31,7 @@ pub enum ProcessesError {
 /// What a rank is told.
 #[derive(Serialize, Deserialize)]
 struct Job {
-    plan: Plan,
+    plan: CollectivePlan,
     transport: String,
     /// Assignments to parameters, as given on the command line.
     assignments: Vec<String>,
@@ -50,7 +50,7 @@ pub struct ProcessesRun {
 
 /// Runs a plan with a process of this program for each rank, on the cores that this one may use, in turn.
 pub fn run(
-    plan: &Plan,
+    plan: &CollectivePlan,
     transport: TransportKind,
     assignments: &[String],
 ) -> Result<ProcessesRun, ProcessesError> {
@@ -77,7 +77,7 @@ pub fn run(
 }
 
 /// The longest that the operations can take.
-fn longest(plan: &Plan) -> Duration {
+fn longest(plan: &CollectivePlan) -> Duration {
     OPERATION_MAX.saturating_mul(plan.operations.saturating_add(plan.warmup))
 }
 
@@ -98,7 +98,7 @@ fn take_part(job: &Job) -> Report<ProcessesRun> {
     if node.rank() == 0 { lead(member, plan, &node) } else { serve(member, &node) }
 }
 
-fn lead(member: Member, plan: &Plan, node: &Node) -> Report<ProcessesRun> {
+fn lead(member: Member, plan: &CollectivePlan, node: &Node) -> Report<ProcessesRun> {
     let mut root = Root::new(member, plan.clone());
     while !root.is_done() {
         if root.turn() == 0 {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::member::{Member, MemberError};
 use super::orders::{Finish, Times};
-use super::{END, Plan, START};
+use super::{CollectivePlan, END, START};
 
 /// How far ahead the first start lies: what it takes to tell a few ranks, and for each more of them.
 const LEAD: Duration = Duration::from_micros(100);
@@ -37,7 +37,7 @@ pub struct OperationTime {
 pub struct Root {
     member: Member,
     clock: Clock,
-    plan: Plan,
+    plan: CollectivePlan,
     lead: Duration,
     /// The longest that an operation has lasted so far.
     slowest_operation: Duration,
@@ -66,7 +66,7 @@ impl Current {
 
 impl Root {
     /// Rank 0 of a plan.
-    pub fn new(member: Member, plan: Plan) -> Self {
+    pub fn new(member: Member, plan: CollectivePlan) -> Self {
         let clock = member.endpoint().clock();
         let lead = LEAD + LEAD_PER_RANK * plan.ranks;
         let warmup_left = plan.warmup;

@@ -8,7 +8,7 @@ use farcall::parameters::Settings;
 use farcall::simulated::{Cluster, Profile, Program};
 use farcall::{EndpointError, Instant, TransportKind};
 
-use super::{Member, OperationTime, Plan, Root};
+use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
 use crate::run::simulation::{SimulatedFabric, SimulatedRun, SimulationError};
 
@@ -44,7 +44,7 @@ pub enum SimulatedError {
 
 /// Runs a plan on a fabric of this kind.
 pub fn run(
-    plan: &Plan,
+    plan: &CollectivePlan,
     profile: Profile,
     transport: TransportKind,
     settings: &Settings,
@@ -69,7 +69,7 @@ type Members = Rc<RefCell<Vec<Rc<RefCell<Member>>>>>;
 /// Gives each host its part; the root's is returned too.
 fn start(
     cluster: &mut Cluster,
-    plan: &Plan,
+    plan: &CollectivePlan,
     transport: TransportKind,
     members: &Members,
 ) -> Result<Rc<RefCell<Root>>, SimulatedError> {

@@ -1,6 +1,6 @@
 //! What many operations amount to.
 
-use super::{OperationTime, Plan};
+use super::{CollectivePlan, OperationTime};
 use crate::statistics::histogram::samples_needed;
 
 /// The times of the operations of one plan, in nanoseconds.
@@ -43,7 +43,7 @@ impl Summary {
 
 /// What each rank moves in a time, in 10^9 bits a second: all bytes of an operation, those for itself
 /// included.
-pub fn throughput_gbps(plan: &Plan, nanos: f64) -> f64 {
+pub fn throughput_gbps(plan: &CollectivePlan, nanos: f64) -> f64 {
     plan.collective.bytes_per_rank(plan.ranks, plan.message_bytes) as f64 * 8.0 / nanos
 }
 

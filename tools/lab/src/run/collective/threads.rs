@@ -8,7 +8,7 @@ use farcall::bootstrap::{Bootstrap, LocalRanks, random_incarnation};
 use farcall::parameters::Settings;
 use farcall::{EndpointError, Node, TransportKind};
 
-use super::{Member, OperationTime, Plan, Root};
+use super::{CollectivePlan, Member, OperationTime, Root};
 use crate::explain::trace::HostTrace;
 
 /// The longest that ranks wait for each other before the first operation.
@@ -43,7 +43,11 @@ pub struct ThreadsRun {
 }
 
 /// Runs a plan with a thread for each rank.
-pub fn run(plan: &Plan, transport: TransportKind, settings: &Settings) -> Result<ThreadsRun, ThreadsError> {
+pub fn run(
+    plan: &CollectivePlan,
+    transport: TransportKind,
+    settings: &Settings,
+) -> Result<ThreadsRun, ThreadsError> {
     let ranks = LocalRanks::new(plan.ranks);
     let cluster = Threads {
         ranks: &ranks,
@@ -77,7 +81,7 @@ pub fn run(plan: &Plan, transport: TransportKind, settings: &Settings) -> Result
 /// Ranks that are threads.
 struct Threads<'r> {
     ranks: &'r LocalRanks,
-    plan: &'r Plan,
+    plan: &'r CollectivePlan,
     transport: TransportKind,
     settings: &'r Settings,
     /// There are no more operations.

@@ -1,8 +1,6 @@
 //! The operations that are measured, and one rank's part in them: calls of the library of collective
 //! operations, or messages between pairs of ranks.
 
-use core::fmt;
-use core::str::FromStr;
 use std::rc::Rc;
 
 use farcall::{Clock, ConnectError, Endpoint, Instant, Outgoing, Payload, ReceiveError, SendError, Tag};
@@ -11,7 +9,7 @@ use farcall_collective::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::Plan;
+use super::CollectivePlan;
 use super::root::OPERATION_MAX;
 
 /// An operation in which all ranks take part.
@@ -42,31 +40,17 @@ const BANDWIDTH_MESSAGES: usize = 64;
 /// Their tag.
 const STREAM: Tag = Tag(1);
 
+farcall_base::named!(Collective:
+    Shuffle = "shuffle",
+    Broadcast = "broadcast",
+    Gather = "gather",
+    AllGather = "all-gather",
+    PointToPoint = "point-to-point",
+    Bandwidth = "bandwidth",
+    TwoWayBandwidth = "two-way-bandwidth",
+);
+
 impl Collective {
-    /// All operations.
-    pub const ALL: [Self; 7] = [
-        Self::Shuffle,
-        Self::Broadcast,
-        Self::Gather,
-        Self::AllGather,
-        Self::PointToPoint,
-        Self::Bandwidth,
-        Self::TwoWayBandwidth,
-    ];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Shuffle => "shuffle",
-            Self::Broadcast => "broadcast",
-            Self::Gather => "gather",
-            Self::AllGather => "all-gather",
-            Self::PointToPoint => "point-to-point",
-            Self::Bandwidth => "bandwidth",
-            Self::TwoWayBandwidth => "two-way-bandwidth",
-        }
-    }
-
     /// Bytes that a rank moves in one operation for its rate: those that it sends, with the message to itself
     /// where the operation has one.
     pub fn bytes_per_rank(self, ranks: u32, message_bytes: usize) -> usize {
@@ -110,7 +94,7 @@ pub enum WorkError {
 pub(super) struct Work<'e> {
     group: Group<'e>,
     clock: Clock,
-    plan: Rc<Plan>,
+    plan: Rc<CollectivePlan>,
     /// Whether chunks are copied where they arrive.
     copies: bool,
     message: Payload,
@@ -123,7 +107,7 @@ impl<'e> Work<'e> {
     pub(super) fn new(
         endpoint: &'e Endpoint,
         rank: u32,
-        plan: &Rc<Plan>,
+        plan: &Rc<CollectivePlan>,
         copies: bool,
     ) -> Result<Self, WorkError> {
         let algorithms = Algorithms {
@@ -222,23 +206,6 @@ impl<'e> Work<'e> {
             message.await?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Collective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Collective {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|collective| collective.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|collective| collective.name()).collect();
-            format!("`{name}` is none of {}", names.join(", "))
-        })
     }
 }
 

@@ -228,13 +228,13 @@ impl Workers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::exchange::{Buffers, Timing, Workload};
+    use crate::run::exchange::{Buffers, ExchangeWork, Timing};
 
     fn exchange(servers: usize, clients: usize) -> Exchange {
         Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
-            workload: Workload::Echo,
+            workload: ExchangeWork::Echo,
             request_bytes: 30,
             response_bytes: 100,
             buffers: Buffers::Copied,

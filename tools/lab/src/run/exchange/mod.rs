@@ -51,7 +51,7 @@ pub struct Exchange {
     /// Parameters, each as `name=value`.
     pub settings: Vec<String>,
     /// What is asked for.
-    pub workload: Workload,
+    pub workload: ExchangeWork,
     /// Length of each request; of those to a store it follows from what they ask for.
     pub request_bytes: usize,
     /// Length of each response, or of each object of a store.
@@ -85,7 +85,7 @@ struct Job {
 
 /// What requests ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Workload {
+pub enum ExchangeWork {
     /// Responses of a length.
     Echo,
     /// Objects of a key-value store, of which the servers are the shards.
@@ -103,6 +103,12 @@ pub enum Buffers {
     /// sender's own.
     Loaned,
 }
+
+farcall_base::named!(Buffers:
+    Copied = "copied", "Sent from the sender's own memory and copied out by the receiver";
+    Read = "read", "Sent from the sender's own memory and read where they arrive";
+    Loaned = "loaned", "Loaned responses, which neither side touches";
+);
 
 /// What a client times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -115,7 +115,7 @@ impl ExchangeResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::exchange::{Buffers, Timing, Workload};
+    use crate::run::exchange::{Buffers, ExchangeWork, Timing};
 
     fn client(begun_nanos: u64, ended_nanos: u64, latencies: &[u64]) -> ClientReport {
         let mut histogram = LatencyHistogram::new();
@@ -135,7 +135,7 @@ mod tests {
         let exchange = Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
-            workload: Workload::Echo,
+            workload: ExchangeWork::Echo,
             request_bytes: 30,
             response_bytes: 1000,
             buffers: Buffers::Copied,

@@ -4,7 +4,7 @@ use farcall::{Loan, LoanError, Outgoing, Peer, Service};
 
 use super::payload::Receiver;
 use super::store::StoreRequests;
-use super::{ECHO, Exchange, StoreWork, Workload};
+use super::{ECHO, Exchange, ExchangeWork, StoreWork};
 use farcall_base::seed_of_stream;
 
 /// The next request, and whether an answer is one.
@@ -42,14 +42,14 @@ impl Requests {
     pub(super) fn new(exchange: &Exchange, peers: &[Peer], stream: Stream) -> Self {
         let receiver = Receiver::new(exchange.buffers, exchange.response_bytes);
         match exchange.workload {
-            Workload::Echo => Self::Echo {
+            ExchangeWork::Echo => Self::Echo {
                 peers: peers.to_vec(),
                 next_peer: 0,
                 request: vec![1; exchange.request_bytes],
                 receiver,
                 response_bytes: exchange.response_bytes,
             },
-            Workload::Store(work) => {
+            ExchangeWork::Store(work) => {
                 let work = StoreWork { seed: stream.seed(work.seed), ..work };
                 Self::Store(Box::new(StoreRequests::new(work, exchange.response_bytes, peers, receiver)))
             }

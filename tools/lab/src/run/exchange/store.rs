@@ -185,7 +185,7 @@ mod tests {
     use core::time::Duration;
 
     use super::super::requests::{Requests, Stream};
-    use super::super::{Buffers, Timing, Workload};
+    use super::super::{Buffers, ExchangeWork, Timing};
     use super::*;
 
     /// The first keys that are asked for.
@@ -194,7 +194,7 @@ mod tests {
         let exchange = Exchange {
             transport: "ring+shm".to_owned(),
             settings: Vec::new(),
-            workload: Workload::Store(work),
+            workload: ExchangeWork::Store(work),
             request_bytes: 0,
             response_bytes: 100,
             buffers: Buffers::Read,

@@ -15,7 +15,7 @@ use super::counters::OwnCounters;
 use super::report::{ClientReport, Found};
 use super::server::serve;
 use super::store::filled_shard;
-use super::{FINISHED, Job, READY, Workload};
+use super::{ExchangeWork, FINISHED, Job, READY};
 use crate::explain::trace::HostTrace;
 
 /// The argument that makes the program a worker; the next one is its job.
@@ -49,7 +49,7 @@ fn take_part(job: &Job) -> Report<Found> {
     let node = Node::new(bootstrap, settings);
     let is_server = node.rank() < exchange.servers as u32;
     let shard = match exchange.workload {
-        Workload::Store(work) if is_server => Some(filled_shard(&work, exchange, node.rank())?),
+        ExchangeWork::Store(work) if is_server => Some(filled_shard(&work, exchange, node.rank())?),
         _ => None,
     };
     let endpoint = node.endpoint(&exchange.transport).map_err(sentence)?;

@@ -7,7 +7,7 @@
 
 use super::{MessageRate, MessageRateError, MessageRateResult, run};
 use crate::run::bench::{Bench, BenchError};
-use crate::run::blocks::{Blocks, Distance, Plan};
+use crate::run::blocks::{BlockPlan, Blocks, Distance};
 use crate::run::regime::Regime;
 use crate::statistics::bootstrap::{Ratio, median, ratio_of_medians};
 
@@ -47,7 +47,7 @@ pub struct RateLine {
 impl RateCell {
     /// A cell of these rates, of which this many runs are wanted. The seed decides orders and resampling.
     pub fn new(rates: Vec<MessageRate>, runs: usize, seed: u64) -> Self {
-        let plan = Plan { arms: rates.len(), blocks: runs * TRIES_PER_BLOCK, seed };
+        let plan = BlockPlan { arms: rates.len(), blocks: runs * TRIES_PER_BLOCK, seed };
         let (last, failed) = (vec![None; rates.len()], vec![None; rates.len()]);
         let orders = plan.orders().into_iter();
         Self { rates, orders, blocks: Blocks::new(), last, failed, wanted: runs, seed }

@@ -14,8 +14,6 @@ mod receive;
 mod send;
 mod work;
 
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 
 use farcall::{ReceiveError, SendError, Tag};
@@ -79,33 +77,18 @@ pub enum Mode {
     Handler,
 }
 
+farcall_base::named!(Mode:
+    Futures = "futures",
+    Callbacks = "callbacks",
+    CallbacksReaped = "callbacks-reaped",
+    CallbacksAvailable = "callbacks-avail",
+    CallbacksResubmit = "callbacks-resubmit",
+    Dynamic = "dynamic",
+    Pointer = "pointer",
+    Handler = "handler",
+);
+
 impl Mode {
-    /// All of them.
-    pub const ALL: &'static [Self] = &[
-        Self::Futures,
-        Self::Callbacks,
-        Self::CallbacksReaped,
-        Self::CallbacksAvailable,
-        Self::CallbacksResubmit,
-        Self::Dynamic,
-        Self::Pointer,
-        Self::Handler,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Futures => "futures",
-            Self::Callbacks => "callbacks",
-            Self::CallbacksReaped => "callbacks-reaped",
-            Self::CallbacksAvailable => "callbacks-avail",
-            Self::CallbacksResubmit => "callbacks-resubmit",
-            Self::Dynamic => "dynamic",
-            Self::Pointer => "pointer",
-            Self::Handler => "handler",
-        }
-    }
-
     /// Whether a slot waits until all are free.
     const fn is_in_rounds(self) -> bool {
         matches!(self, Self::Callbacks | Self::CallbacksReaped)
@@ -114,24 +97,6 @@ impl Mode {
     /// Whether no callback runs at once.
     const fn reaps(self) -> bool {
         matches!(self, Self::CallbacksReaped)
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|mode| mode.name() == name);
-        known.copied().ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|mode| mode.name()).collect();
-            format!("unknown mode `{name}`; the modes are {}", names.join(", "))
-        })
     }
 }
 

@@ -5,15 +5,12 @@
 //! [`Mode::Futures`](super::Mode), and every message is read and checked as there. The processes meet at the
 //! rendezvous; over MPI a launcher starts them.
 
-use core::fmt;
-use core::str::FromStr;
 use core::time::Duration;
 use std::thread;
 
 use farcall::Clock;
 use farcall::bootstrap::Bootstrap;
-use farcall_mpi::raw::{RawCompletion as MpiCompletion, RawMpi};
-use farcall_ucx::raw::{RawCompletion as UcxCompletion, RawUcx};
+use farcall_limit::raw::{MpiCompletion, RawMpi, RawSlots, RawUcx, UcxCompletion};
 use serde::{Deserialize, Serialize};
 
 use super::receive::look_at;
@@ -31,72 +28,7 @@ pub enum Raw {
     Test,
 }
 
-impl Raw {
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::WaitAny => "waitany",
-            Self::TestAny => "testany",
-            Self::Test => "test",
-        }
-    }
-}
-
-impl fmt::Display for Raw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Raw {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let known = [Self::WaitAny, Self::TestAny, Self::Test].into_iter().find(|raw| raw.name() == name);
-        known.ok_or_else(|| format!("unknown completion `{name}`; there are waitany, testany, test"))
-    }
-}
-
-/// The slots of a library.
-trait Slots {
-    fn memory(&mut self, slot: usize) -> &mut [u8];
-    fn send(&mut self, slot: usize);
-    fn receive(&mut self, slot: usize);
-    fn next_complete(&mut self) -> Option<usize>;
-    fn progress(&mut self);
-}
-
-macro_rules! slots {
-    ($($library:ty),*) => {$(
-        impl Slots for $library {
-            #[inline]
-            fn memory(&mut self, slot: usize) -> &mut [u8] {
-                <$library>::memory(self, slot)
-            }
-
-            #[inline]
-            fn send(&mut self, slot: usize) {
-                <$library>::send(self, slot);
-            }
-
-            #[inline]
-            fn receive(&mut self, slot: usize) {
-                <$library>::receive(self, slot);
-            }
-
-            #[inline]
-            fn next_complete(&mut self) -> Option<usize> {
-                <$library>::next_complete(self)
-            }
-
-            fn progress(&mut self) {
-                <$library>::progress(self);
-            }
-        }
-    )*};
-}
-
-slots!(RawUcx, RawMpi);
+farcall_base::named!(Raw: WaitAny = "waitany", TestAny = "testany", Test = "test");
 
 /// Does the part of one process.
 pub(super) fn take_part(job: &Job, raw: Raw, bootstrap: &Bootstrap) -> Result<WorkerReport, String> {
@@ -131,7 +63,7 @@ pub(super) fn take_part(job: &Job, raw: Raw, bootstrap: &Bootstrap) -> Result<Wo
 }
 
 fn measure(
-    slots: &mut impl Slots,
+    slots: &mut impl RawSlots,
     bootstrap: &Bootstrap,
     job: &Job,
     share: Share,
@@ -160,7 +92,7 @@ fn measure(
 }
 
 /// Waits for the other process, and lets the library work meanwhile.
-fn meet(slots: &mut impl Slots, bootstrap: &Bootstrap, name: &str) -> Result<(), String> {
+fn meet(slots: &mut impl RawSlots, bootstrap: &Bootstrap, name: &str) -> Result<(), String> {
     let directory = &*bootstrap.directory;
     thread::scope(|scope| {
         let barrier = scope.spawn(|| directory.barrier(name, OVERHEAD_MAX));
@@ -172,7 +104,7 @@ fn meet(slots: &mut impl Slots, bootstrap: &Bootstrap, name: &str) -> Result<(),
     })
 }
 
-fn send(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+fn send(slots: &mut impl RawSlots, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let mut begun = vec![0_u64; share.used_slots()];
     let mut in_flight = begun.len();
     (0..in_flight).for_each(|slot| send_next(slots, slot, &mut begun));
@@ -191,14 +123,14 @@ fn send(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<(), L
 }
 
 #[inline]
-fn send_next(slots: &mut impl Slots, slot: usize, begun: &mut [u64]) {
+fn send_next(slots: &mut impl RawSlots, slot: usize, begun: &mut [u64]) {
     write_number(slots.memory(slot), begun[slot]);
     slots.send(slot);
     begun[slot] += 1;
 }
 
 /// The first receive of every slot is posted already.
-fn receive(slots: &mut impl Slots, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
+fn receive(slots: &mut impl RawSlots, share: Share, limit: &mut Limit) -> Result<(), LoopError> {
     let mut received = vec![0_u64; share.used_slots()];
     let mut in_flight = received.len();
     while in_flight > 0 {

@@ -130,6 +130,11 @@ pub enum Reply {
     Echo,
 }
 
+farcall_base::named!(Reply:
+    Ack = "ack", "8 bytes: nearly the time of one message on its way";
+    Echo = "echo", "The message itself, as in clusterperf";
+);
+
 /// What every rank is told. The same for all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Plan {

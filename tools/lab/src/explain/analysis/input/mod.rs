@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use heading::{Axis, Latency, ThroughputUnit};
-pub use table::{Figure, Observation, Table, TableError};
+pub use table::{Observation, PrintedFigure, Table, TableError};
 
 /// The version of documents. It goes up when a field changes its name, its unit or its meaning.
 pub const SCHEMA: &str = "farcall.audit.v1";

@@ -10,7 +10,7 @@ pub const ROWS_MAX: usize = 10_000;
 
 /// A figure as it was printed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct PrintedFigure {
     /// The figure.
     pub value: f64,
     /// How far the true one may be off because digits were left out.
@@ -29,11 +29,11 @@ pub struct Observation {
     /// A size that was written with a suffix, as in `10K`: the number and the power of 1000 or 1024.
     pub size_suffix: Option<(f64, i32)>,
     /// Times, in nanoseconds.
-    pub times: BTreeMap<Latency, Figure>,
+    pub times: BTreeMap<Latency, PrintedFigure>,
     /// A time in a unit that the table does not say.
     pub time_without_unit: Option<f64>,
     /// Bytes or bits per second.
-    pub throughput: Option<(Figure, ThroughputUnit)>,
+    pub throughput: Option<(PrintedFigure, ThroughputUnit)>,
     /// Operations per second.
     pub operations_per_second: Option<f64>,
     /// How many samples it rests on.
@@ -204,7 +204,7 @@ fn fill(row: &mut Observation, heading: &str, role: Role, cell: &str) -> Option<
             row.axes.insert(axis, figure.value);
         }
         Role::Time(latency, nanos) => {
-            let scaled = Figure { value: figure.value * nanos, rounding: figure.rounding * nanos };
+            let scaled = PrintedFigure { value: figure.value * nanos, rounding: figure.rounding * nanos };
             row.times.insert(latency, scaled);
         }
         Role::TimeWithoutUnit => row.time_without_unit = Some(figure.value),
@@ -226,10 +226,10 @@ fn size_suffix(cell: &str) -> Option<(f64, i32)> {
     Some((cell[..cell.len() - 1].parse().ok()?, power))
 }
 
-fn figure(cell: &str) -> Option<Figure> {
+fn figure(cell: &str) -> Option<PrintedFigure> {
     let value = cell.parse::<f64>().ok().filter(|value| value.is_finite() && *value > 0.0)?;
     let decimals = cell.split_once('.').map_or(0, |(_, decimals)| decimals.len()).min(15);
-    Some(Figure { value, rounding: 0.5 * 10_f64.powi(-(decimals as i32)) })
+    Some(PrintedFigure { value, rounding: 0.5 * 10_f64.powi(-(decimals as i32)) })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::explain::analysis::finding::{Finding, Section};
-use crate::explain::analysis::fit::Line;
+use crate::explain::analysis::fit::FittedLine;
 use crate::explain::analysis::input::{Axis, Latency, Observation, Table};
 
 /// From this ratio of the in-flight counts on, the ends of a series say what lies between them.
@@ -54,7 +54,7 @@ fn growth_in(
     if points.len() < 3 || last < first * SPAN_MIN || high < low * GROWTH_MIN {
         return None;
     }
-    let line = Line::through(&[(first, low), (last, high)])?;
+    let line = FittedLine::through(&[(first, low), (last, high)])?;
     let between = &points[1..points.len() - 1];
     let off = |(x, y): &(f64, f64)| (line.at(*x) / y - 1.0).abs();
     let worst = between.iter().max_by(|a, b| off(a).total_cmp(&off(b)))?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::explain::analysis::finding::{Finding, Section};
-use crate::explain::analysis::fit::{FirstPiece, Line, mean, pieces, variation};
+use crate::explain::analysis::fit::{FirstPiece, FittedLine, mean, pieces, variation};
 use crate::explain::analysis::input::{Axis, Observation, Table};
 
 /// Rates vary by less than this part over sizes where bytes alone count.
@@ -35,7 +35,7 @@ impl SharedRange {
     /// What the rate of a node does as nodes are added: the slope in logarithms.
     pub fn slope(&self) -> Option<f64> {
         let points: Vec<_> = self.rates.iter().map(|(nodes, rate)| (nodes.ln(), rate.ln())).collect();
-        Line::through(&points).map(|line| line.slope)
+        FittedLine::through(&points).map(|line| line.slope)
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::explain::recorded::Run;
 
-fn effect(kind: &str, factors: &[&str], ratio: f64, verdict: &str) -> Figure {
+fn effect(kind: &str, factors: &[&str], ratio: f64, verdict: &str) -> RecordedFigure {
     serde_json::from_value(json!({
         "schema": crate::record::SCHEMA, "command": "perf", "test": "echo", "transport": "ring+shm",
         "name": "any", "value": ratio, "unit": "1", "statistic": "geometric_mean", "samples": 8, "in_flight": 0,
@@ -16,7 +16,7 @@ fn effect(kind: &str, factors: &[&str], ratio: f64, verdict: &str) -> Figure {
     .expect("a figure")
 }
 
-fn findings(figures: Vec<Figure>) -> Vec<Finding> {
+fn findings(figures: Vec<RecordedFigure>) -> Vec<Finding> {
     interventions(&[RecordedRun {
         name: "a".to_owned(),
         run: Run::begin(Vec::new(), 1, Vec::new()),
@@ -45,14 +45,14 @@ fn what_matters_is_confirmed_first_and_what_is_inert_refuted_last() {
 }
 
 /// A factor's effect over eight blocks, with an interval of that half width around it, both as logarithms.
-fn undecided(effect_log: f64, half: f64) -> Figure {
+fn undecided(effect_log: f64, half: f64) -> RecordedFigure {
     let mut figure = effect("effect", &["ring.ring_bytes"], effect_log.exp(), "undecided");
     figure.more.insert("ratio_low".to_owned(), json!((effect_log - half).exp()));
     figure.more.insert("ratio_high".to_owned(), json!((effect_log + half).exp()));
     figure
 }
 
-fn more_blocks_than_eight(figure: Figure) -> Option<Finding> {
+fn more_blocks_than_eight(figure: RecordedFigure) -> Option<Finding> {
     findings(vec![figure]).into_iter().find(|one| one.rule == "more_blocks")
 }
 
@@ -91,7 +91,7 @@ fn pairs_that_cannot_be_told_apart_are_not_identifiable() {
 fn of_figures_that_the_command_did_not_show_only_guards_are_told() {
     let mut other = effect("effect", &["ring.ring_bytes"], 1.2, "worse");
     other.more.insert("shown".to_owned(), json!(false));
-    let rules = |figure: &Figure| {
+    let rules = |figure: &RecordedFigure| {
         findings(vec![figure.clone()]).iter().map(|one| (one.section, one.rule)).collect::<Vec<_>>()
     };
     assert_eq!(rules(&other), [(Section::Effect, "guard")]);

@@ -1,25 +1,19 @@
-//! Tagged messages of UCX itself, with as little around them as a program can have: what the transport is
-//! held against.
-//!
-//! A number of slots, each with memory of its own and at most one operation in flight; the tag of a slot's
-//! messages is its number. UCX matches, and a slot that has completed is found in one of the two ways that
-//! UCX has.
+//! Tagged messages of UCX itself. UCX matches, and a slot that has completed is found in one of the two ways
+//! that UCX has.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use farcall_base::Address;
+use farcall_ucx::UcxError;
+use farcall_ucx::sys::*;
 
-use crate::address::unwrap;
-use crate::ffi::*;
-use crate::library::UcxError;
-use crate::sends::no_param;
-use crate::worker::{WorkerBox, refused, zeroed};
+use super::RawSlots;
 
 /// How slots that have completed are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RawCompletion {
+pub enum UcxCompletion {
     /// Callbacks list them.
     Callbacks,
     /// The request of every slot is asked in turn.
@@ -50,7 +44,7 @@ pub struct RawUcx {
     worker: core::mem::ManuallyDrop<WorkerBox>,
     endpoint: *mut Endpoint,
     slots: Vec<Slot>,
-    completion: RawCompletion,
+    completion: UcxCompletion,
     /// Slots that callbacks have listed. They run inside calls of UCX only, when nobody here has a reference
     /// to it.
     done: Box<UnsafeCell<Vec<usize>>>,
@@ -60,7 +54,7 @@ pub struct RawUcx {
 
 impl RawUcx {
     /// A worker with this many slots of this many bytes, not connected yet.
-    pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, UcxError> {
+    pub fn new(slots: usize, bytes: usize, completion: UcxCompletion) -> Result<Self, UcxError> {
         let worker = WorkerBox::with_features(UCP_FEATURE_TAG, false)?;
         let done = Box::new(UnsafeCell::new(Vec::with_capacity(slots)));
         let slot = |slot| Slot {
@@ -96,57 +90,11 @@ impl RawUcx {
         if status == UCS_OK { Ok(()) } else { Err(refused(self.worker.api, "a peer", status)) }
     }
 
-    /// The memory of a slot that is idle.
-    ///
-    /// # Panics
-    /// When something is in flight there.
-    #[inline]
-    pub fn memory(&mut self, slot: usize) -> &mut [u8] {
-        let slot = &mut self.slots[slot];
-        assert!(matches!(slot.state, State::Idle), "UCX uses this memory");
-        &mut slot.memory
-    }
-
-    /// Sends what is in a slot's memory.
-    ///
-    /// # Panics
-    /// When something is in flight there, or there is no peer.
-    #[inline]
-    pub fn send(&mut self, slot: usize) {
-        assert!(!self.endpoint.is_null(), "connect first");
-        let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
-        let param = self.param(slot, OperationCallback { send: Some(on_sent) });
-        // SAFETY: the endpoint lives. The memory stays where it is and is not touched while the slot is not
-        // idle, which it is again when UCX says that it is done.
-        #[expect(unsafe_code, reason = "a call of UCX")]
-        let request = unsafe {
-            (self.worker.api.ucp_tag_send_nbx)(self.endpoint, memory.cast(), length, slot as u64, &param)
-        };
-        self.begun(slot, request);
-    }
-
-    /// Receives into a slot's memory.
-    ///
-    /// # Panics
-    /// When something is in flight there.
-    #[inline]
-    pub fn receive(&mut self, slot: usize) {
-        let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
-        let param = self.param(slot, OperationCallback { tag: Some(on_received) });
-        let worker = self.worker.worker;
-        // SAFETY: as in `send`.
-        #[expect(unsafe_code, reason = "a call of UCX")]
-        let request = unsafe {
-            (self.worker.api.ucp_tag_recv_nbx)(worker, memory.cast(), length, slot as u64, u64::MAX, &param)
-        };
-        self.begun(slot, request);
-    }
-
     #[inline]
     fn param(&self, slot: usize, callback: OperationCallback) -> RequestParam {
         match self.completion {
-            RawCompletion::Check => no_param(),
-            RawCompletion::Callbacks => RequestParam {
+            UcxCompletion::Check => no_param(),
+            UcxCompletion::Callbacks => RequestParam {
                 op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                 callback,
                 user_data: (&raw const *self.slots[slot].ticket).cast_mut().cast(),
@@ -160,35 +108,12 @@ impl RawUcx {
         assert!(!is_error(request), "UCX refuses a message");
         self.slots[slot].state = match (request.is_null(), self.completion) {
             (false, _) => State::InFlight(request),
-            (true, RawCompletion::Check) => State::Complete,
-            (true, RawCompletion::Callbacks) => {
+            (true, UcxCompletion::Check) => State::Complete,
+            (true, UcxCompletion::Callbacks) => {
                 self.done.get_mut().push(slot);
                 State::Complete
             }
         };
-    }
-
-    /// The next slot that has completed, if there is one; lets UCX work when it must.
-    #[inline]
-    pub fn next_complete(&mut self) -> Option<usize> {
-        let found = match self.completion {
-            RawCompletion::Callbacks => self.done.get_mut().pop().or_else(|| {
-                self.worker.progress();
-                self.done.get_mut().pop()
-            }),
-            RawCompletion::Check => self.look_through(self.next).or_else(|| {
-                self.worker.progress();
-                self.look_through(0)
-            }),
-        }?;
-        self.slots[found].state = State::Idle;
-        self.next = found + 1;
-        Some(found)
-    }
-
-    /// Lets UCX work.
-    pub fn progress(&mut self) {
-        self.worker.progress();
     }
 
     /// The first slot from `start` on that has completed.
@@ -209,6 +134,63 @@ impl RawUcx {
                 }
             }
         })
+    }
+}
+
+impl RawSlots for RawUcx {
+    #[inline]
+    fn memory(&mut self, slot: usize) -> &mut [u8] {
+        let slot = &mut self.slots[slot];
+        assert!(matches!(slot.state, State::Idle), "UCX uses this memory");
+        &mut slot.memory
+    }
+
+    #[inline]
+    fn send(&mut self, slot: usize) {
+        assert!(!self.endpoint.is_null(), "connect first");
+        let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
+        let param = self.param(slot, OperationCallback { send: Some(on_sent) });
+        // SAFETY: the endpoint lives. The memory stays where it is and is not touched while the slot is not
+        // idle, which it is again when UCX says that it is done.
+        #[expect(unsafe_code, reason = "a call of UCX")]
+        let request = unsafe {
+            (self.worker.api.ucp_tag_send_nbx)(self.endpoint, memory.cast(), length, slot as u64, &param)
+        };
+        self.begun(slot, request);
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) {
+        let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
+        let param = self.param(slot, OperationCallback { tag: Some(on_received) });
+        let worker = self.worker.worker;
+        // SAFETY: as in `send`.
+        #[expect(unsafe_code, reason = "a call of UCX")]
+        let request = unsafe {
+            (self.worker.api.ucp_tag_recv_nbx)(worker, memory.cast(), length, slot as u64, u64::MAX, &param)
+        };
+        self.begun(slot, request);
+    }
+
+    #[inline]
+    fn next_complete(&mut self) -> Option<usize> {
+        let found = match self.completion {
+            UcxCompletion::Callbacks => self.done.get_mut().pop().or_else(|| {
+                self.worker.progress();
+                self.done.get_mut().pop()
+            }),
+            UcxCompletion::Check => self.look_through(self.next).or_else(|| {
+                self.worker.progress();
+                self.look_through(0)
+            }),
+        }?;
+        self.slots[found].state = State::Idle;
+        self.next = found + 1;
+        Some(found)
+    }
+
+    fn progress(&mut self) {
+        self.worker.progress();
     }
 }
 
@@ -233,7 +215,7 @@ unsafe extern "C" fn on_received(request: *mut c_void, _: Status, _: *const c_vo
     unsafe {
         let ticket = &*ticket.cast::<Ticket>();
         (*ticket.done).push(ticket.slot);
-        if let Ok(api) = crate::api::api() {
+        if let Ok(api) = api() {
             (api.ucp_request_free)(request);
         }
     }

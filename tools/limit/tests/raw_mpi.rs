@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use farcall_mpi::raw::{RawCompletion, RawMpi};
+use farcall_limit::raw::{MpiCompletion, RawMpi, RawSlots};
 
 /// Set in the processes that the launcher starts; they are this test program again.
 const ROLE: &str = "FARCALL_TEST_ROLE";
@@ -15,7 +15,7 @@ const MESSAGES_OF_SLOT: u64 = 300;
 /// Rank 0 sends, each slot's messages with their numbers; rank 1 looks at the numbers.
 fn exchange() {
     let is_sender = std::env::var("OMPI_COMM_WORLD_RANK").as_deref() == Ok("0");
-    let mut mpi = RawMpi::new(SLOTS, 1, RawCompletion::WaitAny).expect("a launcher started it");
+    let mut mpi = RawMpi::new(SLOTS, 1, MpiCompletion::WaitAny).expect("a launcher started it");
     let begin = |mpi: &mut RawMpi, slot: usize, number: u64| {
         if is_sender {
             mpi.memory(slot)[0] = number as u8;

@@ -1,19 +1,19 @@
-//! Tagged messages through farcall beside UCX's own, with both ends on one thread: what our layers add in work, apart from what
-//! travels between caches.
+//! Tagged messages through farcall beside UCX's own, with both ends on one thread: what our layers add in
+//! work, apart from what travels between caches.
 //!
-//! Both run in alternating blocks, so that a disturbance hits both: `cargo bench -p farcall-ucx`. In each round so
-//! many receives are posted, as many messages are sent, and both ends work until all have come.
+//! Both run in alternating blocks, so that a disturbance hits both: `cargo bench -p farcall-limit`. In each
+//! round as many receives are posted as messages are sent, and both ends work until all have arrived.
 
 use std::time::Duration;
 
 use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::CounterFile;
+use farcall_limit::raw::{RawSlots, RawUcx, UcxCompletion};
 use farcall_protocol::matching::Source;
 use farcall_transport::{
     Arrived, DownReason, LibraryConfig, LibraryTransport, MatchedBatch, MessageBatch, MessageId, Origin,
     Outbox, Posted, RequestBatch, ResponseBatch, SendOutcome, SessionId, Sink, Submitted, Tag, Transport,
 };
-use farcall_ucx::raw::{RawCompletion, RawUcx};
 use farcall_ucx::{Ucx, UcxConfig};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -149,7 +149,7 @@ fn main() {
     println!("bytes  in flight  farcall ns  UCX ns  ratio   (medians of {BLOCKS} blocks)");
     let mut ours = Ours::new();
     for (bytes, slots) in CELLS {
-        let raw = || RawUcx::new(slots, bytes, RawCompletion::Callbacks).expect("a worker");
+        let raw = || RawUcx::new(slots, bytes, UcxCompletion::Callbacks).expect("a worker");
         let (mut from, mut to) = (raw(), raw());
         from.connect(&to.address().expect("an address")).expect("they reach each other");
         to.connect(&from.address().expect("an address")).expect("they reach each other");

@@ -1,14 +1,12 @@
-//! Tagged messages of MPI itself, with as little around them as a program can have: what the transport is
-//! held against.
-//!
-//! A number of slots, each with memory of its own and at most one operation in flight; the tag of a slot's
-//! messages is its number. MPI matches, and a slot that has completed is found in one of the ways that MPI
-//! has.
+//! Tagged messages of MPI itself. MPI matches, and a slot that has completed is found in one of the ways that
+//! MPI has.
 
 use core::ffi::c_int;
 
-use crate::api::{Handle, MPI_SUCCESS, MpiStatus, Opened, opened, start_for_one_thread};
-use crate::library::MpiError;
+use farcall_mpi::MpiError;
+use farcall_mpi::sys::{Handle, MPI_SUCCESS, MpiStatus, Opened, opened, start_for_one_thread};
+
+use super::RawSlots;
 
 /// The completions after which MPI gets a turn of its own.
 ///
@@ -20,7 +18,7 @@ const COMPLETIONS_PER_TURN: u32 = 4096;
 
 /// How slots that have completed are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RawCompletion {
+pub enum MpiCompletion {
     /// `MPI_Waitany` on all, which blocks.
     WaitAny,
     /// `MPI_Testany` on all.
@@ -37,7 +35,7 @@ pub struct RawMpi {
     in_flight: Vec<bool>,
     /// An array of requests as MPI has them, in words or halves of words; all 0 in the beginning.
     requests: Vec<Handle>,
-    completion: RawCompletion,
+    completion: MpiCompletion,
     /// Where the next look at all slots goes on.
     next: usize,
     /// Completions since MPI had its last turn.
@@ -47,7 +45,7 @@ pub struct RawMpi {
 impl RawMpi {
     /// Starts MPI, with this many slots of this many bytes. Once in a process, without other instances, in a
     /// launch of two.
-    pub fn new(slots: usize, bytes: usize, completion: RawCompletion) -> Result<Self, MpiError> {
+    pub fn new(slots: usize, bytes: usize, completion: MpiCompletion) -> Result<Self, MpiError> {
         let opened = opened().map_err(|why| MpiError::Unusable { why })?;
         let rank =
             start_for_one_thread(opened).map_err(|_| MpiError::Unusable { why: "MPI does not start" })?;
@@ -63,89 +61,11 @@ impl RawMpi {
         })
     }
 
-    /// The memory of a slot that is idle.
-    ///
-    /// # Panics
-    /// When something is in flight there.
-    #[inline]
-    pub fn memory(&mut self, slot: usize) -> &mut [u8] {
-        assert!(!self.in_flight[slot], "MPI uses this memory");
-        &mut self.memory[slot]
-    }
-
     /// The place of a slot's request.
     #[inline]
     fn request(&mut self, slot: usize) -> *mut Handle {
         assert!(slot < self.requests.len(), "there is such a slot");
         self.requests.as_mut_ptr().wrapping_byte_add(slot * self.opened.handle_bytes)
-    }
-
-    /// Sends what is in a slot's memory.
-    ///
-    /// # Panics
-    /// When something is in flight there, or MPI refuses.
-    #[inline]
-    pub fn send(&mut self, slot: usize) {
-        let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
-        let request = self.request(slot);
-        let (opened, isend) = (self.opened, self.opened.functions.isend);
-        // SAFETY: the memory stays where it is and is not touched while the slot is in flight; the request
-        // has a place of its own in the array.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code = unsafe {
-            let (length, tag) = (length as c_int, slot as c_int);
-            isend(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
-        };
-        assert_eq!(code, MPI_SUCCESS, "MPI refuses a message");
-        self.in_flight[slot] = true;
-    }
-
-    /// Receives into a slot's memory.
-    ///
-    /// # Panics
-    /// When something is in flight there, or MPI refuses.
-    #[inline]
-    pub fn receive(&mut self, slot: usize) {
-        let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
-        let request = self.request(slot);
-        let (opened, irecv) = (self.opened, self.opened.functions.irecv);
-        // SAFETY: as in `send`.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code = unsafe {
-            let (length, tag) = (length as c_int, slot as c_int);
-            irecv(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
-        };
-        assert_eq!(code, MPI_SUCCESS, "MPI refuses a receive");
-        self.in_flight[slot] = true;
-    }
-
-    /// The next slot that has completed, if there is one. All slots must have been used once before.
-    #[inline]
-    pub fn next_complete(&mut self) -> Option<usize> {
-        let slot = match self.completion {
-            RawCompletion::WaitAny | RawCompletion::TestAny => self.any(),
-            RawCompletion::Test => self.test(),
-        }?;
-        self.in_flight[slot] = false;
-        self.next = slot + 1;
-        self.completions += 1;
-        if self.completions == COMPLETIONS_PER_TURN {
-            self.completions = 0;
-            self.progress();
-        }
-        Some(slot)
-    }
-
-    /// Lets MPI work, by asking for a message that nobody sends.
-    pub fn progress(&mut self) {
-        let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
-        let nobodys = self.in_flight.len() as c_int;
-        let (opened, improbe) = (self.opened, self.opened.functions.improbe);
-        // SAFETY: MPI runs, and writes where it is told to during the call.
-        #[expect(unsafe_code, reason = "a call of MPI")]
-        let code =
-            unsafe { improbe(self.peer, nobodys, opened.world, &mut found, &mut message, &mut status) };
-        assert!(code == MPI_SUCCESS && found == 0, "MPI looks for what is not there");
     }
 
     fn any(&mut self) -> Option<usize> {
@@ -156,7 +76,7 @@ impl RawMpi {
         #[expect(unsafe_code, reason = "a call of MPI")]
         let code = unsafe {
             match self.completion {
-                RawCompletion::WaitAny => (functions.waitany)(count, requests, &mut slot, &mut status),
+                MpiCompletion::WaitAny => (functions.waitany)(count, requests, &mut slot, &mut status),
                 _ => (functions.testany)(count, requests, &mut slot, &mut found, &mut status),
             }
         };
@@ -181,6 +101,73 @@ impl RawMpi {
             }
         }
         None
+    }
+}
+
+impl RawSlots for RawMpi {
+    #[inline]
+    fn memory(&mut self, slot: usize) -> &mut [u8] {
+        assert!(!self.in_flight[slot], "MPI uses this memory");
+        &mut self.memory[slot]
+    }
+
+    #[inline]
+    fn send(&mut self, slot: usize) {
+        let (memory, length) = (self.memory(slot).as_ptr(), self.memory(slot).len());
+        let request = self.request(slot);
+        let (opened, isend) = (self.opened, self.opened.functions.isend);
+        // SAFETY: the memory stays where it is and is not touched while the slot is in flight; the request
+        // has a place of its own in the array.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            let (length, tag) = (length as c_int, slot as c_int);
+            isend(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
+        };
+        assert_eq!(code, MPI_SUCCESS, "MPI refuses a message");
+        self.in_flight[slot] = true;
+    }
+
+    #[inline]
+    fn receive(&mut self, slot: usize) {
+        let (memory, length) = (self.memory(slot).as_mut_ptr(), self.memory(slot).len());
+        let request = self.request(slot);
+        let (opened, irecv) = (self.opened, self.opened.functions.irecv);
+        // SAFETY: as in `send`.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code = unsafe {
+            let (length, tag) = (length as c_int, slot as c_int);
+            irecv(memory.cast(), length, opened.byte, self.peer, tag, opened.world, request)
+        };
+        assert_eq!(code, MPI_SUCCESS, "MPI refuses a receive");
+        self.in_flight[slot] = true;
+    }
+
+    #[inline]
+    fn next_complete(&mut self) -> Option<usize> {
+        let slot = match self.completion {
+            MpiCompletion::WaitAny | MpiCompletion::TestAny => self.any(),
+            MpiCompletion::Test => self.test(),
+        }?;
+        self.in_flight[slot] = false;
+        self.next = slot + 1;
+        self.completions += 1;
+        if self.completions == COMPLETIONS_PER_TURN {
+            self.completions = 0;
+            self.progress();
+        }
+        Some(slot)
+    }
+
+    /// By asking for a message that nobody sends.
+    fn progress(&mut self) {
+        let (mut found, mut message, mut status) = (0, 0, MpiStatus::default());
+        let nobodys = self.in_flight.len() as c_int;
+        let (opened, improbe) = (self.opened, self.opened.functions.improbe);
+        // SAFETY: MPI runs, and writes where it is told to during the call.
+        #[expect(unsafe_code, reason = "a call of MPI")]
+        let code =
+            unsafe { improbe(self.peer, nobodys, opened.world, &mut found, &mut message, &mut status) };
+        assert!(code == MPI_SUCCESS && found == 0, "MPI looks for what is not there");
     }
 }
 

@@ -1,0 +1,83 @@
+//! The grammar of `--trace` and `--vary`, the same for every command that makes calls or sends messages.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use farcall_lab::explain::vary::{BLOCKS_MAX, Guard};
+
+use super::whole_number;
+use crate::failure::Failure;
+
+/// Blocks unless the command line says otherwise: seven degrees of freedom make intervals that are narrow
+/// enough to use.
+const BLOCKS: u64 = 8;
+
+/// Whether calls or messages are traced, and what becomes of them.
+#[derive(Clone, Debug, Args)]
+pub struct Tracing {
+    /// Traces calls or messages: prints what each part of them took, and writes the newest ones to a file
+    /// that Perfetto reads
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub trace: Option<Option<PathBuf>>,
+}
+
+impl Tracing {
+    /// Whether there is a trace.
+    pub fn is_on(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Where they are to be written.
+    pub fn file(&self) -> Option<&Path> {
+        self.trace.as_ref()?.as_deref()
+    }
+
+    /// Refuses to trace `what` of several configurations, or to write that of several measurements to one
+    /// file; `how` says how to get one.
+    pub fn check(
+        &self,
+        varying: &Varying,
+        what: &str,
+        measurements: usize,
+        how: &str,
+    ) -> Result<(), Failure> {
+        if self.is_on() && !varying.vary.is_empty() {
+            return Err(Failure::Usage(
+                "--trace is for one configuration, and --vary measures several; leave one of them out"
+                    .to_owned(),
+            ));
+        }
+        if self.file().is_some() && measurements > 1 {
+            return Err(Failure::Usage(format!("--trace=FILE takes the {what} of one measurement; {how}")));
+        }
+        Ok(())
+    }
+}
+
+/// What changes from run to run.
+#[derive(Clone, Debug, Args)]
+pub struct Varying {
+    /// Which of several parameters matters: NAME=A/B, NAME=B against what it is now, the NAME of a switch, or
+    /// that of a number or size against the least that it can be, separated by commas; also fields of a
+    /// simulated fabric, as in fabric.link.gbps=100/200
+    #[arg(long, value_delimiter = ',', value_name = "FACTORS")]
+    pub vary: Vec<String>,
+    /// With --vary: a figure that must not get worse by more than a part, such as echo1M:p50=1%; can be
+    /// repeated
+    #[arg(long, requires = "vary", value_name = "ROW:FIGURE=PERCENT%")]
+    pub guard: Vec<Guard>,
+    /// With --vary: the figure that the table shows [default: the first that the test has, such as p50]
+    #[arg(long, requires = "vary", value_name = "FIGURE")]
+    pub figure: Option<String>,
+    /// With --vary: blocks, in each of which every combination runs once, in random order; they share
+    /// --count, --seconds or --ops, of msgrate --messages [default: 8]
+    #[arg(long, requires = "vary", value_parser = whole_number::<{ BLOCKS_MAX }>)]
+    pub blocks: Option<u64>,
+}
+
+impl Varying {
+    /// How many blocks are to be kept.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.unwrap_or(BLOCKS)
+    }
+}
