@@ -7,6 +7,7 @@
 
 pub mod allowed;
 pub mod items;
+pub mod orders;
 pub mod pages;
 pub mod records;
 pub mod rust;

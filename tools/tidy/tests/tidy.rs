@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 use std::{env, fs};
 
-use farcall_tidy::{Allowed, Finding, Tree, allowed, items, pages, records, style, words};
+use farcall_tidy::{Allowed, Finding, Tree, allowed, items, orders, pages, records, style, words};
 
 static TREE: LazyLock<Tree> = LazyLock::new(Tree::of_this_checkout);
 
@@ -60,6 +60,11 @@ fn what_pages_name_is_there() {
 #[test]
 fn every_implementation_of_a_seam_has_a_conformance_suite() {
     none(pages::unlisted_seams(&TREE));
+}
+
+#[test]
+fn orders_of_adding_are_what_was_done_before() {
+    none(orders::broken(&TREE));
 }
 
 #[test]
