@@ -77,7 +77,7 @@ impl<T: Transport> Target<T> {
     /// Asks the hostile peer for one message after the other, as an endpoint does, until there is none.
     fn receive_in_turn(&mut self, tag: Tag) {
         let Some(session) = self.sink.hostile else { return };
-        let from = Origin::new(Source::new(HOSTILE_RANK, 0), session);
+        let from = Origin::new(Source::new(HOSTILE_RANK, 0, session.0), session);
         for _ in 0..IN_TURN_MAX {
             let receive = self.next_message();
             match self.post_in_turn(receive, from, tag) {

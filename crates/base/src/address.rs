@@ -1,4 +1,4 @@
-//! Who an endpoint is, and where it can be reached: an address is bytes that only its own driver can read.
+//! Where an endpoint can be reached: an address is bytes that only its own driver can read.
 //!
 //! The bootstrap carries addresses between processes without understanding them, so that a new fabric needs
 //! no change there. A driver that meets an address of another kind must refuse it with [`AddressError`].
@@ -34,17 +34,6 @@ impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({})", self.0.escape_ascii())
     }
-}
-
-/// The endpoint that a session leads to, as it named itself in the handshake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity {
-    /// Drawn at random when the process starts: a restarted process has another. Never 0.
-    pub incarnation: u64,
-    /// The process's rank in its cluster.
-    pub rank: u32,
-    /// The endpoint's number within the process, from 0.
-    pub endpoint: u32,
 }
 
 /// Why an address cannot be used.

@@ -8,14 +8,16 @@
 mod address;
 pub mod canary;
 mod entropy;
+mod identity;
 mod instant;
 mod named;
 mod random;
 mod sip;
 mod text;
 
-pub use address::{ADDRESS_BYTES_MAX, Address, AddressError, Identity};
+pub use address::{ADDRESS_BYTES_MAX, Address, AddressError};
 pub use entropy::Entropy;
+pub use identity::{Identity, NO_RANK};
 pub use instant::Instant;
 pub use random::{Random, seed_of_stream};
 pub use sip::{SipKey, SipPrefix};

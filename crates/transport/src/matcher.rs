@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn the_messages_of_the_session_that_ended_first_are_forgotten_first() {
         let (mut matching, mut orphaned) = (Matching::new(1), OrphanedSessions::default());
-        let source = Source::new(3, 0);
+        let source = Source::new(3, 0, 0);
         let ended = (0..=ORPHANED_SESSIONS_MAX as u32).map(SessionId);
         for session in ended.clone() {
             matching.keep(source, Tag(9), session);

@@ -36,6 +36,7 @@ const CONFIG: RingConfig = RingConfig {
     calls_max: 8,
     unexpected_bytes: 1 << 14,
     connect_timeout: Duration::from_secs(1),
+    ranks: u32::MAX,
 };
 
 /// Runs the attack that the bytes describe.

@@ -93,7 +93,8 @@ impl Ours {
             from.poll(NOW, &mut sent);
             to.poll(NOW, &mut seen);
         }
-        let origin = Origin::new(Source::new(0, 0), seen.up.pop().expect("it is up"));
+        let up = seen.up.pop().expect("it is up");
+        let origin = Origin::new(Source::new(0, 0, up.0), up);
         Self { from, to, way, origin, sent, seen }
     }
 

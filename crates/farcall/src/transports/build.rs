@@ -12,7 +12,7 @@ use farcall_protocol::calls::Policy;
 use farcall_protocol::homa::HomaPolicy;
 use farcall_sim::Host;
 use farcall_transport::{
-    Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, Transport,
+    Library, LibraryConfig, LibraryTransport, PacketConfig, PacketTransport, Ring, RingConfig, Transport,
 };
 
 use super::TransportKind;
@@ -90,6 +90,7 @@ impl Builder<'_> {
 
     pub(super) fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Built {
         let config = ring_config(self.settings, driver.limits().blocks_in_place);
+        let config = RingConfig { ranks: self.ranks, ..config };
         let counters = CounterFile::process();
         match lane_delay_config(&self.settings.fault) {
             None => Ok(Box::new(Ring::new(driver, self.identity, config, counters, self.label))),

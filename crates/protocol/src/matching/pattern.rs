@@ -5,13 +5,22 @@
 pub struct Source(pub u32);
 
 impl Source {
-    /// The endpoint of that number in the process of that rank. Both are told apart by their low 16 bits,
-    /// which is more than a cluster has.
+    /// The endpoint of that number in the process of that rank, below [`RANKS_TOLD_APART`]. A peer without
+    /// such a rank has a source for each of its sessions, so that no two peers share one.
     #[inline]
-    pub const fn new(rank: u32, endpoint: u32) -> Self {
-        Self(rank << 16 | endpoint & 0xffff)
+    pub const fn new(rank: u32, endpoint: u32, session: u32) -> Self {
+        if rank < RANKS_TOLD_APART {
+            return Self(rank << 16 | endpoint & 0xffff);
+        }
+        Self(SESSION_SOURCE | session)
     }
 }
+
+/// Ranks below it have sources of their own; no world is larger.
+const RANKS_TOLD_APART: u32 = 1 << 15;
+
+/// The bit of sources that are sessions; sources of ranks lack it.
+const SESSION_SOURCE: u32 = 1 << 31;
 
 /// What a message is about: a number that sender and receiver agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

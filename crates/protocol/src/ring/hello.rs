@@ -43,6 +43,14 @@ pub enum HelloError {
         /// The peer's newest version.
         newest: u8,
     },
+    /// The peer claims a rank that the world does not have.
+    #[error("the peer calls itself rank {rank}; the world has {ranks}, counted from 0")]
+    Rank {
+        /// The rank claimed.
+        rank: u32,
+        /// The number of ranks.
+        ranks: u32,
+    },
 }
 
 impl Hello {

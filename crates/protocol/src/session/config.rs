@@ -27,7 +27,8 @@ pub struct SessionConfig {
     pub half_open_max: u16,
     /// With so many of those, who asks for another one must first prove its address: a round trip more.
     pub cookies_from: u16,
-    /// How many ranks there are: others are refused.
+    /// How many ranks the world has: others are refused, peers without a rank are not. 0 without a world: a
+    /// rank that a peer claims means nothing.
     pub ranks: u32,
     /// The silence after which a peer counts as dead.
     pub peer_timeout: Duration,

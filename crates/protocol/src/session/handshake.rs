@@ -9,7 +9,7 @@
 use core::time::Duration;
 
 use crate::wire::{Cookie, Header, Offer, OfferPacket, RefuseReason, SessionPacket, VERSION, WireSession};
-use farcall_base::Instant;
+use farcall_base::{Identity, Instant, NO_RANK};
 
 use super::config::agree;
 use super::slot::{Handshake, Slot, State};
@@ -151,9 +151,20 @@ impl Sessions {
         true
     }
 
-    /// Ends the sessions with the peer's former lives, then reports the new one.
+    /// Ends the sessions with the former lives of a peer that has a rank, then reports the new one.
     fn came_up(&mut self, index: u16, now: Instant) {
-        let peer = self.slots[usize::from(index)].link.peer;
+        let claimed = self.slots[usize::from(index)].link.peer;
+        let peer = claimed.in_world_of(self.config.ranks).unwrap_or(Identity { rank: NO_RANK, ..claimed });
+        if peer.rank != NO_RANK {
+            self.end_former_lives(peer);
+            self.by_peer.insert((peer.rank, peer.endpoint, index));
+        }
+        let id = self.slots[usize::from(index)].id(index);
+        self.events.push_back(SessionEvent::Up { id, peer });
+        self.wake_by(index, now + self.ping_after());
+    }
+
+    fn end_former_lives(&mut self, peer: Identity) {
         let places = (peer.rank, peer.endpoint, 0)..=(peer.rank, peer.endpoint, u16::MAX);
         let others: Vec<u16> = self.by_peer.range(places).map(|(_, _, other)| *other).collect();
         for other in others {
@@ -161,10 +172,6 @@ impl Sessions {
                 self.end(other, EndReason::Restarted);
             }
         }
-        self.by_peer.insert((peer.rank, peer.endpoint, index));
-        let id = self.slots[usize::from(index)].id(index);
-        self.events.push_back(SessionEvent::Up { id, peer });
-        self.wake_by(index, now + self.ping_after());
     }
 
     /// Whether an OPEN asks for a session of its own although its sender, at `from`, has opened one before
@@ -203,7 +210,7 @@ impl Sessions {
         if open.protocol != self.protocol as u8 {
             return Answer::Refuse(RefuseReason::Protocol { theirs: self.protocol as u8 });
         }
-        if open.sender.rank >= self.config.ranks {
+        if open.sender.in_world_of(self.config.ranks).is_none() {
             return Answer::Refuse(RefuseReason::Rank);
         }
         let agreed = match agree(&self.config.offer, &open.offer) {

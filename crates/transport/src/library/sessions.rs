@@ -63,7 +63,7 @@ impl<L: Library> LibraryTransport<L> {
         while let Some(event) = self.sessions.poll_event() {
             match event {
                 SessionEvent::Up { id, peer } => {
-                    self.session_up(id, Source::new(peer.rank, peer.endpoint));
+                    self.session_up(id, Source::new(peer.rank, peer.endpoint, id.0));
                     sink.session_up(self, crate::SessionId(id.0), peer);
                 }
                 // Packets of libraries do not say where they are from.

@@ -102,7 +102,8 @@ impl Mailbox {
 
     /// A session is up: from now on its messages have a source.
     pub fn session_up(&mut self, session: SessionId, peer: Identity) {
-        self.channels.entry(session).or_default().source = Source::new(peer.rank, peer.endpoint);
+        let source = Source::new(peer.rank, peer.endpoint, session.0);
+        self.channels.entry(session).or_default().source = source;
     }
 
     /// A session is over: gives the sends that it leaves behind. What it sent can still be received, within

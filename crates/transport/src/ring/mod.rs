@@ -24,7 +24,7 @@ use farcall_base::{Address, AddressError};
 use farcall_base::{Identity, Instant};
 use farcall_driver::{CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
-use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, WORD_BYTES, record_bytes_max};
+use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, HelloError, WORD_BYTES, record_bytes_max};
 
 pub use counters::RingCounters;
 use flow::Ahead;
@@ -60,6 +60,9 @@ pub struct RingConfig {
     pub unexpected_bytes: usize,
     /// How long a peer may take to come up.
     pub connect_timeout: Duration,
+    /// How many ranks the world has: others are refused, peers without a rank are not. 0 without a world: a
+    /// rank that a peer claims means nothing.
+    pub ranks: u32,
 }
 
 impl RingConfig {
@@ -287,7 +290,7 @@ impl<D: LaneDriver> Ring<D> {
     /// A session that we asked for. When its lane is down already, that event follows and says why.
     fn connected(&mut self, slot: usize, welcome: &[u8], sink: &mut dyn Sink) {
         let lane = self.sessions[slot].lane;
-        match Hello::decode(welcome) {
+        match self.read_hello(welcome) {
             Ok(peer) => {
                 if let Some(ends) = self.shared.driver.take(lane) {
                     self.session_up(slot, ends, &peer, sink);
@@ -300,9 +303,17 @@ impl<D: LaneDriver> Ring<D> {
         }
     }
 
+    /// The hello of a peer that this world takes.
+    fn read_hello(&self, bytes: &[u8]) -> Result<Hello, HelloError> {
+        let hello = Hello::decode(bytes)?;
+        let (rank, ranks) = (hello.identity.rank, self.shared.config.ranks);
+        let identity = hello.identity.in_world_of(ranks).ok_or(HelloError::Rank { rank, ranks })?;
+        Ok(Hello { identity, ..hello })
+    }
+
     /// A session that a peer asked for. The sink is not told of one that never comes up.
     fn accepted(&mut self, lane: LaneId, hello: &[u8], sink: &mut dyn Sink) {
-        let Some((peer, ends)) = Hello::decode(hello).ok().zip(self.shared.driver.take(lane)) else {
+        let Some((peer, ends)) = self.read_hello(hello).ok().zip(self.shared.driver.take(lane)) else {
             return self.shared.driver.close(lane);
         };
         match self.open_session(lane) {

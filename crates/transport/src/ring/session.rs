@@ -187,7 +187,7 @@ impl<D: LaneDriver> Session<D> {
         let unanswered = self.unanswered_calls.clone();
         self.rx.reader = Some(Box::new(Reader { receiver, unanswered }));
         self.rx.consumer = Consumer::new(receive_ring_bytes as u64);
-        self.rx.messages.source = Source::new(peer.identity.rank, peer.identity.endpoint);
+        self.rx.messages.source = Source::new(peer.identity.rank, peer.identity.endpoint, self.id.0);
         self.rx.messages.window = ReceiveWindow::new(ours.unexpected_lines);
         let tx = &mut self.tx;
         let (of_calls, of_messages) = config.inline_bytes_in(sender.ring_bytes());

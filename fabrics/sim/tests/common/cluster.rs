@@ -121,6 +121,7 @@ fn node(
                 calls_max: 64,
                 unexpected_bytes: 1 << 20,
                 connect_timeout: Duration::from_millis(20),
+                ranks: u32::MAX,
             };
             Box::new(Ring::new(host.lanes(), identity, config, CounterFile::process(), &label))
         }

@@ -158,5 +158,5 @@ fn too_many() -> ReceiveError {
 
 #[inline]
 fn origin_of(peer: Peer) -> Origin {
-    Origin::new(Source::new(peer.rank, peer.endpoint), peer.session)
+    Origin::new(Source::new(peer.rank, peer.endpoint, peer.session.0), peer.session)
 }

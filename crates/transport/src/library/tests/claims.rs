@@ -24,7 +24,7 @@ impl World {
     /// this many bytes, or else the receive waits.
     fn ask(&mut self, in_place_bytes_max: usize) -> Option<Vec<u8>> {
         let (mut message, up) = (None, self.server.log.up[0]);
-        let from = Origin::new(Source::new(0, 0), up);
+        let from = Origin::new(Source::new(0, 0, up.0), up);
         let mut deliver = |_: &mut dyn Outbox, session, tag, arrived: Arrived<'_>| {
             assert_eq!((session, tag), (up, TAG));
             assert!(matches!(arrived, Arrived::InPlace(_)));
