@@ -9,6 +9,7 @@ pub mod bootstrap;
 mod connect;
 mod endpoint;
 mod executor;
+mod names;
 mod node;
 pub mod parameters;
 pub mod simulated;
@@ -34,6 +35,10 @@ pub use farcall_transport::{
     CallRefused, DownReason, Holdings, Outgoing, Payload, SendRefused, Service, Tag, TransportLimits,
 };
 pub use farcall_verbs::{CmReach, DeviceReport, PortReport, devices as rdma_devices, rdma_cm_reach};
+pub use names::{
+    Balance, Compared, Connection, Drained, ListenError, Listener, NamedCall, NamedCallError, NoServer,
+    TargetError, WatchError, WrittenDown, WrittenDownError,
+};
 pub use node::{EndpointError, Node, NodeError};
 pub use transports::{Fabric, LibraryKind, Presence, Protocol, TransportKind, UnknownTransport, host_access};
 

@@ -6,6 +6,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use farcall_base::Identity;
@@ -13,9 +14,13 @@ use farcall_driver::CounterFile;
 use farcall_driver::clock::Clock;
 use farcall_sim::Host;
 
-use crate::bootstrap::{BarrierError, Bootstrap, BootstrapError, PublishError};
+use crate::bootstrap::{
+    BarrierError, Bootstrap, BootstrapError, CompareError, HostPort, JOIN_WITHIN, NamesPlace, PublishError,
+    REGISTRY_DEFAULT,
+};
 use crate::connect::Directions;
 use crate::endpoint::{Endpoint, EndpointCounters, Idler};
+use crate::names::{Compared, NamesBook, NamesSource, WrittenDown, WrittenDownError};
 use crate::parameters::{EndpointSettings, Settings, SettingsError};
 use crate::transports::{Builder, Site, TransportKind, UnknownTransport};
 
@@ -23,6 +28,8 @@ use crate::transports::{Builder, Site, TransportKind, UnknownTransport};
 pub struct Node {
     bootstrap: Bootstrap,
     settings: Settings,
+    /// Where its endpoints register and look up names.
+    names: Arc<NamesBook>,
     /// How many endpoints of each kind there have been.
     endpoints: [AtomicU32; TransportKind::COUNT],
     /// The host that it is, if the cluster is a simulated one.
@@ -51,7 +58,49 @@ impl Node {
 
     /// A process with the given place in a cluster, and these settings for its endpoints.
     pub fn new(bootstrap: Bootstrap, settings: Settings) -> Self {
-        Self { bootstrap, settings, endpoints: Default::default(), host: None }
+        let source = NamesSource::Joined(Arc::clone(&bootstrap.directory));
+        Self::with_names(bootstrap, source, settings)
+    }
+
+    fn with_names(bootstrap: Bootstrap, source: NamesSource, settings: Settings) -> Self {
+        let names = Arc::new(NamesBook::new(source, bootstrap.incarnation));
+        Self { bootstrap, settings, names, endpoints: Default::default(), host: None }
+    }
+
+    /// A process without a rank, that serves and calls by name and may come and go at any time, with the
+    /// settings of the environment.
+    ///
+    /// Names are kept where `FARCALL_NAMES` says: by the registry at `host:port`, which must be there, or in a
+    /// file that the user wrote (`file:PATH`). Without the variable it is the registry at
+    /// [`REGISTRY_DEFAULT`](crate::bootstrap::REGISTRY_DEFAULT), which may start later.
+    pub fn open() -> Result<Self, NodeError> {
+        let settings = Settings::load([])?;
+        let place = NamesPlace::from_env().map_err(BootstrapError::from)?;
+        match place {
+            NamesPlace::File(path) => {
+                let written = Arc::new(WrittenDown::read(path)?);
+                Ok(Self::with_names(Bootstrap::nowhere()?, NamesSource::Written(written), settings))
+            }
+            NamesPlace::Default => {
+                let place = HostPort::parse(REGISTRY_DEFAULT).expect("a constant that is a host and a port");
+                Ok(Self::with_names(Bootstrap::nowhere()?, NamesSource::Registry(place), settings))
+            }
+            NamesPlace::Registry(place) => Ok(Self::new(Bootstrap::open(&place, JOIN_WITHIN)?, settings)),
+        }
+    }
+
+    /// As [`Node::open`], with the registry at `host:port` or `farcall://host:port`, whatever the environment
+    /// says.
+    pub fn open_at(registry: &str) -> Result<Self, NodeError> {
+        let place =
+            HostPort::parse_url(registry).ok_or_else(|| NodeError::Registry { text: registry.to_owned() })?;
+        Ok(Self::new(Bootstrap::open(&place, JOIN_WITHIN)?, Settings::load([])?))
+    }
+
+    /// As [`Node::open`], serving the registry itself, at an address of this machine: `0.0.0.0:7117` and
+    /// `[::]:7117` are all interfaces.
+    pub fn serving_names(address: &str) -> Result<Self, NodeError> {
+        Ok(Self::new(Bootstrap::serve_names(address)?, Settings::load([])?))
     }
 
     /// A host of a simulated cluster.
@@ -64,12 +113,12 @@ impl Node {
         self.host.as_ref()
     }
 
-    /// This process's rank, from 0.
+    /// This process's rank, from 0; `u32::MAX` without one.
     pub fn rank(&self) -> u32 {
         self.bootstrap.rank
     }
 
-    /// The number of ranks.
+    /// The number of ranks; 0 without a world.
     pub fn size(&self) -> u32 {
         self.bootstrap.size
     }
@@ -84,6 +133,21 @@ impl Node {
         self.bootstrap.directory.barrier(name, within)
     }
 
+    /// Sets a register of the registry if its revision is `expected`, 0 for one that does not exist: the smallest
+    /// thing on which processes agree, such as which of them leads. Registers live as long as their registry.
+    ///
+    /// After a lost connection the attempt is repeated, so that the value that another process seems to have set
+    /// may be this one's: let the values of processes differ.
+    pub fn compare_and_set(
+        &self,
+        register: &str,
+        expected: u64,
+        value: &[u8],
+        within: Duration,
+    ) -> Result<Compared, CompareError> {
+        self.names.own()?.compare_and_set(register, expected, value, within)
+    }
+
     /// A new endpoint over the transport of that name, such as `ring+shm`, and known to the other ranks.
     pub fn endpoint(&self, transport: &str) -> Result<Endpoint, EndpointError> {
         self.endpoint_with(transport.parse()?, &self.settings)
@@ -94,25 +158,35 @@ impl Node {
         let endpoint = self.endpoints[kind.index()].fetch_add(1, Ordering::Relaxed);
         let Bootstrap { rank, incarnation, directory, .. } = &self.bootstrap;
         let identity = Identity { incarnation: *incarnation, rank: *rank, endpoint };
-        // Simulated hosts take their turns in one thread: to wait for another one would be to wait for ever.
-        let within = if self.host.is_some() { Duration::ZERO } else { settings.endpoint.resolve_timeout };
-        let directions = Directions::new(Arc::clone(directory), kind.name(), within);
         let site = match &self.host {
             Some(host) => Site::Simulated(host),
-            None => Site::Machine(directory.local_ip()),
+            None => Site::Machine(self.local_ip(settings)?),
+        };
+        let seed = site.seed(identity);
+        // Simulated hosts take their turns in one thread: to wait for another one would be to wait for ever.
+        let is_simulated = self.host.is_some();
+        let within = if is_simulated { Duration::ZERO } else { settings.endpoint.resolve_timeout };
+        let directions = Directions {
+            directory: Arc::clone(directory),
+            names: Arc::clone(&self.names),
+            transport: kind.name(),
+            endpoint,
+            within,
+            lease: settings.names.lease,
+            seed,
+            is_simulated,
         };
         let EndpointSettings { idle, spin_time, call_timeout, message_timeout, .. } = settings.endpoint;
         let (clock, idler) = match &self.host {
             Some(host) => (host.clock(), Idler::forbidden()),
             None => (Clock::new(), Idler::new(idle, spin_time)),
         };
-        let label = self.label(&directions.key(endpoint));
-        let seed = site.seed(identity);
+        let label = self.label(&directions.key());
         let builder = Builder { identity, settings, ranks: self.size(), clock: &clock, label: &label, seed };
         let transport = builder
             .build(kind, &site)
             .map_err(|error| EndpointError::Resources { transport: kind, reason: error.to_string() })?;
-        directions.publish(endpoint, transport.address())?;
+        directions.publish(transport.address())?;
         let counters = EndpointCounters::new(CounterFile::process(), &label);
         Ok(Endpoint::new(
             transport,
@@ -125,6 +199,17 @@ impl Node {
         ))
     }
 
+    /// The address of this machine at which endpoints are reached: that of the interface that the settings
+    /// name; else the one on the way to the registry; else the one on the way out of this machine.
+    fn local_ip(&self, settings: &Settings) -> Result<IpAddr, EndpointError> {
+        if let Some(name) = settings.net.interface {
+            return farcall_udp::address_of_interface(name.as_str())
+                .ok_or_else(|| EndpointError::NoInterface { name: name.as_str().to_owned() });
+        }
+        let outward = || farcall_udp::outward_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        Ok(self.bootstrap.directory.local_ip().unwrap_or_else(outward))
+    }
+
     /// Under which name an endpoint counts: simulated hosts share a process and its counters.
     fn label(&self, key: &str) -> String {
         if self.host.is_some() { format!("{}/{key}", self.rank()) } else { key.to_owned() }
@@ -133,7 +218,10 @@ impl Node {
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Node(rank {} of {})", self.rank(), self.size())
+        match self.size() {
+            0 => f.write_str("Node"),
+            size => write!(f, "Node(rank {} of {size})", self.rank()),
+        }
     }
 }
 
@@ -151,6 +239,14 @@ pub enum EndpointError {
         /// The system's own words.
         reason: String,
     },
+    /// The interface that `net.interface` names has no address.
+    #[error(
+        "the interface `{name}` has no address; set net.interface to one of those that `ip address` shows"
+    )]
+    NoInterface {
+        /// The name.
+        name: String,
+    },
     /// The other ranks cannot be told.
     #[error(transparent)]
     Publish(#[from] PublishError),
@@ -162,6 +258,15 @@ pub enum NodeError {
     /// A parameter has an unusable value.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// The file of names is of no use.
+    #[error(transparent)]
+    Names(#[from] WrittenDownError),
+    /// The address of a registry is none.
+    #[error("`{text}` is no registry; give host:port or farcall://host:port")]
+    Registry {
+        /// The text given.
+        text: String,
+    },
     /// The process has no place in its cluster.
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),

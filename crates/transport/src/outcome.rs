@@ -15,6 +15,8 @@ pub enum Status {
     Abandoned,
     /// The handler's answer was longer than the session's limit.
     AnswerTooLong,
+    /// The server is about to stop and takes no more requests: this one did not run.
+    Leaving,
     /// The handler refused with a code of its own; the payload may say more.
     Refused(u8),
 }
@@ -31,6 +33,7 @@ impl Status {
             Self::UnknownService => 1,
             Self::Abandoned => 2,
             Self::AnswerTooLong => 3,
+            Self::Leaving => 4,
         }
     }
 
@@ -41,6 +44,7 @@ impl Status {
             1 => Some(Self::UnknownService),
             2 => Some(Self::Abandoned),
             3 => Some(Self::AnswerTooLong),
+            4 => Some(Self::Leaving),
             0x100..=0x1ff => Some(Self::Refused(wire as u8)),
             _ => None,
         }

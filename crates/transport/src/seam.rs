@@ -220,6 +220,10 @@ pub trait Transport: Outbox + Send {
     /// Starts a session with the transport at `to`. Calls can be made at once; they wait until it is up.
     fn connect(&mut self, to: &Address, now: Instant) -> Result<SessionId, AddressError>;
 
+    /// Whether what a session that is up carries comes from `to`, as far as the fabric can tell: where it
+    /// cannot, it is true. Not for the path of messages.
+    fn comes_from(&mut self, session: SessionId, to: &Address) -> bool;
+
     /// Ends a session: the peer is told, and [`Sink::session_down`] follows with [`DownReason::Closed`].
     fn close(&mut self, session: SessionId, now: Instant);
 

@@ -85,8 +85,8 @@ impl Datagram for UdpDriver {
 
     fn resolve(&mut self, address: &Address) -> Result<Destination, AddressError> {
         let socket_address = parse(address)?;
-        if socket_address.is_ipv4() != self.sockets.open.local.is_ipv4() {
-            return Err(AddressError::WrongKind { driver: NAME });
+        if let Some(why) = interface::out_of_reach(self.sockets.open.local.ip(), socket_address.ip()) {
+            return Err(AddressError::OutOfReach { why });
         }
         Ok(self.peers.resolve(socket_address, || socket_address.into()))
     }

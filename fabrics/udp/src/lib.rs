@@ -22,4 +22,5 @@ pub use address::address_of;
 pub use config::{BIND_MTU_BYTES_MAX, UdpConfig};
 pub use counters::UdpCounters;
 pub use driver::UdpDriver;
+pub use interface::{address_of_interface, outward_address};
 pub use socket::BindError;

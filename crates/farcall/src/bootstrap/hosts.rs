@@ -1,8 +1,9 @@
 //! Host names with ports, and the list of hosts that all ranks must agree on.
 
+use super::variables::URL_SCHEME;
 use core::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 /// A `host:port` as it was written: a name or an IP address (IPv6 in brackets), and a port that is not 0.
 ///
@@ -23,6 +24,12 @@ impl HostPort {
         (host_is_fine && port_is_fine).then(|| Self(text.to_owned()))
     }
 
+    /// As [`HostPort::parse`], with or without `farcall://` in front.
+    pub fn parse_url(text: &str) -> Option<Self> {
+        let text = text.trim();
+        Self::parse(text.strip_prefix(URL_SCHEME).unwrap_or(text))
+    }
+
     /// The socket addresses that the host has now, at least one.
     pub fn look_up(&self) -> io::Result<Vec<SocketAddr>> {
         let addresses: Vec<SocketAddr> = self.0.to_socket_addrs()?.collect();
@@ -30,6 +37,23 @@ impl HostPort {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
         }
         Ok(addresses)
+    }
+
+    /// Where this machine listens so that others reach it under this name: at the addresses that the name has
+    /// here. Debian and others let a machine's own name lead to loopback, where no other machine arrives; then
+    /// it is all interfaces.
+    pub(super) fn addresses_to_listen_at(&self) -> io::Result<Vec<SocketAddr>> {
+        Ok(self.reachable_by_others(self.look_up()?))
+    }
+
+    fn reachable_by_others(&self, addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        let (host, port) = self.0.rsplit_once(':').expect("checked when it was read");
+        let means_loopback = self.0.parse::<SocketAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");
+        if means_loopback || !addresses.iter().all(|address| address.ip().is_loopback()) {
+            return addresses;
+        }
+        let port = port.parse().expect("checked when it was read");
+        vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]
     }
 }
 
@@ -77,6 +101,8 @@ impl HostList {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     #[test]
@@ -86,6 +112,23 @@ mod tests {
         }
         for text in ["", "a", ":1", "a:", "a:0", "a:65536", "a:b", "::1:7000", "a b:1"] {
             assert!(HostPort::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_machine_listens_where_others_reach_it() {
+        let at = |text: &str, leads_to: &str| {
+            let place = HostPort::parse(text).expect("a place");
+            let ip: IpAddr = leads_to.parse().expect("an address");
+            let addresses = place.reachable_by_others(vec![(ip, 7000).into()]);
+            addresses.iter().map(SocketAddr::ip).collect::<Vec<_>>()
+        };
+        let everywhere = [IpAddr::from(Ipv6Addr::UNSPECIFIED), Ipv4Addr::UNSPECIFIED.into()];
+        assert_eq!(at("hosta:7000", "127.0.1.1"), everywhere, "as Debian has it");
+        assert_eq!(at("hosta:7000", "::1"), everywhere);
+        assert_eq!(at("hosta:7000", "192.0.2.1"), [IpAddr::from(Ipv4Addr::new(192, 0, 2, 1))]);
+        for text in ["127.0.1.1:7000", "Localhost:7000", "[::1]:7000"] {
+            assert_eq!(at(text, "127.0.0.1"), [IpAddr::from(Ipv4Addr::LOCALHOST)], "{text}");
         }
     }
 

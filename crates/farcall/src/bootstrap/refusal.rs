@@ -1,8 +1,8 @@
-//! Why the rendezvous does not let a process in.
+//! Why the registry does not let a process in.
 
 use super::messages::VERSION;
 
-/// Why a process cannot be a member of the cluster. Trying again does not help.
+/// Why a process cannot be a member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Different builds meet.
@@ -41,4 +41,28 @@ pub enum Refusal {
         "the host list of this process differs from that of rank 0; start all with the same FARCALL_HOSTS"
     )]
     Hosts,
+    /// The rank's process lost its connection a moment ago and may come back.
+    #[error(
+        "rank {rank} is held for a moment for the process that had it; try again, or let that process leave"
+    )]
+    RankHeld {
+        /// The rank.
+        rank: u32,
+    },
+    /// The registry serves no world.
+    #[error("the registry has no ranks; join it without one, or start a rendezvous for this world")]
+    NoWorld,
+    /// The registry stores as much as it may, for this process or for all.
+    #[error("the registry stores as much as it may; use fewer endpoints and names, or another registry")]
+    Full,
+    /// The process says that it is another one, and cannot show it.
+    #[error("another process has this incarnation; draw one at random")]
+    Impostor,
+}
+
+impl Refusal {
+    /// Whether the same join may be taken a moment later.
+    pub(super) fn passes(&self) -> bool {
+        matches!(self, Self::RankHeld { .. } | Self::Full)
+    }
 }

@@ -20,12 +20,15 @@ use super::rendezvous::{Rendezvous, RendezvousError};
 /// later.
 pub const JOIN_WITHIN: Duration = Duration::from_secs(30);
 
+/// Where a process without a rank looks for a registry unless it is told where.
+pub const REGISTRY_DEFAULT: &str = "127.0.0.1:7117";
+
 /// A process's place in its cluster.
 #[derive(Debug)]
 pub struct Bootstrap {
-    /// This process's rank, from 0.
+    /// This process's rank, from 0; `u32::MAX` without one.
     pub rank: u32,
-    /// The number of ranks.
+    /// The number of ranks; 0 without a world.
     pub size: u32,
     /// The number of this process's life, never 0.
     pub incarnation: u64,
@@ -33,7 +36,7 @@ pub struct Bootstrap {
     pub directory: Arc<Directory>,
     /// The processes that [`Bootstrap::local`] started; dropped before the rendezvous that they use.
     pub children: Option<Children>,
-    /// The directory service, in the process that serves it.
+    /// The registry, in the process that serves it.
     pub rendezvous: Option<Rendezvous>,
 }
 
@@ -113,6 +116,31 @@ impl Bootstrap {
         Ok(Self::with_directory(directory, None))
     }
 
+    /// Joins the registry at `address` without a rank, whatever the environment says.
+    pub fn open(address: &HostPort, within: Duration) -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
+        let directory = Directory::open(address, random_incarnation(), within)?;
+        placement.pin()?;
+        Ok(Self::with_directory(directory, None))
+    }
+
+    /// Without a rank and without a registry.
+    pub fn nowhere() -> Result<Self, BootstrapError> {
+        let placement = Placement::from_env()?;
+        placement.tie_to_parent()?;
+        placement.pin()?;
+        Ok(Self::with_directory(Directory::nowhere(random_incarnation()), None))
+    }
+
+    /// Serves a registry for processes without ranks at `address`, and joins it.
+    pub fn serve_names(address: &str) -> Result<Self, BootstrapError> {
+        let rendezvous = Rendezvous::bind_open(address)?;
+        let own = HostPort::from(rendezvous.address_from_here());
+        let directory = Directory::open(&own, random_incarnation(), JOIN_WITHIN)?;
+        Ok(Self::with_directory(directory, Some(rendezvous)))
+    }
+
     /// Starts in the given way, and waits for the rendezvous for at most `within`.
     pub fn start(launch: Launch, within: Duration) -> Result<Self, BootstrapError> {
         let placement = Placement::from_env()?;
@@ -140,7 +168,7 @@ impl Bootstrap {
         serves: bool,
         within: Duration,
     ) -> Result<Self, BootstrapError> {
-        let serve = || Rendezvous::bind_with_hosts(address.to_string().as_str(), size, hosts_fingerprint);
+        let serve = || Rendezvous::bind_for(address, size, hosts_fingerprint);
         let rendezvous = serves.then(serve).transpose()?;
         let incarnation = random_incarnation();
         let directory =

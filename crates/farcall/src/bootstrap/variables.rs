@@ -1,8 +1,13 @@
 //! The environment variables by which a launcher tells a process its place in the cluster.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use super::LaunchError;
+use super::hosts::HostPort;
+
+/// What addresses of registries may begin with.
+pub const URL_SCHEME: &str = "farcall://";
 
 /// This process's rank, from 0.
 pub const RANK_VARIABLE: &str = "FARCALL_RANK";
@@ -19,8 +24,11 @@ pub const PARENT_VARIABLE: &str = "FARCALL_PARENT";
 /// The processor core that the starting thread is to run on.
 pub const CORE_VARIABLE: &str = "FARCALL_CORE";
 
+/// Where names are kept, for processes without ranks: `host:port`, `farcall://host:port` or `file:PATH`.
+pub const NAMES_VARIABLE: &str = "FARCALL_NAMES";
+
 /// All variables that say how a process was started; none of them is a parameter.
-pub const LAUNCH_VARIABLES: [&str; 7] = [
+pub const LAUNCH_VARIABLES: [&str; 8] = [
     RANK_VARIABLE,
     SIZE_VARIABLE,
     RENDEZVOUS_VARIABLE,
@@ -28,7 +36,37 @@ pub const LAUNCH_VARIABLES: [&str; 7] = [
     HOSTS_VARIABLE,
     PARENT_VARIABLE,
     CORE_VARIABLE,
+    NAMES_VARIABLE,
 ];
+
+/// Where a process without a rank finds names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NamesPlace {
+    /// Nothing said otherwise.
+    Default,
+    /// In a registry.
+    Registry(HostPort),
+    /// In a file.
+    File(PathBuf),
+}
+
+impl NamesPlace {
+    /// What [`NAMES_VARIABLE`] says.
+    pub(crate) fn from_env() -> Result<Self, LaunchError> {
+        Self::from_lookup(|variable| std::env::var_os(variable))
+    }
+
+    fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, LaunchError> {
+        let place = read(lookup, NAMES_VARIABLE, "host:port, farcall://host:port or file:PATH", |text| {
+            match text.strip_prefix("file:") {
+                Some("") => None,
+                Some(path) => Some(Self::File(path.into())),
+                None => HostPort::parse_url(text).map(Self::Registry),
+            }
+        });
+        Ok(place?.unwrap_or(Self::Default))
+    }
+}
 
 /// Reads one variable; `expected` completes the sentence "is not …".
 pub(super) fn read<T>(
@@ -41,5 +79,24 @@ pub(super) fn read<T>(
     match value.to_str().and_then(|text| parse(text.trim())) {
         Some(parsed) => Ok(Some(parsed)),
         None => Err(LaunchError::Invalid { variable, text: value.to_string_lossy().into_owned(), expected }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_a_registry_or_in_a_file() {
+        let parse = |text: Option<&str>| NamesPlace::from_lookup(|_| text.map(OsString::from));
+        let registry = HostPort::parse("[::1]:7117").expect("a place");
+        assert_eq!(parse(None), Ok(NamesPlace::Default));
+        for text in ["[::1]:7117", "farcall://[::1]:7117"] {
+            assert_eq!(parse(Some(text)), Ok(NamesPlace::Registry(registry.clone())));
+        }
+        assert_eq!(parse(Some("file:/etc/names")), Ok(NamesPlace::File("/etc/names".into())));
+        for text in ["", "host", "file:", "http://host:1", "farcall://host"] {
+            assert!(parse(Some(text)).is_err(), "{text}");
+        }
     }
 }

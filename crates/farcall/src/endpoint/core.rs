@@ -66,7 +66,11 @@ impl Core {
         let mut turn = Turn { state: &mut self.state, sinks: Sinks { events, requests } };
         let done = expired + ended + self.transport.poll(now, &mut turn);
         self.go_on_with_panic();
-        let done = done + core::mem::take(&mut self.state.reported);
+        let reported = core::mem::take(&mut self.state.reported);
+        if reported > 0 && self.state.sessions.any_strangers() {
+            self.close_strangers();
+        }
+        let done = done + reported;
         self.clock_pace.polled(done > 0);
         if done > 0 {
             self.state.count_calls();

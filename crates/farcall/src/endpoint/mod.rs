@@ -21,6 +21,7 @@ mod peers;
 mod poll;
 mod reports;
 mod request;
+mod serving;
 mod sessions;
 mod sinks;
 mod slab;
@@ -69,6 +70,8 @@ pub struct Endpoint {
     core: RefCell<Core>,
     /// The core's.
     done: Done,
+    directions: Arc<Directions>,
+    call_timeout: Duration,
     /// Operations whose futures were dropped inside a poll, to be cancelled or detached at the next.
     dropped: RefCell<Vec<(CallId, OnDrop)>>,
 }
@@ -106,11 +109,11 @@ impl Endpoint {
             state,
             clock,
             idler,
-            directions,
+            directions: Arc::clone(&directions),
             wakers: Vec::new(),
             stays_awake: false,
         };
-        Self { core: RefCell::new(core), done, dropped: RefCell::default() }
+        Self { core: RefCell::new(core), done, directions, call_timeout, dropped: RefCell::default() }
     }
 
     #[inline]

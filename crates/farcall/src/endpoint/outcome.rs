@@ -44,6 +44,9 @@ pub enum CallError {
     /// Nobody serves this service at the peer.
     #[error("the peer does not serve this service")]
     UnknownService,
+    /// The server is about to stop and takes no more requests; call another one. Nothing ran.
+    #[error("the server is leaving")]
+    Leaving,
     /// The peer's handler dropped the request without an answer.
     #[error("the peer's handler gave no answer")]
     Abandoned,
@@ -81,6 +84,7 @@ fn outcome_of_other<'a>(status: Status, payload: &'a Incoming<'a>) -> Outcome<'a
         Status::UnknownService => Err(CallError::UnknownService),
         Status::Abandoned => Err(CallError::Abandoned),
         Status::AnswerTooLong => Err(CallError::AnswerTooLong),
+        Status::Leaving => Err(CallError::Leaving),
         Status::Refused(code) => Err(CallError::Refused { code }),
     }
 }

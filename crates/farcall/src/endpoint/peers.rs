@@ -2,11 +2,14 @@
 
 use core::time::Duration;
 
+use farcall_base::{Address, AddressError};
 use farcall_transport::CallRefused;
 
 use super::Endpoint;
+use super::core::Core;
 use super::outcome::CallError;
 use super::sessions::{Peer, SessionState};
+use crate::bootstrap::Server;
 use crate::connect::ConnectError;
 
 impl Endpoint {
@@ -37,19 +40,36 @@ impl Endpoint {
         if let Some(peer) = core.state.sessions.choose(rank, endpoint) {
             return Ok(peer);
         }
-        let address = core.directions.find(rank, endpoint, within)?;
-        let session = core.transport.connect(&address, core.clock.now())?;
-        let peer = Peer { session, rank, endpoint };
-        core.state.sessions.opening(peer);
-        Ok(peer)
+        let (address, incarnation) = core.directions.find(rank, endpoint, within)?;
+        // A peer that opened a session has said who it is, which anybody can.
+        for peer in core.state.sessions.claimed(rank, endpoint, incarnation) {
+            if core.transport.comes_from(peer.session, &address) {
+                core.state.sessions.confirm(peer.session);
+                return Ok(core.state.sessions.choose(rank, endpoint).unwrap_or(peer));
+            }
+        }
+        Ok(core.open_session(&address, (rank, endpoint), incarnation)?)
     }
 
     /// The endpoint of number 0 in the process of that rank, if the session that [`Endpoint::peer`] would
-    /// give is there and up, whichever side opened it.
+    /// give leads where the directory says and is up, whichever side opened it. A session that the peer opened
+    /// counts from the first [`Endpoint::peer`] on.
     pub fn session_with(&self, rank: u32) -> Option<Peer> {
         let sessions = &mut self.core().state.sessions;
         let peer = sessions.choose(rank, 0)?;
         (sessions.state_of(peer.session) == Some(&SessionState::Up)).then_some(peer)
+    }
+
+    /// Whether the session to `peer` has not ended.
+    pub(crate) fn has_session(&self, peer: Peer) -> bool {
+        self.core().state.sessions.state_of(peer.session).is_some()
+    }
+
+    /// Starts a session with an endpoint that listens under a name.
+    pub(crate) fn open_session(&self, server: &Server) -> Result<Peer, AddressError> {
+        let core = &mut *self.core();
+        let place = (core.directions.rank_of(server), server.endpoint);
+        core.open_session(&server.address, place, server.incarnation)
     }
 
     /// Polls until the session to `peer` is up.
@@ -69,5 +89,27 @@ impl Endpoint {
     pub fn close(&self, peer: Peer) {
         let core = &mut *self.core();
         core.transport.close(peer.session, core.state.now);
+    }
+}
+
+impl Core {
+    fn open_session(
+        &mut self,
+        address: &Address,
+        (rank, endpoint): (u32, u32),
+        incarnation: u64,
+    ) -> Result<Peer, AddressError> {
+        let session = self.transport.connect(address, self.clock.now())?;
+        let peer = Peer { session, rank, endpoint };
+        self.state.sessions.opening(peer, incarnation);
+        Ok(peer)
+    }
+
+    /// Closes the sessions in which another process answered than the one that was asked for.
+    #[cold]
+    pub fn close_strangers(&mut self) {
+        for session in self.state.sessions.take_strangers() {
+            self.transport.close(session, self.state.now);
+        }
     }
 }

@@ -161,7 +161,8 @@ impl Turn<'_, '_> {
         } else if let Some(sink) = &mut self.sinks.requests {
             self.state.guard(|state| sink.requests(outbox, state, peer, requests));
         } else {
-            requests.for_each(|id, _| outbox.reply(id, Status::UnknownService, &[]));
+            let status = if self.state.is_leaving { Status::Leaving } else { Status::UnknownService };
+            requests.for_each(|id, _| outbox.reply(id, status, &[]));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which peers an endpoint has sessions with.
 
-use farcall_base::Identity;
 use farcall_base::canary::{self, Rule};
+use farcall_base::{Identity, NO_RANK};
 use farcall_transport::{DownReason, SessionId};
 
 /// An endpoint of another process, or of this one, that a session leads to.
@@ -20,7 +20,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The rank of the peer's process.
+    /// The rank of the peer's process in the world of this one; `u32::MAX` without one. The peer of a request or
+    /// message has only said so.
     pub fn rank(self) -> u32 {
         self.rank
     }
@@ -40,16 +41,29 @@ pub enum SessionState {
     Up,
 }
 
+/// A session that is opening or up.
+struct Live {
+    peer: Peer,
+    state: SessionState,
+    /// While it opens, the peer's incarnation as the directory has it, 0 if it does not say; then the one that
+    /// the peer gave.
+    incarnation: u64,
+    /// Whether it leads where the directory says that the peer is. A peer that opened it has only said so.
+    is_confirmed: bool,
+}
+
 /// The sessions that are opening or up, and why the last ones ended.
 #[derive(Default)]
 pub struct Sessions {
-    live: Vec<(Peer, SessionState)>,
+    live: Vec<Live>,
     /// Those of `live` that were chosen for what is sent to their endpoints: at most one for each endpoint,
     /// and none once its session has ended. Another session of the same endpoint could overtake it.
     chosen: Vec<Peer>,
     /// Where in `live` the last search ended: traffic comes in runs.
     last_found: usize,
     ended: Vec<(Peer, DownReason)>,
+    /// Sessions in which another process answered than the one that was asked for; to be closed.
+    strangers: Vec<SessionId>,
 }
 
 /// How many ended sessions are remembered, so that a later call can say why it fails, and a message that is
@@ -57,27 +71,48 @@ pub struct Sessions {
 const ENDED_MAX: usize = 64;
 
 impl Sessions {
-    /// A session that we asked for, because there was none to that endpoint.
-    pub fn opening(&mut self, peer: Peer) {
-        self.live.push((peer, SessionState::Opening));
-        self.chosen.push(peer);
+    /// A session that we asked for, because there was none to that endpoint, at the address that the directory
+    /// gives for the peer of this incarnation; 0 if it does not say.
+    pub fn opening(&mut self, peer: Peer, incarnation: u64) {
+        self.live.push(Live { peer, state: SessionState::Opening, incarnation, is_confirmed: true });
+        if peer.rank != NO_RANK {
+            self.chosen.push(peer);
+        }
     }
 
     /// A session came up: one of those that are opening, or one that the peer opened.
     pub fn up(&mut self, session: SessionId, identity: Identity) {
-        match self.live.iter_mut().find(|(peer, _)| peer.session == session) {
-            Some((_, state)) => *state = SessionState::Up,
-            None => {
-                let peer = Peer { session, rank: identity.rank, endpoint: identity.endpoint };
-                self.live.push((peer, SessionState::Up));
-            }
+        let Identity { incarnation, rank, endpoint } = identity;
+        let Some(live) = self.live.iter_mut().find(|live| live.peer.session == session) else {
+            let peer = Peer { session, rank, endpoint };
+            self.live.push(Live { peer, state: SessionState::Up, incarnation, is_confirmed: false });
+            return;
+        };
+        live.state = SessionState::Up;
+        if live.is_answered_by(&identity) {
+            live.incarnation = incarnation;
+        } else {
+            live.is_confirmed = false;
+            self.chosen.retain(|peer| peer.session != session);
+            self.strangers.push(session);
         }
+    }
+
+    /// Whether another process answered in some session than the one that was asked for.
+    #[inline]
+    pub fn any_strangers(&self) -> bool {
+        !self.strangers.is_empty()
+    }
+
+    /// Those sessions.
+    pub fn take_strangers(&mut self) -> Vec<SessionId> {
+        core::mem::take(&mut self.strangers)
     }
 
     /// A session ended; gives the peer it led to.
     pub fn down(&mut self, session: SessionId, reason: &DownReason) -> Peer {
         let peer = self.peer_of(session);
-        self.live.retain(|(peer, _)| peer.session != session);
+        self.live.retain(|live| live.peer.session != session);
         self.chosen.retain(|peer| peer.session != session);
         if self.ended.len() == ENDED_MAX {
             self.ended.remove(0);
@@ -91,34 +126,59 @@ impl Sessions {
         self.ended.iter().rev().find(|(peer, _)| peer.session == session).map(|(_, reason)| reason)
     }
 
-    /// The session for what is sent to an endpoint: the same one until it ends.
+    /// The session for what is sent to an endpoint, which leads where the directory says: the same one until it
+    /// ends.
     pub fn choose(&mut self, rank: u32, endpoint: u32) -> Option<Peer> {
         let leads_there = |peer: &&Peer| peer.rank == rank && peer.endpoint == endpoint;
         let chosen = self.chosen.iter().find(leads_there).copied();
         if chosen.is_some() && !canary::leaves_out(Rule::OneSession) {
             return chosen;
         }
-        let found = self.find(rank, endpoint)?;
+        let found = self.find_confirmed(rank, endpoint)?;
         self.chosen.push(found);
         Some(found)
     }
 
-    /// A live session to an endpoint; one that is up rather than one that is opening.
+    /// The live session to an endpoint, confirmed or not; one that is up rather than one that is opening.
     pub fn find(&self, rank: u32, endpoint: u32) -> Option<Peer> {
-        let leads_there =
-            |entry: &&(Peer, SessionState)| entry.0.rank == rank && entry.0.endpoint == endpoint;
-        let up = self.live.iter().filter(leads_there).find(|(_, state)| *state == SessionState::Up);
-        up.or_else(|| self.live.iter().find(leads_there)).map(|(peer, _)| *peer)
+        self.find_among(rank, endpoint, |_| true)
+    }
+
+    /// As [`Sessions::find`], of those that lead where the directory says.
+    pub fn find_confirmed(&self, rank: u32, endpoint: u32) -> Option<Peer> {
+        self.find_among(rank, endpoint, |live| live.is_confirmed)
+    }
+
+    /// Sessions whose peers say that they are this endpoint of this process.
+    pub fn claimed(&self, rank: u32, endpoint: u32, incarnation: u64) -> Vec<Peer> {
+        let claims = |live: &&Live| {
+            live.leads_to(rank, endpoint) && live.state == SessionState::Up && live.incarnation == incarnation
+        };
+        self.live.iter().filter(claims).map(|live| live.peer).collect()
+    }
+
+    /// A session leads where the directory says that its peer is.
+    pub fn confirm(&mut self, session: SessionId) {
+        if let Some(live) = self.live.iter_mut().find(|live| live.peer.session == session) {
+            live.is_confirmed = true;
+        }
+    }
+
+    fn find_among(&self, rank: u32, endpoint: u32, takes: impl Fn(&Live) -> bool) -> Option<Peer> {
+        let mut found = self.live.iter().filter(|live| live.leads_to(rank, endpoint) && takes(live));
+        let first = found.clone().next()?;
+        let up = found.find(|live| live.state == SessionState::Up);
+        Some(up.unwrap_or(first).peer)
     }
 
     /// The peers that sessions lead to.
     pub fn live(&self) -> impl Iterator<Item = Peer> {
-        self.live.iter().map(|(peer, _)| *peer)
+        self.live.iter().map(|live| live.peer)
     }
 
     /// Where a session stands; `None` when it has ended.
     pub fn state_of(&self, session: SessionId) -> Option<&SessionState> {
-        self.live.iter().find(|(peer, _)| peer.session == session).map(|(_, state)| state)
+        self.live.iter().find(|live| live.peer.session == session).map(|live| &live.state)
     }
 
     /// The peer that a session leads to, or led to until not too long ago.
@@ -133,16 +193,16 @@ impl Sessions {
     /// As [`Sessions::peer_of`] of the session that was asked for last, and `None` for any other.
     #[inline]
     pub fn last_peer(&self, session: SessionId) -> Option<Peer> {
-        let (peer, _) = self.live.get(self.last_found)?;
-        (peer.session == session).then_some(*peer)
+        let peer = self.live.get(self.last_found)?.peer;
+        (peer.session == session).then_some(peer)
     }
 
     #[cold]
     fn find_peer(&mut self, session: SessionId) -> Peer {
-        match self.live.iter().position(|(peer, _)| peer.session == session) {
+        match self.live.iter().position(|live| live.peer.session == session) {
             Some(place) => {
                 self.last_found = place;
-                self.live[place].0
+                self.live[place].peer
             }
             None => self.ended_peer(session),
         }
@@ -150,6 +210,20 @@ impl Sessions {
 
     fn ended_peer(&self, session: SessionId) -> Peer {
         let known = self.ended.iter().rev().find(|(peer, _)| peer.session == session);
-        known.map_or(Peer { session, rank: u32::MAX, endpoint: u32::MAX }, |(peer, _)| *peer)
+        known.map_or(Peer { session, rank: NO_RANK, endpoint: u32::MAX }, |(peer, _)| *peer)
+    }
+}
+
+impl Live {
+    fn leads_to(&self, rank: u32, endpoint: u32) -> bool {
+        rank != NO_RANK && (self.peer.rank, self.peer.endpoint) == (rank, endpoint)
+    }
+
+    /// Whether the process that answers is the one that was asked for.
+    fn is_answered_by(&self, identity: &Identity) -> bool {
+        let is_same_life = self.incarnation == 0 || self.incarnation == identity.incarnation;
+        let is_same_place = self.peer.rank == NO_RANK
+            || (self.peer.rank, self.peer.endpoint) == (identity.rank, identity.endpoint);
+        is_same_life && is_same_place
     }
 }

@@ -39,6 +39,8 @@ pub struct State {
     /// The clock as last read.
     pub now: Instant,
     pub tracer: CallTracer,
+    /// Requests are not taken any more, because the endpoint is about to stop.
+    pub is_leaving: bool,
     spares: Spares<Copied>,
 }
 
@@ -56,6 +58,7 @@ impl State {
             dropped_requests: Arc::default(),
             now,
             tracer,
+            is_leaving: false,
             spares: Spares::default(),
         }
     }

@@ -3,6 +3,8 @@
 use core::net::IpAddr;
 use core::time::Duration;
 
+use crate::bootstrap::{LEASE_MAX, LEASE_MIN};
+
 use super::choice::choice;
 use super::declare::parameters;
 use super::domain::Domain;
@@ -97,6 +99,7 @@ parameters! {
     udp: UdpSettings {
         mtu_bytes: Option<usize> = "auto", Domain::size(576, 65507).or_auto(), Endpoint, "Longest packet; auto takes the most that the interface carries unfragmented.";
         bind_address: Option<IpAddr> = "auto", Domain::ip_address().or_auto(), Endpoint, "Address to receive at; auto takes the one that reaches the other ranks.";
+        port: Option<u16> = "auto", Domain::integer(1, 65535, "").or_auto(), Endpoint, "Port of a process's first endpoint; each further one of the same transport takes the next. auto takes any that is free.";
         connect: bool = "true", Domain::boolean(), Endpoint, "Whether a second socket is connected to a peer from which all packets come, so that the kernel need not search the way of each packet to it.";
     }
     "The `verbs` driver: RDMA over InfiniBand or Ethernet."
@@ -144,6 +147,14 @@ parameters! {
         corrupt_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets with flipped bits.";
         truncate_permille: u16 = "0", Domain::integer(0, 1000, "of 1000 packets"), Endpoint, "Packets that lose their end.";
         seed: u64 = "1", Domain::integer(0, u64::MAX, ""), Endpoint, "Where the draws of the faults begin.";
+    }
+    "The network of this machine."
+    net: NetSettings {
+        interface: Option<Name> = "auto", Domain::name().or_auto(), Endpoint, "Interface at whose address endpoints are reached; auto takes the one that leads to the registry.";
+    }
+    "Names under which endpoints listen."
+    names: NamesSettings {
+        lease: Duration = "5s", Domain::duration(LEASE_MIN, LEASE_MAX), Endpoint, "Time after which a registry forgets the names of a process that it has not heard of.";
     }
     "Endpoints, whatever their transport."
     endpoint: EndpointSettings {

@@ -103,6 +103,10 @@ impl Transport for ChargedTransport {
         self.inner.connect(to, now)
     }
 
+    fn comes_from(&mut self, session: SessionId, to: &Address) -> bool {
+        self.inner.comes_from(session, to)
+    }
+
     fn close(&mut self, session: SessionId, now: Instant) {
         self.inner.close(session, now);
     }

@@ -99,9 +99,12 @@ pub fn ring_config(settings: &Settings, are_blocks_in_place: bool) -> RingConfig
     }
 }
 
-pub fn udp_config(settings: &Settings, local: IpAddr) -> UdpConfig {
-    let UdpSettings { mtu_bytes, bind_address, connect } = settings.udp;
-    let bind = SocketAddr::new(bind_address.unwrap_or(local), 0);
+/// For the process's endpoint of that number.
+pub fn udp_config(settings: &Settings, local: IpAddr, endpoint: u32) -> UdpConfig {
+    let UdpSettings { mtu_bytes, bind_address, port, connect } = settings.udp;
+    // Beyond the last port there is none that is fixed.
+    let port = port.map_or(0, |first| u16::try_from(u32::from(first) + endpoint).unwrap_or(0));
+    let bind = SocketAddr::new(bind_address.unwrap_or(local), port);
     UdpConfig { bind, mtu_bytes, connect, ..UdpConfig::default() }
 }
 

@@ -5,7 +5,10 @@ mod config;
 mod table;
 
 use core::fmt;
+use core::net::SocketAddr;
 use core::str::FromStr;
+
+use farcall_base::Address;
 
 pub(crate) use build::{Builder, Site};
 pub use config::host_access;
@@ -113,6 +116,16 @@ impl TransportKind {
     /// Whether it needs a simulated fabric.
     pub fn is_simulated(self) -> bool {
         matches!(self, Self::Pair { fabric: Fabric::Sim, .. })
+    }
+
+    /// Whether an endpoint is reached at an IP address and a port, which can be written down.
+    pub(crate) fn has_places(self) -> bool {
+        matches!(self, Self::Pair { fabric: Fabric::Udp, .. })
+    }
+
+    /// Where an endpoint at that IP address and port is reached.
+    pub(crate) fn address_of_place(self, place: SocketAddr) -> Option<Address> {
+        self.has_places().then(|| farcall_udp::address_of(place))
     }
 
     /// The name: protocol and fabric, or library.

@@ -148,7 +148,7 @@ const fn pair(protocol: Protocol, fabric: Fabric) -> TransportKind {
 type Opened<D> = Result<D, Box<dyn Error>>;
 
 fn udp(builder: &Builder<'_>, local: IpAddr) -> Opened<UdpDriver> {
-    Ok(UdpDriver::bind(&udp_config(builder.settings, local))?)
+    Ok(UdpDriver::bind(&udp_config(builder.settings, local, builder.identity.endpoint))?)
 }
 
 fn verbs(builder: &Builder<'_>, local: IpAddr) -> Opened<VerbsDatagram> {

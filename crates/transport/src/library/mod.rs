@@ -247,6 +247,11 @@ impl<L: Library> Transport for LibraryTransport<L> {
         Ok(SessionId(id.0))
     }
 
+    /// Libraries do not say where a message comes from.
+    fn comes_from(&mut self, session: SessionId, _to: &Address) -> bool {
+        self.sessions.link(to_protocol(session)).is_some()
+    }
+
     fn close(&mut self, session: SessionId, _now: Instant) {
         // What counts as sent leaves before the good-bye.
         self.send_all_batches();

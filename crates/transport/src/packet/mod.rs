@@ -204,6 +204,11 @@ impl<D: Datagram, P: Policy> Transport for PacketTransport<D, P> {
         })
     }
 
+    fn comes_from(&mut self, session: SessionId, to: &Address) -> bool {
+        let Ok(to) = self.driver.resolve(to) else { return false };
+        self.calls.link(to_protocol(session)).is_some_and(|link| link.to == PeerAddress(to.0))
+    }
+
     fn close(&mut self, session: SessionId, _now: Instant) {
         self.calls.close(to_protocol(session));
     }

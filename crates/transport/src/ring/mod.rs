@@ -162,6 +162,11 @@ impl<D: LaneDriver> Transport for Ring<D> {
         Ok(self.sessions[slot].id)
     }
 
+    /// A lane does not say where its peer listens.
+    fn comes_from(&mut self, session: SessionId, _to: &Address) -> bool {
+        self.slot_of(session).is_some()
+    }
+
     fn close(&mut self, session: SessionId, _now: Instant) {
         if let Some(slot) = self.slot_of(session) {
             self.shared.close_later(slot, DownReason::Closed);

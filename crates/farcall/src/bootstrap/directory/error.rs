@@ -8,10 +8,10 @@ use super::super::refusal::Refusal;
 /// Why a process is not a member of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
-    /// Nobody answered in time, in spite of retries.
+    /// Nothing answered in time, in spite of retries.
     #[error(
         "the rendezvous at {address} cannot be reached within {within:?}: {reason}; \
-         check the address and that rank 0 runs"
+         check the address and that the process that serves it runs"
     )]
     Unreachable {
         /// Where it should be.
@@ -53,6 +53,9 @@ pub enum PublishError {
         /// The length given.
         bytes: usize,
     },
+    /// There is no registry to tell.
+    #[error("names that are written down cannot be registered; name a registry in FARCALL_NAMES")]
+    NoRegistry,
     /// This rank has published all that one rank may.
     #[error("this process has published {KEYS_PER_RANK_MAX} addresses, the limit; use fewer endpoints")]
     TooManyKeys,
@@ -121,6 +124,9 @@ pub enum BarrierError {
         /// The time limit.
         within: Duration,
     },
+    /// This process is in no world.
+    #[error("this process has no rank, and only ranks meet at barriers; start it in a world")]
+    NoWorld,
     /// Not a possible name.
     #[error("the name of a barrier has 1 to {NAME_BYTES_MAX} bytes, not {bytes}; choose another")]
     NameLength {

@@ -9,6 +9,8 @@ use std::time::Instant;
 use farcall_base::Address;
 
 use super::super::limits::KEYS_PER_RANK_MAX;
+use super::super::listing::{Listing, Server};
+use super::super::machine::{host_name, machine_number};
 use super::state::WaitError;
 
 /// What the ranks of one process share.
@@ -20,9 +22,18 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct State {
+    /// The incarnation of each rank's present life.
+    lives: BTreeMap<u32, u64>,
     /// The addresses of a rank's present life, by key.
     published: BTreeMap<(u32, String), (Address, u64)>,
     barriers: BTreeMap<String, Barrier>,
+    /// The servers of each name.
+    listings: BTreeMap<String, Arc<Listing>>,
+    /// The name and number of each key that a rank's present life registered.
+    registered: BTreeMap<(u32, String, String), u64>,
+    numbers_used: u64,
+    /// By key: revision and value.
+    values: BTreeMap<String, (u64, Vec<u8>)>,
 }
 
 /// A barrier in use.
@@ -46,7 +57,10 @@ impl InProcess {
     /// A new life of `rank`: what an earlier one published is not found any more.
     pub(super) fn new(shared: &Arc<Shared>, rank: u32, size: u32, incarnation: u64) -> Self {
         let shared = Arc::clone(shared);
-        shared.lock().published.retain(|(owner, _), _| *owner != rank);
+        let mut state = shared.lock();
+        state.forget_life(rank);
+        state.lives.insert(rank, incarnation);
+        drop(state);
         Self { shared, rank, size, incarnation }
     }
 
@@ -61,6 +75,51 @@ impl InProcess {
         published.insert(place, (address, self.incarnation));
         self.shared.changed.notify_all();
         true
+    }
+
+    /// Registers an endpoint under a name, or its new address; false when the rank has registered too much.
+    pub(super) fn register(&self, name: &str, key: &str, address: Address) -> bool {
+        let mut state = self.shared.lock();
+        let of_rank = state.registered.keys().filter(|(rank, ..)| *rank == self.rank).count();
+        let Some((transport, endpoint)) = key.split_once('#') else { return false };
+        if of_rank >= KEYS_PER_RANK_MAX {
+            return false;
+        }
+        state.withdraw(self.rank, name, key);
+        state.numbers_used += 1;
+        let number = state.numbers_used;
+        let server = Server {
+            incarnation: self.incarnation,
+            rank: self.rank,
+            machine: machine_number(),
+            host: host_name(),
+            transport: transport.to_owned(),
+            endpoint: endpoint.parse().unwrap_or(0),
+            address,
+        };
+        state.registered.insert((self.rank, name.to_owned(), key.to_owned()), number);
+        state.listing(name).listed(number, server);
+        true
+    }
+
+    pub(super) fn withdraw(&self, name: &str, key: &str) {
+        self.shared.lock().withdraw(self.rank, name, key);
+    }
+
+    pub(super) fn watch(&self, name: &str) -> Arc<Listing> {
+        self.shared.lock().listing(name)
+    }
+
+    pub(super) fn compare_and_set(&self, key: &str, expected: u64, value: &[u8]) -> (bool, u64, Vec<u8>) {
+        let mut state = self.shared.lock();
+        let (revision, present) = state.values.get(key).cloned().unwrap_or_default();
+        if revision != expected {
+            return (false, revision, present);
+        }
+        state.numbers_used += 1;
+        let revision = state.numbers_used;
+        state.values.insert(key.to_owned(), (revision, value.to_vec()));
+        (true, revision, value.to_vec())
     }
 
     /// The address and the incarnation behind it, when they are published before `deadline`.
@@ -99,8 +158,32 @@ impl InProcess {
 /// The end of a life: nobody finds it any more.
 impl Drop for InProcess {
     fn drop(&mut self) {
-        let life = (self.rank, self.incarnation);
-        self.shared.lock().published.retain(|(rank, _), (_, incarnation)| (*rank, *incarnation) != life);
+        let mut state = self.shared.lock();
+        if state.lives.get(&self.rank) == Some(&self.incarnation) {
+            state.forget_life(self.rank);
+        }
+    }
+}
+
+impl State {
+    fn listing(&mut self, name: &str) -> Arc<Listing> {
+        let listing = self.listings.entry(name.to_owned()).or_insert_with(|| Listing::fixed(Vec::new()));
+        Arc::clone(listing)
+    }
+
+    fn withdraw(&mut self, rank: u32, name: &str, key: &str) {
+        if let Some(number) = self.registered.remove(&(rank, name.to_owned(), key.to_owned())) {
+            self.listing(name).gone(number);
+        }
+    }
+
+    fn forget_life(&mut self, rank: u32) {
+        self.published.retain(|(owner, _), _| *owner != rank);
+        let of_rank = (rank, String::new(), String::new())..(rank + 1, String::new(), String::new());
+        let places: Vec<_> = self.registered.range(of_rank).map(|(place, _)| place.clone()).collect();
+        for (rank, name, key) in places {
+            self.withdraw(rank, &name, &key);
+        }
     }
 }
 

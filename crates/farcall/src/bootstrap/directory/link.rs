@@ -1,14 +1,17 @@
-//! A member's connection to the rendezvous: opened, greeted, and read message by message.
+//! A member's connection to the registry: opened, greeted, and read message by message.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::super::fields::Malformed;
+use super::super::hosts::HostPort;
 use super::super::limits::FRAME_BYTES_MAX;
 use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
 use super::super::stream::keep_alive;
+use super::backoff::Backoff;
+use super::error::JoinError;
 
 /// The longest that one attempt to connect takes; after it the address is tried again.
 pub(super) const ATTEMPT_MAX: Duration = Duration::from_secs(1);
@@ -25,12 +28,55 @@ pub(super) enum LinkError {
     Refused(Refusal),
 }
 
+/// A connection that has just joined.
+pub(super) struct Opened {
+    pub(super) stream: TcpStream,
+    /// Whether other machines reach the registry.
+    pub(super) beyond_machine: bool,
+}
+
+/// Tries all addresses of the registry, again and again until the time is over.
+pub(super) fn reach(address: &HostPort, join: &Join, within: Duration) -> Result<Opened, JoinError> {
+    let deadline = super::deadline_after(within);
+    let mut backoff = Backoff::default();
+    loop {
+        let failure = match try_addresses(address, join, deadline) {
+            Ok(opened) => return Ok(opened),
+            Err(LinkError::Refused(refusal)) if !refusal.passes() => return Err(JoinError::Refused(refusal)),
+            Err(failure) => failure,
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(match failure {
+                LinkError::Refused(refusal) => JoinError::Refused(refusal),
+                LinkError::Unreachable(reason) => {
+                    JoinError::Unreachable { address: address.to_string(), within, reason }
+                }
+            });
+        }
+        std::thread::sleep(backoff.next_pause().min(left));
+    }
+}
+
+/// Tries each address of the registry once.
+pub(super) fn try_addresses(address: &HostPort, join: &Join, deadline: Instant) -> Result<Opened, LinkError> {
+    let addresses = address.look_up().map_err(|error| LinkError::Unreachable(error.to_string()))?;
+    let mut outcome = Err(LinkError::Unreachable("the host has no address".to_owned()));
+    for address in addresses {
+        outcome = open(address, join, deadline);
+        if !matches!(outcome, Err(LinkError::Unreachable(_))) {
+            break;
+        }
+    }
+    outcome
+}
+
 /// Connects and joins, in at most [`ATTEMPT_MAX`] for each of the two and not beyond `deadline`.
-pub(super) fn open(address: SocketAddr, join: &Join, deadline: Instant) -> Result<TcpStream, LinkError> {
+fn open(address: SocketAddr, join: &Join, deadline: Instant) -> Result<Opened, LinkError> {
     let unreachable = |error: io::Error| LinkError::Unreachable(describe(&error));
     let stream = TcpStream::connect_timeout(&address, attempt_time(deadline)).map_err(unreachable)?;
     match greet(&stream, join, deadline).map_err(unreachable)? {
-        Answer::Welcome => Ok(stream),
+        Answer::Welcome { beyond_machine } => Ok(Opened { stream, beyond_machine }),
         Answer::Refused(refusal) => Err(LinkError::Refused(refusal)),
         _ => Err(LinkError::Unreachable(NOT_A_RENDEZVOUS.to_owned())),
     }

@@ -1,56 +1,109 @@
-//! The directory of a process that has joined a rendezvous.
+//! The directory of a process that has joined a registry.
 //!
 //! Callers write to the connection themselves, under the lock; one thread reads it, and connects again when
-//! it breaks: same rank, same incarnation, everything published and asked for told again. What has been
-//! resolved once stays known while the rendezvous is away.
+//! it breaks: same place, same incarnation, same secret, everything published, registered, watched and asked
+//! for told again. A refusal is reported to the callers and does not end the attempts. What has been learnt
+//! once stays known while the registry is away.
 
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use farcall_base::Address;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 
-use super::super::limits::KEYS_PER_RANK_MAX;
+use super::super::hosts::HostPort;
+use super::super::limits::{KEYS_PER_RANK_MAX, WAITS_MAX};
+use super::super::listing::{Listing, Server};
 use super::super::messages::{Answer, Ask, Join};
 use super::super::refusal::Refusal;
 use super::backoff::Backoff;
-use super::link::{self, LinkError};
-use super::state::{State, WaitError};
+use super::link::{self, LinkError, Opened};
+use super::state::{State, WaitError, Watch};
 
-/// Membership in a cluster; dropping it leaves the cluster.
+/// How often a lease is renewed within its time.
+const RENEWALS_PER_LEASE: u32 = 3;
+
+/// A connection that lasted as long was a good one: the next attempt follows at once.
+const STEADY_AFTER: Duration = Duration::from_secs(1);
+
+/// Membership; dropping it leaves the registry.
 pub(super) struct Member {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    local: SocketAddr,
+    local: Option<Local>,
+}
+
+/// How this process stands to the registry.
+#[derive(Clone, Copy)]
+pub(super) struct Local {
+    /// This machine's address on the way to it.
+    pub(super) address: SocketAddr,
+    /// Whether other machines reach it.
+    pub(super) beyond_machine: bool,
 }
 
 struct Shared {
-    rendezvous: SocketAddr,
+    registry: HostPort,
     join: Join,
     state: Mutex<State>,
     changed: Condvar,
+    /// Readable when the thread is to look at the times again.
+    waker: OwnedFd,
+}
+
+/// A name that a process watches, until this is dropped.
+pub(crate) struct Watching {
+    shared: Arc<Shared>,
+    request: u64,
+    listing: Arc<Listing>,
+}
+
+impl Watching {
+    /// What the watch has found.
+    pub(super) fn listing(&self) -> &Arc<Listing> {
+        &self.listing
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.watches.remove(&self.request);
+        if state.link.is_some() {
+            self.shared.send(&mut state, &Ask::Cancel { request: self.request });
+        }
+    }
 }
 
 impl Member {
-    /// Goes on with a connection that has just joined.
-    pub(super) fn new(stream: TcpStream, join: Join) -> std::io::Result<Self> {
-        let (rendezvous, local) = (stream.peer_addr()?, stream.local_addr()?);
-        let reading = stream.try_clone()?;
-        let state = Mutex::new(State::connected(stream));
-        let shared = Arc::new(Shared { rendezvous, join, state, changed: Condvar::new() });
+    /// Goes on with a connection that has just joined; without one it is made in the background.
+    pub(super) fn new(registry: HostPort, opened: Option<Opened>, join: Join) -> std::io::Result<Self> {
+        let (local, reading, stream) = match opened {
+            None => (None, None, None),
+            Some(Opened { stream, beyond_machine }) => {
+                let local = Local { address: stream.local_addr()?, beyond_machine };
+                (Some(local), Some(stream.try_clone()?), Some(stream))
+            }
+        };
+        let state = Mutex::new(State::new(stream));
+        let waker = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared { registry, join, state, changed: Condvar::new(), waker });
         let theirs = Arc::clone(&shared);
         let builder = std::thread::Builder::new().name("directory".to_owned());
         let thread = builder.spawn(move || theirs.run(reading))?;
         Ok(Self { shared, thread: Some(thread), local })
     }
 
-    /// This machine's address on the way to the rendezvous.
-    pub(super) fn local(&self) -> SocketAddr {
+    /// How this process stood to the registry when it joined.
+    pub(super) fn local(&self) -> Option<Local> {
         self.local
     }
 
-    /// Publishes now, or when the rendezvous is back; false when this process has published too much.
+    /// Publishes now, or when the registry is back; false when this process has published too much.
     pub(super) fn publish(&self, key: &str, address: Address) -> Result<bool, Refusal> {
         let mut state = self.shared.lock();
         if let Some(refusal) = &state.refused {
@@ -64,7 +117,77 @@ impl Member {
         Ok(true)
     }
 
-    /// The address and incarnation; the last known ones while the rendezvous is away.
+    /// Registers now, or when the registry is back, for as long as this process lives; false when this process
+    /// has registered too much.
+    pub(super) fn register(
+        &self,
+        name: &str,
+        key: &str,
+        address: Address,
+        lease: Duration,
+    ) -> Result<bool, Refusal> {
+        let mut state = self.shared.lock();
+        if let Some(refusal) = &state.refused {
+            return Err(refusal.clone());
+        }
+        let place = (name.to_owned(), key.to_owned());
+        if state.registered.len() >= KEYS_PER_RANK_MAX && !state.registered.contains_key(&place) {
+            return Ok(false);
+        }
+        state.registered.insert(place, address.clone());
+        state.lease = lease;
+        self.shared.send(&mut state, &Ask::Renew { lease });
+        let ask = Ask::Register { name: name.to_owned(), key: key.to_owned(), address };
+        self.shared.send(&mut state, &ask);
+        state.renew_at = Some(Instant::now() + lease / RENEWALS_PER_LEASE);
+        self.shared.wake_thread();
+        Ok(true)
+    }
+
+    /// Withdraws what was registered.
+    pub(super) fn withdraw(&self, name: &str, key: &str) {
+        let mut state = self.shared.lock();
+        if state.registered.remove(&(name.to_owned(), key.to_owned())).is_some() && state.link.is_some() {
+            let ask = Ask::Withdraw { name: name.to_owned(), key: key.to_owned() };
+            self.shared.send(&mut state, &ask);
+        }
+    }
+
+    /// Begins to watch a name; `None` when this process waits for too much.
+    pub(super) fn watch(&self, name: &str) -> Option<Watching> {
+        let mut state = self.shared.lock();
+        if state.waits.len() + state.watches.len() >= WAITS_MAX {
+            return None;
+        }
+        let (request, listing) = (state.next_request(), Listing::new());
+        let watch = Watch { name: name.to_owned(), listing: Arc::clone(&listing) };
+        if state.link.is_none() {
+            listing.source_lost(state.trouble.as_deref().unwrap_or("it is being connected to"));
+        }
+        state.watches.insert(request, watch);
+        self.shared.send(&mut state, &Ask::Watch { request, name: name.to_owned() });
+        Some(Watching { shared: Arc::clone(&self.shared), request, listing })
+    }
+
+    /// The register after the attempt to set it: whether it was set, its revision, its value.
+    pub(super) fn compare_and_set(
+        &self,
+        key: &str,
+        expected: u64,
+        value: &[u8],
+        deadline: Instant,
+    ) -> Result<(bool, u64, Vec<u8>), WaitError> {
+        let ask = |request| {
+            let (key, value) = (key.to_owned(), value.to_vec());
+            Ask::CompareAndSet { request, key, expected, value }
+        };
+        match self.wait(ask, deadline, |_| None)? {
+            Answer::Compared { was_set, revision, value, .. } => Ok((was_set, revision, value)),
+            other => unreachable!("{other:?} is no answer to this, which the reading thread has checked"),
+        }
+    }
+
+    /// The address and incarnation; the last known ones while the registry is away.
     pub(super) fn resolve(
         &self,
         rank: u32,
@@ -129,6 +252,9 @@ impl Drop for Member {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.stopping = true;
+        if state.link.is_some() {
+            self.shared.send(&mut state, &Ask::Leave);
+        }
         state.unlink();
         drop(state);
         self.shared.changed.notify_all();
@@ -153,31 +279,104 @@ impl Shared {
         }
     }
 
+    /// Lets the thread look at the times again.
+    fn wake_thread(&self) {
+        // An eventfd takes the number 1 unless it is about to overflow, and then it is readable already.
+        let _ = rustix::io::write(&self.waker, &1_u64.to_ne_bytes());
+    }
+
     /// The life of the thread: reads until the connection breaks, connects again, and so on until told to
     /// stop.
-    fn run(&self, mut stream: TcpStream) {
-        loop {
-            while let Ok(answer) = link::receive(&stream) {
+    fn run(&self, reading: Option<TcpStream>) {
+        let mut backoff = Backoff::default();
+        let mut reading = reading.or_else(|| self.reconnect(&mut backoff));
+        while let Some(stream) = reading {
+            let began = Instant::now();
+            while let Some(answer) = self.next_answer(&stream) {
                 self.take(answer);
             }
-            self.lock().unlink();
-            self.changed.notify_all();
-            match self.reconnect() {
-                Some(link) => stream = link,
-                None => return,
+            self.is_cut_off("the connection to it broke");
+            if began.elapsed() >= STEADY_AFTER {
+                backoff = Backoff::default();
             }
+            reading = self.reconnect(&mut backoff);
         }
+    }
+
+    /// The next message; meanwhile what must be said by a time is said. `None` when the connection is over.
+    fn next_answer(&self, stream: &TcpStream) -> Option<Answer> {
+        loop {
+            let now = Instant::now();
+            let next = self.mind_the_time(now);
+            let timeout = next.map(|next| timespec(next.saturating_duration_since(now)));
+            let mut descriptors =
+                [PollFd::new(stream, PollFlags::IN), PollFd::new(&self.waker, PollFlags::IN)];
+            match poll(&mut descriptors, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
+            if !descriptors[0].revents().is_empty() {
+                return link::receive(stream).ok();
+            }
+            // It does not block; whether it was readable does not matter.
+            let _ = rustix::io::read(&self.waker, &mut [0; 8]);
+        }
+    }
+
+    /// Renews the lease and forgets former servers when it is time; gives the time when there is more to do.
+    fn mind_the_time(&self, now: Instant) -> Option<Instant> {
+        let mut state = self.lock();
+        for watch in state.watches.values() {
+            watch.listing.forget_former(now);
+        }
+        if state.renew_at.is_some_and(|at| at <= now) {
+            let lease = state.lease;
+            state.renew_at = (!state.registered.is_empty()).then(|| now + lease / RENEWALS_PER_LEASE);
+            // Without names the lease is the longest: it says no more than that the process may be silent.
+            let lease = if state.registered.is_empty() { super::super::limits::LEASE_MAX } else { lease };
+            self.send(&mut state, &Ask::Renew { lease });
+        }
+        state.next_time()
+    }
+
+    fn is_cut_off(&self, trouble: &str) {
+        let mut state = self.lock();
+        state.unlink();
+        state.trouble = Some(trouble.to_owned());
+        for watch in state.watches.values() {
+            watch.listing.source_lost(trouble);
+        }
+        drop(state);
+        self.changed.notify_all();
     }
 
     fn take(&self, answer: Answer) {
         let mut state = self.lock();
-        let (Answer::Resolved { request, .. } | Answer::Released { request }) = &answer else { return };
-        let request = *request;
+        let Some(request) = answer.request() else {
+            if let Answer::Refused(refusal) = answer {
+                state.refused = Some(refusal);
+                self.changed.notify_all();
+            }
+            return;
+        };
+        if let Some(watch) = state.watches.get(&request) {
+            return match &answer {
+                Answer::Listed { listed, .. } => {
+                    if let Some(server) = Server::from_listed(listed) {
+                        watch.listing.listed(listed.number, server);
+                    }
+                }
+                Answer::Gone { number, .. } => watch.listing.gone(*number),
+                Answer::Current { .. } => watch.listing.complete(),
+                _ => {}
+            };
+        }
         match (state.waits.get(&request).map(|wait| wait.ask.clone()), &answer) {
             (Some(Ask::Resolve { rank, key, .. }), Answer::Resolved { address, incarnation, .. }) => {
                 state.resolved.insert((rank, key), (address.clone(), *incarnation));
             }
-            (Some(Ask::Barrier { .. }), Answer::Released { .. }) => (),
+            (Some(Ask::Barrier { .. }), Answer::Released { .. })
+            | (Some(Ask::CompareAndSet { .. }), Answer::Compared { .. }) => (),
             // Cancelled a moment ago, or not an answer to what was asked.
             _ => return,
         }
@@ -187,32 +386,32 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Tries until it succeeds, the rendezvous refuses, or the thread is to stop.
-    fn reconnect(&self) -> Option<TcpStream> {
-        let mut backoff = Backoff::default();
+    /// Tries until it succeeds or the thread is to stop. A refusal is for the callers to know: another registry
+    /// may take the place of the one that refuses.
+    fn reconnect(&self, backoff: &mut Backoff) -> Option<TcpStream> {
         loop {
             self.pause(backoff.next_pause())?;
-            let opened = link::open(self.rendezvous, &self.join, Instant::now() + link::ATTEMPT_MAX);
-            let mut state = self.lock();
+            let opened = link::try_addresses(&self.registry, &self.join, Instant::now() + link::ATTEMPT_MAX);
             match opened {
-                Ok(stream) => {
+                Ok(Opened { stream, .. }) => {
+                    let mut state = self.lock();
                     if let Some(reading) = self.resume(&mut state, stream) {
                         return Some(reading);
                     }
                 }
-                Err(LinkError::Unreachable(_)) => (),
+                Err(LinkError::Unreachable(reason)) => self.is_cut_off(&reason),
                 Err(LinkError::Refused(refusal)) => {
-                    state.refused = Some(refusal);
+                    self.is_cut_off(&refusal.to_string());
+                    self.lock().refused = Some(refusal);
                     self.changed.notify_all();
-                    return None;
                 }
             }
         }
     }
 
-    /// Waits between attempts, less when somebody is in a hurry; `None` when the thread is to stop.
-    fn pause(&self, pause: std::time::Duration) -> Option<()> {
-        let patient = |state: &mut State| !state.stopping && !state.hurried;
+    /// Waits between attempts, less when a caller is in a hurry; `None` when the thread is to stop.
+    fn pause(&self, pause: Duration) -> Option<()> {
+        let patient = |state: &mut State| !state.stopping && (!state.hurried || state.refused.is_some());
         let (mut state, _) = self
             .changed
             .wait_timeout_while(self.lock(), pause, patient)
@@ -221,20 +420,40 @@ impl Shared {
         (!state.stopping).then_some(())
     }
 
-    /// Tells a rendezvous that may have started afresh all that it must know.
+    /// Tells a registry that may have started afresh all that it must know.
     fn resume(&self, state: &mut State, stream: TcpStream) -> Option<TcpStream> {
         let reading = stream.try_clone().ok()?;
+        let now = Instant::now();
+        if !state.registered.is_empty() {
+            link::send(&stream, &Ask::Renew { lease: state.lease }).ok()?;
+            state.renew_at = Some(now + state.lease / RENEWALS_PER_LEASE);
+        }
         for (key, address) in &state.published {
             let (key, address) = (key.clone(), address.clone());
             link::send(&stream, &Ask::Publish { key, address }).ok()?;
         }
+        for ((name, key), address) in &state.registered {
+            let (name, key, address) = (name.clone(), key.clone(), address.clone());
+            link::send(&stream, &Ask::Register { name, key, address }).ok()?;
+        }
         for wait in state.waits.values().filter(|wait| wait.answer.is_none()) {
             link::send(&stream, &wait.ask).ok()?;
         }
+        for (&request, watch) in &state.watches {
+            watch.listing.source_back(now);
+            link::send(&stream, &Ask::Watch { request, name: watch.name.clone() }).ok()?;
+        }
+        (state.refused, state.trouble) = (None, None);
         state.link = Some(stream);
         if state.stopping {
             state.unlink();
         }
         Some(reading)
     }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // Rounded up, so that a time that is waited for has come when the wait ends.
+    let duration = duration + Duration::from_micros(1);
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use farcall_base::Address;
 
 use super::super::limits::{BARRIER_WAITS_MAX, WAITS_MAX};
+use super::super::listing::Listing;
 use super::super::messages::{Answer, Ask};
 use super::super::refusal::Refusal;
 
@@ -13,16 +16,31 @@ use super::super::refusal::Refusal;
 #[derive(Default)]
 pub(super) struct State {
     pub(super) link: Option<TcpStream>,
-    /// Set when the rendezvous refused to take this process back; nothing helps then.
+    /// Why the registry refused to take this process back, until it does.
     pub(super) refused: Option<Refusal>,
+    /// Why there is no connection.
+    pub(super) trouble: Option<String>,
     pub(super) stopping: bool,
     /// Somebody needs the connection now: the pause before the next attempt is skipped.
     pub(super) hurried: bool,
     pub(super) published: BTreeMap<String, Address>,
+    /// By name and key.
+    pub(super) registered: BTreeMap<(String, String), Address>,
+    /// For how long names are registered at a time, and when that is said again.
+    pub(super) lease: Duration,
+    pub(super) renew_at: Option<Instant>,
+    /// By request.
+    pub(super) watches: BTreeMap<u64, Watch>,
     /// The last answers, by rank and key, for when the rendezvous is away.
     pub(super) resolved: BTreeMap<(u32, String), (Address, u64)>,
     pub(super) waits: BTreeMap<u64, Wait>,
     requests_used: u64,
+}
+
+/// A name that is watched.
+pub(super) struct Watch {
+    pub(super) name: String,
+    pub(super) listing: Arc<Listing>,
 }
 
 /// Somebody waits: what was asked, and the answer when it is there.
@@ -40,9 +58,21 @@ pub(super) enum WaitError {
 }
 
 impl State {
-    /// That of a process which has just joined over `link`.
-    pub(super) fn connected(link: TcpStream) -> Self {
-        Self { link: Some(link), ..Self::default() }
+    /// That of a process which has just joined over `link`, or will.
+    pub(super) fn new(link: Option<TcpStream>) -> Self {
+        Self { link, ..Self::default() }
+    }
+
+    /// When the thread has something to do although nothing arrives.
+    pub(super) fn next_time(&self) -> Option<Instant> {
+        let former = self.watches.values().filter_map(|watch| watch.listing.former_until());
+        former.chain(self.renew_at).min()
+    }
+
+    /// Another number for a request.
+    pub(super) fn next_request(&mut self) -> u64 {
+        self.requests_used += 1;
+        self.requests_used
     }
 
     /// Ends the connection, which also wakes the thread that reads it.
@@ -68,7 +98,7 @@ impl State {
                 return Err(WaitError::TooMany);
             }
         }
-        if self.waits.len() >= WAITS_MAX {
+        if self.waits.len() + self.watches.len() >= WAITS_MAX {
             return Err(WaitError::TooMany);
         }
         self.requests_used += 1;

@@ -1,7 +1,7 @@
 //! Directories and rendezvous of one process, over loopback.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use super::super::{KEYS_PER_RANK_MAX, Refusal, Rendezvous};
 use super::*;
@@ -43,7 +43,7 @@ fn members_find_each_other() {
     assert_eq!(zero.resolve(1, KEY, PLENTY), Ok((address("moved"), 101)));
     assert_eq!(one.resolve(1, KEY, PLENTY), Ok((address("moved"), 101)));
     assert_eq!((zero.rank(), zero.size(), zero.incarnation()), (0, 2, 100));
-    assert_eq!(zero.local_ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    assert_eq!(zero.local_ip(), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
 }
 
 #[test]
@@ -168,14 +168,7 @@ fn something_else_at_the_address_is_not_mistaken_for_a_rendezvous() {
 fn garbage_loses_only_its_own_connection() {
     let rendezvous = serve(2);
     let (zero, one) = (member(&rendezvous, 0, 100), member(&rendezvous, 1, 101));
-    let stranger = Join {
-        rank: 0,
-        size: 2,
-        incarnation: 9,
-        hosts_fingerprint: 0,
-        process: 1,
-        host: "stranger".to_owned(),
-    };
+    let stranger = join_as(Place::Rank { rank: 0, size: 2, hosts_fingerprint: 0 }, 9);
     let too_long = [&u32::MAX.to_le_bytes()[..], &[0xaa; 100]].concat();
     let out_of_turn = super::super::messages::Ask::Cancel { request: 1 }.to_frame();
     let other_version = {
@@ -231,6 +224,36 @@ fn a_successor_of_another_size_ends_the_membership() {
 }
 
 #[test]
+fn a_refusal_after_a_lost_connection_is_reported_and_overcome() {
+    let rendezvous = serve(2);
+    let place = rendezvous.address();
+    let zero = member(&rendezvous, 0, 100);
+    zero.publish(KEY, address("zero")).expect("room");
+    drop(rendezvous);
+    // Another process was faster, and has the rank at the next registry.
+    let successor = Rendezvous::bind(place, 2).expect("the port is free again");
+    let other = join(place, 0, 2, 999);
+    let Ok(other) = other else { return };
+    let one = join(place, 1, 2, 101).expect("it is free");
+    let refused = zero.resolve(1, KEY, PLENTY);
+    assert!(matches!(refused, Err(ResolveError::Refused(Refusal::RankTaken { rank: 0, .. }))), "{refused:?}");
+    drop(other);
+    assert_eq!(one.resolve(0, KEY, PLENTY), Ok((address("zero"), 100)), "it came back with what it had");
+    drop(successor);
+}
+
+#[test]
+fn a_machine_of_many_names_tells_whether_others_reach_it() {
+    let everywhere = Rendezvous::bind("0.0.0.0:0", 1).expect("a free port");
+    let from_here = everywhere.address_from_here();
+    assert!(from_here.ip().is_loopback());
+    let zero = join(from_here, 0, 1, 100).expect("it is there");
+    assert_eq!(zero.local_ip(), None, "loopback leads to the registry and others do not come that way");
+    let local = serve(1);
+    assert_eq!(local.address_from_here(), local.address());
+}
+
+#[test]
 fn a_barrier_opens_for_all_again_and_again() {
     let rendezvous = serve(3);
     let members: Vec<Directory> =
@@ -271,5 +294,5 @@ fn alone_means_no_connection_and_the_same_rules() {
     });
     assert_eq!(alone.barrier("any", PLENTY), Ok(()));
     assert_eq!(alone.resolve(1, KEY, LITTLE), Err(ResolveError::NoSuchRank { rank: 1, size: 1 }));
-    assert_eq!(alone.local_ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+    assert_eq!(alone.local_ip(), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
 }

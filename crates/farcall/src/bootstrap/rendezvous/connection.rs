@@ -1,10 +1,11 @@
-//! One connection of the rendezvous: frames out of what arrives, bytes that wait until the socket takes them.
+//! One connection of the registry: frames out of what arrives, bytes that wait until the socket takes them.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::limits::FRAME_BYTES_MAX;
@@ -20,6 +21,9 @@ const INPUT_BYTES_MAX: usize = 16 << 10;
 /// A connection that does not block.
 pub(super) struct Connection {
     stream: TcpStream,
+    from: IpAddr,
+    /// What the server has last asked the kernel to report.
+    interest: EventFlags,
     input: Vec<u8>,
     output: Vec<u8>,
     state: State,
@@ -30,7 +34,7 @@ pub(super) struct Connection {
 pub(super) enum State {
     /// It must join before `deadline`.
     Fresh { deadline: Instant },
-    /// It holds a rank.
+    /// It has joined.
     Member,
     /// It ends when everything has been sent, at `deadline` at the latest.
     Refused { deadline: Instant },
@@ -42,11 +46,24 @@ pub(super) struct Finished;
 
 impl Connection {
     /// Takes an accepted connection, which must join before `deadline`.
-    pub(super) fn new(stream: TcpStream, deadline: Instant) -> std::io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, from: IpAddr, deadline: Instant) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         keep_alive(&stream)?;
-        Ok(Self { stream, input: Vec::new(), output: Vec::new(), state: State::Fresh { deadline } })
+        let (input, output, state) = (Vec::new(), Vec::new(), State::Fresh { deadline });
+        Ok(Self { stream, from, interest: EventFlags::IN, input, output, state })
+    }
+
+    /// The other machine.
+    pub(super) fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    /// Whether what the kernel is asked to report must change, and to what.
+    pub(super) fn new_interest(&mut self) -> Option<EventFlags> {
+        let output = if self.output.is_empty() { EventFlags::empty() } else { EventFlags::OUT };
+        let wanted = EventFlags::IN | output;
+        (core::mem::replace(&mut self.interest, wanted) != wanted).then_some(wanted)
     }
 
     /// What it may do next.
@@ -72,9 +89,9 @@ impl Connection {
         }
     }
 
-    /// Whether bytes wait for the socket to take them.
-    pub(super) fn has_output(&self) -> bool {
-        !self.output.is_empty()
+    /// How many bytes wait for the socket to take them.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.output.len()
     }
 
     /// Whether the other side has ended the connection, even if bytes from before that are still to be read.
@@ -96,6 +113,13 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    /// Whether anything has arrived that was not taken yet.
+    pub(super) fn has_spoken(&mut self) -> bool {
+        // What is wrong with the connection comes to light when it is served.
+        let _ = self.fill();
+        !self.input.is_empty()
     }
 
     /// The next message that has arrived whole, without its length.

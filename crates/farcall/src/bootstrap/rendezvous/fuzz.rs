@@ -1,19 +1,29 @@
-//! Hostile messages to a rendezvous and to its members, as a pure function of some bytes.
+//! Hostile messages to a registry and to its members, as a pure function of some bytes.
 //!
 //! The messages come over a few connections, of which one is an honest member's. Whatever the others do,
-//! answers go only to members that wait for them, and the honest member is served.
+//! answers go only to members that wait for them, what is stored stays within what the messages paid for and
+//! within the bounds, and the honest member is served.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use farcall_base::Address;
 
 use super::super::fields::Malformed;
-use super::super::messages::{Answer, Ask, Join};
-use super::registry::{LinkId, Outgoing, Registry};
+use super::super::limits::{BYTES_MAX, STORED_OVERHEAD_BYTES};
+use super::super::messages::{Answer, Ask, Join, Place};
+use super::super::secret::Secret;
+use super::registry::{Fault, Leaving, LinkId, Outgoing, Registry};
 
 const SIZE: u32 = 4;
 const HONEST: LinkId = 100;
 const HONEST_RANK: u32 = 3;
+
+/// What the registry may store for one message, beside its bytes.
+const STORED_PER_MESSAGE_MAX: usize = 2 * STORED_OVERHEAD_BYTES;
+
+/// How much later each message comes: leases and held ranks end meanwhile.
+const STEP: Duration = Duration::from_millis(50);
 
 /// Reads `bytes` as messages, each after a byte that names its connection and a byte for its length.
 #[doc(hidden)]
@@ -25,10 +35,13 @@ pub fn fuzz_rendezvous(bytes: &[u8]) {
         rest = tail;
         decoded_messages_encode_as_they_came(message);
         let link = LinkId::from(link % 4);
+        cluster.now += STEP;
+        cluster.paid += message.len() + STORED_PER_MESSAGE_MAX;
         match Ask::decode(message) {
             Ok(ask) => cluster.take(link, ask),
-            Err(Malformed(_)) => cluster.end(link),
+            Err(Malformed(_)) => cluster.end(link, Leaving::Broken),
         }
+        cluster.check_what_is_stored();
     }
     cluster.serve_the_honest();
 }
@@ -49,6 +62,11 @@ struct Cluster {
     members: BTreeSet<LinkId>,
     /// What every member asked and has no answer to.
     waits: BTreeSet<(LinkId, u64)>,
+    /// What every member watches.
+    watches: BTreeSet<(LinkId, u64)>,
+    now: Instant,
+    /// The most bytes that the messages so far can have made the registry store.
+    paid: usize,
 }
 
 impl Cluster {
@@ -57,83 +75,117 @@ impl Cluster {
             registry: Registry::new(SIZE, 0),
             members: BTreeSet::from([HONEST]),
             waits: BTreeSet::new(),
+            watches: BTreeSet::new(),
+            now: Instant::now(),
+            paid: 0,
         };
-        let host = "honest".to_owned();
         let join = Join {
-            rank: HONEST_RANK,
-            size: SIZE,
+            place: Place::Rank { rank: HONEST_RANK, size: SIZE, hosts_fingerprint: 0 },
             incarnation: u64::MAX,
-            hosts_fingerprint: 0,
+            secret: Secret::new(*b"only one knows  "),
+            machine: 0,
             process: 1,
-            host,
+            host: "honest".to_owned(),
         };
-        assert_eq!(cluster.registry.join(HONEST, join), Ok(None));
+        cluster.registry.join(HONEST, join, cluster.now).expect("the rank is free");
         cluster
     }
 
     fn take(&mut self, link: LinkId, ask: Ask) {
         let is_member = self.members.contains(&link);
+        let (now, registry) = (self.now, &mut self.registry);
+        registry.heard(link, now);
         let done = match ask {
-            Ask::Join(join) if !is_member && join.incarnation != u64::MAX => return self.join(link, join),
-            Ask::Publish { key, address } => self.registry.publish(link, key, address),
+            Ask::Join(join) if !is_member => return self.join(link, join),
+            Ask::Publish { key, address } => registry.publish(link, key, address),
             Ask::Resolve { request, rank, key } => {
                 self.waits.insert((link, request));
-                self.registry.resolve(link, request, rank, key)
+                registry.resolve(link, request, rank, key)
             }
             Ask::Barrier { request, name } => {
                 self.waits.insert((link, request));
-                self.registry.barrier(link, request, name)
+                registry.barrier(link, request, name)
+            }
+            Ask::Watch { request, name } => {
+                self.watches.insert((link, request));
+                registry.watch(link, request, name)
+            }
+            Ask::CompareAndSet { request, key, expected, value } => {
+                self.waits.insert((link, request));
+                registry.compare_and_set(link, request, key, expected, value)
             }
             Ask::Cancel { request } => {
                 self.waits.remove(&(link, request));
-                self.registry.cancel(link, request).map(|()| Outgoing::new())
+                self.watches.remove(&(link, request));
+                registry.cancel(link, request).map(|()| Outgoing::new())
             }
-            Ask::Join(_) | Ask::OtherVersion => Err(Malformed("a message out of turn")),
+            Ask::Register { name, key, address } => registry.register(link, name, key, address),
+            Ask::Withdraw { name, key } => registry.withdraw(link, name, key),
+            Ask::Renew { lease } => registry.renew(link, lease, now).map(|()| Outgoing::new()),
+            Ask::Leave if is_member => return self.end(link, Leaving::Orderly),
+            Ask::Join(_) | Ask::OtherVersion | Ask::Leave => {
+                Err(Fault::Malformed(Malformed("a message out of turn")))
+            }
         };
         match done {
             Ok(outgoing) => {
                 assert!(is_member, "only members are heard");
                 self.check(&outgoing);
             }
-            Err(Malformed(_)) => self.end(link),
+            Err(_) => self.end(link, Leaving::Broken),
+        }
+        for link in self.registry.overdue(now) {
+            assert_ne!(link, HONEST, "it promised nothing");
+            self.end(link, Leaving::Broken);
         }
     }
 
     fn join(&mut self, link: LinkId, join: Join) {
-        let former_holder = self.registry.holder(join.rank);
-        let rank = join.rank;
-        match self.registry.join(link, join) {
-            Ok(former) => {
-                assert_eq!(former, former_holder);
-                if let Some(former) = former {
-                    assert_ne!(former, HONEST, "nobody takes the place of another incarnation");
+        let former_holder = self.registry.holder_of(&join);
+        match self.registry.join(link, join.clone(), self.now) {
+            Ok(joined) => {
+                assert_eq!(joined.former, former_holder);
+                if let Some(former) = joined.former {
+                    assert_ne!(former, HONEST, "no process takes the place of another one");
                     self.forget(former);
                 }
+                self.check(&joined.outgoing);
                 self.members.insert(link);
-                assert_eq!(self.registry.holder(rank), Some(link));
+                assert_eq!(self.registry.holder_of(&join), Some(link));
             }
-            Err(_) => self.end(link),
+            Err(_) => self.end(link, Leaving::Broken),
         }
     }
 
     fn check(&mut self, outgoing: &Outgoing) {
         for (link, answer) in outgoing {
             assert!(self.members.contains(link), "an answer to a connection that is gone");
-            let (Answer::Resolved { request, .. } | Answer::Released { request }) = answer else {
-                panic!("{answer:?} is no answer to a request")
+            let request = answer.request().expect("only answers to requests go out");
+            let is_watch =
+                matches!(answer, Answer::Listed { .. } | Answer::Gone { .. } | Answer::Current { .. });
+            let is_waited_for = if is_watch {
+                self.watches.contains(&(*link, request))
+            } else {
+                self.waits.remove(&(*link, request))
             };
-            assert!(self.waits.remove(&(*link, *request)), "an answer to no request");
+            assert!(is_waited_for, "an answer to no request");
         }
     }
 
-    fn end(&mut self, link: LinkId) {
-        self.registry.leave(link);
+    fn check_what_is_stored(&self) {
+        assert!(self.registry.bytes() <= BYTES_MAX.min(self.paid), "more is stored than was sent");
+    }
+
+    fn end(&mut self, link: LinkId, leaving: Leaving) {
+        let outgoing = self.registry.leave(link, self.now, leaving);
         self.forget(link);
+        self.check(&outgoing);
     }
 
     fn forget(&mut self, link: LinkId) {
         self.members.remove(&link);
         self.waits.retain(|wait| wait.0 != link);
+        self.watches.retain(|watch| watch.0 != link);
     }
 
     fn serve_the_honest(&mut self) {

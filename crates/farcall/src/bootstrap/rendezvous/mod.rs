@@ -1,12 +1,15 @@
-//! The directory service of a cluster: one address that all processes know, where they learn all others.
+//! The registry of a cluster: one address that all processes know, where they learn all others.
 
 mod connection;
 mod fuzz;
+mod names;
 mod registry;
 mod server;
+mod strangers;
+mod values;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
 
@@ -16,8 +19,12 @@ pub use self::fuzz::fuzz_rendezvous;
 use self::registry::Registry;
 use self::server::Server;
 use super::RANKS_MAX;
+use super::hosts::HostPort;
 
-/// A running directory service. Dropping it closes the service; members keep what they have resolved.
+/// How many connections the kernel completes before they are accepted.
+const BACKLOG: i32 = 4096;
+
+/// A running registry. Dropping it closes the service; members keep what they have learnt.
 #[derive(Debug)]
 pub struct Rendezvous {
     address: SocketAddr,
@@ -25,7 +32,7 @@ pub struct Rendezvous {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why the directory service cannot run.
+/// Why a registry cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RendezvousError {
     /// The address is not this machine's, or another process listens there.
@@ -55,24 +62,36 @@ pub enum RendezvousError {
 impl Rendezvous {
     /// Serves a cluster of `size` ranks at `address`; port 0 takes any free port.
     pub fn bind(address: impl ToSocketAddrs + ToString, size: u32) -> Result<Self, RendezvousError> {
-        Self::bind_with_hosts(address, size, 0)
-    }
-
-    /// As [`Rendezvous::bind`], for members whose host list has the given fingerprint.
-    pub(super) fn bind_with_hosts(
-        address: impl ToSocketAddrs + ToString,
-        size: u32,
-        hosts_fingerprint: u64,
-    ) -> Result<Self, RendezvousError> {
         if !(1..=RANKS_MAX).contains(&size) {
             return Err(RendezvousError::Size { size });
         }
+        Self::listen(&address, address.to_string(), Registry::new(size, 0))
+    }
+
+    /// Serves processes without ranks at `address`: names alone. Port 0 takes any free port.
+    pub fn bind_open(address: impl ToSocketAddrs + ToString) -> Result<Self, RendezvousError> {
+        Self::listen(&address, address.to_string(), Registry::new(0, 0))
+    }
+
+    /// As [`Rendezvous::bind`], at the place that a launch names, for members whose host list has the given
+    /// fingerprint.
+    pub(super) fn bind_for(
+        place: &HostPort,
+        size: u32,
+        hosts_fingerprint: u64,
+    ) -> Result<Self, RendezvousError> {
         let refused = |error: io::Error| RendezvousError::Listen {
-            address: address.to_string(),
+            address: place.to_string(),
             reason: error.to_string(),
         };
-        let listener = TcpListener::bind(&address).map_err(refused)?;
-        Self::serve(listener, Registry::new(size, hosts_fingerprint))
+        let addresses = place.addresses_to_listen_at().map_err(refused)?;
+        Self::listen(&addresses[..], place.to_string(), Registry::new(size, hosts_fingerprint))
+    }
+
+    fn listen(at: impl ToSocketAddrs, address: String, registry: Registry) -> Result<Self, RendezvousError> {
+        let refused = |error: io::Error| RendezvousError::Listen { address, reason: error.to_string() };
+        let listener = TcpListener::bind(at).map_err(refused)?;
+        Self::serve(listener, registry)
             .map_err(|error| RendezvousError::Resources { reason: error.to_string() })
     }
 
@@ -81,11 +100,23 @@ impl Rendezvous {
         self.address
     }
 
+    /// Where processes of this machine reach it: loopback where it listens on all interfaces.
+    pub fn address_from_here(&self) -> SocketAddr {
+        let loopback: IpAddr = match self.address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let ip = if self.address.ip().is_unspecified() { loopback } else { self.address.ip() };
+        SocketAddr::new(ip, self.address.port())
+    }
+
     fn serve(listener: TcpListener, registry: Registry) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
+        // Many may come at once; the queue that the library asks for is short.
+        rustix::net::listen(&listener, BACKLOG)?;
         let address = listener.local_addr()?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let server = Server::new(listener, stop.try_clone()?, registry);
+        let server = Server::new(listener, stop.try_clone()?, registry)?;
         let thread = std::thread::Builder::new().name("rendezvous".to_owned()).spawn(|| server.run())?;
         Ok(Self { address, stop, thread: Some(thread) })
     }

@@ -1,70 +1,133 @@
-//! The state of the rendezvous: the holder of each rank, what was published, and the requests that wait.
+//! The state of the registry: its members, the holder of each rank, what was published, and the requests that
+//! wait.
 //!
 //! A pure state machine: messages come in with the connection they came over, answers go out with the
-//! connection they go to. What a rank published is withdrawn when its connection is gone, so that nobody is
-//! sent to a process that has died; a member that merely lost its connection publishes again when it is back.
+//! connection they go to, and time is an argument. What a member published or registered is withdrawn when its
+//! connection is gone, so that no peer is sent to a process that has died; a member that merely lost its
+//! connection publishes again when it is back. Its rank is held for it until then, or for [`RANK_HELD`].
+//!
+//! All that a member makes the registry store is counted in bytes, for it and in total. To leave costs a member
+//! as much as what it left behind, whatever the others wait for.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
-use farcall_base::Address;
+use farcall_base::{Address, NO_RANK};
 
 use super::super::fields::Malformed;
-use super::super::limits::{BARRIER_WAITS_MAX, KEYS_PER_RANK_MAX, WAITS_MAX};
-use super::super::messages::{Answer, Join};
+use super::super::limits::{
+    BARRIER_WAITS_MAX, BYTES_MAX, BYTES_PER_MEMBER_MAX, KEYS_PER_RANK_MAX, MEMBERS_MAX, RANK_HELD,
+    STORED_OVERHEAD_BYTES, WAITS_MAX,
+};
+use super::super::messages::{Answer, Join, Place};
 use super::super::refusal::Refusal;
+use super::super::secret::Secret;
+use super::names::Names;
+use super::values::Values;
 
 /// Names a connection. Numbers are not used again.
 pub(super) type LinkId = u64;
 
-/// Answers and whom they go to.
+/// Answers, and the connection that each goes to.
 pub(super) type Outgoing = Vec<(LinkId, Answer)>;
 
-/// The state of one cluster.
+/// Why a member's message was not taken. Its connection ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// No correct member sends it.
+    Malformed(Malformed),
+    /// The member is told why.
+    Refused(Refusal),
+}
+
+/// The state of one registry.
 pub(super) struct Registry {
     hosts_fingerprint: u64,
+    /// Empty without a world.
     ranks: Vec<Rank>,
     members: BTreeMap<LinkId, Member>,
+    /// The connections of members without a rank, by incarnation.
+    open: BTreeMap<u64, LinkId>,
     /// By name: the members that have arrived, and the request to answer.
     barriers: BTreeMap<String, BTreeMap<u32, (LinkId, u64)>>,
+    names: Names,
+    values: Values,
+    /// Of all members together.
+    bytes: usize,
 }
 
 /// One rank, whether or not a process holds it.
 #[derive(Default)]
 struct Rank {
     holder: Option<LinkId>,
+    /// Without a holder: until when it is kept for the last one.
+    held_until: Option<Instant>,
     /// Of the present holder, or of the last one.
-    incarnation: u64,
+    identity: Option<Life>,
     process: u32,
     host: String,
     /// Empty without a holder.
     published: BTreeMap<String, Address>,
-    resolvers: Vec<Resolver>,
+    resolvers: BTreeMap<String, BTreeSet<(LinkId, u64)>>,
     /// The last barriers that this incarnation was released from, should the news not have reached it.
     released: VecDeque<u64>,
 }
 
-struct Resolver {
-    link: LinkId,
-    request: u64,
-    key: String,
+/// One life of a process, and what it shows when it comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Life {
+    incarnation: u64,
+    secret: Secret,
 }
 
-/// A connection that holds a rank.
-struct Member {
-    rank: u32,
+/// A process that has joined.
+pub(super) struct Member {
+    life: Life,
+    rank: Option<u32>,
     waits: BTreeMap<u64, Wait>,
+    /// The names and keys that it registered.
+    pub(super) registered: BTreeSet<(String, String)>,
+    pub(super) machine: u64,
+    pub(super) host: String,
+    /// What it makes the registry store.
+    bytes: usize,
+    lease: Option<Lease>,
+}
+
+/// The time within which a member must be heard of.
+#[derive(Clone, Copy)]
+struct Lease {
+    length: Duration,
+    ends: Instant,
 }
 
 enum Wait {
-    Resolve { rank: u32 },
+    Resolve { rank: u32, key: String },
     Barrier { name: String },
+    Watch { name: String },
 }
 
 impl Registry {
-    /// A cluster of `size` ranks; `hosts_fingerprint` is that of the host list, or 0 without one.
+    /// For a world of `size` ranks, or of none; `hosts_fingerprint` is that of the host list, or 0 without one.
     pub(super) fn new(size: u32, hosts_fingerprint: u64) -> Self {
-        let ranks = (0..size).map(|_| Rank::default()).collect();
-        Self { hosts_fingerprint, ranks, members: BTreeMap::new(), barriers: BTreeMap::new() }
+        Self {
+            hosts_fingerprint,
+            ranks: (0..size).map(|_| Rank::default()).collect(),
+            members: BTreeMap::new(),
+            open: BTreeMap::new(),
+            barriers: BTreeMap::new(),
+            names: Names::default(),
+            values: Values::default(),
+            bytes: 0,
+        }
+    }
+
+    /// The connection that holds the place that a process asks for.
+    pub(super) fn holder_of(&self, join: &Join) -> Option<LinkId> {
+        match join.place {
+            Place::Rank { rank, .. } => self.holder(rank),
+            Place::Open => self.open.get(&join.incarnation).copied(),
+        }
     }
 
     /// The connection that holds `rank`.
@@ -72,63 +135,136 @@ impl Registry {
         self.ranks.get(rank as usize)?.holder
     }
 
-    /// Lets a process in. The connection that it had before, if any, is returned and no member any more.
-    pub(super) fn join(&mut self, link: LinkId, join: Join) -> Result<Option<LinkId>, Refusal> {
-        let size = self.ranks.len() as u32;
-        if join.size != size {
-            return Err(Refusal::Size { asked: join.size, size });
-        }
-        if join.hosts_fingerprint != self.hosts_fingerprint {
-            return Err(Refusal::Hosts);
-        }
-        let rank = &self.ranks[join.rank as usize];
-        let former = rank.holder;
-        if former.is_some() && rank.incarnation != join.incarnation {
-            return Err(Refusal::RankTaken {
-                rank: join.rank,
-                process: rank.process,
-                host: rank.host.clone(),
-            });
-        }
-        if let Some(former) = former {
-            self.leave(former);
-        }
-        self.members.insert(link, Member { rank: join.rank, waits: BTreeMap::new() });
-        self.ranks[join.rank as usize].hold(link, join);
-        Ok(former)
+    /// The bytes stored for all members.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// A connection is gone.
-    pub(super) fn leave(&mut self, link: LinkId) {
-        let Some(member) = self.members.remove(&link) else { return };
-        for (request, wait) in member.waits {
-            self.forget(link, member.rank, request, &wait);
+    /// Lets a process in. The connection that it had before, if any, is no member any more.
+    pub(super) fn join(&mut self, link: LinkId, join: Join, now: Instant) -> Result<Joined, Refusal> {
+        let life = Life { incarnation: join.incarnation, secret: join.secret };
+        let former = self.holder_of(&join);
+        match join.place {
+            Place::Rank { rank, size, hosts_fingerprint } => {
+                self.judge_rank(rank, size, hosts_fingerprint, life, now)?;
+            }
+            Place::Open => {
+                let holder = former.and_then(|former| self.members.get(&former));
+                if holder.is_some_and(|holder| holder.life != life) {
+                    return Err(Refusal::Impostor);
+                }
+            }
         }
-        let rank = &mut self.ranks[member.rank as usize];
-        rank.holder = None;
-        rank.published.clear();
+        if former.is_none() && self.members.len() >= MEMBERS_MAX {
+            return Err(Refusal::Full);
+        }
+        let outgoing = former.map(|former| self.leave(former, now, Leaving::Broken)).unwrap_or_default();
+        let rank = match join.place {
+            Place::Rank { rank, .. } => {
+                self.ranks[rank as usize].hold(link, life, &join);
+                Some(rank)
+            }
+            Place::Open => {
+                self.open.insert(join.incarnation, link);
+                None
+            }
+        };
+        let Join { machine, host, .. } = join;
+        self.members.insert(link, Member::new(life, rank, machine, host));
+        Ok(Joined { former, outgoing })
+    }
+
+    fn judge_rank(
+        &self,
+        number: u32,
+        asked: u32,
+        hosts_fingerprint: u64,
+        life: Life,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let size = self.ranks.len() as u32;
+        if size == 0 {
+            return Err(Refusal::NoWorld);
+        }
+        if asked != size {
+            return Err(Refusal::Size { asked, size });
+        }
+        if hosts_fingerprint != self.hosts_fingerprint {
+            return Err(Refusal::Hosts);
+        }
+        let rank = &self.ranks[number as usize];
+        if rank.identity == Some(life) {
+            return Ok(());
+        }
+        if rank.holder.is_some() {
+            return Err(Refusal::RankTaken { rank: number, process: rank.process, host: rank.host.clone() });
+        }
+        if rank.held_until.is_some_and(|until| now < until) {
+            return Err(Refusal::RankHeld { rank: number });
+        }
+        Ok(())
+    }
+
+    /// A connection is gone. Members that watch its names are told.
+    pub(super) fn leave(&mut self, link: LinkId, now: Instant, leaving: Leaving) -> Outgoing {
+        let Some(member) = self.members.remove(&link) else { return Outgoing::new() };
+        self.bytes -= member.bytes;
+        for (request, wait) in &member.waits {
+            self.forget(link, member.rank, *request, wait);
+        }
+        match member.rank {
+            Some(rank) => {
+                let rank = &mut self.ranks[rank as usize];
+                rank.holder = None;
+                rank.published.clear();
+                match leaving {
+                    Leaving::Orderly => (rank.held_until, rank.identity) = (None, None),
+                    Leaving::Broken => rank.held_until = Some(now + RANK_HELD),
+                }
+            }
+            None => drop(self.open.remove(&member.life.incarnation)),
+        }
+        let gone = member.registered.iter().map(|(name, key)| self.names.withdraw(link, name, key));
+        gone.flatten().collect()
+    }
+
+    /// A member was heard of.
+    pub(super) fn heard(&mut self, link: LinkId, now: Instant) {
+        if let Some(lease) = self.members.get_mut(&link).and_then(|member| member.lease.as_mut()) {
+            lease.ends = now + lease.length;
+        }
+    }
+
+    /// A member promises to be heard of within each such time.
+    pub(super) fn renew(&mut self, link: LinkId, length: Duration, now: Instant) -> Result<(), Fault> {
+        self.member(link)?.lease = Some(Lease { length, ends: now + length });
+        Ok(())
+    }
+
+    /// The members that were not heard of within their lease.
+    pub(super) fn overdue(&self, now: Instant) -> Vec<LinkId> {
+        let is_overdue = |member: &Member| member.lease.is_some_and(|lease| lease.ends <= now);
+        self.members.iter().filter(|(_, member)| is_overdue(member)).map(|(link, _)| *link).collect()
     }
 
     /// A member publishes an address; the members that wait for it get it.
-    pub(super) fn publish(
-        &mut self,
-        link: LinkId,
-        key: String,
-        address: Address,
-    ) -> Result<Outgoing, Malformed> {
-        let member = self.members.get(&link).ok_or(NOT_JOINED)?;
-        let rank = &mut self.ranks[member.rank as usize];
-        if rank.published.len() >= KEYS_PER_RANK_MAX && !rank.published.contains_key(&key) {
-            return Err(Malformed("too many keys"));
+    pub(super) fn publish(&mut self, link: LinkId, key: String, address: Address) -> Result<Outgoing, Fault> {
+        let Some(number) = self.member(link)?.rank else { return Err(malformed("no rank to publish for")) };
+        let rank = &self.ranks[number as usize];
+        let former =
+            rank.published.get(&key).map_or(0, |former| stored_bytes(&[key.len(), former.as_bytes().len()]));
+        if rank.published.len() >= KEYS_PER_RANK_MAX && former == 0 {
+            return Err(malformed("too many keys"));
         }
-        let incarnation = rank.incarnation;
-        let (served, waiting) = rank.resolvers.drain(..).partition(|resolver| resolver.key == key);
-        rank.resolvers = waiting;
+        self.count(link, stored_bytes(&[key.len(), address.as_bytes().len()]), former)?;
+        let rank = &mut self.ranks[number as usize];
+        let incarnation = rank.incarnation();
+        let served = rank.resolvers.remove(&key).unwrap_or_default();
         rank.published.insert(key, address.clone());
         let mut outgoing = Outgoing::new();
-        for Resolver { link, request, .. } in served {
-            self.members.get_mut(&link).expect("only members wait").waits.remove(&request);
-            outgoing.push((link, Answer::Resolved { request, incarnation, address: address.clone() }));
+        for (waiting, request) in served {
+            self.end_wait(waiting, request);
+            outgoing.push((waiting, Answer::Resolved { request, incarnation, address: address.clone() }));
         }
         Ok(outgoing)
     }
@@ -140,36 +276,32 @@ impl Registry {
         request: u64,
         wanted: u32,
         key: String,
-    ) -> Result<Outgoing, Malformed> {
-        let member = self.members.get_mut(&link).ok_or(NOT_JOINED)?;
-        let rank = self.ranks.get_mut(wanted as usize).ok_or(Malformed("no such rank"))?;
+    ) -> Result<Outgoing, Fault> {
+        self.member(link)?;
+        let rank = self.ranks.get(wanted as usize).ok_or_else(|| malformed("no such rank"))?;
         if let Some(address) = rank.published.get(&key) {
-            let (incarnation, address) = (rank.incarnation, address.clone());
+            let (incarnation, address) = (rank.incarnation(), address.clone());
             return Ok(vec![(link, Answer::Resolved { request, incarnation, address })]);
         }
-        member.wait(request, Wait::Resolve { rank: wanted })?;
-        rank.resolvers.push(Resolver { link, request, key });
+        self.wait(link, request, Wait::Resolve { rank: wanted, key: key.clone() })?;
+        self.ranks[wanted as usize].resolvers.entry(key).or_default().insert((link, request));
         Ok(Outgoing::new())
     }
 
     /// A member has reached a barrier; the last one releases all.
-    pub(super) fn barrier(
-        &mut self,
-        link: LinkId,
-        request: u64,
-        name: String,
-    ) -> Result<Outgoing, Malformed> {
-        let member = self.members.get_mut(&link).ok_or(NOT_JOINED)?;
-        let number = member.rank;
+    pub(super) fn barrier(&mut self, link: LinkId, request: u64, name: String) -> Result<Outgoing, Fault> {
+        let member = self.member(link)?;
+        let Some(number) = member.rank else { return Err(malformed("a barrier without a rank")) };
+        let barriers = member.waits.values().filter(|wait| matches!(wait, Wait::Barrier { .. })).count();
         // A member that lost its connection asks again, perhaps for what has happened already.
         if self.ranks[number as usize].released.contains(&request) {
             return Ok(vec![(link, Answer::Released { request })]);
         }
         let arrived = self.barriers.get(&name).is_some_and(|arrivals| arrivals.contains_key(&number));
-        if arrived || member.barrier_waits() >= BARRIER_WAITS_MAX {
-            return Err(Malformed("at the barrier already, or at too many"));
+        if arrived || barriers >= BARRIER_WAITS_MAX {
+            return Err(malformed("at the barrier already, or at too many"));
         }
-        member.wait(request, Wait::Barrier { name: name.clone() })?;
+        self.wait(link, request, Wait::Barrier { name: name.clone() })?;
         let arrivals = self.barriers.entry(name.clone()).or_default();
         arrivals.insert(number, (link, request));
         if arrivals.len() < self.ranks.len() {
@@ -183,17 +315,108 @@ impl Registry {
     }
 
     /// A member waits no more.
-    pub(super) fn cancel(&mut self, link: LinkId, request: u64) -> Result<(), Malformed> {
-        let member = self.members.get_mut(&link).ok_or(NOT_JOINED)?;
-        let rank = member.rank;
-        if let Some(wait) = member.waits.remove(&request) {
+    pub(super) fn cancel(&mut self, link: LinkId, request: u64) -> Result<(), Fault> {
+        let rank = self.member(link)?.rank;
+        if let Some(wait) = self.end_wait(link, request) {
             self.forget(link, rank, request, &wait);
         }
         Ok(())
     }
 
+    /// An endpoint of a member listens under a name; the members that watch it are told.
+    pub(super) fn register(
+        &mut self,
+        link: LinkId,
+        name: String,
+        key: String,
+        address: Address,
+    ) -> Result<Outgoing, Fault> {
+        let member = self.member(link)?;
+        let place = (name, key);
+        let is_new = !member.registered.contains(&place);
+        if is_new && member.registered.len() >= KEYS_PER_RANK_MAX {
+            return Err(malformed("too many names"));
+        }
+        let (name, key) = place;
+        let former =
+            self.names.address_of(link, &name, &key).map_or(0, |former| named_bytes(&name, &key, former));
+        self.count(link, named_bytes(&name, &key, &address), former)?;
+        let member = self.members.get_mut(&link).expect("it was there a moment ago");
+        member.registered.insert((name.clone(), key.clone()));
+        Ok(self.names.register(link, member, name, key, address))
+    }
+
+    /// An endpoint of a member listens under a name no more.
+    pub(super) fn withdraw(&mut self, link: LinkId, name: String, key: String) -> Result<Outgoing, Fault> {
+        let member = self.member(link)?;
+        let place = (name, key);
+        if !member.registered.remove(&place) {
+            return Ok(Outgoing::new());
+        }
+        let (name, key) = place;
+        let former =
+            self.names.address_of(link, &name, &key).map_or(0, |former| named_bytes(&name, &key, former));
+        self.count(link, 0, former)?;
+        Ok(self.names.withdraw(link, &name, &key))
+    }
+
+    /// A member wants to know who listens under a name: all who do now, and every change from now on.
+    pub(super) fn watch(&mut self, link: LinkId, request: u64, name: String) -> Result<Outgoing, Fault> {
+        self.wait(link, request, Wait::Watch { name: name.clone() })?;
+        Ok(self.names.watch(link, request, name))
+    }
+
+    /// A member wants to set a register.
+    pub(super) fn compare_and_set(
+        &mut self,
+        link: LinkId,
+        request: u64,
+        key: String,
+        expected: u64,
+        value: Vec<u8>,
+    ) -> Result<Outgoing, Fault> {
+        self.member(link)?;
+        let answer = self.values.compare_and_set(request, key, expected, value).map_err(Fault::Refused)?;
+        Ok(vec![(link, answer)])
+    }
+
+    fn member(&mut self, link: LinkId) -> Result<&mut Member, Fault> {
+        self.members.get_mut(&link).ok_or_else(|| malformed("the first message must be a join"))
+    }
+
+    /// Counts what a member makes the registry store: `more` bytes in the place of `less`.
+    fn count(&mut self, link: LinkId, more: usize, less: usize) -> Result<(), Fault> {
+        let total = self.bytes;
+        let member = self.member(link)?;
+        let (own, all) = (member.bytes + more - less, total + more - less);
+        if more > less && (own > BYTES_PER_MEMBER_MAX || all > BYTES_MAX) {
+            return Err(Fault::Refused(Refusal::Full));
+        }
+        member.bytes = own;
+        self.bytes = all;
+        Ok(())
+    }
+
+    fn wait(&mut self, link: LinkId, request: u64, wait: Wait) -> Result<(), Fault> {
+        let member = self.member(link)?;
+        if member.waits.len() >= WAITS_MAX || member.waits.contains_key(&request) {
+            return Err(malformed("waits for too much, or for the same twice"));
+        }
+        self.count(link, wait.bytes(), 0)?;
+        self.member(link)?.waits.insert(request, wait);
+        Ok(())
+    }
+
+    fn end_wait(&mut self, link: LinkId, request: u64) -> Option<Wait> {
+        let member = self.members.get_mut(&link)?;
+        let wait = member.waits.remove(&request)?;
+        member.bytes -= wait.bytes();
+        self.bytes -= wait.bytes();
+        Some(wait)
+    }
+
     fn release(&mut self, number: u32, link: LinkId, request: u64) -> (LinkId, Answer) {
-        self.members.get_mut(&link).expect("only members wait").waits.remove(&request);
+        self.end_wait(link, request);
         let released = &mut self.ranks[number as usize].released;
         released.push_back(request);
         if released.len() > BARRIER_WAITS_MAX {
@@ -203,49 +426,99 @@ impl Registry {
     }
 
     /// Undoes what a wait left outside its member.
-    fn forget(&mut self, link: LinkId, rank: u32, request: u64, wait: &Wait) {
+    fn forget(&mut self, link: LinkId, rank: Option<u32>, request: u64, wait: &Wait) {
         match wait {
-            Wait::Resolve { rank } => {
+            Wait::Resolve { rank, key } => {
                 let resolvers = &mut self.ranks[*rank as usize].resolvers;
-                resolvers.retain(|resolver| (resolver.link, resolver.request) != (link, request));
+                let Some(waiting) = resolvers.get_mut(key) else { return };
+                waiting.remove(&(link, request));
+                if waiting.is_empty() {
+                    resolvers.remove(key);
+                }
             }
             Wait::Barrier { name } => {
-                let Some(arrivals) = self.barriers.get_mut(name) else { return };
+                let Some((arrivals, rank)) = self.barriers.get_mut(name).zip(rank) else { return };
                 arrivals.remove(&rank);
                 if arrivals.is_empty() {
                     self.barriers.remove(name);
                 }
             }
+            Wait::Watch { name } => self.names.forget(link, request, name),
         }
     }
 }
 
-const NOT_JOINED: Malformed = Malformed("the first message must be a join");
+/// What came of a join.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Joined {
+    /// The connection that the process had before.
+    pub(super) former: Option<LinkId>,
+    /// What others are told.
+    pub(super) outgoing: Outgoing,
+}
+
+/// How a member goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It said so: its rank is free.
+    Orderly,
+    /// Its connection ended, for whatever reason: its rank is held for a while.
+    Broken,
+}
 
 impl Rank {
-    fn hold(&mut self, link: LinkId, join: Join) {
-        if self.incarnation != join.incarnation {
+    fn incarnation(&self) -> u64 {
+        self.identity.map_or(0, |life| life.incarnation)
+    }
+
+    fn hold(&mut self, link: LinkId, life: Life, join: &Join) {
+        if self.identity != Some(life) {
             self.released.clear();
         }
         self.holder = Some(link);
-        self.incarnation = join.incarnation;
+        self.held_until = None;
+        self.identity = Some(life);
         self.process = join.process;
-        self.host = join.host;
+        self.host.clone_from(&join.host);
     }
 }
 
 impl Member {
-    fn wait(&mut self, request: u64, wait: Wait) -> Result<(), Malformed> {
-        if self.waits.len() >= WAITS_MAX || self.waits.contains_key(&request) {
-            return Err(Malformed("waits for too much, or for the same twice"));
-        }
-        self.waits.insert(request, wait);
-        Ok(())
+    fn new(life: Life, rank: Option<u32>, machine: u64, host: String) -> Self {
+        let (waits, registered) = (BTreeMap::new(), BTreeSet::new());
+        Self { life, rank, waits, registered, machine, host, bytes: 0, lease: None }
     }
 
-    fn barrier_waits(&self) -> usize {
-        self.waits.values().filter(|wait| matches!(wait, Wait::Barrier { .. })).count()
+    pub(super) fn incarnation(&self) -> u64 {
+        self.life.incarnation
     }
+
+    /// Its rank; [`NO_RANK`] without one.
+    pub(super) fn rank(&self) -> u32 {
+        self.rank.unwrap_or(NO_RANK)
+    }
+}
+
+impl Wait {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Resolve { key: text, .. } | Self::Barrier { name: text } | Self::Watch { name: text } => {
+                stored_bytes(&[text.len()])
+            }
+        }
+    }
+}
+
+fn stored_bytes(lengths: &[usize]) -> usize {
+    STORED_OVERHEAD_BYTES + lengths.iter().sum::<usize>()
+}
+
+fn named_bytes(name: &str, key: &str, address: &Address) -> usize {
+    stored_bytes(&[name.len(), key.len(), address.as_bytes().len()])
+}
+
+fn malformed(what: &'static str) -> Fault {
+    Fault::Malformed(Malformed(what))
 }
 
 #[cfg(test)]

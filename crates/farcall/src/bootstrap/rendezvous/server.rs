@@ -1,119 +1,185 @@
-//! The thread of the rendezvous: waits for connections and bytes, and lets the registry answer.
+//! The thread of the registry: waits for connections and bytes, and lets the registry answer.
 //!
 //! One thread serves all connections without blocking on any of them. Whatever a connection does wrong ends
-//! that connection and nothing else.
+//! that connection and nothing else. A turn takes a bounded number of new connections, and work only for
+//! those that have something to say.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
-use std::os::fd::OwnedFd;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::super::fields::Malformed;
+use super::super::limits::MEMBERS_PER_ADDRESS_MAX;
 use super::super::messages::{Answer, Ask, Join, VERSION};
 use super::super::refusal::Refusal;
 use super::connection::{Connection, Finished, State};
-use super::registry::{LinkId, Outgoing, Registry};
+use super::registry::{Fault, Leaving, LinkId, Outgoing, Registry};
+use super::strangers::Strangers;
 
 /// Time that a connection has to join, and to take its refusal.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(2);
 
-/// The most connections that have not joined; more wait in the listener's queue.
-const FRESH_MAX: usize = 256;
+/// The most connections that are accepted before those that are there have their turn.
+const ACCEPTED_PER_TURN: usize = 64;
 
 /// How long accepting rests after the system had no descriptor for another connection.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
+/// The time between two looks for members that were not heard of within their lease.
+const LOOK_FOR_OVERDUE: Duration = Duration::from_millis(100);
+
+/// The most events that the kernel reports at a time.
+const EVENTS_MAX: usize = 256;
+
+/// The most bytes that wait for all members that do not read.
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
+
+/// The names of the two descriptors that are no connections.
+const STOP: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 1;
+
 /// The state of the thread.
 pub(super) struct Server {
+    epoll: OwnedFd,
     listener: TcpListener,
-    stop: OwnedFd,
+    beyond_machine: bool,
     registry: Registry,
     connections: BTreeMap<LinkId, Connection>,
+    strangers: Strangers,
+    members_by_address: BTreeMap<IpAddr, usize>,
     links_used: LinkId,
-    accept_after: Instant,
+    /// When accepting goes on, if it rests.
+    accept_again: Option<Instant>,
+    look_for_overdue: Instant,
+    /// Until when the oldest of the connections that must end by a time has it.
+    deadlines: BTreeMap<(Instant, LinkId), ()>,
+    output_bytes: usize,
+    _stop: OwnedFd,
 }
 
 impl Server {
     /// Serves `listener`, which does not block, until `stop` becomes readable.
-    pub(super) fn new(listener: TcpListener, stop: OwnedFd, registry: Registry) -> Self {
-        let accept_after = Instant::now();
-        Self { listener, stop, registry, connections: BTreeMap::new(), links_used: 0, accept_after }
+    pub(super) fn new(listener: TcpListener, stop: OwnedFd, registry: Registry) -> std::io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN)?;
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let beyond_machine = !listener.local_addr()?.ip().is_loopback();
+        Ok(Self {
+            epoll,
+            listener,
+            beyond_machine,
+            registry,
+            connections: BTreeMap::new(),
+            strangers: Strangers::default(),
+            members_by_address: BTreeMap::new(),
+            links_used: 0,
+            accept_again: None,
+            look_for_overdue: Instant::now() + LOOK_FOR_OVERDUE,
+            deadlines: BTreeMap::new(),
+            output_bytes: 0,
+            _stop: stop,
+        })
     }
 
     /// The life of the thread.
     pub(super) fn run(mut self) {
-        while let Some(ready) = self.wait() {
-            for link in ready.links {
-                self.serve(link);
+        let mut events = [MaybeUninit::uninit(); EVENTS_MAX];
+        loop {
+            let timeout = timespec(self.next_time().saturating_duration_since(Instant::now()));
+            // An interrupted wait reports nothing and is repeated.
+            let ready =
+                epoll::wait(&self.epoll, &mut events, Some(&timeout)).map_or(&[][..], |(ready, _)| &*ready);
+            let ready: Vec<u64> = ready.iter().map(|event: &Event| event.data.u64()).collect();
+            for &name in &ready {
+                match name {
+                    STOP => return,
+                    LISTENER => {}
+                    link => self.serve(link),
+                }
             }
-            if ready.listener {
+            if ready.contains(&LISTENER) {
                 self.accept();
             }
-            self.end_late_connections();
+            self.mind_the_time();
         }
     }
 
-    /// Sleeps until there is something to do; `None` when the thread is to end.
-    fn wait(&self) -> Option<Ready> {
+    fn next_time(&self) -> Instant {
+        let deadline = self.deadlines.keys().next().map(|(deadline, _)| *deadline);
+        [deadline, self.accept_again].into_iter().flatten().fold(self.look_for_overdue, Instant::min)
+    }
+
+    /// Ends what has had its time, and goes on with what rested.
+    fn mind_the_time(&mut self) {
         let now = Instant::now();
-        let mut descriptors = vec![PollFd::new(&self.stop, PollFlags::IN)];
-        for connection in self.connections.values() {
-            let output = if connection.has_output() { PollFlags::OUT } else { PollFlags::empty() };
-            descriptors.push(PollFd::new(connection, PollFlags::IN | output));
+        while let Some((&(deadline, link), ())) = self.deadlines.first_key_value()
+            && deadline <= now
+        {
+            self.deadlines.remove(&(deadline, link));
+            if self.connections.get(&link).is_some_and(|connection| connection.deadline() == Some(deadline)) {
+                self.end(link, Leaving::Broken);
+            }
         }
-        let accepts = now >= self.accept_after && self.fresh_connections() < FRESH_MAX;
-        if accepts {
-            descriptors.push(PollFd::new(&self.listener, PollFlags::IN));
+        if self.look_for_overdue <= now {
+            self.look_for_overdue = now + LOOK_FOR_OVERDUE;
+            for link in self.registry.overdue(now) {
+                self.end(link, Leaving::Broken);
+            }
         }
-        let timeout =
-            self.next_deadline(now).map(|deadline| timespec(deadline.saturating_duration_since(now)));
-        // An interrupted wait reports nothing and is repeated.
-        if poll(&mut descriptors, timeout.as_ref()).is_err() {
-            return Some(Ready::default());
+        if self.accept_again.is_some_and(|again| again <= now) {
+            self.accept_again = None;
+            self.listen_for(EventFlags::IN);
         }
-        let is_ready = |index: usize| descriptors.get(index).is_some_and(|entry| !entry.revents().is_empty());
-        let served = self.connections.keys().enumerate().filter(|(index, _)| is_ready(index + 1));
-        let links = served.map(|(_, link)| *link).collect();
-        (!is_ready(0)).then(|| Ready { links, listener: is_ready(self.connections.len() + 1) })
     }
 
-    fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let rest = (self.accept_after > now).then_some(self.accept_after);
-        self.connections.values().filter_map(Connection::deadline).chain(rest).min()
-    }
-
-    fn fresh_connections(&self) -> usize {
-        self.connections.values().filter(|connection| connection.state() != State::Member).count()
+    fn listen_for(&self, what: EventFlags) {
+        // It fails only for descriptors that are not in the set, and the listener is.
+        let _ = epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), what);
     }
 
     fn accept(&mut self) {
-        while self.fresh_connections() < FRESH_MAX {
+        for _ in 0..ACCEPTED_PER_TURN {
             match self.listener.accept() {
-                Ok((stream, _)) => {
-                    if let Ok(connection) = Connection::new(stream, Instant::now() + HANDSHAKE_MAX) {
-                        self.links_used += 1;
-                        self.connections.insert(self.links_used, connection);
+                Ok((stream, from)) => {
+                    let deadline = Instant::now() + HANDSHAKE_MAX;
+                    if let Ok(connection) = Connection::new(stream, from.ip().to_canonical(), deadline) {
+                        self.take_in(connection, deadline);
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
                 // Out of descriptors or memory, or the connection was gone before it was taken.
                 Err(_) => {
-                    self.accept_after = Instant::now() + ACCEPT_REST;
-                    return;
+                    if let Some(oldest) = self.strangers.oldest() {
+                        self.end(oldest, Leaving::Broken);
+                    }
+                    self.accept_again = Some(Instant::now() + ACCEPT_REST);
+                    return self.listen_for(EventFlags::empty());
                 }
             }
         }
     }
 
-    fn end_late_connections(&mut self) {
-        let now = Instant::now();
-        let late = |(link, connection): (&LinkId, &Connection)| {
-            connection.deadline().is_some_and(|deadline| deadline <= now).then_some(*link)
-        };
-        for link in self.connections.iter().filter_map(late).collect::<Vec<_>>() {
-            self.end(link);
+    fn take_in(&mut self, connection: Connection, deadline: Instant) {
+        self.links_used += 1;
+        let (link, from) = (self.links_used, connection.from());
+        if epoll::add(&self.epoll, &connection, EventData::new_u64(link), EventFlags::IN).is_err() {
+            return;
+        }
+        self.connections.insert(link, connection);
+        self.deadlines.insert((deadline, link), ());
+        if let Some(oldest) = self.strangers.came(link, from) {
+            // It may have spoken just now: then it is served instead.
+            if self.connections.get_mut(&oldest).is_some_and(Connection::has_spoken) {
+                self.serve(oldest);
+            }
+            if self.connections.get(&oldest).is_some_and(|connection| connection.state() != State::Member) {
+                self.end(oldest, Leaving::Broken);
+            }
         }
     }
 
@@ -121,12 +187,25 @@ impl Server {
     fn serve(&mut self, link: LinkId) {
         let Some(connection) = self.connections.get_mut(&link) else { return };
         let filled = connection.fill();
+        self.registry.heard(link, Instant::now());
         // What arrived before the end of a connection counts: a member may publish and close at once.
         let handled = self.handle_messages(link);
-        let flushed = self.connections.get_mut(&link).map_or(Ok(()), Connection::flush);
+        let flushed = self.flush(link);
         if filled.is_err() || handled.is_err() || flushed.is_err() {
-            self.end(link);
+            self.end(link, Leaving::Broken);
         }
+    }
+
+    fn flush(&mut self, link: LinkId) -> Result<(), Finished> {
+        let Some(connection) = self.connections.get_mut(&link) else { return Ok(()) };
+        let before = connection.output_bytes();
+        let flushed = connection.flush();
+        self.output_bytes -= before - connection.output_bytes();
+        if let Some(interest) = connection.new_interest() {
+            epoll::modify(&self.epoll, connection.as_fd(), EventData::new_u64(link), interest)
+                .map_err(|_| Finished)?;
+        }
+        flushed
     }
 
     fn handle_messages(&mut self, link: LinkId) -> Result<(), Finished> {
@@ -134,85 +213,137 @@ impl Server {
             let Some(connection) = self.connections.get_mut(&link) else { return Ok(()) };
             let state = connection.state();
             let Some(message) = connection.next_message()? else { return Ok(()) };
-            let outgoing = self.handle(link, state, &message).map_err(|Malformed(_)| Finished)?;
-            self.send_all(outgoing);
+            match self.handle(link, state, &message) {
+                Ok(outgoing) => self.send_all(outgoing),
+                Err(Fault::Malformed(Malformed(_))) => return Err(Finished),
+                Err(Fault::Refused(refusal)) => {
+                    let gone = self.registry.leave(link, Instant::now(), Leaving::Broken);
+                    self.uncount_member(link);
+                    let refused = self.refuse(link, refusal);
+                    self.send_all(gone.into_iter().chain(refused).collect());
+                }
+            }
         }
     }
 
-    fn handle(&mut self, link: LinkId, state: State, message: &[u8]) -> Result<Outgoing, Malformed> {
-        match (state, Ask::decode(message)?) {
+    fn handle(&mut self, link: LinkId, state: State, message: &[u8]) -> Result<Outgoing, Fault> {
+        let registry = &mut self.registry;
+        match (state, Ask::decode(message).map_err(Fault::Malformed)?) {
             (State::Fresh { .. }, Ask::Join(join)) => Ok(self.join(link, join)),
             (State::Fresh { .. }, Ask::OtherVersion) => {
                 Ok(self.refuse(link, Refusal::Version { rendezvous: VERSION }))
             }
-            (State::Member, Ask::Publish { key, address }) => self.registry.publish(link, key, address),
+            (State::Member, Ask::Publish { key, address }) => registry.publish(link, key, address),
             (State::Member, Ask::Resolve { request, rank, key }) => {
-                self.end_dead_holder(rank);
+                self.end_dead(self.registry.holder(rank));
                 self.registry.resolve(link, request, rank, key)
             }
-            (State::Member, Ask::Barrier { request, name }) => self.registry.barrier(link, request, name),
+            (State::Member, Ask::Barrier { request, name }) => registry.barrier(link, request, name),
             (State::Member, Ask::Cancel { request }) => {
-                self.registry.cancel(link, request).map(|()| Outgoing::new())
+                registry.cancel(link, request).map(|()| Outgoing::new())
             }
-            _ => Err(Malformed("a message out of turn")),
+            (State::Member, Ask::Leave) => {
+                self.end(link, Leaving::Orderly);
+                Ok(Outgoing::new())
+            }
+            (State::Member, Ask::Register { name, key, address }) => {
+                registry.register(link, name, key, address)
+            }
+            (State::Member, Ask::Withdraw { name, key }) => registry.withdraw(link, name, key),
+            (State::Member, Ask::Watch { request, name }) => registry.watch(link, request, name),
+            (State::Member, Ask::Renew { lease }) => {
+                registry.renew(link, lease, Instant::now()).map(|()| Outgoing::new())
+            }
+            (State::Member, Ask::CompareAndSet { request, key, expected, value }) => {
+                registry.compare_and_set(link, request, key, expected, value)
+            }
+            // What follows a refusal is not read.
+            (State::Refused { .. }, _) => Ok(Outgoing::new()),
+            _ => Err(Fault::Malformed(Malformed("a message out of turn"))),
         }
     }
 
     fn join(&mut self, link: LinkId, join: Join) -> Outgoing {
-        self.end_dead_holder(join.rank);
-        match self.registry.join(link, join) {
-            Ok(former) => {
-                if let Some(former) = former {
-                    self.connections.remove(&former);
+        self.end_dead(self.registry.holder_of(&join));
+        let Some(from) = self.connections.get(&link).map(Connection::from) else { return Outgoing::new() };
+        let of_address = self.members_by_address.get(&from).copied().unwrap_or(0);
+        if of_address >= MEMBERS_PER_ADDRESS_MAX {
+            return self.refuse(link, Refusal::Full);
+        }
+        match self.registry.join(link, join, Instant::now()) {
+            Ok(joined) => {
+                if let Some(former) = joined.former {
+                    self.end(former, Leaving::Broken);
                 }
+                self.strangers.went(link, from);
+                *self.members_by_address.entry(from).or_default() += 1;
                 if let Some(connection) = self.connections.get_mut(&link) {
                     connection.admit();
                 }
-                vec![(link, Answer::Welcome)]
+                let welcome = Answer::Welcome { beyond_machine: self.beyond_machine };
+                [(link, welcome)].into_iter().chain(joined.outgoing).collect()
             }
             Err(refusal) => self.refuse(link, refusal),
         }
     }
 
-    /// The end of a rank's connection may have arrived and not been looked at yet. It is looked at before
-    /// somebody is refused for, or led to, a dead process.
-    fn end_dead_holder(&mut self, rank: u32) {
-        let holder = self.registry.holder(rank);
+    /// The end of a member's connection may have arrived and not been looked at yet. It is looked at before a
+    /// process is refused for, or led to, a dead one.
+    fn end_dead(&mut self, holder: Option<LinkId>) {
         let connection = holder.and_then(|link| self.connections.get(&link));
         if let (Some(link), true) = (holder, connection.is_some_and(Connection::has_hung_up)) {
-            self.end(link);
+            // What it said before its end counts.
+            self.serve(link);
+            self.end(link, Leaving::Broken);
         }
     }
 
     fn refuse(&mut self, link: LinkId, refusal: Refusal) -> Outgoing {
+        let deadline = Instant::now() + HANDSHAKE_MAX;
         if let Some(connection) = self.connections.get_mut(&link) {
-            connection.refuse(Instant::now() + HANDSHAKE_MAX);
+            connection.refuse(deadline);
+            self.deadlines.insert((deadline, link), ());
         }
         vec![(link, Answer::Refused(refusal))]
     }
 
     fn send_all(&mut self, outgoing: Outgoing) {
         for (link, answer) in outgoing {
-            let sent = self.connections.get_mut(&link).map_or(Ok(()), |connection| connection.send(&answer));
-            if sent.is_err() {
-                self.end(link);
+            let Some(connection) = self.connections.get_mut(&link) else { continue };
+            let before = connection.output_bytes();
+            let sent = connection.send(&answer);
+            self.output_bytes = self.output_bytes + connection.output_bytes() - before;
+            if sent.is_err() || self.output_bytes > OUTPUT_BYTES_MAX || self.flush(link).is_err() {
+                self.end(link, Leaving::Broken);
             }
         }
     }
 
-    fn end(&mut self, link: LinkId) {
-        self.registry.leave(link);
-        self.connections.remove(&link);
+    fn uncount_member(&mut self, link: LinkId) {
+        let Some(connection) = self.connections.get(&link) else { return };
+        if connection.state() == State::Member
+            && let Some(count) = self.members_by_address.get_mut(&connection.from())
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.members_by_address.remove(&connection.from());
+            }
+        }
+    }
+
+    fn end(&mut self, link: LinkId, leaving: Leaving) {
+        let gone = self.registry.leave(link, Instant::now(), leaving);
+        self.uncount_member(link);
+        if let Some(connection) = self.connections.remove(&link) {
+            self.output_bytes -= connection.output_bytes();
+            self.strangers.went(link, connection.from());
+        }
+        self.send_all(gone);
     }
 }
 
-/// What a wait found.
-#[derive(Default)]
-struct Ready {
-    links: Vec<LinkId>,
-    listener: bool,
-}
-
 fn timespec(duration: Duration) -> Timespec {
+    // Rounded up, so that a time that is waited for has come when the wait ends.
+    let duration = duration + Duration::from_micros(1);
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -1,0 +1,96 @@
+//! The places where one process finds names: its own, and those that it was pointed to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::target::Target;
+use super::written::WrittenDown;
+use super::{Names, TargetError};
+use crate::bootstrap::{Directory, HostPort, JoinError, NameWatch, ResolveError};
+use crate::transports::TransportKind;
+
+/// Where a process looks for names unless it is pointed elsewhere.
+#[derive(Debug)]
+pub(crate) enum NamesSource {
+    /// The registry that it has joined, or the other ranks.
+    Joined(Arc<Directory>),
+    /// A registry that is joined when it is needed.
+    Registry(HostPort),
+    /// What the user wrote down.
+    Written(Arc<WrittenDown>),
+}
+
+/// All sources of names of one process.
+pub(crate) struct NamesBook {
+    source: NamesSource,
+    incarnation: u64,
+    own: OnceLock<Arc<dyn Names>>,
+    /// By address. They stay: a process is pointed to few.
+    registries: Mutex<BTreeMap<String, Arc<dyn Names>>>,
+}
+
+/// Why a name cannot be watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    /// It is not something to connect to.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A registry cannot be asked.
+    #[error(transparent)]
+    Registry(#[from] JoinError),
+    /// The source of names refuses.
+    #[error(transparent)]
+    Refused(#[from] ResolveError),
+}
+
+impl NamesBook {
+    /// The sources of a process of this incarnation.
+    pub(crate) fn new(source: NamesSource, incarnation: u64) -> Self {
+        Self { source, incarnation, own: OnceLock::new(), registries: Mutex::default() }
+    }
+
+    /// The source of names that it registers at and looks up.
+    pub(crate) fn own(&self) -> Result<Arc<dyn Names>, JoinError> {
+        if let Some(own) = self.own.get() {
+            return Ok(Arc::clone(own));
+        }
+        let own: Arc<dyn Names> = match &self.source {
+            NamesSource::Joined(directory) => Arc::clone(directory) as _,
+            NamesSource::Registry(place) => self.registry(place)?,
+            NamesSource::Written(written) => Arc::clone(written) as _,
+        };
+        Ok(Arc::clone(self.own.get_or_init(|| own)))
+    }
+
+    /// The registry at a place, joined in the background when it was not yet.
+    fn registry(&self, place: &HostPort) -> Result<Arc<dyn Names>, JoinError> {
+        let mut registries = self.registries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(registry) = registries.get(&place.to_string()) {
+            return Ok(Arc::clone(registry));
+        }
+        let registry: Arc<dyn Names> = Arc::new(Directory::open_later(place, self.incarnation)?);
+        registries.insert(place.to_string(), Arc::clone(&registry));
+        Ok(registry)
+    }
+
+    /// Watches what an endpoint of `transport` is to connect to.
+    pub(crate) fn watch(&self, text: &str, transport: &'static str) -> Result<NameWatch, WatchError> {
+        match Target::parse(text, transport)? {
+            Target::Name(name) => Ok(self.own()?.watch(&name)?),
+            Target::At { registry, name } => Ok(self.registry(&registry)?.watch(&name)?),
+            Target::Address { transport, place } => Ok(watch_place(transport, place)),
+        }
+    }
+}
+
+/// Watches the addresses that a host has.
+fn watch_place(transport: TransportKind, place: HostPort) -> NameWatch {
+    NameWatch::Shared(WrittenDown::watch_place(transport, place))
+}
+
+impl fmt::Debug for NamesBook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NamesBook({:?})", self.source)
+    }
+}
