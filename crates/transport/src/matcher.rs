@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 
+use farcall_base::SipKey;
 use farcall_protocol::matching::{
     ExactReceives, Matching, Overrun, Pattern, ReceiveWindow, SendWindow, Source, Tag,
 };
@@ -126,10 +127,10 @@ impl MatchState {
 }
 
 impl Matcher {
-    /// Both queues are empty. `seed`, drawn at random, keeps peers from choosing tags that are slow to find.
-    pub fn new(seed: u64) -> Self {
+    /// Both queues are empty. `secret` keeps peers from choosing tags that are slow to find.
+    pub fn new(secret: SipKey) -> Self {
         Self {
-            matching: Matching::new(seed),
+            matching: Matching::new(secret),
             hands_on: false,
             ended_sends: Vec::new(),
             spares: Spares::default(),
@@ -413,7 +414,7 @@ mod tests {
 
     #[test]
     fn the_messages_of_the_session_that_ended_first_are_forgotten_first() {
-        let (mut matching, mut orphaned) = (Matching::new(1), OrphanedSessions::default());
+        let (mut matching, mut orphaned) = (Matching::new(SipKey([1, 0])), OrphanedSessions::default());
         let source = Source::new(3, 0, 0);
         let ended = (0..=ORPHANED_SESSIONS_MAX as u32).map(SessionId);
         for session in ended.clone() {

@@ -8,7 +8,7 @@ mod hostile;
 
 use core::time::Duration;
 
-use farcall_base::Identity;
+use farcall_base::{Entropy, Identity};
 use farcall_driver::CounterFile;
 use farcall_protocol::ring::Hello;
 use farcall_transport::{Ring, RingConfig, Transport};
@@ -63,7 +63,8 @@ impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let hub = Hub::new(RING_BYTES);
         let ring = |rank: u32, label: &str| {
-            Ring::new(hub.node(), identity(rank), CONFIG, CounterFile::process(), label)
+            let entropy = Entropy::repeatable(u64::from(rank));
+            Ring::new(hub.node(), identity(rank), entropy, CONFIG, CounterFile::process(), label)
         };
         let (target, mut honest) = (ring(0, "target"), ring(1, "honest"));
         let session = honest.connect(&target.address(), NOW).expect("there is room for a session");

@@ -91,12 +91,12 @@ impl Builder<'_> {
     pub(super) fn ring<D: LaneDriver + 'static>(&self, driver: D) -> Built {
         let config = ring_config(self.settings, driver.limits().blocks_in_place);
         let config = RingConfig { ranks: self.ranks, ..config };
-        let counters = CounterFile::process();
+        let (entropy, counters) = (Entropy::from_seed(self.seed), CounterFile::process());
         match lane_delay_config(&self.settings.fault) {
-            None => Ok(Box::new(Ring::new(driver, self.identity, config, counters, self.label))),
+            None => Ok(Box::new(Ring::new(driver, self.identity, entropy, config, counters, self.label))),
             Some(delay) => {
                 let driver = LaneDelay::new(driver, delay, self.clock.clone());
-                Ok(Box::new(Ring::new(driver, self.identity, config, counters, self.label)))
+                Ok(Box::new(Ring::new(driver, self.identity, entropy, config, counters, self.label)))
             }
         }
     }

@@ -5,6 +5,8 @@
 //! are given up when the table is rebuilt, which happens after at least as many insertions as it has places
 //! left.
 
+use farcall_base::SipKey;
+
 use super::ends::{Ends, NONE, VACANT};
 use super::page::FAMILY;
 
@@ -38,8 +40,8 @@ impl Place {
 pub struct Hashed {
     places: Vec<Place>,
     taken: usize,
-    /// Drawn at random, so that nobody knows which keys share a place.
-    seed: u64,
+    /// A secret, so that no peer knows which keys share a place.
+    secret: SipKey,
     /// Leaves a hash as many bits as there are in the number of a place.
     shift: u32,
     /// The first key of the family of the one that got a queue last, and where that family begins: most keys
@@ -49,10 +51,10 @@ pub struct Hashed {
 
 impl Hashed {
     /// No queues.
-    pub fn new(seed: u64) -> Self {
+    pub fn new(secret: SipKey) -> Self {
         let places = vec![VACANT_PLACE; PLACES_MIN];
-        let last_family = (0, beginning_of(0, seed));
-        Self { places, taken: 0, seed, shift: shift_for(PLACES_MIN), last_family }
+        let last_family = (0, secret.hash(0));
+        Self { places, taken: 0, secret, shift: shift_for(PLACES_MIN), last_family }
     }
 
     /// The place of the queue of `key`, or else the one that it would take.
@@ -102,7 +104,7 @@ impl Hashed {
         }
         self.taken += 1;
         let family = key / FAMILY;
-        self.last_family = (family * FAMILY, beginning_of(family, self.seed));
+        self.last_family = (family * FAMILY, self.secret.hash(family));
         let place = self.find(key);
         self.places[place] = Place { key, ends: Ends::EMPTY };
     }
@@ -129,23 +131,18 @@ impl Hashed {
         }
     }
 
-    /// Where the search for a key begins: neighbours far from each other, and each family anywhere.
+    /// Where the search for a key begins: neighbours far from each other, and each family where only the
+    /// secret says. Of a family's keys, which everybody can tell apart, no more are close than evenly spread
+    /// ones.
     #[inline(always)]
     fn first_place(&self, key: u64) -> usize {
         let (first_of_last, last_beginning) = self.last_family;
         let (neighbour, beginning) = match key.wrapping_sub(first_of_last) {
             neighbour @ 0..FAMILY => (neighbour, last_beginning),
-            _ => (key % FAMILY, beginning_of(key / FAMILY, self.seed)),
+            _ => (key % FAMILY, self.secret.hash(key / FAMILY)),
         };
         (neighbour.wrapping_mul(GOLDEN_RATIO).wrapping_add(beginning) >> self.shift) as usize
     }
-}
-
-/// Where a family of neighbours begins. The upper bits of a product depend on all bits of its factors, so the
-/// second time all of its bits do.
-fn beginning_of(family: u64, seed: u64) -> u64 {
-    let product = (family ^ seed).wrapping_mul(GOLDEN_RATIO);
-    (product ^ product >> 32).wrapping_mul(GOLDEN_RATIO)
 }
 
 /// For a power of two of places.
@@ -158,8 +155,8 @@ mod tests {
     use super::*;
 
     /// The most and the mean of places that are looked at to find each of the keys.
-    fn looks(seed: u64, keys: &[u64]) -> (usize, f64) {
-        let mut table = Hashed::new(seed);
+    fn looks(secret: SipKey, keys: &[u64]) -> (usize, f64) {
+        let mut table = Hashed::new(secret);
         for (node, &key) in keys.iter().enumerate() {
             table.take(key);
             // Queues without nodes do not stay.
@@ -180,9 +177,19 @@ mod tests {
         for seed in seeds() {
             let source = seed >> 8 << 32;
             let tags: Vec<u64> = (0..1000).map(|tag| source | tag).collect();
-            let (most, mean) = looks(seed, &tags);
+            let (most, mean) = looks(SipKey([seed, 0]), &tags);
             assert!(most <= 2 && mean < 1.1, "seed {seed:#x}: {most} places at most, {mean} in the mean");
         }
+    }
+
+    #[test]
+    fn keys_that_share_a_place_under_one_secret_share_none_under_its_neighbour() {
+        let (known, actual) = (SipKey([7, 0]), SipKey([7 | 1 << 63, 0]));
+        // Each of another family, all of which begin in the same 1024th part of the table.
+        let begin_together = |family: &u64| known.hash(*family) >> 54 == 5;
+        let chosen: Vec<u64> = (1..).filter(begin_together).take(256).map(|family| family * FAMILY).collect();
+        let ((_, shared), (_, apart)) = (looks(known, &chosen), looks(actual, &chosen));
+        assert!(shared > 50.0 && apart < 2.5, "{shared} places in the mean, and {apart}");
     }
 
     #[test]
@@ -197,7 +204,7 @@ mod tests {
         ];
         for seed in seeds() {
             for (pattern, keys) in &patterns {
-                let (_, mean) = looks(seed, keys);
+                let (_, mean) = looks(SipKey([seed, 0]), keys);
                 assert!(mean < 2.5, "seed {seed:#x}, {pattern}: {mean} places in the mean");
             }
         }

@@ -1,5 +1,7 @@
 //! Queues of numbered nodes, by key: first in, first out, and removal from anywhere.
 
+use farcall_base::SipKey;
+
 use super::ends::{Ends, NONE};
 use super::table::{Queues, Table};
 
@@ -28,8 +30,8 @@ pub struct Firsts<'l, V> {
 
 impl<V: Copy + Default> Lists<V> {
     /// All queues are empty.
-    pub fn new(seed: u64) -> Self {
-        Self { table: Table::new(seed), links: Vec::new() }
+    pub fn new(secret: SipKey) -> Self {
+        Self { table: Table::new(secret), links: Vec::new() }
     }
 
     /// The first node of the queue of `key`.

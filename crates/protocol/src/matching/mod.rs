@@ -26,6 +26,8 @@ mod table;
 mod unexpected;
 mod window;
 
+use farcall_base::SipKey;
+
 pub use pattern::{Pattern, Source, Tag};
 pub use posted::ExactReceives;
 use posted::Posted;
@@ -55,9 +57,10 @@ pub struct Expected<M> {
 }
 
 impl<M> Matching<M> {
-    /// Nothing waits. `seed`, drawn at random, keeps peers from choosing tags that are slow to find.
-    pub fn new(seed: u64) -> Self {
-        Self { posted: Posted::new(seed), unexpected: Unexpected::new(seed) }
+    /// Nothing waits. `secret`, which is for this alone and is never shown, keeps peers from choosing tags
+    /// that are slow to find.
+    pub fn new(secret: SipKey) -> Self {
+        Self { posted: Posted::new(secret), unexpected: Unexpected::new(secret) }
     }
 
     /// A receive asks for a message: gets the oldest that fits, or waits for the next one.

@@ -1,5 +1,7 @@
 //! Receives that wait for their messages.
 
+use farcall_base::SipKey;
+
 use super::lists::{Firsts, Lists};
 use super::pattern::{KINDS, Pattern, Source, Tag};
 
@@ -43,8 +45,8 @@ fn place_of(receive: u32) -> u32 {
 }
 
 impl Posted {
-    pub fn new(seed: u64) -> Self {
-        Self { lists: core::array::from_fn(|_| Lists::new(seed)), exact: 0, others: 0, ages: 0 }
+    pub fn new(secret: SipKey) -> Self {
+        Self { lists: core::array::from_fn(|_| Lists::new(secret)), exact: 0, others: 0, ages: 0 }
     }
 
     #[inline]

@@ -7,6 +7,8 @@
 //!
 //! The page of the family that was asked for last is the current one; there is a small number of others.
 
+use farcall_base::SipKey;
+
 use super::ends::Ends;
 use super::hashed::Hashed;
 use super::page::{FAMILY, Open, Page};
@@ -51,8 +53,8 @@ struct Others {
 
 impl Table {
     /// A table without queues.
-    pub fn new(seed: u64) -> Self {
-        let hashed = Hashed::new(seed);
+    pub fn new(secret: SipKey) -> Self {
+        let hashed = Hashed::new(secret);
         let others =
             Others { pages: Vec::new(), hashed, last_taken: (0, 0), last_asked: (0, 0), taken_since: 0 };
         Self { page: Page::default(), others }
@@ -207,7 +209,7 @@ mod tests {
             seed: u64,
             steps in prop::collection::vec((key(), any::<bool>(), any::<bool>()), 0..4000),
         ) {
-            let (mut table, mut model) = (Table::new(seed), BTreeMap::new());
+            let (mut table, mut model) = (Table::new(SipKey([seed, 0])), BTreeMap::new());
             for (node, (key, puts, one_of_many)) in (0..).zip(steps) {
                 if puts {
                     if table.taken(key).is_none() {
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn neighbours_have_a_page_and_single_keys_have_none() {
-        let mut table = Table::new(1);
+        let mut table = Table::new(SipKey([1, 0]));
         (0..100).for_each(|source| table.take(source << 32));
         assert!(table.page.is_blank() && table.others.pages.is_empty());
         (5..9).for_each(|tag| table.take(7 << 32 | tag));
@@ -245,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_single_key_that_is_asked_for_again_and_again_gets_a_page() {
-        let mut table = Table::new(1);
+        let mut table = Table::new(SipKey([1, 0]));
         (0..2).for_each(|source| table.take(source << 32));
         for time in 1..2 * TIMES_OF_A_PAGE {
             (0..2).for_each(|source| table.taken(source << 32).expect("it has a queue").first = time);
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_page_goes_to_another_family_when_nobody_uses_it() {
-        let mut table = Table::new(1);
+        let mut table = Table::new(SipKey([1, 0]));
         let take = |table: &mut Table, family: u64| {
             (0..4).for_each(|neighbour| table.take(family * FAMILY + neighbour));
             table.page.get(family * FAMILY).is_some()

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use farcall_base::SipKey;
 use proptest::prelude::*;
 
 use super::*;
@@ -70,7 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn matching_is_that_of_the_model(seed: u64, steps in prop::collection::vec(step(), 0..600)) {
-        let (mut matching, mut model) = (Matching::new(seed), Model::default());
+        let (mut matching, mut model) = (Matching::new(SipKey([seed, 0])), Model::default());
         let (mut receives, mut messages) = (0, 0);
         for step in steps {
             match step {
@@ -174,7 +175,7 @@ proptest! {
 
 #[test]
 fn tags_that_are_used_once_leave_nothing_behind() {
-    let mut matching = Matching::<()>::new(7);
+    let mut matching = Matching::<()>::new(SipKey([7, 0]));
     for number in 0..100_000 {
         let pattern = Pattern { source: Some(Source(1)), tag: Some(Tag(number)) };
         assert_eq!(matching.post(number & 7, pattern), None);

@@ -1,5 +1,7 @@
 //! Messages that came before anybody asked for them.
 
+use farcall_base::SipKey;
+
 use super::Expected;
 use super::lists::Lists;
 use super::pattern::{KINDS, Pattern, Source, Tag};
@@ -13,8 +15,8 @@ pub struct Unexpected<M> {
 }
 
 impl<M> Unexpected<M> {
-    pub fn new(seed: u64) -> Self {
-        let lists = core::array::from_fn(|_| Lists::new(seed));
+    pub fn new(secret: SipKey) -> Self {
+        let lists = core::array::from_fn(|_| Lists::new(secret));
         Self { lists, messages: Vec::new(), vacant: Vec::new() }
     }
 

@@ -143,7 +143,7 @@ impl<L: Library> LibraryTransport<L> {
             ranks: config.ranks,
             ..SessionConfig::default()
         };
-        let tags = entropy.bits();
+        let tags = entropy.key();
         let sessions = Sessions::new(session, Protocol::Library, identity, entropy)?;
         let counters = LibraryCounters::new(counters, label);
         let unexpected_lines = u32::try_from(config.unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX);

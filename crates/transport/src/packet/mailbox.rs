@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use farcall_base::Identity;
+use farcall_base::{Identity, SipKey};
 use farcall_protocol::matching::{Matching, Sequencer, Source, Tag, WINDOW_LINE_BYTES};
 use farcall_protocol::wire::CallKey;
 
@@ -67,9 +67,9 @@ pub struct Channel {
 }
 
 impl Mailbox {
-    pub fn new(seed: u64, unexpected_bytes: usize) -> Self {
+    pub fn new(secret: SipKey, unexpected_bytes: usize) -> Self {
         Self {
-            matching: Matching::new(seed),
+            matching: Matching::new(secret),
             hands_on: false,
             channels: HashMap::new(),
             window_lines: u32::try_from(unexpected_bytes / WINDOW_LINE_BYTES).unwrap_or(u32::MAX),

@@ -71,7 +71,7 @@ impl<D: Datagram, P: Policy> PacketTransport<D, P> {
         label: &str,
     ) -> Result<Self, ConfigError> {
         let session = config.session(driver.limits());
-        let tags = entropy.bits();
+        let tags = entropy.key();
         let calls = Calls::with_policy(policy, session, config.resend_interval, identity, entropy)?;
         let burst = Vec::with_capacity(driver.limits().burst_packets);
         let counters = PacketCounters::new(counters, label);

@@ -21,7 +21,7 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 
 use farcall_base::{Address, AddressError};
-use farcall_base::{Identity, Instant};
+use farcall_base::{Entropy, Identity, Instant};
 use farcall_driver::{CounterFile, LaneDriver, LaneEvent, LaneId, LaneSender};
 use farcall_protocol::matching::{WINDOW_LINE_BYTES, lines, lines_max};
 use farcall_protocol::ring::{ENTRY_LENGTH_MAX, Hello, HelloError, WORD_BYTES, record_bytes_max};
@@ -90,10 +90,12 @@ pub struct Ring<D: LaneDriver> {
 }
 
 impl<D: LaneDriver> Ring<D> {
-    /// A transport over `driver` that introduces itself as `identity` and counts under `label`.
+    /// A transport over `driver` that introduces itself as `identity` and counts under `label`. What peers
+    /// must not foretell comes from `entropy`.
     pub fn new(
         mut driver: D,
         identity: Identity,
+        mut entropy: Entropy,
         mut config: RingConfig,
         counters: &CounterFile,
         label: &str,
@@ -125,7 +127,7 @@ impl<D: LaneDriver> Ring<D> {
         Self {
             sessions: Vec::new(),
             shared,
-            matcher: Matcher::new(identity.incarnation),
+            matcher: Matcher::new(entropy.key()),
             hello,
             receives_from: None,
             deferred: DeferredHead::default(),

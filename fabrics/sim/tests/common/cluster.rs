@@ -123,7 +123,8 @@ fn node(
                 connect_timeout: Duration::from_millis(20),
                 ranks: u32::MAX,
             };
-            Box::new(Ring::new(host.lanes(), identity, config, CounterFile::process(), &label))
+            let entropy = Entropy::repeatable(seed);
+            Box::new(Ring::new(host.lanes(), identity, entropy, config, CounterFile::process(), &label))
         }
     };
     Box::new(Node::new(transport, host, seed, calls, ledger))
