@@ -104,6 +104,10 @@ pub struct VerbsLaneConfig {
     pub connect_by: ConnectBy,
     /// Bytes in the ring that each peer writes into; a power of two from 4K to 1G.
     pub ring_bytes: usize,
+    /// The longest ring of a peer: as much is pinned for what leaves to it.
+    pub peer_ring_bytes_max: usize,
+    /// The most bytes that the process may have pinned when a peer connects.
+    pub pinned_bytes_max: usize,
     /// Bytes of memory for loans, shared by all peers, and as many again for the blocks that peers lend; a
     /// power of two from 4K to 1T. All of it is pinned.
     pub block_bytes: usize,
@@ -125,6 +129,8 @@ impl Default for VerbsLaneConfig {
             device: DeviceChoice::default(),
             connect_by: ConnectBy::Auto,
             ring_bytes: 256 << 10,
+            peer_ring_bytes_max: 4 << 20,
+            pinned_bytes_max: 8 << 30,
             block_bytes: 32 << 20,
             mtu_bytes: None,
             receives: 1024,

@@ -14,9 +14,11 @@ use super::handshake::{COOKIE_BYTES, MESSAGE_BYTES_MAX, Message, Offer};
 use super::joining::{Agreed, Joining};
 use super::link::Link;
 use super::manager::{Claim, Manager};
+use super::pinning;
 use super::place::Place;
 use super::socket::{fault_of_call, send, send_bytes, start_to_connect, unusable};
 use crate::cm::{CmId, Happening};
+use crate::region::pinned_bytes;
 use crate::sys;
 
 /// How long a peer that connected to us may take for its call and for being ready.
@@ -236,6 +238,7 @@ fn way<'a>(shared: &'a Shared, offer: &Offer<'_>) -> Result<Option<(&'a Manager,
     if offer.network != shared.terms.device.network {
         return Err(unusable("its port is on another kind of network"));
     }
+    pinning::check(&shared.terms.config, pinned_bytes(), offer.memory.ring_bytes)?;
     match (&shared.terms.manager, offer.manager) {
         (None, None) => Ok(None),
         (Some(manager), Some(place)) => Ok(Some((manager, place))),

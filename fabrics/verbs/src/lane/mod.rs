@@ -15,6 +15,7 @@ mod landing;
 mod link;
 mod manager;
 mod pieces;
+mod pinning;
 mod place;
 mod receiver;
 mod receives;
